@@ -1,0 +1,34 @@
+# make setup | test | lint | clean. Every target installs what it needs first.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: setup test lint format clean
+
+setup: $(STAMP)
+
+# uv is quicker than pip but does not read pip's find-links, so that one setting is handed over; plain pip is the fallback.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
+	UV_FIND_LINKS="$$($(BIN)/python -m pip config get :env:.find-links 2>/dev/null || $(BIN)/python -m pip config get global.find-links 2>/dev/null)" \
+	    $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable ".[dev]" \
+	    || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $(STAMP)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

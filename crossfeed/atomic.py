@@ -1,0 +1,47 @@
+"""Files appear whole or not at all: write under a temporary name, sync, rename."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from crossfeed.errors import StorageError
+
+_REMEDIES = {
+    errno.ENOSPC: "Free some disk space or choose another folder, then run the same command again.",
+    errno.EDQUOT: "Free some of your quota or choose another folder, then run the same command again.",
+    errno.EACCES: "Choose a folder you may write to.",
+    errno.EROFS: "Choose a folder on a disk that is not read-only.",
+}
+
+
+def storage_error(action: str, path: Path, error: OSError) -> StorageError:
+    """Put an operating-system error into words a user can act on."""
+    remedy = _REMEDIES.get(error.errno or 0, "Check the path and try again.")
+    return StorageError(f"{action} {path} failed: {error.strerror or error}.", remedy=remedy)
+
+
+@contextmanager
+def atomic_file(path: Path | str) -> Iterator[Path]:
+    """Yield a temporary path to write to; on success it replaces `path`, on any error nothing is left behind."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+    except OSError as error:
+        raise storage_error("Writing", path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

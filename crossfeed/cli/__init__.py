@@ -1,0 +1,57 @@
+"""The command line: one thin typer app over the rooms. Each command imports its room only when it runs."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from crossfeed.cli import program
+
+app = typer.Typer(
+    name="crossfeed",
+    help="A command-conditioned world model for machine tools that keeps working on machines with other sensors.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars, no remarks; results only.")] = False,
+) -> None:
+    """Options that stand before every command."""
+    from crossfeed import __version__
+    from crossfeed.progress import be_quiet
+
+    be_quiet(quiet)
+    if version:
+        typer.echo(f"crossfeed {__version__}")
+        raise typer.Exit
+
+
+app.command()(program.program)
+
+
+def main() -> None:
+    """Run the app; an error of ours is printed without a traceback (exit code 2), Ctrl-C ends with 130."""
+    from crossfeed.errors import CrossfeedError
+
+    try:
+        app()
+    except CrossfeedError as error:
+        from rich.console import Console
+
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_escape(str(error))}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("Stopped. Run the same command again to go on.", err=True)
+        sys.exit(130)
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,3 @@
+from crossfeed.cli import main
+
+main()

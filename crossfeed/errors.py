@@ -1,0 +1,61 @@
+"""The one exception family: every message says what was found, what was expected, and what to do."""
+
+
+class CrossfeedError(Exception):
+    """A problem the user can act on; the command line prints it without a traceback."""
+
+    def __init__(self, found: str, *, expected: str = "", remedy: str = "") -> None:
+        self.found, self.expected, self.remedy = found, expected, remedy
+        super().__init__(found, expected, remedy)
+
+    def __str__(self) -> str:
+        parts = [self.found]
+        if self.expected:
+            parts.append(f"Expected: {self.expected}")
+        if self.remedy:
+            parts.append(f"To do: {self.remedy}")
+        return "\n".join(parts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep the three parts when the error crosses a process boundary."""
+        return (_rebuild, (type(self), self.found, self.expected, self.remedy))
+
+
+def _rebuild(kind: type[CrossfeedError], found: str, expected: str, remedy: str) -> CrossfeedError:
+    return kind(found, expected=expected, remedy=remedy)
+
+
+class SchemaError(CrossfeedError):
+    """A channel, quantity or unit that does not fit."""
+
+
+class ProgramError(CrossfeedError):
+    """NC code that cannot be read or planned."""
+
+
+class MachineError(CrossfeedError):
+    """Impossible parameters of a simulated machine, or a rollout it cannot do."""
+
+
+class LogError(CrossfeedError):
+    """Raw controller logs that are missing, damaged or not what they claim to be."""
+
+
+class TableError(CrossfeedError):
+    """A canonical table that is unreadable, inconsistent or too small for what is asked of it."""
+
+
+class ConfigError(CrossfeedError):
+    """A configuration that contradicts itself or names something that does not exist."""
+
+
+class CheckpointError(CrossfeedError):
+    """A model file or training state that does not fit or was changed."""
+
+
+class TrainingError(CrossfeedError):
+    """Training that cannot go on, such as a loss that is no longer a number."""
+
+
+class StorageError(CrossfeedError):
+    """A file that could not be written or read: disk full, no permission, vanished."""

@@ -1,0 +1,64 @@
+"""Progress on anything that takes longer than two seconds: a bar on a terminal, silence in a pipe."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_quiet = False
+
+
+def be_quiet(quiet: bool = True) -> None:
+    """Switch every progress display of this process off (or on again)."""
+    global _quiet
+    _quiet = quiet
+
+
+def console() -> "Console":
+    """The console for humans: standard error, so that standard output stays clean for data."""
+    from rich.console import Console
+
+    return Console(stderr=True, quiet=_quiet, highlight=False)
+
+
+class Task:
+    """One line of progress; `advance` it as work gets done."""
+
+    def __init__(self, advance_bar: "object | None" = None) -> None:
+        self._advance_bar = advance_bar
+
+    def advance(self, amount: float = 1.0, note: str | None = None) -> None:
+        """Move the bar on, optionally with a short note beside it."""
+        if callable(self._advance_bar):
+            self._advance_bar(amount, note)
+
+
+@contextmanager
+def progress(description: str, total: float | None = None) -> Iterator[Task]:
+    """Show a bar named `description` while the block runs; nothing is drawn in a pipe, in CI or when quiet."""
+    target = console()
+    if _quiet or not target.is_terminal or os.environ.get("CI"):
+        yield Task()
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=target) as bar:
+        identifier = bar.add_task(description, total=total, note="")
+
+        def advance(amount: float, note: str | None) -> None:
+            if note is None:
+                bar.update(identifier, advance=amount)
+            else:
+                bar.update(identifier, advance=amount, note=note)
+
+        yield Task(advance)

@@ -1,0 +1,207 @@
+"""The vocabulary: a channel has a name, a physical quantity and a unit; a schema is a list of sensors and commands.
+
+A machine shows any subset of a schema's channels. Factors between native and schema units are derived from the two
+unit names, never typed by hand.
+"""
+
+import hashlib
+import json
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from crossfeed.errors import SchemaError
+
+# Each quantity with the unit it is usually written in; users add their own under `quantities:` in a YAML schema.
+# Quantities of equal dimension stay apart on purpose: a percent load is no override and no modulation depth.
+QUANTITIES: dict[str, str] = {
+    "current": "A",
+    "torque": "N m",
+    "force": "N",
+    "power": "kW",
+    "energy": "kWh",
+    "voltage": "V",
+    "temperature": "degC",
+    "modulation depth": "%",
+    "load": "%",
+    "override": "%",
+    "rotational speed": "rpm",
+    "feed": "mm/min",
+    "position": "mm",
+    "acceleration": "mm/s^2",
+    "angle": "deg",
+    "vibration": "mm/s",
+    "pressure": "bar",
+    "flow": "L/min",
+    "ratio": "1",
+}
+
+_SPELLINGS = {"%": "percent", "Nm": "N*m", "N m": "N*m", "°C": "degC", "°": "deg", "°/s": "deg/s", "1/min": "rpm", "1": ""}
+
+
+class Conversion(NamedTuple):
+    """The affine map from a native unit to a schema unit: `value * scale + offset`."""
+
+    scale: float
+    offset: float
+
+
+@cache
+def conversion(native: str, wanted: str) -> Conversion:
+    """Derive the map between two units; refuse units of different dimension."""
+    if native == wanted:
+        return Conversion(1.0, 0.0)
+    registry = _registry()
+    try:
+        zero = registry.Quantity(0.0, _parse(native)).to(_parse(wanted)).magnitude
+        one = registry.Quantity(1.0, _parse(native)).to(_parse(wanted)).magnitude
+    except Exception as error:  # pint raises a dozen unrelated types for bad spellings
+        raise SchemaError(
+            f"A value in '{native}' cannot be turned into '{wanted}': {error}",
+            expected="two units of the same physical dimension",
+            remedy="Correct the unit in the machine's declaration or in the schema.",
+        ) from error
+    return Conversion(float(one - zero), float(zero))
+
+
+@cache
+def _registry() -> Any:
+    import pint
+
+    return pint.UnitRegistry(cache_folder=":auto:")
+
+
+@cache
+def _parse(unit: str) -> Any:
+    """A unit name as pint understands it, with the spellings that controllers use."""
+    return _registry().parse_units(_SPELLINGS.get(unit.strip(), unit.strip()))
+
+
+class Channel(BaseModel):
+    """One measured or commanded signal."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    quantity: str
+    unit: str
+
+
+class Schema(BaseModel):
+    """The channels a model speaks about, in a fixed order."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    sensors: tuple[Channel, ...]
+    commands: tuple[Channel, ...]
+    quantities: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not self.sensors or not self.commands:
+            raise ValueError(f"schema '{self.name}' needs at least one sensor and one command")
+        names = [channel.name for channel in self.channels]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise ValueError(f"schema '{self.name}' names these channels twice: {', '.join(doubled)}")
+        known = QUANTITIES | self.quantities
+        for channel in self.channels:
+            if channel.quantity not in known:
+                raise ValueError(
+                    f"channel '{channel.name}' has the unknown quantity '{channel.quantity}'; known are "
+                    f"{', '.join(sorted(known))}; add your own under 'quantities:'"
+                )
+            conversion(channel.unit, known[channel.quantity])
+        return self
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """Sensors first, then commands."""
+        return self.sensors + self.commands
+
+    @cached_property
+    def sensor_names(self) -> tuple[str, ...]:
+        return tuple(channel.name for channel in self.sensors)
+
+    @cached_property
+    def command_names(self) -> tuple[str, ...]:
+        return tuple(channel.name for channel in self.commands)
+
+    def channel(self, name: str) -> Channel:
+        """Look a channel up by name."""
+        for channel in self.channels:
+            if channel.name == name:
+                return channel
+        raise SchemaError(
+            f"Schema '{self.name}' has no channel '{name}'.",
+            expected=f"one of {', '.join(c.name for c in self.channels)}",
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the channels and their order; the schema's own name does not matter."""
+        content = self.model_dump(mode="json", exclude={"name"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    @classmethod
+    def from_mapping(cls, content: Any, origin: str = "the schema") -> Self:
+        """Build a schema from parsed YAML or JSON, with readable errors."""
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{'.'.join(str(part) for part in problem['loc']) or 'schema'}: {problem['msg']}"
+                for problem in error.errors()
+            )
+            raise SchemaError(
+                f"{origin} is not a valid schema: {problems}.",
+                expected="'name', 'sensors' and 'commands', each channel with 'name', 'quantity' and 'unit'",
+                remedy="See docs/data.md for a complete example.",
+            ) from error
+
+    @classmethod
+    def from_yaml(cls, path: Path | str) -> Self:
+        """Read a user's schema file."""
+        path = Path(path)
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise SchemaError(f"The schema file {path} cannot be read: {error}", expected="a YAML text file") from error
+        return cls.from_mapping(content, origin=str(path))
+
+    def to_yaml(self) -> str:
+        """The schema as a YAML text that `from_yaml` reads back."""
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _channels(quantity: str, *names: str) -> tuple[Channel, ...]:
+    return tuple(Channel(name=name, quantity=quantity, unit=QUANTITIES[quantity]) for name in names)
+
+
+@cache
+def canonical() -> Schema:
+    """The 17 sensors and 4 commands of the study, in their fixed order."""
+    return Schema(
+        name="canonical",
+        sensors=(
+            *_channels("current", "spindle_current"),
+            *_channels("torque", "spindle_torque"),
+            *_channels("power", "spindle_power"),
+            *_channels("current", "x_current"),
+            *_channels("torque", "x_torque"),
+            *_channels("current", "y_current"),
+            *_channels("torque", "y_torque"),
+            *_channels("current", "z_current"),
+            *_channels("torque", "z_torque"),
+            *_channels("power", "z_power"),
+            *_channels("temperature", "spindle_motor_temp", "x_motor_temp", "y_motor_temp", "z_motor_temp"),
+            *_channels("voltage", "spindle_dc_voltage"),
+            *_channels("modulation depth", "spindle_mod_depth"),
+            *_channels("temperature", "ambient_temp"),
+        ),
+        commands=(*_channels("rotational speed", "spindle_speed"), *_channels("feed", "feed_x", "feed_y", "feed_z")),
+    )
