@@ -1,7 +1,7 @@
 """Progress on anything that takes longer than two seconds: a bar on a terminal, silence in a pipe."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,13 +27,13 @@ def console() -> "Console":
 class Task:
     """One line of progress; `advance` it as work gets done."""
 
-    def __init__(self, advance_bar: "object | None" = None) -> None:
-        self._advance_bar = advance_bar
+    def __init__(self, draw: Callable[[float, str | None], None] | None = None) -> None:
+        self._draw = draw
 
     def advance(self, amount: float = 1.0, note: str | None = None) -> None:
         """Move the bar on, optionally with a short note beside it."""
-        if callable(self._advance_bar):
-            self._advance_bar(amount, note)
+        if self._draw is not None:
+            self._draw(amount, note)
 
 
 @contextmanager
@@ -55,10 +55,10 @@ def progress(description: str, total: float | None = None) -> Iterator[Task]:
     with Progress(*columns, console=target) as bar:
         identifier = bar.add_task(description, total=total, note="")
 
-        def advance(amount: float, note: str | None) -> None:
+        def draw(amount: float, note: str | None) -> None:
             if note is None:
                 bar.update(identifier, advance=amount)
             else:
                 bar.update(identifier, advance=amount, note=note)
 
-        yield Task(advance)
+        yield Task(draw)

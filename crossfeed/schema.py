@@ -39,7 +39,16 @@ QUANTITIES: dict[str, str] = {
     "ratio": "1",
 }
 
-_SPELLINGS = {"%": "percent", "Nm": "N*m", "N m": "N*m", "°C": "degC", "°": "deg", "°/s": "deg/s", "1/min": "rpm", "1": ""}
+_SPELLINGS = {
+    "%": "percent",
+    "Nm": "N*m",
+    "N m": "N*m",
+    "°C": "degC",
+    "°": "deg",
+    "°/s": "deg/s",
+    "1/min": "rpm",
+    "1": "",
+}
 
 
 class Conversion(NamedTuple):
@@ -71,7 +80,9 @@ def conversion(native: str, wanted: str) -> Conversion:
 def _registry() -> Any:
     import pint
 
-    return pint.UnitRegistry(cache_folder=":auto:")
+    registry: Any = pint.UnitRegistry()
+    registry.define("@alias revolution = rev")
+    return registry
 
 
 @cache
