@@ -1,0 +1,209 @@
+"""Tables to and from Parquet: crossfeed's own with their metadata, and foreign ones by their column names."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crossfeed.errors import TableError
+from crossfeed.ingest.table import KEYS, Group
+from crossfeed.schema import Schema, canonical
+
+if TYPE_CHECKING:
+    from crossfeed.ingest.table import Table
+
+_METADATA = b"crossfeed"
+_REMAKE = "Make the table with `crossfeed ingest`, or name its columns like the channels of the schema you give."
+
+
+def to_arrow(table: "Table") -> Any:
+    """The Arrow form of a table, with schema, period and manifest as metadata."""
+    import pyarrow as pa
+
+    counts = [len(group) for group in table.groups]
+    columns: dict[str, Any] = {}
+    for key in KEYS:
+        values = np.repeat(np.arange(len(table.groups)), counts)
+        names = pa.array([getattr(group, key) for group in table.groups], pa.string())
+        columns[key] = names.take(pa.array(values)).dictionary_encode()
+    columns["time"] = pa.array(table.time, pa.float64())
+    for names_of, block in ((table.schema.sensor_names, table.sensors), (table.schema.command_names, table.commands)):
+        for index, name in enumerate(names_of):
+            columns[name] = pa.array(block[:, index], pa.float64(), from_pandas=True)
+    for name, extra in table.extras.items():
+        columns[name] = pa.array(extra, pa.float64(), from_pandas=True)
+    content = {"schema": table.schema.model_dump(mode="json"), "period": table.period, "manifest": table.manifest}
+    return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(content, allow_nan=False).encode()})
+
+
+def write_arrow(arrow: Any, path: Path) -> None:
+    """Write an Arrow table, compressed."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(arrow, path, compression="zstd")
+
+
+def read_parts(path: Path, schema: Schema | None) -> dict[str, Any]:
+    """The fields of the `Table` in a Parquet file."""
+    arrow = _read_arrow(path)
+    content = _metadata(arrow, path)
+    if content is not None:
+        own = Schema.from_mapping(content["schema"], origin=f"The schema inside {path}")
+        if schema is not None and schema.fingerprint != own.fingerprint:
+            raise TableError(
+                f"{path} was made with the schema '{own.name}', not with '{schema.name}'.",
+                expected="the schema the table was made with",
+                remedy="Leave the schema out, or ingest the logs again with the other schema.",
+            )
+        parts = _columns(arrow, own, path)
+        return parts | {"schema": own, "period": float(content["period"]), "manifest": content["manifest"]}
+    return _foreign(arrow, schema or canonical(), path)
+
+
+def _read_arrow(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise TableError(f"There is no table {path}.", expected="a Parquet file", remedy="Check the path.")
+    try:
+        arrow = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(
+            f"{path} cannot be read as Parquet: {error}",
+            expected="a Parquet file",
+            remedy="Turn raw logs into a table with `crossfeed ingest`.",
+        ) from error
+    if arrow.num_rows == 0:
+        raise TableError(f"{path} has no rows.", expected="at least one row")
+    return arrow
+
+
+def _metadata(arrow: Any, path: Path) -> dict[str, Any] | None:
+    raw = (arrow.schema.metadata or {}).get(_METADATA)
+    if raw is None:
+        return None
+    try:
+        content = json.loads(raw)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or not {"schema", "period", "manifest"} <= content.keys():
+        raise TableError(
+            f"The crossfeed metadata inside {path} is damaged.",
+            expected="JSON with schema, period and manifest",
+            remedy=_REMAKE,
+        )
+    return content
+
+
+def _foreign(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
+    """Understand a table without metadata: channels by name, one row order, the period from the clock."""
+    found = set(arrow.column_names)
+    missing = [] if "time" in found else ["time"]
+    if not found & set(schema.sensor_names):
+        missing.append(f"any sensor of the schema '{schema.name}' ({', '.join(schema.sensor_names)})")
+    if not found & set(schema.command_names):
+        missing.append(f"any command of the schema '{schema.name}' ({', '.join(schema.command_names)})")
+    if missing:
+        raise TableError(
+            f"{path} was not made by crossfeed and lacks {'; '.join(missing)}. "
+            f"Its columns: {', '.join(arrow.column_names)}.",
+            expected="'time' in seconds and columns named like the channels of the schema",
+            remedy=_REMAKE,
+        )
+    parts = _columns(arrow, schema, path)
+    infinite = 0
+    for name in ("sensors", "commands"):
+        bad = np.isinf(parts[name])
+        infinite += int(bad.sum())
+        parts[name][bad] = np.nan
+    inside = np.ones(len(parts["time"]) - 1, dtype=bool)
+    inside[[group.stop - 1 for group in parts["groups"][:-1]]] = False
+    steps = np.diff(parts["time"])[inside]
+    steps = steps[np.isfinite(steps) & (steps > 0)]
+    if not len(steps):
+        raise TableError(
+            f"The clock of {path} never advances inside a session.",
+            expected="a 'time' column in seconds that grows inside each session",
+        )
+    manifest = {
+        "origin": "not made by crossfeed",
+        "file": path.name,
+        "repairs": {"infinite values made absent": infinite} if infinite else {},
+        "absent_channels": [channel.name for channel in schema.channels if channel.name not in found],
+    }
+    return parts | {"schema": schema, "period": float(np.median(steps)), "manifest": manifest}
+
+
+def _columns(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
+    rows = arrow.num_rows
+
+    def block(names: tuple[str, ...]) -> np.ndarray:
+        values = np.full((rows, len(names)), np.nan)
+        for index, name in enumerate(names):
+            if name in arrow.column_names:
+                values[:, index] = _numbers(arrow, name, path)
+        return values
+
+    known = {*KEYS, "time", *schema.sensor_names, *schema.command_names}
+    others = [name for name in arrow.column_names if name not in known and _numeric(arrow, name)]
+    return {
+        "groups": _groups(arrow, path),
+        "time": _numbers(arrow, "time", path),
+        "sensors": block(schema.sensor_names),
+        "commands": block(schema.command_names),
+        "extras": {name: _numbers(arrow, name, path) for name in others},
+    }
+
+
+def _numeric(arrow: Any, name: str) -> bool:
+    import pyarrow as pa
+
+    kind = arrow.schema.field(name).type
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+
+def _numbers(arrow: Any, name: str, path: Path) -> np.ndarray:
+    """A column as floats with NaN for null; a time stamp becomes seconds."""
+    import pyarrow as pa
+
+    column = arrow.column(name)
+    if name == "time" and pa.types.is_timestamp(column.type):
+        return np.asarray(column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64()).to_numpy() / 1e9)
+    if not _numeric(arrow, name) and not pa.types.is_null(column.type):
+        raise TableError(
+            f"Column '{name}' of {path} holds {column.type}.",
+            expected="numbers (null where absent)",
+            remedy="Convert the column to numbers, or ingest the logs with a mapping.",
+        )
+    return np.array(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+
+
+def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
+    """Contiguous rows with the same machine, run and session; a missing key column counts as one constant."""
+    import pyarrow as pa
+
+    defaults = {"machine": path.stem, "session": "all", "run": "all", "program": ""}
+    rows = arrow.num_rows
+    codes, names = {}, {}
+    for key in KEYS:
+        if key not in arrow.column_names:
+            codes[key], names[key] = np.zeros(rows, dtype=np.int64), [defaults[key]]
+            continue
+        column = arrow.column(key)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        encoded = column.cast(pa.string()).fill_null("").combine_chunks().dictionary_encode()
+        codes[key], names[key] = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+    change = np.zeros(rows, dtype=bool)
+    change[0] = True
+    for key in ("machine", "session", "run"):
+        change[1:] |= codes[key][1:] != codes[key][:-1]
+    starts = np.flatnonzero(change)
+    bare = Group("", "", "", "", 0, 0)
+    return tuple(
+        replace(bare, start=int(start), stop=int(stop), **{key: names[key][codes[key][start]] for key in KEYS})
+        for start, stop in zip(starts, [*starts[1:], rows], strict=True)
+    )

@@ -1,0 +1,156 @@
+"""The canonical table: rows of sensors and commands in contiguous groups, in one Parquet file.
+
+It needs numpy and pyarrow only, so that a prepared table opens on a bare training machine.
+N rows, C sensors, A commands; NaN in memory is null in the file and means "absent", never zero.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from crossfeed.atomic import atomic_file
+from crossfeed.errors import TableError
+from crossfeed.schema import Schema
+
+KEYS = ("machine", "session", "run", "program")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A contiguous slice of rows from one machine, run and session; windows never cross it."""
+
+    machine: str
+    session: str
+    run: str
+    program: str
+    start: int
+    stop: int
+
+    @property
+    def key(self) -> str:
+        """The name under which splits refer to this group."""
+        return f"{self.machine}/{self.run}/{self.session}"
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class Table:
+    """What every later step reads: values in schema order and schema units, plus where they came from."""
+
+    schema: Schema
+    groups: tuple[Group, ...]
+    time: np.ndarray
+    sensors: np.ndarray
+    commands: np.ndarray
+    period: float
+    manifest: dict[str, Any]
+    extras: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rows = len(self.time)
+        wanted = {
+            "sensors": (self.sensors.shape, (rows, len(self.schema.sensors))),
+            "commands": (self.commands.shape, (rows, len(self.schema.commands))),
+            **{f"extra '{name}'": (values.shape, (rows,)) for name, values in self.extras.items()},
+        }
+        for name, (found, expected) in wanted.items():
+            if found != expected:
+                raise TableError(f"The {name} of the table have the shape {found}.", expected=f"{expected}")
+        position = 0
+        for group in self.groups:
+            if group.start != position or group.stop <= group.start:
+                raise TableError(
+                    f"Group '{group.key}' covers rows {group.start} to {group.stop}.",
+                    expected=f"groups that cover all rows in order; the next one starts at row {position}",
+                )
+            position = group.stop
+        if position != rows:
+            raise TableError(f"The groups cover {position} rows.", expected=f"all {rows} rows of the table")
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def machines(self) -> tuple[str, ...]:
+        """The machines in the table, in the order in which they appear."""
+        return tuple(dict.fromkeys(group.machine for group in self.groups))
+
+    def present(self) -> np.ndarray:
+        """For each sensor, whether any row has a value."""
+        return np.asarray(np.isfinite(self.sensors).any(axis=0))
+
+    def fingerprint(self) -> str:
+        """SHA-256 over schema, group keys, time, sensors and commands."""
+        digest = hashlib.sha256(self.schema.fingerprint.encode())
+        keys = [(g.machine, g.session, g.run, g.program, g.start, g.stop) for g in self.groups]
+        digest.update(json.dumps(keys).encode())
+        for values in (self.time, self.sensors, self.commands):
+            # One bit pattern for NaN and one for zero, whatever computed them.
+            digest.update(np.where(np.isnan(values), np.nan, values + 0.0).astype("<f8").tobytes())
+        return digest.hexdigest()
+
+    def select(self, groups: Sequence[Group]) -> Self:
+        """The table of these groups alone, in the order given."""
+        unknown = [group.key for group in groups if group not in self.groups]
+        if unknown or not groups:
+            raise TableError(
+                f"The table has no group {', '.join(unknown)}." if unknown else "No group was selected.",
+                expected="at least one of the table's own groups",
+            )
+        rows = np.concatenate([np.arange(group.start, group.stop) for group in groups])
+        stops = np.cumsum([len(group) for group in groups])
+        moved = tuple(
+            replace(group, start=int(stop) - len(group), stop=int(stop))
+            for group, stop in zip(groups, stops, strict=True)
+        )
+        return replace(
+            self,
+            groups=moved,
+            time=self.time[rows],
+            sensors=self.sensors[rows],
+            commands=self.commands[rows],
+            extras={name: values[rows] for name, values in self.extras.items()},
+            manifest=self.manifest | {"selected_groups": [group.key for group in groups]},
+        )
+
+    def without(self, sensor_names: Iterable[str]) -> Self:
+        """The same table with these sensors hidden, as on a machine that does not have them."""
+        hidden = list(sensor_names)
+        sensors = self.sensors.copy()
+        for name in hidden:
+            if name not in self.schema.sensor_names:
+                raise TableError(
+                    f"The table has no sensor '{name}'.", expected=f"one of {', '.join(self.schema.sensor_names)}"
+                )
+            sensors[:, self.schema.sensor_names.index(name)] = np.nan
+        extras = {name: values for name, values in self.extras.items() if name.rpartition("__")[0] not in hidden}
+        return replace(self, sensors=sensors, extras=extras, manifest=self.manifest | {"hidden_sensors": hidden})
+
+    @classmethod
+    def read(cls, path: Path | str, schema: Schema | None = None) -> Self:
+        """Read a table; a foreign one is understood by its column names, in `schema` or else the canonical one."""
+        from crossfeed.ingest.parquet import read_parts
+
+        return cls(**read_parts(Path(path), schema))
+
+    def write(self, path: Path | str) -> None:
+        """Write the Parquet file and, beside it, the manifest as readable JSON; each appears whole or not at all."""
+        from crossfeed.ingest.parquet import to_arrow, write_arrow
+
+        path = Path(path)
+        arrow = to_arrow(self)
+        with atomic_file(path) as temporary:
+            write_arrow(arrow, temporary)
+        with atomic_file(manifest_path(path)) as temporary:
+            temporary.write_text(json.dumps(self.manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def manifest_path(path: Path | str) -> Path:
+    """Where the manifest of a table lies: `target.parquet` has `target.manifest.json` beside it."""
+    return Path(path).with_suffix(".manifest.json")
