@@ -1,0 +1,70 @@
+"""What a training run needs to know beside the method: budget, optimiser, selection, seeds, health thresholds."""
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Initialisation = Literal["scratch", "body_fresh_head", "complete_checkpoint"]
+Precision = Literal["auto", "float32", "bf16"]
+Selection = Literal["scale_free", "paper"]
+
+
+class HealthConfig(BaseModel):
+    """When latents count as collapsed, and on how many windows that is measured."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rank_floor: float = Field(0.10, ge=0.0, lt=1.0)
+    spread: Literal["relative", "raw"] = "relative"
+    spread_floor: float = Field(0.05, ge=0.0)
+    windows: int = Field(1024, ge=8)
+
+
+class TrainingConfig(BaseModel):
+    """Both stages of training; the defaults are those of the `crossfeed` preset."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pretrain_epochs: int = Field(100, ge=0)
+    finetune_epochs: int = Field(100, ge=0)
+    initialisation: Initialisation = "body_fresh_head"
+    batch_size: int = Field(128, ge=2)
+    steps_per_epoch: int | None = Field(None, ge=1)
+    validation_windows: int | None = Field(None, ge=8)
+    learning_rate: float = Field(3e-4, gt=0.0)
+    warmup_steps: int = Field(0, ge=0)
+    weight_decay: float = Field(0.01, ge=0.0)
+    decay_everything: bool = False
+    clip_norm: float = Field(1.0, gt=0.0)
+    patience: int = Field(15, ge=1)
+    ema_momentum: float = Field(0.996, ge=0.0, le=1.0)
+    ema_final_momentum: float | None = Field(None, ge=0.0, le=1.0)
+    precision: Precision = "auto"
+    selection: Selection = "scale_free"
+    seed: int = Field(0, ge=0)
+    save_every: int = Field(1, ge=1)
+    health: HealthConfig = HealthConfig()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.pretrain_epochs + self.finetune_epochs == 0:
+            raise ValueError("pretrain_epochs and finetune_epochs are both 0: give at least one stage an epoch")
+        if self.initialisation == "scratch" and self.finetune_epochs == 0:
+            raise ValueError(
+                "initialisation 'scratch' skips pretraining and finetune_epochs is 0, so nothing would be trained: "
+                "set training.finetune_epochs or choose 'body_fresh_head'"
+            )
+        return self
+
+    @property
+    def stages(self) -> dict[str, int]:
+        """The stages that will run, in order, with their epochs; training from scratch has no first stage."""
+        planned = {"pretrain": self.pretrain_epochs, "finetune": self.finetune_epochs}
+        if self.initialisation == "scratch":
+            del planned["pretrain"]
+        return {name: epochs for name, epochs in planned.items() if epochs > 0}
+
+
+def paper_training() -> TrainingConfig:
+    """Training as the paper states it: everything decayed, raw-scale selection and collapse test."""
+    return TrainingConfig(decay_everything=True, selection="paper", health=HealthConfig(spread="raw"))

@@ -1,0 +1,49 @@
+"""One row per epoch: losses, score, health and seconds, in `history.parquet` and, on request, in TensorBoard."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crossfeed.atomic import atomic_file
+from crossfeed.errors import ConfigError
+
+Row = Mapping[str, Any]
+
+
+def write_history(path: Path, rows: Sequence[Row]) -> None:
+    """Write all epochs so far; a column that a stage does not have is null there."""
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    table = pyarrow.table({name: [row.get(name) for row in rows] for name in columns})
+    with atomic_file(path) as temporary:
+        pyarrow.parquet.write_table(table, temporary)
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """The epochs of a run, as written."""
+    import pyarrow.parquet
+
+    rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+    return rows
+
+
+def tensorboard_writer(folder: Path) -> Callable[[Row], None]:
+    """A function that sends a row to TensorBoard; the package is asked for only when this is called."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError(
+            f"TensorBoard output was asked for, but the package 'tensorboard' cannot be imported ({error}).",
+            remedy="Run 'pip install tensorboard', or leave --tensorboard away: history.parquet holds the same numbers.",
+        ) from error
+    writer = SummaryWriter(log_dir=str(folder))  # type: ignore[no-untyped-call]
+
+    def send(row: Row) -> None:
+        for name, value in row.items():
+            if isinstance(value, float):
+                writer.add_scalar(f"{row['stage']}/{name}", value, row["epoch"])  # type: ignore[no-untyped-call]
+        writer.flush()  # type: ignore[no-untyped-call]
+
+    return send

@@ -1,0 +1,35 @@
+"""Which windows an epoch visits, in which batches: shuffled, last incomplete batch dropped, machines in balance."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossfeed.errors import TrainingError
+
+
+def steps_in_epoch(windows: int, batch_size: int, cap: int | None) -> int:
+    """How many full batches an epoch has; too few windows for a single one is an error."""
+    steps = windows // batch_size
+    if steps == 0:
+        raise TrainingError(
+            f"The training part has {windows} windows, not enough for one batch of {batch_size}.",
+            remedy=f"Give more or longer sessions, or lower training.batch_size to at most {windows}.",
+        )
+    return min(steps, cap) if cap else steps
+
+
+def epoch_order(machine_W: np.ndarray, batch_size: int, steps: int, generator: torch.Generator) -> Tensor:
+    """Window indices (steps, batch) of one epoch; every batch holds equal shares of all machines.
+
+    A machine's windows come in random order and none returns before all of that machine's have been seen.
+    """
+    machines = np.unique(machine_W)
+    turn_N = torch.arange(steps * batch_size) % len(machines)
+    order_N = torch.empty(steps * batch_size, dtype=torch.long)
+    for number, machine in enumerate(machines):
+        own_W = torch.from_numpy(np.flatnonzero(machine_W == machine))
+        mine_N = turn_N == number
+        needed = int(mine_N.sum())
+        rounds = [own_W[torch.randperm(len(own_W), generator=generator)] for _ in range(-(-needed // len(own_W)))]
+        order_N[mine_N] = torch.cat(rounds)[:needed] if rounds else own_W[:0]
+    return order_N.view(steps, batch_size)
