@@ -36,7 +36,7 @@ def tensorboard_writer(folder: Path) -> Callable[[Row], None]:
     except ImportError as error:
         raise ConfigError(
             f"TensorBoard output was asked for, but the package 'tensorboard' cannot be imported ({error}).",
-            remedy="Run 'pip install tensorboard', or leave --tensorboard away: history.parquet holds the same numbers.",
+            remedy="Run 'pip install tensorboard', or go without: history.parquet holds the same numbers.",
         ) from error
     writer = SummaryWriter(log_dir=str(folder))  # type: ignore[no-untyped-call]
 
