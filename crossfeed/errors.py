@@ -57,5 +57,9 @@ class TrainingError(CrossfeedError):
     """Training that cannot go on, such as a loss that is no longer a number."""
 
 
+class ForecastError(CrossfeedError):
+    """A forecast that is no number, or one that cannot be asked for."""
+
+
 class StorageError(CrossfeedError):
     """A file that could not be written or read: disk full, no permission, vanished."""
