@@ -1,0 +1,162 @@
+"""Five ways to hide parts of a context window, drawn for a whole batch on its device, with fixed shapes.
+
+Shapes: B batch, K context, C sensors, R runs. Masks are True where an entry may be seen. A corrupted window keeps at
+least one channel that was present before; a window in which nothing was present stays empty, and the model meets it
+as commands without any observation.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from crossfeed.windows.draws import Draw, generator_draw, window_draw
+from crossfeed.windows.windows import WindowBatch
+
+MaskMode = Literal["none", "random", "block", "channel", "event", "mixed"]
+SHORTEST_RUN, LONGEST_RUN = 2, 12
+EVENT_QUANTILE = 0.8
+
+
+class MaskConfig(BaseModel):
+    """How much is hidden, and in which shape; `ratio` has no effect in channel mode, which uses `channel_drop`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: MaskMode = "channel"
+    ratio: float = Field(default=0.35, ge=0.0, lt=1.0)
+    channel_drop: float = Field(default=0.15, ge=0.0, lt=1.0)
+
+
+def corrupt(x_BKC: Tensor, m_BKC: Tensor, config: MaskConfig, generator: torch.Generator) -> Tensor:
+    """Hide entries for training; the generator must live on the device of the batch."""
+    return _corrupt(x_BKC, m_BKC, config, generator_draw(generator))
+
+
+def validation_masks(x_BKC: Tensor, m_BKC: Tensor, window_B: Tensor, config: MaskConfig, seed: int) -> Tensor:
+    """Hide entries for validation: the same mask for the same protocol seed and window, whoever asks."""
+    return _corrupt(x_BKC, m_BKC, config, window_draw(seed, window_B))
+
+
+def schema_view(m_BKC: Tensor, keep: float, generator: torch.Generator) -> Tensor:
+    """A further view in which each whole channel is kept with probability `keep`, and at least one that was present."""
+    draw = generator_draw(generator)
+    return _never_empty(m_BKC, m_BKC & (draw((len(m_BKC), 1, m_BKC.shape[2])) < keep), draw)
+
+
+def level_shift(batch: WindowBatch, seed: int, scale: float = 2.0, probability: float = 0.5) -> WindowBatch:
+    """The batch as another machine would show it: constants, uniform in +-`scale` z-units, added to whole channels.
+
+    Context and targets of a channel move together. Deterministic in (seed, window).
+    """
+    draw = window_draw(seed, batch.last_index_B)
+    shape = (len(batch.x_BKC), 1, batch.x_BKC.shape[2])
+    offset_B1C = (2.0 * draw(shape) - 1.0) * scale * (draw(shape) < probability)
+    return WindowBatch(
+        x_BKC=batch.x_BKC + offset_B1C * batch.m_BKC,
+        m_BKC=batch.m_BKC,
+        a_BKA=batch.a_BKA,
+        future_x_BHC=batch.future_x_BHC + offset_B1C * batch.future_m_BHC,
+        future_m_BHC=batch.future_m_BHC,
+        mean_a_BHA=batch.mean_a_BHA,
+        future_a_BTA=batch.future_a_BTA,
+        last_index_B=batch.last_index_B,
+        machine_B=batch.machine_B,
+    )
+
+
+def _corrupt(x_BKC: Tensor, m_BKC: Tensor, config: MaskConfig, draw: Draw) -> Tensor:
+    if config.mode == "none":
+        return m_BKC
+    shape, ratio = (m_BKC.shape[0], m_BKC.shape[1], m_BKC.shape[2]), config.ratio
+    if config.mode == "random":
+        hidden = _random(shape, ratio, draw)
+    elif config.mode == "block":
+        hidden = _block(shape, ratio, draw)
+    elif config.mode == "channel":
+        hidden = _channel(shape, config.channel_drop, draw)
+    elif config.mode == "event":
+        hidden = _event(x_BKC, m_BKC, ratio, draw)
+    else:
+        hidden = _random(shape, 0.35 * ratio, draw) | _block(shape, 0.30 * ratio, draw)
+        hidden = hidden | _channel(shape, config.channel_drop, draw) | _event(x_BKC, m_BKC, 0.20 * ratio, draw)
+    return _never_empty(m_BKC, m_BKC & ~hidden, draw)
+
+
+def _random(shape: tuple[int, int, int], ratio: float, draw: Draw) -> Tensor:
+    """Single entries."""
+    return draw(shape) < ratio
+
+
+def _channel(shape: tuple[int, int, int], probability: float, draw: Draw) -> Tensor:
+    """Whole channels, as on a machine without the sensor."""
+    return draw((shape[0], 1, shape[2])) < probability
+
+
+def _block(shape: tuple[int, int, int], ratio: float, draw: Draw) -> Tensor:
+    """Runs of 2..12 steps in a channel, one after the other until `ratio` of the entries are hidden.
+
+    All runs are drawn at once. Every entry learns the number of the first run that covers it, and the window stops at
+    the run with which the count reaches `ratio`: the same law as a loop, overshooting by less than one run. Runs may
+    begin before the window and end after it, so every step is hidden equally often.
+    """
+    batch, steps, channels = shape
+    entries = steps * channels
+    runs = _enough_runs(steps, entries, ratio)
+    channel_BR = (draw((batch, runs)) * channels).long().clamp_max(channels - 1)
+    length_BR = SHORTEST_RUN + (draw((batch, runs)) * (LONGEST_RUN - SHORTEST_RUN + 1)).long()
+    length_BR = length_BR.clamp_max(LONGEST_RUN)
+    start_BR = (draw((batch, runs)) * (steps + length_BR - 1)).long().clamp_max(steps + LONGEST_RUN) - length_BR + 1
+    device = channel_BR.device
+    offset = torch.arange(LONGEST_RUN, device=device)
+    step_BRL = start_BR[..., None] + offset
+    inside = (step_BRL >= 0) & (step_BRL < steps) & (offset < length_BR[..., None])
+    # Steps outside the window land on one spare entry behind the others.
+    entry_BE = torch.where(inside, step_BRL * channels + channel_BR[..., None], entries).view(batch, -1)
+    number_E = torch.arange(runs, dtype=torch.int32, device=device).repeat_interleave(LONGEST_RUN)
+    first_run = torch.full((batch, entries + 1), runs, dtype=torch.int32, device=device)
+    first_run = first_run.scatter_reduce_(1, entry_BE, number_E.expand(batch, -1), "amin")[:, :entries]
+    newly = torch.zeros((batch, runs + 1), dtype=torch.int32, device=device)
+    newly.scatter_add_(1, first_run.long(), torch.ones_like(first_run))
+    before_last = newly[:, :-1].cumsum(1) < math.ceil(ratio * entries)
+    return (first_run <= before_last.sum(1, keepdim=True)).view(shape) & (first_run < runs).view(shape)
+
+
+def _enough_runs(steps: int, entries: int, ratio: float) -> int:
+    """So many runs that the ratio is reached in practically every window: the mean need, and six deviations on top."""
+    lengths = range(SHORTEST_RUN, LONGEST_RUN + 1)
+    covered = sum(length * steps / (steps + length - 1) for length in lengths) / len(lengths)
+    mean = -math.log1p(-ratio) * entries / covered
+    return math.ceil(mean + 6.0 * math.sqrt(mean)) + 4
+
+
+def _event(x_BKC: Tensor, m_BKC: Tensor, ratio: float, draw: Draw) -> Tensor:
+    """Steps whose absolute change is strictly above the channel's 0.8 quantile in the window, a random part of them.
+
+    With n changes, "above the interpolated quantile" and "above the order statistic floor(0.8 (n - 1))" are the same
+    set, so no interpolation is needed. Only changes between two present entries count.
+    """
+    batch, steps, channels = m_BKC.shape
+    chosen = draw((batch, steps, channels)) < min(1.0, ratio / (1.0 - EVENT_QUANTILE))
+    if steps < 2:
+        return torch.zeros_like(m_BKC)
+    known = m_BKC[:, 1:] & m_BKC[:, :-1]
+    change = torch.where(known, (x_BKC[:, 1:] - x_BKC[:, :-1]).abs(), -1.0)
+    from_top = math.ceil((1.0 - EVENT_QUANTILE) * (steps - 2) - 1e-9)
+    largest_BCT = change.transpose(1, 2).topk(from_top + 1, dim=2).values
+    last_BC = (known.sum(1) - 1).clamp_min(0)
+    rank_BC = torch.ceil((1.0 - EVENT_QUANTILE) * last_BC - 1e-4).long()
+    threshold_BC = largest_BCT.gather(2, rank_BC[..., None])[..., 0]
+    event = known & (change > threshold_BC[:, None])
+    return torch.cat([torch.zeros_like(event[:, :1]), event], dim=1) & chosen
+
+
+def _never_empty(before_BKC: Tensor, after_BKC: Tensor, draw: Draw) -> Tensor:
+    """Give an emptied window one channel back, drawn from those that were present; fixed shapes, no branch."""
+    batch, _, channels = before_BKC.shape
+    lot_BC = torch.where(before_BKC.any(1), draw((batch, channels)), -1.0)
+    chosen_BC = torch.arange(channels, device=lot_BC.device) == lot_BC.argmax(1, keepdim=True)
+    empty_B11 = ~after_BKC.flatten(1).any(1)[:, None, None]
+    return after_BKC | (empty_B11 & chosen_BC[:, None, :] & before_BKC)

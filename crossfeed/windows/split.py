@@ -1,0 +1,246 @@
+"""Which sessions train, which validate and which test: whole sessions or whole NC programs, never rows.
+
+The order of operations is a type: only `Split.train_rows` makes `TrainRows`, and only `TrainRows` can fit a normaliser.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from crossfeed.atomic import atomic_file
+from crossfeed.errors import TableError
+from crossfeed.ingest.table import Group, Table
+from crossfeed.schema import Schema
+
+SPLIT_SEED = 20260820
+Part = Literal["train", "validation", "test"]
+By = Literal["session", "program"]
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
+
+
+def unit_of(group: Group, by: By) -> str:
+    """The unit that stays on one side: the session of one machine, or an NC program on whatever machine it ran."""
+    return f"{group.machine}/{group.session}" if by == "session" else group.program
+
+
+class Split(BaseModel):
+    """The units of each side; plain data that travels as JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    by: By
+    seed: int
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> Self:
+        empty = [part for part in PARTS if not getattr(self, part)]
+        if empty:
+            raise ValueError(f"nothing is left for {' and '.join(empty)}")
+        units = [*self.train, *self.validation, *self.test]
+        shared = sorted({unit for unit in units if units.count(unit) > 1})
+        if shared:
+            raise ValueError(f"listed more than once: {', '.join(shared)}")
+        return self
+
+    def groups(self, table: Table, part: Part) -> tuple[Group, ...]:
+        """The groups of one side, in table order; refuses a table whose groups the split does not know."""
+        side = {unit: name for name in PARTS for unit in getattr(self, name)}
+        units = [unit_of(group, self.by) for group in table.groups]
+        unknown, missing = sorted(set(units) - set(side)), sorted(set(side) - set(units))
+        if unknown or missing:
+            raise TableError(
+                f"The split does not belong to this table: {_some(unknown)} only in the table, "
+                f"{_some(missing)} only in the split.",
+                expected=f"the same {self.by}s in both",
+                remedy="Split the table anew, or name the table from which the split was made.",
+            )
+        return tuple(group for group, unit in zip(table.groups, units, strict=True) if side[unit] == part)
+
+    def rows(self, table: Table, part: Part) -> np.ndarray:
+        """The row numbers of one side, ascending."""
+        return np.concatenate([np.arange(group.start, group.stop) for group in self.groups(table, part)])
+
+    def train_rows(self, table: Table) -> "TrainRows":
+        """The rows a normaliser may see."""
+        return TrainRows(_FROM_A_SPLIT, table, self.groups(table, "train"))
+
+    def hash(self) -> str:
+        """SHA-256 over everything the split says."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """The split as text that `from_json` reads back."""
+        return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str, origin: str = "The split") -> Self:
+        """Read a split; one that overlaps itself or leaves a side empty is refused."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            problems = "; ".join(str(problem["msg"]) for problem in error.errors())
+            raise TableError(
+                f"{origin} is not a valid split: {problems}.",
+                expected="JSON with 'by', 'seed' and three disjoint lists 'train', 'validation', 'test'",
+                remedy="Make one with: crossfeed windows TABLE --save-split split.json",
+            ) from error
+
+    def write(self, path: Path | str) -> None:
+        """Save the split as a JSON file."""
+        with atomic_file(path) as temporary:
+            temporary.write_text(self.to_json() + "\n", encoding="utf-8")
+
+
+_FROM_A_SPLIT = object()
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class TrainRows:
+    """Rows that are known to come from the train side of a split; `Normaliser.fit` accepts nothing else."""
+
+    schema: Schema
+    sensors: np.ndarray
+    commands: np.ndarray
+    sha256: str
+
+    def __init__(self, key: object, table: Table, groups: Sequence[Group]) -> None:
+        if key is not _FROM_A_SPLIT:
+            raise TableError("Train rows were made by hand.", expected="rows made by split.train_rows(table)")
+        rows = np.concatenate([np.arange(group.start, group.stop) for group in groups])
+        self._set(table.schema, table.sensors[rows], table.commands[rows], rows_hash(table, groups))
+
+    def _set(self, schema: Schema, sensors: np.ndarray, commands: np.ndarray, sha256: str) -> None:
+        for name, value in (("schema", schema), ("sensors", sensors), ("commands", commands), ("sha256", sha256)):
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.sensors)
+
+    @staticmethod
+    def join(parts: Sequence["TrainRows"]) -> "TrainRows":
+        """The train rows of several tables together, for training on several machines."""
+        if not parts or any(part.schema.fingerprint != parts[0].schema.fingerprint for part in parts):
+            raise TableError(
+                "Train rows of different schemas cannot be joined." if parts else "No train rows were given to join.",
+                expected="the train rows of at least one table, all in one schema",
+                remedy="Ingest all machines with the same schema; absent channels stay null.",
+            )
+        if len(parts) == 1:
+            return parts[0]
+        joined = object.__new__(TrainRows)
+        joined._set(
+            parts[0].schema,
+            np.concatenate([part.sensors for part in parts]),
+            np.concatenate([part.commands for part in parts]),
+            hashlib.sha256("".join(part.sha256 for part in parts).encode()).hexdigest(),
+        )
+        return joined
+
+
+def rows_hash(table: Table, groups: Sequence[Group]) -> str:
+    """SHA-256 of what these groups hold: schema, names, sensors and commands."""
+    digest = hashlib.sha256(table.schema.fingerprint.encode())
+    for group in groups:
+        digest.update(json.dumps([group.machine, group.session, group.run, len(group)]).encode())
+        for values in (table.sensors, table.commands):
+            block = values[group.start : group.stop]
+            # One bit pattern for NaN and one for zero, whatever computed them.
+            digest.update(np.where(np.isnan(block), np.nan, block + 0.0).astype("<f8").tobytes())
+    return digest.hexdigest()
+
+
+def split_table(
+    table: Table, by: By = "session", seed: int = SPLIT_SEED, fractions: tuple[float, float] = (0.67, 0.17)
+) -> Split:
+    """Divide a table into train, validation and test.
+
+    By session: the sorted session ids of each machine are shuffled and cut at round(0.67 n) and round(0.17 n).
+    By program: programs are dealt out, longest first, to the side that lacks most rows.
+    """
+    train, validation = fractions
+    if not (0 < train < 1 and 0 < validation < 1 and train + validation < 1):
+        raise TableError(
+            f"The fractions {train:g} and {validation:g} leave a side empty.",
+            expected="two fractions above 0 whose sum is below 1; what is left is the test side",
+        )
+    if by == "program":
+        sides = _deal(_program_rows(table, seed), (train, validation, 1 - train - validation))
+    else:
+        sides = [[], [], []]
+        for machine in table.machines():
+            units = _shuffled({unit_of(g, by) for g in table.groups if g.machine == machine}, seed)
+            first, second = round(train * len(units)), round(train * len(units)) + round(validation * len(units))
+            for side, chosen in zip(sides, (units[:first], units[first:second], units[second:]), strict=True):
+                side.extend(chosen)
+    return _checked(table, by, seed, sides)
+
+
+def k_fold(table: Table, folds: int, by: By = "session", seed: int = SPLIT_SEED) -> list[Split]:
+    """Splits in which every unit is tested exactly once; the fold after the tested one validates, the others train."""
+    if folds < 3:
+        raise TableError(f"{folds} folds were asked for.", expected="at least 3: one tests, one validates, one trains")
+    if by == "program":
+        parts = _deal(_program_rows(table, seed), (1 / folds,) * folds)
+    else:
+        units = _shuffled({unit_of(group, by) for group in table.groups}, seed)
+        parts = [units[fold::folds] for fold in range(folds)]
+    splits = []
+    for fold in range(folds):
+        after = (fold + 1) % folds
+        rest = [unit for other in range(folds) if other not in (fold, after) for unit in parts[other]]
+        splits.append(_checked(table, by, seed, [rest, parts[after], parts[fold]]))
+    return splits
+
+
+def _shuffled(units: set[str], seed: int) -> list[str]:
+    ordered = sorted(units)
+    np.random.default_rng(seed).shuffle(ordered)
+    return ordered
+
+
+def _program_rows(table: Table, seed: int) -> dict[str, int]:
+    """Rows of each program, longest first; equal lengths in an order drawn by the seed."""
+    rows = dict.fromkeys(_shuffled({group.program for group in table.groups}, seed), 0)
+    for group in table.groups:
+        rows[group.program] += len(group)
+    return dict(sorted(rows.items(), key=lambda item: -item[1]))
+
+
+def _deal(rows: dict[str, int], shares: Sequence[float]) -> list[list[str]]:
+    """Give each unit to the side with the largest lack; the last units go to sides that are still empty."""
+    total, sides, filled = sum(rows.values()), [list[str]() for _ in shares], np.zeros(len(shares))
+    for position, (unit, count) in enumerate(rows.items()):
+        empty = [side for side in range(len(shares)) if not sides[side]]
+        candidates = empty if len(rows) - position <= len(empty) else range(len(shares))
+        chosen = max(candidates, key=lambda side: shares[side] * total - filled[side])
+        sides[chosen].append(unit)
+        filled[chosen] += count
+    return sides
+
+
+def _checked(table: Table, by: By, seed: int, sides: Sequence[Sequence[str]]) -> Split:
+    empty = [part for part, side in zip(PARTS, sides, strict=True) if not side]
+    if empty:
+        count = len({unit_of(group, by) for group in table.groups})
+        raise TableError(
+            f"A split of {count} {by}{'s' if count != 1 else ''} leaves nothing for {' and '.join(empty)}.",
+            expected=f"enough {by}s for all three sides",
+            remedy="Record or cut more sessions (a smaller gap in the segmentation rule), choose other fractions, or "
+            + ("split by session." if by == "program" else "use k-fold."),
+        )
+    return Split(by=by, seed=seed, train=tuple(sides[0]), validation=tuple(sides[1]), test=tuple(sides[2]))
+
+
+def _some(names: Sequence[str]) -> str:
+    if not names:
+        return "none"
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
