@@ -1,0 +1,1 @@
+"""The protocol as software: candidates, source-only search, score, confirmation, lock, vault, ledger."""

@@ -1,0 +1,139 @@
+"""The composite score of the paper and its robust twin, both computed from the per-run components alone.
+
+Lower is better. Each component is standardised within the pool of valid runs, weighted and summed; a run whose latents
+collapsed after fine-tuning or whose forecasts hardly use the commands pays a penalty; a candidate's score is the mean
+over its valid seeds. The paper standardises by mean and standard deviation, so a single value in another unit flattens
+everybody else; the robust twin uses median and MAD, and a scale-free self-supervised component.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, pstdev
+
+from crossfeed.errors import ConfigError
+
+# Weights of the paper (Section 5.2).
+WEIGHTS: dict[str, float] = {
+    "clean": 0.30,
+    "schema_drop": 0.25,
+    "masked": 0.15,
+    "long_horizon": 0.10,
+    "calibration": 0.10,
+    "ssl": 0.10,
+}
+COLLAPSE_PENALTY = 3.0
+WEAK_COMMAND_PENALTY = 1.0
+WEAK_COMMAND_RATIO = 1.02
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """What one finished run brings to the ranking."""
+
+    candidate: str
+    seed: int
+    components: Mapping[str, float]
+    ssl_scale_free: float
+    command_ratio: float
+    collapsed: bool = False
+    invalid: str = ""
+
+    @property
+    def weak_command(self) -> bool:
+        return self.command_ratio < WEAK_COMMAND_RATIO
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateScore:
+    """One line of the ranking."""
+
+    candidate: str
+    paper: float
+    robust: float
+    seeds: int
+    invalid_seeds: int
+    collapsed_seeds: int
+    weak_seeds: int
+    components: Mapping[str, float]
+
+
+def rank(outcomes: Sequence[RunOutcome], by: str = "robust") -> list[CandidateScore]:
+    """Score every candidate in the pool and sort by one of the two scores; candidates without a valid run come last."""
+    valid = [run for run in outcomes if not run.invalid]
+    _check_finite(valid)
+    paper = _scores(valid, _ordinary, {name: [run.components[name] for run in valid] for name in WEIGHTS})
+    scale_free = {name: [run.components[name] for run in valid] for name in WEIGHTS}
+    scale_free["ssl"] = [run.ssl_scale_free for run in valid]
+    robust = _scores(valid, _robust, scale_free)
+    lines = []
+    for name in dict.fromkeys(run.candidate for run in outcomes):
+        rows = [index for index, run in enumerate(valid) if run.candidate == name]
+        lines.append(
+            CandidateScore(
+                candidate=name,
+                paper=fmean(paper[i] for i in rows) if rows else math.inf,
+                robust=fmean(robust[i] for i in rows) if rows else math.inf,
+                seeds=len(rows),
+                invalid_seeds=sum(run.candidate == name and bool(run.invalid) for run in outcomes),
+                collapsed_seeds=sum(valid[i].collapsed for i in rows),
+                weak_seeds=sum(valid[i].weak_command for i in rows),
+                components={part: fmean(valid[i].components[part] for i in rows) for part in WEIGHTS} if rows else {},
+            )
+        )
+    return sorted(lines, key=lambda line: (getattr(line, by), line.candidate))
+
+
+def leaders_disagree(outcomes: Sequence[RunOutcome]) -> bool:
+    """Whether the two scores would crown different candidates."""
+    return rank(outcomes, "paper")[0].candidate != rank(outcomes, "robust")[0].candidate
+
+
+def _scores(
+    runs: Sequence[RunOutcome],
+    standardise: Callable[[Sequence[float]], list[float]],
+    components: Mapping[str, Sequence[float]],
+) -> list[float]:
+    standardised = {name: standardise(values) for name, values in components.items()}
+    return [
+        sum(weight * standardised[name][index] for name, weight in WEIGHTS.items())
+        + COLLAPSE_PENALTY * run.collapsed
+        + WEAK_COMMAND_PENALTY * run.weak_command
+        for index, run in enumerate(runs)
+    ]
+
+
+def _ordinary(values: Sequence[float]) -> list[float]:
+    """Mean and standard deviation."""
+    return _standardised(values, fmean(values), pstdev(values)) if values else []
+
+
+def _robust(values: Sequence[float]) -> list[float]:
+    """Median and MAD; where more than half the values are equal the mean deviation stands in, so others still count."""
+    if not values:
+        return []
+    centre = median(values)
+    deviations = [abs(value - centre) for value in values]
+    return _standardised(values, centre, 1.4826 * median(deviations) or 1.2533 * fmean(deviations))
+
+
+def _standardised(values: Sequence[float], centre: float, spread: float) -> list[float]:
+    """A component that varies by rounding errors only says nothing and contributes nothing."""
+    if spread <= 1e-9 * max(abs(value) for value in values):
+        return [0.0] * len(values)
+    return [(value - centre) / spread for value in values]
+
+
+def _check_finite(runs: Sequence[RunOutcome]) -> None:
+    for run in runs:
+        numbers = {
+            **{name: run.components.get(name, math.nan) for name in WEIGHTS},
+            "ssl_scale_free": run.ssl_scale_free,
+        }
+        bad = [name for name, value in numbers.items() if not math.isfinite(value)]
+        if bad:
+            raise ConfigError(
+                f"Run '{run.candidate}' with seed {run.seed} has no finite value for {', '.join(bad)}.",
+                expected="a run that is complete, or marked invalid with a reason",
+                remedy="Run the search again for it, or inspect its bundle.",
+            )

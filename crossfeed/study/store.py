@@ -1,0 +1,180 @@
+"""The study's SQLite file: its protocol, its runs and its ledger, safe against kills and against several processes.
+
+Write-ahead logging with full sync: what `transaction` has left is on disk, what it has not left never happened.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from crossfeed.errors import ConfigError, StorageError
+from crossfeed.study import ledger
+
+Status = Literal["pending", "running", "finished", "invalid"]
+
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS protocol (content TEXT NOT NULL) STRICT",
+    """CREATE TABLE IF NOT EXISTS runs (
+        name TEXT PRIMARY KEY,
+        candidate TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        stage TEXT NOT NULL,
+        config TEXT NOT NULL,
+        status TEXT NOT NULL DEFAULT 'pending',
+        owner TEXT NOT NULL DEFAULT '',
+        outcome TEXT NOT NULL DEFAULT '{}'
+    ) STRICT""",
+    ledger.CREATE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One candidate with one seed: what to train, how far it is, and what came out."""
+
+    name: str
+    candidate: str
+    seed: int
+    stage: str
+    config: dict[str, Any]
+    status: Status
+    owner: str
+    outcome: dict[str, Any]
+
+
+class Store:
+    """Access to `study.db`; every method is one transaction."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "study.db"
+
+    @property
+    def exists(self) -> bool:
+        return self.path.is_file()
+
+    def create(self, protocol: dict[str, Any]) -> None:
+        """Lay out an empty study; the first ledger entry holds its protocol."""
+        if self.exists:
+            raise ConfigError(
+                f"{self.folder} already holds a study.",
+                expected="a new or empty folder",
+                remedy="Go on with the study that is there (crossfeed study status), or choose another folder.",
+            )
+        with self.transaction() as connection:
+            for statement in _CREATE:
+                connection.execute(statement)
+            connection.execute("INSERT INTO protocol VALUES (?)", (ledger.canonical_json(protocol),))
+            ledger.append(connection, "init", protocol)
+
+    def protocol(self) -> dict[str, Any]:
+        with self.reading() as connection:
+            return dict(json.loads(connection.execute("SELECT content FROM protocol").fetchone()[0]))
+
+    def record(self, kind: str, content: dict[str, Any]) -> str:
+        """Write one ledger entry and see it on disk before returning."""
+        with self.transaction() as connection:
+            return ledger.append(connection, kind, content)
+
+    def add_runs(self, runs: list[tuple[str, str, int, str, dict[str, Any]]]) -> int:
+        """Plan runs as (name, candidate, seed, stage, config); those already planned are left as they are."""
+        with self.transaction() as connection:
+            known = {name for (name,) in connection.execute("SELECT name FROM runs")}
+            fresh = [run for run in runs if run[0] not in known]
+            for name, candidate, seed, stage, config in fresh:
+                text = ledger.canonical_json(config)
+                connection.execute(
+                    "INSERT INTO runs (name, candidate, seed, stage, config) VALUES (?, ?, ?, ?, ?)",
+                    (name, candidate, seed, stage, text),
+                )
+            if fresh:
+                ledger.append(connection, "plan", {"runs": {run[0]: run[4] for run in fresh}})
+            return len(fresh)
+
+    def runs(self, status: Status | None = None) -> list[Run]:
+        """All runs in the order they were planned, or those of one status."""
+        with self.reading() as connection:
+            rows = connection.execute(
+                "SELECT name, candidate, seed, stage, config, status, owner, outcome FROM runs ORDER BY rowid"
+            )
+            every = [
+                Run(name, candidate, seed, stage, json.loads(config), state, owner, json.loads(outcome))
+                for name, candidate, seed, stage, config, state, owner, outcome in rows
+            ]
+        return [run for run in every if status in (None, run.status)]
+
+    def claim(self, owner: str) -> Run | None:
+        """Take the next pending run; no two processes ever get the same one."""
+        with self.transaction() as connection:
+            row = connection.execute(
+                "UPDATE runs SET status = 'running', owner = ? WHERE name = "
+                "(SELECT name FROM runs WHERE status = 'pending' ORDER BY rowid LIMIT 1) RETURNING name",
+                (owner,),
+            ).fetchone()
+        return next(run for run in self.runs() if run.name == row[0]) if row else None
+
+    def release(self, name: str) -> None:
+        """Give an unfinished run back, for instance because its owner died."""
+        with self.transaction() as connection:
+            connection.execute(
+                "UPDATE runs SET status = 'pending', owner = '' WHERE name = ? AND status = 'running'", (name,)
+            )
+
+    def finish(self, name: str, status: Status, outcome: dict[str, Any]) -> None:
+        """Store an outcome once, in the run table and in the ledger; a second report of the same run is ignored."""
+        text = ledger.canonical_json(outcome)
+        with self.transaction() as connection:
+            changed = connection.execute(
+                "UPDATE runs SET status = ?, outcome = ?, owner = '' "
+                "WHERE name = ? AND status NOT IN ('finished', 'invalid')",
+                (status, text, name),
+            ).rowcount
+            if changed:
+                ledger.append(connection, "run", {"name": name, "status": status, "outcome": outcome})
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A write that happens whole or not at all."""
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for looking only."""
+        if not self.exists:
+            raise ConfigError(
+                f"{self.folder} holds no study.",
+                expected="a folder made by crossfeed study init",
+                remedy="Check the path, or start a study there.",
+            )
+        with self._connection() as connection:
+            yield connection
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        connection = None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            yield connection
+        except (sqlite3.OperationalError, sqlite3.DatabaseError, OSError) as error:
+            raise StorageError(
+                f"The study file {self.path} cannot be used: {error}.",
+                remedy="Check free disk space and write permission, then run the same command again; "
+                "nothing was half-written.",
+            ) from error
+        finally:
+            if connection is not None:
+                connection.close()

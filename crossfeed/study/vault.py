@@ -1,0 +1,101 @@
+"""The sealed target: its rows are kept under a keystream, and only a recorded opening turns them back into a table.
+
+This stops accidents, not malice: the key lies in the study file, and nobody can make a person forget a file they have
+elsewhere. What it does guarantee is that no function of this package returns a target row before the ledger says so.
+"""
+
+import hashlib
+import secrets
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crossfeed.atomic import atomic_file
+from crossfeed.errors import ConfigError, StorageError
+from crossfeed.ingest.table import Table
+from crossfeed.study import ledger
+from crossfeed.study.store import Store
+
+_MAGIC = b"crossfeed sealed table 1\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The right to read the vault: the hash of a ledger entry of kind 'opening' that has no result yet."""
+
+    entry: str
+
+
+def seal(folder: Path, table_path: Path) -> dict[str, Any]:
+    """Put one table into the vault and describe it without its rows; the caller records the description."""
+    table = Table.read(table_path)
+    content, key = table_path.read_bytes(), secrets.token_hex(32)
+    name = f"{table_path.stem}.sealed"
+    target = folder / "vault" / name
+    if target.exists():
+        raise ConfigError(f"The vault already holds a table named '{name}'.", remedy="Rename one of the target tables.")
+    with atomic_file(target) as temporary:
+        temporary.write_bytes(_MAGIC + _apply_keystream(content, key))
+    return {
+        "name": name,
+        "key": key,
+        "sealed_sha256": _file_hash(target),
+        "table_fingerprint": table.fingerprint(),
+        "machines": list(table.machines()),
+        "rows": len(table),
+        "groups": len(table.groups),
+        "shared_sensors": [n for n, here in zip(table.schema.sensor_names, table.present(), strict=True) if here],
+    }
+
+
+def reveal(store: Store, opening: Opening) -> list[Table]:
+    """Read every sealed table, for an opening that is in the ledger and still without a result."""
+    with store.reading() as connection:
+        history = ledger.entries(connection)
+    known = {entry.hash for entry in history if entry.kind == "opening"}
+    used = {entry.content["opening"] for entry in history if entry.kind == "opening result"}
+    if opening.entry not in known - used:
+        raise ConfigError(
+            "The vault stays closed: there is no recorded opening for this read.",
+            expected="an opening written to the ledger and not used before",
+            remedy="Use crossfeed study unseal, after a lock (and, for a second opening, after a declaration).",
+        )
+    return [_read(store.folder, sealed) for sealed in store.protocol()["vault"]]
+
+
+def damaged(store: Store) -> list[str]:
+    """Every sealed table that is missing or no longer what it was at init; empty means whole."""
+    problems = []
+    for sealed in store.protocol()["vault"]:
+        path = store.folder / "vault" / sealed["name"]
+        if not path.is_file():
+            problems.append(f"the sealed table {sealed['name']} is missing")
+        elif _file_hash(path) != sealed["sealed_sha256"]:
+            problems.append(f"the sealed table {sealed['name']} was changed")
+    return problems
+
+
+def _read(folder: Path, sealed: dict[str, Any]) -> Table:
+    path = folder / "vault" / sealed["name"]
+    content = path.read_bytes() if path.is_file() else b""
+    if not content.startswith(_MAGIC) or hashlib.sha256(content).hexdigest() != sealed["sealed_sha256"]:
+        raise StorageError(
+            f"The sealed table {path} is missing or was changed since the study began.",
+            remedy="Restore it from a copy of the study folder; crossfeed study verify lists everything that changed.",
+        )
+    with tempfile.TemporaryDirectory() as scratch:
+        plain = Path(scratch) / "target.parquet"
+        plain.write_bytes(_apply_keystream(content[len(_MAGIC) :], sealed["key"]))
+        return Table.read(plain)
+
+
+def _apply_keystream(content: bytes, key: str) -> bytes:
+    stream = hashlib.shake_256(bytes.fromhex(key)).digest(len(content))
+    size = len(content)
+    return (int.from_bytes(content, "little") ^ int.from_bytes(stream, "little")).to_bytes(size, "little")
+
+
+def _file_hash(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
