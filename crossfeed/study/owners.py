@@ -39,9 +39,7 @@ def locked(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = path.open("ab")
     except OSError as error:
-        raise StorageError(
-            f"The lock file {path} cannot be made: {error.strerror}.", remedy="Check write permission."
-        ) from error
+        raise storage_error("Making the lock file", path, error) from error
     with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

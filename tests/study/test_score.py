@@ -22,11 +22,7 @@ def published() -> list[RunOutcome]:
         rows = list(csv.DictReader(handle))
     measured = [name for name in WEIGHTS if name != "ssl"]
     return [
-        outcome(
-            row["candidate"],
-            [float(row[name]) for name in list(WEIGHTS)[:5]] + [1.0],
-            ratio=float(row["command_ratio"]),
-        )
+        outcome(row["candidate"], [float(row[part]) for part in measured] + [1.0], ratio=float(row["command_ratio"]))
         for row in rows
     ]
 
