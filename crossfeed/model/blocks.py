@@ -1,0 +1,68 @@
+"""The transformer block that every part of the network is made of: pre-norm attention and feed-forward."""
+
+from typing import Literal, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+
+from crossfeed.model.attention import CrossAttention, SelfAttention
+
+
+class BlockConfig(BaseModel):
+    """Width and habits of all blocks; the feed-forward layer is `expansion` times as wide."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    width: int = Field(256, ge=1)
+    heads: int = Field(8, ge=1)
+    expansion: int = Field(4, ge=1)
+    dropout: float = Field(0.1, ge=0.0, lt=1.0)
+    activation: Literal["gelu", "relu"] = "gelu"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(
+                f"{self.heads} attention heads do not divide the width {self.width}: "
+                f"choose a width that is a multiple of {self.heads}, or another number of heads"
+            )
+        return self
+
+
+class Block(nn.Module):
+    """Self-attention, then (on request) cross-attention to a memory, then feed-forward; each pre-normed and added."""
+
+    def __init__(self, config: BlockConfig, *, cross: bool = False) -> None:
+        super().__init__()
+        width, hidden = config.width, config.width * config.expansion
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = SelfAttention(width, config.heads, config.dropout)
+        self.memory_norm = nn.LayerNorm(width) if cross else None
+        self.memory_attention = CrossAttention(width, config.heads, config.dropout) if cross else None
+        self.feed_forward_norm = nn.LayerNorm(width)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, hidden),
+            nn.GELU() if config.activation == "gelu" else nn.ReLU(),
+            nn.Dropout(config.dropout),
+            nn.Linear(hidden, width),
+        )
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        allowed: Tensor | None = None,
+        memory_BSD: Tensor | None = None,
+        memory_allowed: Tensor | None = None,
+    ) -> Tensor:
+        x_BLD = x_BLD + self.dropout(self.attention(self.attention_norm(x_BLD), allowed))
+        if self.memory_attention is not None and self.memory_norm is not None and memory_BSD is not None:
+            read_BLD = self.memory_attention(self.memory_norm(x_BLD), memory_BSD, memory_allowed)
+            x_BLD = x_BLD + self.dropout(read_BLD)
+        return x_BLD + self.dropout(self.feed_forward(self.feed_forward_norm(x_BLD)))
+
+
+def embedding(rows: int, width: int) -> nn.Parameter:
+    """A learned table, drawn from N(0, 0.02^2)."""
+    return nn.Parameter(nn.init.normal_(torch.empty(rows, width), std=0.02))

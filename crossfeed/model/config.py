@@ -1,0 +1,91 @@
+"""The whole network's configuration and its five sizes."""
+
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from crossfeed.errors import ConfigError
+from crossfeed.model.blocks import BlockConfig
+from crossfeed.model.encoder import EncoderConfig
+from crossfeed.model.head import HeadConfig
+from crossfeed.model.horizon_embedding import SLOTS
+from crossfeed.model.instance_norm import InstanceNormConfig
+from crossfeed.model.predictor import PredictorConfig
+from crossfeed.model.target_encoder import TargetConfig
+
+Model = TypeVar("Model", bound=BaseModel)
+Size = Literal["tiny", "compact", "base", "medium", "large"]
+
+# width, heads, temporal layers, predictor layers
+SIZES: dict[str, tuple[int, int, int, int]] = {
+    "tiny": (64, 4, 2, 1),
+    "compact": (128, 4, 4, 2),
+    "base": (256, 8, 6, 4),
+    "medium": (384, 8, 6, 4),
+    "large": (512, 8, 8, 6),
+}
+
+
+class ModelConfig(BaseModel):
+    """Everything that decides what the network computes; the defaults are the `crossfeed` preset at base size."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    context: int = Field(32, ge=1)
+    horizons: tuple[int, ...] = (1, 2, 4, 8, 16)
+    blocks: BlockConfig = BlockConfig()
+    encoder: EncoderConfig = EncoderConfig()
+    target: TargetConfig = TargetConfig()
+    predictor: PredictorConfig = PredictorConfig()
+    head: HeadConfig = HeadConfig()
+    instance_norm: InstanceNormConfig = InstanceNormConfig()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        horizons = self.horizons
+        if not horizons or horizons[0] < 1 or list(horizons) != sorted(set(horizons)):
+            raise ValueError(
+                f"horizons {list(horizons)} are not usable: give whole numbers of rows from 1 on, each once, in rising "
+                "order, for example [1, 2, 4, 8, 16]"
+            )
+        if self.predictor.horizon_embedding == "slot" and len(horizons) > SLOTS:
+            raise ValueError(
+                f"{len(horizons)} horizons do not fit {SLOTS} slots: set predictor.horizon_embedding to 'value'"
+            )
+        if self.instance_norm.kind != "none" and self.context < 2:
+            raise ValueError(
+                f"instance normalisation '{self.instance_norm.kind}' of a context of one row leaves nothing to read: "
+                "set context to 2 or more, or instance_norm.kind to 'none'"
+            )
+        needed = max(self.context, horizons[-1] + 1 if self.target.positions == "horizon" else len(horizons))
+        if self.encoder.positions < needed:
+            raise ValueError(
+                f"the time table has {self.encoder.positions} rows but context and horizons need {needed}: "
+                f"set encoder.positions to {needed} or more"
+            )
+        return self
+
+    def sized(self, size: Size) -> Self:
+        """The same model in another size."""
+        if size not in SIZES:
+            raise ConfigError(f"There is no size '{size}'.", expected=f"one of {', '.join(SIZES)}")
+        width, heads, temporal_layers, predictor_layers = SIZES[size]
+        return self.model_copy(
+            update={
+                "blocks": self.blocks.model_copy(update={"width": width, "heads": heads}),
+                "encoder": self.encoder.model_copy(update={"temporal_layers": temporal_layers}),
+                "predictor": self.predictor.model_copy(update={"layers": predictor_layers}),
+            }
+        )
+
+
+def parse(kind: type[Model], content: Any, origin: str) -> Model:
+    """Build a configuration from parsed JSON or YAML; what is wrong becomes one readable ConfigError."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in problem['loc']) or 'configuration'}: {problem['msg']}"
+            for problem in error.errors()
+        )
+        raise ConfigError(f"{origin} is not a valid configuration: {problems}.") from error

@@ -1,0 +1,85 @@
+"""Schema-adaptive encoder (Section 4.1): any subset of the channels in, one latent state out.
+
+B windows, K rows, C sensors, A commands, D latent width.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from crossfeed.model.blocks import Block, BlockConfig, embedding
+
+
+class EncoderConfig(BaseModel):
+    """Depth of the two passes, size of the time table, and what stands for a row without any measurement."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    channel_layers: int = Field(2, ge=1)
+    temporal_layers: int = Field(6, ge=1)
+    positions: int = Field(512, ge=1)
+    empty_row: Literal["zero", "first_channel"] = "zero"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """What the temporal pass gives: the state at the last row, all rows, and their mean."""
+
+    z_BD: Tensor
+    steps_BKD: Tensor
+    pooled_BD: Tensor
+
+
+class RowEncoder(nn.Module):
+    """First pass, within one row: a transformer over the tokens of the present channels, then their mean."""
+
+    def __init__(self, config: EncoderConfig, blocks: BlockConfig, sensors: int) -> None:
+        super().__init__()
+        self.empty_row = config.empty_row
+        self.value = nn.Sequential(nn.Linear(1, blocks.width), nn.GELU(), nn.Linear(blocks.width, blocks.width))
+        self.channel = embedding(sensors, blocks.width)
+        self.layers = nn.ModuleList(Block(blocks) for _ in range(config.channel_layers))
+
+    def forward(self, x_RC: Tensor, m_RC: Tensor) -> Tensor:
+        """One vector per row; the value of an absent channel is never read."""
+        x_RC = torch.where(m_RC, x_RC, 0.0)
+        if self.empty_row == "first_channel":
+            first_C = torch.arange(m_RC.shape[-1], device=m_RC.device) == 0
+            m_RC = m_RC | (first_C & ~m_RC.any(-1, keepdim=True))
+        token_RCD = self.value(x_RC.unsqueeze(-1)) + self.channel
+        allowed_R11C = m_RC[:, None, None, :]
+        for layer in self.layers:
+            token_RCD = layer(token_RCD, allowed_R11C)
+        weight_RC = m_RC / m_RC.sum(-1, keepdim=True).clamp(min=1)
+        return (weight_RC.to(token_RCD.dtype).unsqueeze(1) @ token_RCD).squeeze(1)
+
+
+class Encoder(nn.Module):
+    """Both passes: rows become vectors, commands and time are added, a temporal transformer reads the sequence."""
+
+    def __init__(self, config: EncoderConfig, blocks: BlockConfig, sensors: int, commands: int) -> None:
+        super().__init__()
+        self.row = RowEncoder(config, blocks, sensors)
+        self.command = nn.Linear(commands, blocks.width)
+        self.time = embedding(config.positions, blocks.width)
+        self.layers = nn.ModuleList(Block(blocks) for _ in range(config.temporal_layers))
+        self.norm = nn.LayerNorm(blocks.width)
+
+    def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:
+        return self.sequence(self.rows(x_BKC, m_BKC), a_BKA, position_K)
+
+    def rows(self, x_BKC: Tensor, m_BKC: Tensor) -> Tensor:
+        """The first pass for all rows at once; depends on nothing but the row itself, so it can be kept."""
+        return self.row(x_BKC.flatten(0, 1), m_BKC.flatten(0, 1)).unflatten(0, x_BKC.shape[:2])
+
+    def sequence(self, row_BKD: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:
+        """The second pass; rows stand at positions 0..K-1 unless told otherwise."""
+        time_KD = self.time[: row_BKD.shape[1]] if position_K is None else self.time[position_K]
+        step_BKD = row_BKD + self.command(a_BKA) + time_KD
+        for layer in self.layers:
+            step_BKD = layer(step_BKD)
+        step_BKD = self.norm(step_BKD)
+        return Encoding(z_BD=step_BKD[:, -1], steps_BKD=step_BKD, pooled_BD=step_BKD.mean(1))
