@@ -1,0 +1,150 @@
+"""Which line comes next: labels, jumps, IF, WHILE, FOR, LOOP and REPEAT, with a guard against endless circles."""
+
+from collections.abc import Sequence
+
+from crossfeed.errors import ProgramError
+from crossfeed.programs.expressions import Unclear, evaluate, evaluate_number, variable_key
+from crossfeed.programs.state import State
+from crossfeed.programs.words import Item, Jump, Line, Structure
+
+_CLOSES = {"ENDIF": "IF", "ELSE": "IF", "ENDWHILE": "WHILE", "ENDFOR": "FOR", "ENDLOOP": "LOOP", "UNTIL": "REPEAT"}
+
+
+class Flow:
+    """Hands out the lines of a program in the order of execution."""
+
+    def __init__(self, lines: Sequence[Line], name: str, limit: int) -> None:
+        self.lines, self.name, self.limit = lines, name, limit
+        self.place = 0
+        self.executed = 0
+        self.labels: dict[str, list[int]] = {}
+        for index, line in enumerate(lines):
+            for label in (line.label, f"N{line.block}" if line.block else ""):
+                if label:
+                    self.labels.setdefault(label, []).append(index)
+        self.partner = self._match_structures()
+
+    def next_line(self) -> Line | None:
+        """The next line, or None after the last one."""
+        if self.place >= len(self.lines):
+            return None
+        line = self.lines[self.place]
+        self.place += 1
+        self.executed += 1
+        if self.executed > self.limit:
+            raise ProgramError(
+                f"{self.name}, line {line.number}: the program does not end; it jumps in a circle here "
+                f"({self.limit} lines were executed).",
+                expected="a loop whose exit condition becomes true",
+                remedy="Correct the jump or the loop around this line, or raise the limit of executed lines.",
+            )
+        return line
+
+    def follow(self, line: Line, state: State) -> list[Item]:
+        """Take the jumps and loops of this line and return its other items."""
+        rest: list[Item] = []
+        for item in line.items:
+            if isinstance(item, Jump):
+                if item.condition is None or self._holds(item, line, state):
+                    self.place = self._destination(item, line)
+            elif isinstance(item, Structure):
+                self._structure(item, line, state)
+            else:
+                rest.append(item)
+        return rest
+
+    def _holds(self, item: Jump | Structure, line: Line, state: State) -> bool:
+        """The truth of a condition; one that cannot be evaluated leaves no honest way to go on."""
+        assert item.condition is not None
+        try:
+            return bool(evaluate(item.condition, state.variables))
+        except Unclear as unclear:
+            raise ProgramError(
+                f"{self.name}, line {line.number}: the condition cannot be evaluated: {unclear}.",
+                expected="a condition over variables that have a value",
+                remedy="Give the variable a value at the top of the program.",
+            ) from unclear
+
+    def _destination(self, jump: Jump, line: Line) -> int:
+        here = self.place - 1
+        target = jump.target if not jump.target.isdigit() else f"N{jump.target}"
+        if jump.kind == "GOTOS":
+            return 0
+        places = self.labels.get(target, [])
+        ahead, behind = [p for p in places if p > here], [p for p in places if p <= here]
+        if jump.kind == "GOTOB":
+            ahead = []
+        if jump.kind == "GOTOF":
+            behind = []
+        if ahead or behind:
+            return ahead[0] if ahead else behind[-1]
+        if jump.kind == "GOTOC":
+            return self.place
+        raise ProgramError(
+            f"{self.name}, line {line.number}: {jump.kind} {jump.target} leads nowhere.",
+            expected=f"a line with the label {jump.target} {'ahead' if jump.kind == 'GOTOF' else 'in the program'}",
+            remedy="Correct the label or the direction of the jump.",
+        )
+
+    def _match_structures(self) -> dict[int, dict[str, int]]:
+        """For each line of a control structure, where its other lines are."""
+        partner: dict[int, dict[str, int]] = {}
+        opened: list[tuple[str, int]] = []
+        for index, line in enumerate(self.lines):
+            for item in line.items:
+                if not isinstance(item, Structure):
+                    continue
+                if item.kind not in _CLOSES:
+                    opened.append((item.kind, index))
+                    partner[index] = {item.kind: index}
+                    continue
+                if not opened or opened[-1][0] != _CLOSES[item.kind]:
+                    raise self._unmatched(line, item.kind)
+                group = partner[opened[-1][1]]
+                group[item.kind] = index
+                partner[index] = group
+                if item.kind != "ELSE":
+                    opened.pop()
+        if opened:
+            raise self._unmatched(self.lines[opened[-1][1]], opened[-1][0])
+        return partner
+
+    def _unmatched(self, line: Line, kind: str) -> ProgramError:
+        return ProgramError(
+            f"{self.name}, line {line.number}: {kind} has no counterpart.",
+            expected="IF ... ELSE ... ENDIF, WHILE ... ENDWHILE, FOR ... ENDFOR, LOOP ... ENDLOOP, REPEAT ... UNTIL",
+            remedy="Close the structure, or open it on a line of its own.",
+        )
+
+    def _structure(self, item: Structure, line: Line, state: State) -> None:
+        here = self.place - 1
+        group = self.partner[here]
+        if item.kind == "IF" and not self._holds(item, line, state):
+            self.place = group.get("ELSE", group["ENDIF"]) + 1
+        elif item.kind == "ELSE":
+            self.place = group["ENDIF"] + 1
+        elif item.kind == "WHILE" and not self._holds(item, line, state):
+            self.place = group["ENDWHILE"] + 1
+        elif item.kind in ("ENDWHILE", "ENDLOOP"):
+            self.place = group[_CLOSES[item.kind]]
+        elif item.kind == "UNTIL" and not self._holds(item, line, state):
+            self.place = group["REPEAT"]
+        elif item.kind in ("FOR", "ENDFOR"):
+            self._count_loop(group, line, state, first=item.kind == "FOR")
+
+    def _count_loop(self, group: dict[str, int], line: Line, state: State, first: bool) -> None:
+        head = next(item for item in self.lines[group["FOR"]].items if isinstance(item, Structure))
+        assert head.variable is not None and head.start is not None and head.condition is not None
+        try:
+            index = head.variable.index
+            key = variable_key(head.variable.name, None if index is None else evaluate(index, state.variables))
+            start = head.start if first else None
+            value = evaluate_number(start, state.variables) if start is not None else float(state.variables[key]) + 1
+            state.variables[key] = value
+            last = evaluate_number(head.condition, state.variables)
+        except (Unclear, ValueError) as unclear:
+            raise ProgramError(
+                f"{self.name}, line {line.number}: the FOR loop cannot be counted: {unclear}.",
+                expected="FOR with a number to start from and a number to end with",
+            ) from unclear
+        self.place = group["FOR"] + 1 if value <= last else group["ENDFOR"] + 1

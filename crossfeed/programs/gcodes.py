@@ -1,0 +1,208 @@
+"""The vocabulary of G codes and Siemens keywords: what each one changes, and which ones leave path and time alone."""
+
+# G codes that set one modal value: code -> (field of the state, value).
+MODAL: dict[str, tuple[str, object]] = {
+    "G0": ("motion", "rapid"),
+    "G1": ("motion", "linear"),
+    "G2": ("motion", "clockwise"),
+    "G3": ("motion", "counterclockwise"),
+    "G17": ("plane", (0, 1, 2)),
+    "G18": ("plane", (2, 0, 1)),
+    "G19": ("plane", (1, 2, 0)),
+    "G90": ("incremental", False),
+    "G91": ("incremental", True),
+    "G94": ("feed_mode", "per minute"),
+    "G95": ("feed_mode", "per revolution"),
+    "G93": ("feed_mode", "inverse time"),
+    "G60": ("exact_stop", True),
+    "G61": ("exact_stop", True),
+    "G64": ("exact_stop", False),
+    **{f"G64{digit}": ("exact_stop", False) for digit in range(1, 6)},
+}
+# Units: code -> (mm per length unit, mm per feed unit; None keeps the feed unit).
+UNITS: dict[str, tuple[float, float | None]] = {
+    "G70": (25.4, None),
+    "G71": (1.0, None),
+    "G700": (25.4, 25.4),
+    "G710": (1.0, 1.0),
+    "G20": (25.4, 25.4),
+    "G21": (1.0, 1.0),
+}
+WORK_OFFSETS = frozenset(
+    ["G54", "G55", "G56", "G57", "G58", "G59", "G500", "G54.1", *(f"G{number}" for number in range(505, 600))]
+)
+MACHINE_COORDINATES = frozenset(("G53", "G153", "SUPA"))
+# Path modes the planner cannot interpolate: the end point is reached on a straight line, and every such line is listed.
+STRAIGHTENED: dict[str, str] = {
+    "G33": "thread cutting",
+    "G34": "thread cutting",
+    "G35": "thread cutting",
+    "G63": "tapping",
+    "G331": "tapping",
+    "G332": "tapping",
+    "G5": "a spline",
+    "G5.1": "a spline",
+    "CIP": "a circle through an intermediate point",
+    "CT": "a tangential circle",
+    "ASPLINE": "a spline",
+    "BSPLINE": "a spline",
+    "CSPLINE": "a spline",
+    "POLY": "a polynomial",
+    "INVCW": "an involute",
+    "INVCCW": "an involute",
+}
+NOT_APPLIED: dict[str, str] = {
+    "G41": "tool radius compensation is not applied; the path is taken as programmed",
+    "G42": "tool radius compensation is not applied; the path is taken as programmed",
+    "G96": "constant cutting speed is not applied; S is taken in rpm",
+    "G961": "constant cutting speed is not applied; S is taken in rpm",
+}
+# Known codes without influence on path and time here.
+QUIET_CODES = frozenset(
+    [
+        "G40",
+        "G43",
+        "G44",
+        "G49",
+        "G50.1",
+        "G80",
+        "G97",
+        "G971",
+        "G98",
+        "G99",
+        "G140",
+        "G141",
+        "G142",
+        "G143",
+        "G147",
+        "G148",
+        "G247",
+        "G248",
+        "G340",
+        "G341",
+        "G347",
+        "G348",
+        "G450",
+        "G451",
+        "G601",
+        "G602",
+        "G603",
+        "G69",
+        "G15",
+        "G13.1",
+        "G25",
+        "G26",
+        "G460",
+        "G461",
+        "G462",
+        "G810",
+        "G811",
+        "G820",
+        "G821",
+    ]
+)
+QUIET_KEYWORDS = frozenset(
+    [
+        "FNORM",
+        "FLIN",
+        "FCUB",
+        "COMPOF",
+        "COMPON",
+        "COMPCURV",
+        "COMPCAD",
+        "COMPSURF",
+        "FFWON",
+        "FFWOF",
+        "SOFT",
+        "BRISK",
+        "DRIVE",
+        "CFC",
+        "CFTCP",
+        "CFIN",
+        "ORIWKS",
+        "ORIMKS",
+        "ORIAXES",
+        "ORIVECT",
+        "ORIEULER",
+        "ORIRPY",
+        "ORICURVE",
+        "CUT2D",
+        "CUT2DF",
+        "CUT3DC",
+        "CUT3DF",
+        "DIAMOF",
+        "DIAMON",
+        "DIAM90",
+        "KONT",
+        "KONTC",
+        "KONTT",
+        "NORM",
+        "STOPRE",
+        "WALIMON",
+        "WALIMOF",
+        "RTLION",
+        "RTLIOF",
+        "UPATH",
+        "SPATH",
+        "STARTFIFO",
+        "STOPFIFO",
+        "FIFOCTRL",
+        "DISPLOF",
+        "DISPLON",
+        "SBLON",
+        "SBLOF",
+        "SAVE",
+        "CP",
+        "DYNNORM",
+        "DYNPOS",
+        "DYNROUGH",
+        "DYNSEMIFIN",
+        "DYNFINISH",
+        "DYNPREC",
+        "OSOF",
+        "OSD",
+        "OST",
+        "OSS",
+        "OSSE",
+        "TCOABS",
+        "TCOFR",
+        "TOWSTD",
+        "TOWWCS",
+        "TOWKCS",
+        "TOWBCS",
+        "TOWMCS",
+        "PAROTOF",
+        "TOROTOF",
+        "RMI",
+        "RME",
+        "RMB",
+        "RMN",
+        "PM_OFF",
+        "FENDNORM",
+        "G9",
+        "LFOF",
+        "LFON",
+        "CDOF",
+        "CDON",
+        "MEAFRAME",
+        "EXTERN",
+        "PROC",
+        "FZ",
+    ]
+)
+FRAME_KEYWORDS = frozenset(("TRANS", "ATRANS", "ROT", "AROT", "SCALE", "ASCALE", "MIRROR", "AMIRROR"))
+KEYWORDS = (
+    QUIET_KEYWORDS
+    | FRAME_KEYWORDS
+    | {name for name in STRAIGHTENED if not name.startswith("G")}
+    | {"SUPA", "TRAORI", "TRAFOOF", "RET", "TO", "THEN"}
+)
+# Coolant, chip conveyor, clamping, program stops: nothing that changes path or set-points.
+SPINDLE_CODES = {"M3": 1.0, "M4": -1.0}
+PROGRAM_ENDS = frozenset(("M2", "M30", "M17", "RET"))
+TOOL_CHANGE = "M6"
+
+
+def code_name(letter: str, value: float) -> str:
+    """The usual spelling of a code: G01 -> G1, G54.10 -> G54.1."""
+    return f"{letter}{value:g}"

@@ -1,0 +1,173 @@
+"""Axis words become moves: absolute and incremental targets, machine coordinates, arcs, rotary axes, feeds."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from crossfeed.programs.blocks import Arc, Move, Rotary, Vector
+from crossfeed.programs.expressions import Unclear
+from crossfeed.programs.geometry import Chain, arc_about, center_from_radius, vector
+from crossfeed.programs.state import Log, State
+from crossfeed.programs.words import Line
+
+LINEAR_AXES, ROTARY_AXES = "XYZ", "ABC"
+CENTERS = "IJK"
+Values = Mapping[str, tuple[float, str]]  # address -> value, coordinate mode
+
+
+def is_motion(values: Values) -> bool:
+    """Whether these words move an axis."""
+    return any(axis in values for axis in LINEAR_AXES + ROTARY_AXES + CENTERS)
+
+
+def move(line: Line, values: Values, state: State, log: Log, machine_coordinates: bool, stop: bool) -> None:
+    """Append the move of one line; what does not fit is listed, with what was assumed instead."""
+    rotary = _rotary_target(values, state)
+    chain = replace_chain(state, rotary)
+    if machine_coordinates:
+        start, target, arc = state.position, _machine_target(values, state, log), None
+    else:
+        start, programmed = state.position, _linear_target(values, state)
+        if is_motion({axis: values[axis] for axis in values if axis not in ROTARY_AXES}) or state.tool_center_control:
+            target = chain.to_axes(programmed)
+        else:
+            target = state.position
+        arc = _arc(line, values, state, log, programmed, chain)
+    turned = vector([new - old for new, old in zip(rotary, state.rotary)])
+    kind: Literal["rapid", "linear", "arc"] = "arc" if arc else "rapid" if state.motion == "rapid" else "linear"
+    length = arc.length if arc else math.dist(start, target)
+    if not all(math.isfinite(value) and abs(value) < 1e7 for value in (*target, *rotary, length)):
+        raise Unclear("the target lies beyond 10 km")
+    feed = None if kind == "rapid" else _feed(line, length, max(map(abs, turned)), state, log)
+    if length == 0 and any(turned):
+        log.blocks.append(Rotary(line.number, state.rotary, rotary, target, feed, state.spindle, state.tool))
+    elif length > 0:
+        if kind != "rapid" and not state.spindle:
+            _report_stopped_spindle(line, state, log)
+        coordinates: Literal["work", "machine"] = "machine" if machine_coordinates else "work"
+        log.blocks.append(
+            Move(
+                line=line.number,
+                kind=kind,
+                start=start,
+                end=target,
+                arc=arc,
+                length=length,
+                feed=feed,
+                spindle=state.spindle,
+                tool=state.tool,
+                coordinates=coordinates,
+                per_revolution=state.feed_mode == "per revolution" and feed is not None,
+                exact_stop=stop or (state.exact_stop and not state.smoothing),
+                rotary=turned,
+            )
+        )
+    state.position, state.rotary = target, rotary
+
+
+def replace_chain(state: State, rotary: Vector) -> Chain:
+    """The chain after the rotary axes have turned."""
+    return state.chain() if rotary == state.rotary else replace(state, rotary=rotary).chain()
+
+
+def _linear_target(values: Values, state: State) -> Vector:
+    programmed = list(state.chain().to_programmed(state.position))
+    for axis, address in enumerate(LINEAR_AXES):
+        if address not in values:
+            continue
+        value, mode = values[address]
+        incremental = mode == "IC" or (state.incremental and mode != "AC")
+        programmed[axis] = value * state.length_unit + (programmed[axis] if incremental else 0.0)
+    return vector(programmed)
+
+
+def _machine_target(values: Values, state: State, log: Log) -> Vector:
+    target = list(state.position)
+    for axis, address in enumerate(LINEAR_AXES):
+        if address in values:
+            target[axis] = values[address][0] * state.length_unit - log.setup.work_offset[axis]
+    return vector(target)
+
+
+def _rotary_target(values: Values, state: State) -> Vector:
+    target = list(state.rotary)
+    for axis, address in enumerate(ROTARY_AXES):
+        if address not in values:
+            continue
+        value, mode = values[address]
+        if mode == "IC" or (state.incremental and mode == ""):
+            target[axis] += value
+        elif mode in ("DC", "ACP", "ACN"):
+            target[axis] += _turn_towards(value - target[axis], mode)
+        else:
+            target[axis] = value
+    return vector(target)
+
+
+def _turn_towards(difference: float, mode: str) -> float:
+    """The way to an angle: shortest (DC), forwards (ACP) or backwards (ACN)."""
+    forwards = difference % 360.0
+    if mode == "ACP" or (mode == "DC" and forwards <= 180.0):
+        return forwards
+    return forwards - 360.0 if forwards else 0.0
+
+
+def _arc(line: Line, values: Values, state: State, log: Log, end: Vector, chain: Chain) -> Arc | None:
+    if state.motion not in ("clockwise", "counterclockwise"):
+        return None
+    start, clockwise = state.chain().to_programmed(state.position), state.motion == "clockwise"
+    try:
+        if "CR" in values or "R" in values:
+            radius = (values.get("CR") or values["R"])[0] * state.length_unit
+            center = center_from_radius(start, end, radius, state.plane, clockwise)
+        elif any(address in values for address in CENTERS):
+            center = vector(
+                [
+                    _center_coordinate(values.get(address), start[axis], state.length_unit)
+                    for axis, address in enumerate(CENTERS)
+                ]
+            )
+        else:
+            raise Unclear("an arc needs I, J, K or a radius")
+        turns = values.get("TURN", (0.0, ""))[0]
+        if turns < 0 or turns > 999 or turns != int(turns):
+            raise Unclear("TURN must be a whole number from 0 to 999")
+        return chain.arc_to_axes(arc_about(start, end, center, state.plane, clockwise, int(turns)))
+    except Unclear as unclear:
+        log.unclear_motion.add(line.number)
+        log.find(line.number, line.text, f"{unclear}; taken as a straight line to its end", "error")
+        return None
+
+
+def _center_coordinate(word: tuple[float, str] | None, start: float, unit: float) -> float:
+    if word is None:
+        return start
+    return word[0] * unit + (0.0 if word[1] == "AC" else start)
+
+
+def _feed(line: Line, length: float, angle: float, state: State, log: Log) -> float:
+    """The path feed in mm/min (deg/min when only rotary axes move)."""
+    feed = state.feed
+    if feed is not None and state.feed_mode == "per revolution":
+        if not state.spindle:
+            reason = f"feed per revolution with a stopped spindle; {log.setup.assumed_feed:g} mm/min assumed"
+            log.find(line.number, line.text, reason, "error")
+            return log.setup.assumed_feed
+        feed *= abs(state.spindle)
+    elif feed is not None and state.feed_mode == "inverse time":
+        feed *= length or angle
+    if feed is None or feed <= 0:
+        missing = "no feed F before this move" if feed is None else "a feed of zero"
+        log.find(line.number, line.text, f"{missing}; {log.setup.assumed_feed:g} mm/min assumed", "error")
+        return log.setup.assumed_feed
+    return feed
+
+
+def _report_stopped_spindle(line: Line, state: State, log: Log) -> None:
+    """Once per stretch without spindle: the moves after the first one are the same story."""
+    reason = "a feed move with the spindle stopped; planned, but not counted as cutting"
+    if state.direction and not state.speed:
+        reason = "the spindle was started without a speed S; planned as stopped, not counted as cutting"
+    stretch = f"stopped spindle {state.tool} {state.direction} {state.speed}"
+    log.find(line.number, line.text, reason, "warning", once=stretch)

@@ -1,0 +1,98 @@
+"""The motion planner: blocks and limits become a trajectory in time.
+
+Rapid and feed moves follow the path with trapezoidal speed profiles; corners are passed as fast as the axes allow
+(look-ahead over the whole program); arcs are followed as arcs. Spindle set-points are steps, and the first cut after
+a change waits until a spindle that speeds up at `spindle_acceleration` has got there, as controllers do.
+"""
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, PositiveFloat
+
+from crossfeed.errors import ProgramError
+from crossfeed.programs.blocks import Finding, Program
+from crossfeed.programs.overrides import Override, Schedule, retime
+from crossfeed.programs.path import Legs, build_legs
+from crossfeed.programs.profile import corner_speeds, leg_limits, look_ahead, trapezoids
+from crossfeed.programs.trajectory import Trajectory
+
+Three = tuple[PositiveFloat, PositiveFloat, PositiveFloat]
+
+
+class MotionLimits(BaseModel):
+    """What the axes can do; the defaults suit a small five-axis machining center."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rapid: Three = (48_000.0, 48_000.0, 48_000.0)  # X, Y, Z in mm/min
+    acceleration: Three = (5_000.0, 5_000.0, 5_000.0)  # X, Y, Z in mm/s^2
+    corner_tolerance: PositiveFloat = 0.02  # mm
+    rotary_speed: Three = (18_000.0, 18_000.0, 24_000.0)  # A, B, C in deg/min
+    rotary_acceleration: Three = (600.0, 600.0, 900.0)  # A, B, C in deg/s^2
+    tool_change: PositiveFloat = 6.0  # s
+    spindle_speed: PositiveFloat = 24_000.0  # rpm
+    spindle_acceleration: PositiveFloat | None = 8_000.0  # rpm/s; None lets cuts begin without waiting
+
+
+def plan(
+    program: Program,
+    limits: MotionLimits | None = None,
+    feed_override: Override = 1.0,
+    rapid_override: Override = 1.0,
+    spindle_override: Override = 1.0,
+) -> Trajectory:
+    """Plan a program under limits and overrides."""
+    limits = limits or MotionLimits()
+    feed, rapid = Schedule.of(feed_override, "feed"), Schedule.of(rapid_override, "rapid")
+    spindle = Schedule.of(spindle_override, "spindle")
+    if not program.blocks:
+        raise ProgramError(
+            f"{program.name} moves nothing: no motion, dwell or tool change was found in its {program.lines} lines.",
+            expected="at least one block such as G1 X10 F500",
+            remedy="Check that the file is NC code in Siemens or ISO form; `crossfeed program FILE` lists its findings.",
+        )
+    legs = build_legs(program.blocks, limits.tool_change, limits.spindle_acceleration is not None)
+    feed_factor = feed.highest * np.where(legs.per_revolution, spindle.highest, 1.0)
+    speed, acceleration = leg_limits(legs, limits, rapid.highest, feed_factor)
+    corners = look_ahead(corner_speeds(legs, speed, limits), legs.length, acceleration)
+    waits = np.nan_to_num(legs.seconds)
+    if limits.spindle_acceleration is not None:
+        set_point = np.clip(legs.spindle * spindle.highest, -limits.spindle_speed, limits.spindle_speed)
+        undelayed = trapezoids(legs, speed, acceleration, corners, waits)
+        taken = np.bincount(undelayed.leg, weights=undelayed.seconds, minlength=len(legs))
+        waits = _spindle_waits(legs.seconds, taken, set_point, limits.spindle_acceleration)
+    retimed = retime(trapezoids(legs, speed, acceleration, corners, waits), legs, feed, rapid, spindle)
+    rpm = legs.spindle[retimed.segments.leg] * retimed.spindle_factor
+    clipped = np.clip(rpm, -limits.spindle_speed, limits.spindle_speed)
+    return Trajectory(program.name, legs, retimed.segments, clipped, _remarks(legs, limits))
+
+
+def _spindle_waits(seconds: np.ndarray, taken: np.ndarray, set_point: np.ndarray, acceleration: float) -> np.ndarray:
+    """Fill the open standing times: how long the spindle still needs when the first cut would begin."""
+    waits = seconds.copy()
+    actual = 0.0
+    for leg, target in enumerate(set_point.tolist()):
+        missing = target - actual
+        if np.isnan(waits[leg]):
+            waits[leg] = abs(missing) / acceleration
+            actual = target
+        else:
+            reach = taken[leg] * acceleration
+            actual += max(-reach, min(reach, missing))
+    return waits
+
+
+def _remarks(legs: Legs, limits: MotionLimits) -> tuple[Finding, ...]:
+    """Spindle speeds beyond the machine's own, once per speed."""
+    excess, first = np.unique(
+        np.where(np.abs(legs.spindle) > limits.spindle_speed, legs.spindle, 0.0), return_index=True
+    )
+    return tuple(
+        Finding(
+            int(legs.line[leg]),
+            f"S{abs(speed):g}",
+            f"{abs(speed):g} rpm is above the spindle's {limits.spindle_speed:g} rpm, which is used instead",
+            "warning",
+        )
+        for speed, leg in zip(excess, first)
+        if speed
+    )

@@ -1,0 +1,322 @@
+"""One line of NC text becomes a list of items: words, assignments, definitions, calls, keywords, jumps."""
+
+import re
+from typing import NamedTuple
+
+from crossfeed.programs.expressions import Expression, Reader, Token, Unclear, Variable, number
+
+_PLAIN_WORD = re.compile(r"\s*([A-Z])\s*([-+]?(?:\d+\.?\d*|\.\d+))\s*")
+_PLAIN_LINE = re.compile(r"(?:\s*[A-Z]\s*[-+]?(?:\d+\.?\d*|\.\d+)\s*)*")
+_NUMBERING = re.compile(r"\s*(/\d?)?\s*(?:[N:]\s*(\d+)(?!\s*[\d.=]))?\s*(/\d?)?\s*", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<string>"[^"]*")
+    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:EX[-+]?\d+)?)
+    |(?P<name>[A-Z_$][A-Z_$][A-Z0-9_$]*)
+    |(?P<letter>[A-Z])
+    |(?P<symbol>==|<>|>=|<=|[-+*/=()\[\],<>:\#])
+    )""",
+    re.VERBOSE,
+)
+# Addresses of more than one letter that take a value; every other `NAME=` sets a variable.
+VALUE_NAMES = frozenset(
+    [
+        "CR",
+        "TURN",
+        "AR",
+        "AP",
+        "RP",
+        "RND",
+        "RNDM",
+        "CHF",
+        "CHR",
+        "FRC",
+        "FRCM",
+        "FB",
+        "SPOS",
+        "SPOSA",
+        "ANG",
+        "RPL",
+        "ADIS",
+        "ADISPOS",
+        "OVR",
+        "LIMS",
+        "SCC",
+    ]
+)
+COORDINATE_MODES = frozenset(("AC", "IC", "DC", "ACP", "ACN"))
+TYPES = frozenset(("REAL", "INT", "BOOL", "CHAR", "STRING", "AXIS", "FRAME"))
+JUMPS = frozenset(("GOTO", "GOTOF", "GOTOB", "GOTOC", "GOTOS"))
+STRUCTURES = frozenset(
+    ["IF", "ELSE", "ENDIF", "WHILE", "ENDWHILE", "FOR", "ENDFOR", "LOOP", "ENDLOOP", "REPEAT", "UNTIL", "CASE"]
+)
+
+
+class Word(NamedTuple):
+    """An address with a value: X12.5, S1=2000, Z=IC(-3)."""
+
+    address: str
+    value: Expression
+    mode: str = ""
+
+
+class Assignment(NamedTuple):
+    """A variable and its new value."""
+
+    variable: Variable
+    value: Expression
+
+
+class Call(NamedTuple):
+    """A named call such as CYCLE832(.02,1,1) or a bare subprogram name; arguments keep their text."""
+
+    name: str
+    arguments: tuple[str, ...] | None
+    modal: bool = False
+
+
+class Jump(NamedTuple):
+    """GOTOF LABEL, taken when the condition holds."""
+
+    kind: str
+    target: str
+    condition: Expression | None
+
+
+class Structure(NamedTuple):
+    """A keyword of structured control flow with its condition or loop head."""
+
+    kind: str
+    condition: Expression | None = None
+    variable: Variable | None = None
+    start: Expression | None = None
+
+
+Item = Word | Assignment | Call | Jump | Structure
+
+
+class Line(NamedTuple):
+    """One line of the program, ready to be executed."""
+
+    number: int
+    text: str
+    skippable: bool
+    block: str
+    label: str
+    items: tuple[Item, ...]
+    problem: str
+
+
+def read_line(text: str, number_in_file: int, keywords: frozenset[str]) -> Line:
+    """Read one line; what cannot be read is said in `problem`, and the line then has no items."""
+    head = _NUMBERING.match(text)
+    assert head is not None
+    skippable, block = bool(head[1] or head[3]), head[2] or ""
+    rest = text[head.end() :].upper() if '"' not in text else _upper_outside_strings(text[head.end() :])
+    if _PLAIN_LINE.fullmatch(rest):
+        plain = tuple(Word(letter, float(value)) for letter, value in _PLAIN_WORD.findall(rest))
+        if all(abs(word[1]) < 1e12 for word in plain):
+            return Line(number_in_file, text, skippable, block, "", plain, "")
+    label, items, problem = "", (), ""
+    try:
+        reader = Reader(tokenise(rest, keywords))
+        if reader.peek().kind == "name" and reader.peek(1).text == ":":
+            label = reader.take().text
+            reader.take()
+        items = tuple(_items(reader, keywords))
+    except Unclear as unclear:
+        problem = str(unclear)
+    return Line(number_in_file, text, skippable, block, label, items, problem)
+
+
+def _upper_outside_strings(text: str) -> str:
+    pieces = text.split('"')
+    return '"'.join(piece if index % 2 else piece.upper() for index, piece in enumerate(pieces))
+
+
+def tokenise(text: str, keywords: frozenset[str]) -> list[Token]:
+    """Cut a line into tokens and leave out its comments, `;` to the end and ISO's `( )`."""
+    tokens: list[Token] = []
+    place = 0
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        if match is None:
+            rest = text[place:].strip()
+            if not rest or rest.startswith(";"):
+                break
+            raise Unclear(f"'{rest[:20]}' cannot be read")
+        kind = match.lastgroup or ""
+        token = Token(kind, match[kind].strip('"') if kind == "string" else match[kind])
+        place = match.end()
+        if token == ("symbol", "(") and not _opens_arguments(tokens, keywords):
+            end = text.find(")", place)
+            place = len(text) if end < 0 else end + 1
+            continue
+        tokens.append(token)
+    return tokens
+
+
+def _opens_arguments(before: list[Token], keywords: frozenset[str]) -> bool:
+    """Whether '(' after these tokens belongs to an expression or a call; otherwise it opens a comment."""
+    if not before:
+        return False
+    last = before[-1]
+    return (last.kind == "name" and last.text not in keywords) or (last.kind == "symbol" and last.text not in ")]:")
+
+
+def _items(reader: Reader, keywords: frozenset[str]) -> list[Item]:
+    items: list[Item] = []
+    while reader.peek().kind != "end":
+        token = reader.take()
+        if token.kind == "letter":
+            items.append(_letter(reader, token.text))
+        elif token.kind == "name":
+            items.extend(_name(reader, token.text, keywords))
+        elif token.text == "#":
+            reader.place -= 1
+            items.append(_assignment(reader))
+        elif token.text == "," and items and isinstance(items[-1], Call):
+            continue
+        else:
+            raise Unclear(f"'{token.text}' does not belong here")
+    return items
+
+
+def _letter(reader: Reader, letter: str) -> Item:
+    if letter == "R" and (reader.peek().text == "[" or (reader.peek().kind, reader.peek(1).text) == ("number", "=")):
+        reader.place -= 1
+        return _assignment(reader)
+    if reader.peek().kind == "number" and reader.peek(1).text == "=":
+        address = letter + reader.take().text
+        reader.take()
+        return _valued(reader, address)
+    if reader.accept("="):
+        return _valued(reader, letter)
+    token = reader.peek()
+    if token.kind == "name" and token.text in COORDINATE_MODES:
+        return _valued(reader, letter)
+    sign = -1.0 if reader.accept("-") else 1.0
+    if sign > 0:
+        reader.accept("+")
+    token = reader.peek()
+    if token.kind == "number":
+        reader.take()
+        return Word(letter, sign * number(token.text))
+    if token.text in ("#", "["):
+        return Word(letter, reader.expression() if sign > 0 else _negated(reader))
+    raise Unclear(f"the address {letter} has no value")
+
+
+def _negated(reader: Reader) -> Expression:
+    reader.tokens.insert(reader.place, Token("symbol", "-"))
+    return reader.expression()
+
+
+def _valued(reader: Reader, address: str) -> Word:
+    token = reader.peek()
+    if token.kind == "name" and token.text in COORDINATE_MODES:
+        reader.take()
+        (value,) = reader.arguments()
+        return Word(address, value, token.text)
+    return Word(address, reader.expression())
+
+
+def _assignment(reader: Reader) -> Assignment:
+    target = reader.expression(strength=99)
+    if not isinstance(target, Variable) or not reader.accept("="):
+        raise Unclear("an assignment was expected")
+    return Assignment(target, reader.expression())
+
+
+def _name(reader: Reader, name: str, keywords: frozenset[str]) -> list[Item]:
+    if name == "DEF":
+        return _definition(reader)
+    if name in JUMPS:
+        return [Jump(name, _target(reader), None)]
+    if name in STRUCTURES:
+        return [_structure(reader, name)]
+    if name in VALUE_NAMES and reader.accept("="):
+        return [_valued(reader, name)]
+    if name == "MCALL":
+        if reader.peek().kind != "name":
+            return [Call("", None, modal=True)]
+        return [Call(reader.peek().text, _raw_arguments(reader, reader.take().text), modal=True)]
+    if reader.peek().text in ("=", "[") and name not in keywords:
+        reader.place -= 1
+        return [_assignment(reader)]
+    if name in keywords:
+        return [Call(name, None)]
+    return [Call(name, _raw_arguments(reader, name))]
+
+
+def _raw_arguments(reader: Reader, name: str) -> tuple[str, ...] | None:
+    """The arguments of a call as text; calls are skipped, so their values are read only where a cycle is known."""
+    if not reader.accept("("):
+        return None
+    parts, depth = [""], 1
+    while True:
+        token = reader.take()
+        if token.kind == "end":
+            raise Unclear(f"the closing bracket of {name} is missing")
+        depth += (token.text in ("(", "[")) - (token.text in (")", "]")) if token.kind == "symbol" else 0
+        if depth == 0:
+            return tuple(parts) if len(parts) > 1 or parts[0] else ()
+        if token == ("symbol", ",") and depth == 1:
+            parts.append("")
+        else:
+            parts[-1] += token.text
+
+
+def _definition(reader: Reader) -> list[Item]:
+    """DEF REAL _A, _B=5: variables start at zero unless they are given a value."""
+    while reader.peek().text in TYPES:
+        kind = reader.take().text
+        if reader.accept("["):
+            reader.expression()
+            reader.close()
+    assignments: list[Item] = []
+    while reader.peek().kind == "name":
+        name = reader.take().text
+        index = None
+        if reader.accept("["):
+            index = reader.expression()
+            reader.close()
+        start: Expression = "" if kind == "STRING" else 0.0
+        start = reader.expression() if reader.accept("=") else start
+        if index is None:
+            assignments.append(Assignment(Variable(name, None), start))
+        if not reader.accept(","):
+            break
+    if not assignments and index is None:
+        raise Unclear("DEF names no variable")
+    return assignments
+
+
+def _target(reader: Reader) -> str:
+    token = reader.take()
+    if token.kind == "letter":
+        token = Token("name", token.text + reader.take().text)
+    if token.kind not in ("name", "number", "string"):
+        raise Unclear("a jump without a target")
+    return token.text
+
+
+def _structure(reader: Reader, kind: str) -> Item:
+    if kind == "FOR":
+        target = reader.expression(strength=99)
+        if not isinstance(target, Variable) or not reader.accept("="):
+            raise Unclear("FOR needs a variable and a start value")
+        start = reader.expression()
+        if reader.take().text != "TO":
+            raise Unclear("FOR without TO")
+        return Structure("FOR", reader.expression(), target, start)
+    if kind in ("IF", "WHILE", "UNTIL"):
+        condition = reader.expression()
+        if kind == "IF" and reader.peek().text in JUMPS:
+            return Jump(reader.take().text, _target(reader), condition)
+        if kind == "IF" and reader.peek().text == "THEN":
+            reader.take()
+        return Structure(kind, condition)
+    if kind == "CASE":
+        raise Unclear("CASE is not supported")
+    return Structure(kind)
