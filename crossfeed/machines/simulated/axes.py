@@ -1,0 +1,77 @@
+"""A linear axis: an acceleration limit, a first-order velocity loop, and the motor torque that this motion needs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from crossfeed.machines.simulated.filters import decay, lag
+from crossfeed.machines.simulated.noise import Floats
+from crossfeed.machines.simulated.parameters import Axis
+
+CREEP = 1.0  # mm/s below which Coulomb friction fades to nothing
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMotion:
+    """Velocity in mm/s at the end of each step and the mean acceleration over it in mm/s^2."""
+
+    velocity: Floats
+    acceleration: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMemory:
+    """What an axis carries from step to step: the limited set-point, the velocity, the filter of the velocity loop."""
+
+    limited: float
+    velocity: float
+    carry: float
+
+
+def follow(axis: Axis, time_step: float, command: Floats, memory: AxisMemory) -> tuple[AxisMotion, AxisMemory]:
+    """Let the slide follow a set-point in mm/s."""
+    top = axis.feed_limit / 60
+    limited = limit_rate(np.clip(command, -top, top), memory.limited, axis.acceleration * time_step)
+    velocity, carry = lag(limited, decay(time_step, axis.response), memory.carry)
+    acceleration = np.diff(velocity, prepend=memory.velocity) / time_step
+    return AxisMotion(velocity, acceleration), AxisMemory(float(limited[-1]), float(velocity[-1]), carry)
+
+
+def limit_rate(wanted: Floats, previous: float, most: float) -> Floats:
+    """Follow `wanted` with at most `most` per step; only the stretches that fall behind are walked step by step."""
+    limited = wanted.copy()
+    jumps = np.flatnonzero(np.abs(np.diff(wanted, prepend=previous)) > most)
+    caught_up = -1
+    for jump in jumps.tolist():
+        if jump <= caught_up:
+            continue
+        value = float(wanted[jump - 1]) if jump else previous
+        caught_up = jump
+        while caught_up < len(wanted):
+            target = float(wanted[caught_up])
+            if abs(target - value) <= most:
+                break
+            value += most if target > value else -most
+            limited[caught_up] = value
+            caught_up += 1
+    return limited
+
+
+def motor_torque(axis: Axis, motion: AxisMotion, cutting_force: Floats) -> Floats:
+    """N m at the motor against inertia, friction, weight and the cut (a force in N that opposes positive travel)."""
+    friction = friction_force(axis, motion.velocity)
+    force = friction + axis.gravity + cutting_force + axis.reflected_mass / 1000 * motion.acceleration
+    torque: Floats = axis.lever * force
+    return torque
+
+
+def friction_force(axis: Axis, velocity: Floats) -> Floats:
+    """Coulomb and viscous friction of slide and screw in N."""
+    force: Floats = axis.coulomb * np.clip(velocity / CREEP, -1.0, 1.0) + axis.viscous * velocity
+    return force
+
+
+def motor_speed(axis: Axis, velocity: Floats) -> Floats:
+    """rad/s of the motor at a slide velocity in mm/s."""
+    speed: Floats = velocity / (axis.lever * 1000)
+    return speed

@@ -1,0 +1,170 @@
+"""One machine through a stretch of steps: motion, cut, drives, DC link and heat, then what the control would log.
+
+Everything but the spindle's speed loop is vectorised; see docs/simulator.md for the equations.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from crossfeed.machines.simulated import heat, noise, process, spindle
+from crossfeed.machines.simulated.axes import AxisMotion, follow, friction_force, motor_speed, motor_torque
+from crossfeed.machines.simulated.filters import decay, lag, lag_rows, wander
+from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.noise import Floats
+from crossfeed.machines.simulated.parameters import RAD_PER_RPM, MachineParameters
+from crossfeed.machines.simulated.state import SimulationState
+from crossfeed.schema import canonical
+
+# Rows of the drive values that pass the drive's smoothing filter, in canonical sensor order.
+_DRIVE_VALUES = (
+    "spindle_current spindle_torque spindle_power x_current x_torque y_current y_torque z_current z_torque z_power "
+    "spindle_dc_voltage spindle_mod_depth"
+).split()
+_SENSORS = canonical().sensor_names
+_DRIVE_ROWS = [_SENSORS.index(name) for name in _DRIVE_VALUES]
+_TEMPERATURES = slice(_SENSORS.index("spindle_motor_temp"), _SENSORS.index("z_motor_temp") + 1)
+_CABINET = _SENSORS.index("ambient_temp")
+
+
+@dataclass(frozen=True, slots=True)
+class Physics:
+    """What really happens in the machine, without smoothing, resolution or measurement noise; W, N m, rad/s, mm/s."""
+
+    spindle_speed: Floats  # (N,) mean of the step
+    spindle_torque: Floats  # of the motor
+    friction_torque: Floats
+    cutting_torque: Floats
+    spindle_power: Floats  # electrical
+    copper_loss: Floats
+    iron_loss: Floats
+    axis_velocity: Floats  # (3, N)
+    axis_torque: Floats  # (3, N)
+    axis_power: Floats  # (3, N) electrical
+    motor_temperature: Floats  # (4, N) winding of spindle, x, y, z
+
+
+def advance(
+    machine: MachineParameters, time_step: float, inputs: Inputs, state: SimulationState
+) -> tuple[Floats, Physics, SimulationState]:
+    """The canonical sensors (17, N), the physics behind them, and the state afterwards."""
+    draws = noise.normals(state.seed, state.step, len(inputs))
+    after: dict[str, Floats] = {}
+
+    motions, axis_memories = [], []
+    for index, axis in enumerate(machine.axes):
+        motion, memory = follow(axis, time_step, inputs.feed[:, index] / 60, state.axis(index))
+        motions.append(motion)
+        axis_memories.append([memory.limited, memory.velocity, memory.carry])
+    after["axes"] = np.array(axis_memories)
+
+    slow, carry = wander(draws[noise.CUT_SLOW], time_step, machine.cutting.slow_memory, state.number("cut"))
+    after["cut"] = np.array(carry)
+    liveliness = 1 + machine.cutting.slow_variation * slow + machine.cutting.ripple * draws[noise.CUT_RIPPLE]
+    cut = process.cut(inputs, motions, np.maximum(liveliness, 0.1))
+    top = machine.spindle.speed_limit
+    turning, speed, integral = spindle.turn(
+        machine.spindle,
+        time_step,
+        np.clip(inputs.spindle_speed, -top, top) * RAD_PER_RPM,
+        cut.gain,
+        cut.power,
+        cut.feed_per_turn,
+        machine.cutting.chip_load_limit,
+        state.number("spindle_speed"),
+        state.number("spindle_integral"),
+    )
+    after["spindle_speed"], after["spindle_integral"] = np.array(speed), np.array(integral)
+
+    physics_rows = _drives(machine, inputs, motions, turning)
+    losses, physics, drive_values = physics_rows
+    total = physics.spindle_power + physics.axis_power.sum(axis=0) + machine.link.standing_load
+    voltage, after["link"], after["mains"] = _link(machine, time_step, total, draws, state)
+    terminal = spindle.terminal_voltage(machine.spindle, turning.speed, drive_values[0])
+    reported = np.vstack((drive_values, voltage, 100 * terminal / voltage))
+    smoothed, after["smoothing"] = lag_rows(
+        reported, decay(time_step, machine.logging.smoothing), state.memory["smoothing"]
+    )
+
+    sensors = np.empty((len(_SENSORS), len(inputs)))
+    sensors[_DRIVE_ROWS] = smoothed
+    drift, carry = wander(draws[noise.HALL], time_step, machine.hall.memory, state.number("hall"))
+    after["hall"] = np.array(carry)
+    hall = machine.hall.temperature + machine.hall.drift * drift
+    carries = np.empty((4, 2))
+    for index, model in enumerate(machine.heats):
+        air = hall + model.surroundings
+        physics.motor_temperature[index], carries[index] = heat.Modes.of(model).warm(
+            time_step, losses[index], air, state.memory["heat"][index]
+        )
+    after["heat"] = carries
+    sensors[_TEMPERATURES] = physics.motor_temperature
+    rise, carry = lag(total / 1000, decay(time_step, machine.hall.cabinet_response), state.number("cabinet"))
+    after["cabinet"] = np.array(carry)
+    sensors[_CABINET] = hall + machine.hall.cabinet_rise + machine.hall.cabinet_per_kilowatt * rise
+
+    for index, name in enumerate(_SENSORS):
+        sensors[index] += machine.logging.noise.get(name, 0.0) * draws[index]
+    _round(sensors[_TEMPERATURES], machine.logging.temperature_step)
+    _round(sensors[_CABINET], machine.logging.cabinet_step)
+    return sensors, physics, SimulationState(state.machine, state.seed, state.step + len(inputs), after)
+
+
+def _drives(
+    machine: MachineParameters, inputs: Inputs, motions: list[AxisMotion], turning: spindle.SpindleMotion
+) -> tuple[list[Floats], Physics, Floats]:
+    """Losses that heat each motor, the physics, and the ten drive values the control reports (kW, signs of the log)."""
+    motor = machine.spindle
+    current = turning.motor_torque / spindle.torque_constant(motor, turning.speed)
+    awake = (turning.motor_torque != 0) | (turning.speed != 0)
+    copper = 1.5 * motor.resistance * (current * current + motor.magnetising_current**2 * awake)
+    size = np.abs(turning.speed)
+    iron = motor.hysteresis * size + motor.eddy * size * size
+    power = turning.motor_torque * turning.speed + copper + iron
+    friction = np.abs(turning.friction_torque * turning.speed)
+    losses = [copper + iron + motor.heat.friction_share * friction]
+
+    forces = process.feed_forces(inputs, motions, turning.tooth_torque)
+    torques, powers, reported = [], [], []
+    for axis, motion, force in zip(machine.axes, motions, forces):
+        torque = motor_torque(axis, motion, force)
+        axis_current = torque / axis.torque_constant
+        axis_copper = 1.5 * axis.resistance * axis_current * axis_current
+        torques.append(torque)
+        powers.append(torque * motor_speed(axis, motion.velocity) + axis_copper)
+        rubbing = np.abs(friction_force(axis, motion.velocity) * motion.velocity) / 1000
+        losses.append(axis_copper + axis.heat.friction_share * rubbing)
+        reported += [axis.sense * axis_current, axis.sense * torque]
+    physics = Physics(
+        spindle_speed=turning.speed,
+        spindle_torque=turning.motor_torque,
+        friction_torque=turning.friction_torque,
+        cutting_torque=turning.cutting_torque,
+        spindle_power=power,
+        copper_loss=copper,
+        iron_loss=iron,
+        axis_velocity=np.vstack([motion.velocity for motion in motions]),
+        axis_torque=np.vstack(torques),
+        axis_power=np.vstack(powers),
+        motor_temperature=np.empty((4, len(power))),
+    )
+    own = [motor.sense * current, motor.sense * turning.motor_torque, power / 1000]
+    return losses, physics, np.vstack([*own, *reported, powers[2] / 1000])
+
+
+def _link(
+    machine: MachineParameters, time_step: float, total: Floats, draws: Floats, state: SimulationState
+) -> tuple[Floats, Floats, Floats]:
+    """DC-link voltage: it sags with the power drawn, rises with the power fed back, up to the regeneration limit."""
+    link = machine.link
+    drawn, carry = lag(total / 1000, decay(time_step, link.response), state.number("link"))
+    drift, mains_carry = wander(draws[noise.MAINS], time_step, link.mains_memory, state.number("mains"))
+    voltage = link.voltage + link.mains_drift * drift - link.sag * drawn
+    return np.minimum(voltage, link.regeneration_limit), np.array(carry), np.array(mains_carry)
+
+
+def _round(values: Floats, step: float) -> None:
+    """Round in place to the resolution of a thermometer."""
+    values /= step
+    np.rint(values, out=values)
+    values *= step
