@@ -17,7 +17,8 @@ def attend(query_BNLE: Tensor, key_BNSE: Tensor, value_BNSE: Tensor, allowed: Te
     weight_BNLS = score_BNLS.softmax(-1).to(value_BNSE.dtype)
     if dropout > 0.0:
         weight_BNLS = functional.dropout(weight_BNLS, dropout)
-    return weight_BNLS @ value_BNSE
+    mixed_BNLE: Tensor = weight_BNLS @ value_BNSE
+    return mixed_BNLE
 
 
 class SelfAttention(nn.Module):
@@ -31,7 +32,9 @@ class SelfAttention(nn.Module):
 
     def forward(self, x_BLD: Tensor, allowed: Tensor | None = None) -> Tensor:
         query, key, value = (_split(part, self.heads) for part in self.query_key_value(x_BLD).chunk(3, -1))
-        return self.out(_merge(attend(query, key, value, allowed, self.dropout if self.training else 0.0)))
+        read_BNLE = attend(query, key, value, allowed, self.dropout if self.training else 0.0)
+        out_BLD: Tensor = self.out(_merge(read_BNLE))
+        return out_BLD
 
 
 class CrossAttention(nn.Module):
@@ -47,7 +50,9 @@ class CrossAttention(nn.Module):
     def forward(self, x_BLD: Tensor, memory_BSD: Tensor, allowed: Tensor | None = None) -> Tensor:
         query = _split(self.query(x_BLD), self.heads)
         key, value = (_split(part, self.heads) for part in self.key_value(memory_BSD).chunk(2, -1))
-        return self.out(_merge(attend(query, key, value, allowed, self.dropout if self.training else 0.0)))
+        read_BNLE = attend(query, key, value, allowed, self.dropout if self.training else 0.0)
+        out_BLD: Tensor = self.out(_merge(read_BNLE))
+        return out_BLD
 
 
 def _projection(width: int, out: int) -> nn.Linear:
@@ -64,7 +69,7 @@ def _output(width: int) -> nn.Linear:
 
 
 def _split(x_BLD: Tensor, heads: int) -> Tensor:
-    return x_BLD.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return x_BLD.view(*x_BLD.shape[:2], heads, -1).transpose(1, 2)
 
 
 def _merge(x_BNLE: Tensor) -> Tensor:

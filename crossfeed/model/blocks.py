@@ -14,10 +14,10 @@ class BlockConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    width: int = Field(256, ge=1)
-    heads: int = Field(8, ge=1)
-    expansion: int = Field(4, ge=1)
-    dropout: float = Field(0.1, ge=0.0, lt=1.0)
+    width: int = Field(default=256, ge=1)
+    heads: int = Field(default=8, ge=1)
+    expansion: int = Field(default=4, ge=1)
+    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     activation: Literal["gelu", "relu"] = "gelu"
 
     @model_validator(mode="after")
@@ -60,7 +60,8 @@ class Block(nn.Module):
         if self.memory_attention is not None and self.memory_norm is not None and memory_BSD is not None:
             read_BLD = self.memory_attention(self.memory_norm(x_BLD), memory_BSD, memory_allowed)
             x_BLD = x_BLD + self.dropout(read_BLD)
-        return x_BLD + self.dropout(self.feed_forward(self.feed_forward_norm(x_BLD)))
+        change_BLD: Tensor = self.dropout(self.feed_forward(self.feed_forward_norm(x_BLD)))
+        return x_BLD + change_BLD
 
 
 def embedding(rows: int, width: int) -> nn.Parameter:

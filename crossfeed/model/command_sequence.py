@@ -18,7 +18,8 @@ class CommandTokens(nn.Module):
         self.place = embedding(places, width)
 
     def forward(self, a_BTA: Tensor) -> Tensor:
-        return self.command(a_BTA) + self.place[: a_BTA.shape[1]]
+        token_BTD: Tensor = self.command(a_BTA) + self.place[: a_BTA.shape[1]]
+        return token_BTD
 
 
 class CommandSummary(nn.Module):
@@ -32,4 +33,5 @@ class CommandSummary(nn.Module):
 
     def forward(self, a_BTA: Tensor, horizon_HD: Tensor, allowed_HT: Tensor) -> Tensor:
         question_BHD = horizon_HD.expand(a_BTA.shape[0], -1, -1)
-        return self.norm(self.attention(question_BHD, self.tokens(a_BTA), allowed_HT))
+        summary_BHD: Tensor = self.norm(self.attention(question_BHD, self.tokens(a_BTA), allowed_HT))
+        return summary_BHD

@@ -31,7 +31,7 @@ class ModelConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    context: int = Field(32, ge=1)
+    context: int = Field(default=32, ge=1)
     horizons: tuple[int, ...] = (1, 2, 4, 8, 16)
     blocks: BlockConfig = BlockConfig()
     encoder: EncoderConfig = EncoderConfig()

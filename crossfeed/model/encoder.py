@@ -18,9 +18,9 @@ class EncoderConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    channel_layers: int = Field(2, ge=1)
-    temporal_layers: int = Field(6, ge=1)
-    positions: int = Field(512, ge=1)
+    channel_layers: int = Field(default=2, ge=1)
+    temporal_layers: int = Field(default=6, ge=1)
+    positions: int = Field(default=512, ge=1)
     empty_row: Literal["zero", "first_channel"] = "zero"
 
 
@@ -54,7 +54,8 @@ class RowEncoder(nn.Module):
         for layer in self.layers:
             token_RCD = layer(token_RCD, allowed_R11C)
         weight_RC = m_RC / m_RC.sum(-1, keepdim=True).clamp(min=1)
-        return (weight_RC.to(token_RCD.dtype).unsqueeze(1) @ token_RCD).squeeze(1)
+        mean_R1D: Tensor = weight_RC.to(token_RCD.dtype).unsqueeze(1) @ token_RCD
+        return mean_R1D.squeeze(1)
 
 
 class Encoder(nn.Module):
@@ -73,7 +74,8 @@ class Encoder(nn.Module):
 
     def rows(self, x_BKC: Tensor, m_BKC: Tensor) -> Tensor:
         """The first pass for all rows at once; depends on nothing but the row itself, so it can be kept."""
-        return self.row(x_BKC.flatten(0, 1), m_BKC.flatten(0, 1)).unflatten(0, x_BKC.shape[:2])
+        row_RD: Tensor = self.row(x_BKC.flatten(0, 1), m_BKC.flatten(0, 1))
+        return row_RD.view(*x_BKC.shape[:2], -1)
 
     def sequence(self, row_BKD: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:
         """The second pass; rows stand at positions 0..K-1 unless told otherwise."""

@@ -26,10 +26,10 @@ class HeadConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     likelihood: Likelihood = "beta_nll"
-    beta: float = Field(0.5, ge=0.0, le=1.0)
+    beta: float = Field(default=0.5, ge=0.0, le=1.0)
     variance: Literal["smooth", "hard_clamp"] = "smooth"
-    limit: float = Field(10.0, gt=0.0)
-    noise_floor: float = Field(0.01, gt=0.0)
+    limit: float = Field(default=10.0, gt=0.0)
+    noise_floor: float = Field(default=0.01, gt=0.0)
 
 
 class Head(nn.Module):

@@ -24,9 +24,9 @@ class InstanceNormConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Kind = "centred"
-    epsilon: float = Field(1e-5, gt=0.0)
-    floor: float = Field(0.1, gt=0.0)
-    threshold: float = Field(0.01, gt=0.0)
+    epsilon: float = Field(default=1e-5, gt=0.0)
+    floor: float = Field(default=0.1, gt=0.0)
+    threshold: float = Field(default=0.01, gt=0.0)
 
 
 @dataclass(frozen=True, slots=True)

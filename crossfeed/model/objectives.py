@@ -31,12 +31,12 @@ Over = Literal["per_horizon", "pooled"]
 class Weights:
     """One weight per term; a term of weight zero is not computed."""
 
-    latent: float = Field(1.0, ge=0.0)
-    vicreg: float = Field(0.05, ge=0.0)
-    sigreg: float = Field(0.0, ge=0.0)
-    schema: float = Field(0.10, ge=0.0)
-    recovery: float = Field(0.05, ge=0.0)
-    physical: float = Field(1.0, ge=0.0)
+    latent: float = Field(default=1.0, ge=0.0)
+    vicreg: float = Field(default=0.05, ge=0.0)
+    sigreg: float = Field(default=0.0, ge=0.0)
+    schema: float = Field(default=0.10, ge=0.0)
+    recovery: float = Field(default=0.05, ge=0.0)
+    physical: float = Field(default=1.0, ge=0.0)
 
 
 class ObjectiveConfig(BaseModel):
@@ -52,7 +52,7 @@ class ObjectiveConfig(BaseModel):
     placement: Literal["context", "target", "predictor", "context_target"] = "context_target"
     vicreg: VICRegConfig = VICRegConfig()
     sigreg: SIGRegConfig = SIGRegConfig()
-    schema_keep: float = Field(0.65, gt=0.0, le=1.0)
+    schema_keep: float = Field(default=0.65, gt=0.0, le=1.0)
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

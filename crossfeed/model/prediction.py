@@ -74,5 +74,6 @@ class Prediction:
 def standard_quantile(level: float, degrees_of_freedom_C: Tensor | None, like: Tensor) -> Tensor:
     """Quantile of the standard member of the family, with the type and device of `like`."""
     if degrees_of_freedom_C is None:
-        return torch.special.ndtri(torch.tensor(level, dtype=torch.float64)).to(like)
+        quantile: Tensor = torch.special.ndtri(torch.tensor(level, dtype=torch.float64))
+        return quantile.to(like)
     return student_t_quantile(level, degrees_of_freedom_C).to(like)

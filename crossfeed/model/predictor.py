@@ -24,7 +24,7 @@ class PredictorConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    layers: int = Field(4, ge=1)
+    layers: int = Field(default=4, ge=1)
     injection: Literal["token", "film", "cross_attention"] = "cross_attention"
     conditioning: Literal["mean", "sequence"] = "sequence"
     horizon_embedding: HorizonEmbeddingKind = "value"
@@ -97,7 +97,8 @@ class Predictor(nn.Module):
             x_BHD = self._inject(state_B1D, self.command(entering_BHE)) + horizon_HD
         for layer in self.layers:
             x_BHD = layer(x_BHD, slot_allowed_HH, memory, memory_allowed)
-        return self.norm(x_BHD)
+        latent_BHD: Tensor = self.norm(x_BHD)
+        return latent_BHD
 
     def _inject(self, state_B1D: Tensor, command_BHE: Tensor) -> Tensor:
         if self.config.injection == "token":

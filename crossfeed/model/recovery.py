@@ -16,4 +16,5 @@ class Recovery(nn.Module):
 
     def forward(self, z_BD: Tensor, target_BHD: Tensor) -> Tensor:
         pair_BHD = torch.cat([z_BD.unsqueeze(1).expand_as(target_BHD), target_BHD], -1)
-        return self.layers(pair_BHD)
+        command_BHA: Tensor = self.layers(pair_BHD)
+        return command_BHA

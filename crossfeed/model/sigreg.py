@@ -18,9 +18,9 @@ class SIGRegConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    slices: int = Field(256, ge=1)
-    knots: int = Field(17, ge=2)
-    extent: float = Field(3.0, gt=0.0)
+    slices: int = Field(default=256, ge=1)
+    knots: int = Field(default=17, ge=2)
+    extent: float = Field(default=3.0, gt=0.0)
 
 
 def sigreg(latent_GND: Tensor, config: SIGRegConfig, generator: torch.Generator | None = None) -> Tensor:

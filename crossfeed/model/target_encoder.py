@@ -45,11 +45,14 @@ class TargetEncoder(nn.Module):
     @torch.no_grad()
     def forward(self, x_BHC: Tensor, m_BHC: Tensor, commands: int) -> Tensor:
         zero_BHA = x_BHC.new_zeros(*x_BHC.shape[:2], commands)
-        return self.encoder(x_BHC, m_BHC, zero_BHA, self.position_H).steps_BKD
+        latent_BHD: Tensor = self.encoder(x_BHC, m_BHC, zero_BHA, self.position_H).steps_BKD
+        return latent_BHD
 
     @torch.no_grad()
     def update(self, student: Encoder, momentum: float | Tensor) -> None:
         """Eq. (4), in place: teacher <- momentum * teacher + (1 - momentum) * student."""
-        slow, fast = list(self.encoder.parameters()), list(student.parameters())
-        torch._foreach_mul_(slow, momentum)
-        torch._foreach_add_(slow, torch._foreach_mul(fast, 1.0 - momentum))
+        slow: list[Tensor] = list(self.encoder.parameters())
+        fast: list[Tensor] = list(student.parameters())
+        rate = torch.as_tensor(momentum, dtype=slow[0].dtype, device=slow[0].device)
+        torch._foreach_mul_(slow, rate)
+        torch._foreach_add_(slow, list(torch._foreach_mul(fast, 1.0 - rate)))

@@ -13,9 +13,9 @@ class VICRegConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    variance: float = Field(25.0, ge=0.0)
-    covariance: float = Field(1.0, ge=0.0)
-    epsilon: float = Field(1e-4, gt=0.0)
+    variance: float = Field(default=25.0, ge=0.0)
+    covariance: float = Field(default=1.0, ge=0.0)
+    epsilon: float = Field(default=1e-4, gt=0.0)
 
 
 def vicreg(latent_GND: Tensor, config: VICRegConfig) -> Tensor:

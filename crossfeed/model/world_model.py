@@ -44,7 +44,8 @@ class WorldModel(nn.Module):
         self, z_BD: Tensor, mean_a_BHA: Tensor, future_a_BTA: Tensor, horizons: tuple[int, ...] | None = None
     ) -> Tensor:
         """Eq. (3): latents at every horizon under the planned commands."""
-        return self.predictor(z_BD, mean_a_BHA, future_a_BTA, horizons)
+        latent_BHD: Tensor = self.predictor(z_BD, mean_a_BHA, future_a_BTA, horizons)
+        return latent_BHD
 
     def decode(self, latent_BHD: Tensor, context: Context) -> Prediction:
         """Eq. (11): a distribution for every sensor, mapped back from the space of the window."""
