@@ -234,8 +234,8 @@ def _checked(table: Table, by: By, seed: int, sides: Sequence[Sequence[str]]) ->
         raise TableError(
             f"A split of {count} {by}{'s' if count != 1 else ''} leaves nothing for {' and '.join(empty)}.",
             expected=f"enough {by}s for all three sides",
-            remedy="Record or cut more sessions (a smaller gap in the segmentation rule), choose other fractions, or "
-            + ("split by session." if by == "program" else "use k-fold."),
+            remedy="Ingest more sessions, cut them at shorter gaps, or choose other fractions"
+            + (", or split by session." if by == "program" else "."),
         )
     return Split(by=by, seed=seed, train=tuple(sides[0]), validation=tuple(sides[1]), test=tuple(sides[2]))
 

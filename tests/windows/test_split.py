@@ -1,0 +1,149 @@
+"""The split keeps whole sessions or whole programs on one side."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossfeed.errors import TableError
+from crossfeed.windows.split import PARTS, Split, TrainRows, k_fold, split_table, unit_of
+from tests.windows.tables import random_table, study_table
+
+lengths = st.lists(st.integers(1, 30), min_size=6, max_size=25)
+
+
+def test_sixty_two_sessions_give_42_11_9() -> None:
+    split = split_table(study_table())
+    assert [len(getattr(split, part)) for part in PARTS] == [42, 11, 9]
+    assert split.seed == 20260820
+
+
+def test_split_is_the_seeded_shuffle_of_the_sorted_sessions() -> None:
+    table = study_table()
+    expected = sorted(f"mill/{group.session}" for group in table.groups)
+    np.random.default_rng(20260820).shuffle(expected)
+    assert split_table(table).train == tuple(expected[:42])
+
+
+@given(lengths, st.integers(0, 2**32 - 1), st.sampled_from(["session", "program"]))
+@settings(max_examples=40, deadline=None)
+def test_sides_are_disjoint_and_cover_every_row(lengths: list[int], seed: int, by: str) -> None:
+    table = random_table(lengths)
+    split = split_table(table, by, seed)
+    rows = [split.rows(table, part) for part in PARTS]
+    assert sorted(np.concatenate(rows)) == list(range(len(table)))
+    sides = [{unit_of(group, by) for group in split.groups(table, part)} for part in PARTS]
+    assert sum(len(side) for side in sides) == len(set.union(*sides))
+
+
+@given(lengths, st.integers(3, 5), st.sampled_from(["session", "program"]), st.integers(0, 100))
+@settings(max_examples=30, deadline=None)
+def test_every_unit_is_tested_once_and_validated_once(lengths: list[int], folds: int, by: str, seed: int) -> None:
+    programs = [f"p{i % 6}" for i in range(len(lengths))]
+    table = random_table(lengths, programs=programs)
+    splits = k_fold(table, folds, by, seed)
+    for part in ("test", "validation"):
+        units = [unit for split in splits for unit in getattr(split, part)]
+        assert sorted(units) == sorted({unit_of(group, by) for group in table.groups})
+
+
+def test_program_split_balances_rows() -> None:
+    lengths = [int(n) for n in np.random.default_rng(1).integers(50, 400, size=60)]
+    table = random_table(lengths, programs=[f"p{i % 20}" for i in range(60)])
+    shares = [len(split_table(table, "program").rows(table, part)) / len(table) for part in PARTS]
+    assert shares == pytest.approx([0.67, 0.17, 0.16], abs=0.05)
+
+
+def test_one_program_on_two_machines_stays_on_one_side() -> None:
+    programs = [f"p{i}" for i in range(8)]
+    split_a = split_table(random_table([20] * 8, machine="a", programs=programs), "program")
+    split_b = split_table(random_table([20] * 8, machine="b", programs=programs), "program")
+    assert split_a.train == split_b.train
+
+
+def test_every_machine_of_a_table_is_split_on_its_own() -> None:
+    one, two = random_table([20] * 12, machine="a"), random_table([30] * 12, machine="b")
+    both = _stack(one, two)
+    split = split_table(both)
+    assert set(split.train) == set(split_table(one).train) | set(split_table(two).train)
+
+
+@pytest.mark.parametrize("by", ["session", "program"])
+def test_a_split_with_an_empty_side_is_refused(by: str) -> None:
+    with pytest.raises(TableError, match="leaves nothing for") as caught:
+        split_table(random_table([20, 20], programs=["a", "b"]), by)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("fractions", [(1.0, 0.1), (0.9, 0.1), (0.0, 0.2), (0.5, -0.1)])
+def test_impossible_fractions_are_refused(fractions: tuple[float, float]) -> None:
+    with pytest.raises(TableError, match="fractions"):
+        split_table(study_table(), fractions=fractions)
+
+
+def test_two_folds_are_refused() -> None:
+    with pytest.raises(TableError, match="2 folds"):
+        k_fold(study_table(), 2)
+
+
+def test_json_round_trip_keeps_the_hash() -> None:
+    split = split_table(study_table(), "program", seed=5)
+    again = Split.from_json(split.to_json())
+    assert again == split
+    assert again.hash() == split.hash() != split_table(study_table(), "program", seed=6).hash()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not json",
+        '{"by": "session"}',
+        '{"by": "session", "seed": 1, "train": ["a"], "validation": ["b"], "test": ["a"]}',
+        '{"by": "session", "seed": 1, "train": ["a"], "validation": ["b"], "test": []}',
+    ],
+)
+def test_a_damaged_split_is_refused(text: str) -> None:
+    with pytest.raises(TableError, match="not a valid split"):
+        Split.from_json(text)
+
+
+def test_a_split_of_another_table_is_refused() -> None:
+    split = split_table(random_table([20] * 10))
+    with pytest.raises(TableError, match="does not belong"):
+        split.rows(random_table([20] * 12), "train")
+
+
+def test_train_rows_come_from_a_split_only() -> None:
+    table = random_table([20] * 10)
+    with pytest.raises(TableError, match="by hand"):
+        TrainRows(object(), table, table.groups)
+
+
+def test_train_rows_hold_the_train_side_and_its_hash_follows_the_values() -> None:
+    table = random_table([20] * 10)
+    split = split_table(table)
+    rows = split.rows(table, "train")
+    train = split.train_rows(table)
+    np.testing.assert_array_equal(train.sensors, table.sensors[rows])
+    table.sensors[split.rows(table, "test")] += 1.0
+    assert split.train_rows(table).sha256 == train.sha256
+    table.sensors[rows[3], 1] += 1e-9
+    assert split.train_rows(table).sha256 != train.sha256
+
+
+def test_joined_train_rows_need_one_schema() -> None:
+    one, two = random_table([20] * 10), study_table()
+    parts = [split_table(table).train_rows(table) for table in (one, two)]
+    with pytest.raises(TableError, match="different schemas"):
+        TrainRows.join(parts)
+    assert len(TrainRows.join([parts[0], parts[0]])) == 2 * len(parts[0])
+
+
+def _stack(one, two):
+    from dataclasses import replace
+
+    moved = tuple(replace(g, start=g.start + len(one), stop=g.stop + len(one)) for g in two.groups)
+    columns = {
+        name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in ("time", "sensors", "commands")
+    }
+    return replace(one, groups=one.groups + moved, **columns)
