@@ -65,10 +65,12 @@ class Gaussian(Distribution):
     def crps(self, x: Tensor) -> Tensor:
         z = (x - self.mean) / self.scale
         density = torch.exp(-0.5 * z.square()) / math.sqrt(2.0 * math.pi)
-        return self.scale * (z * (2.0 * torch.special.ndtr(z) - 1.0) + 2.0 * density - 1.0 / math.sqrt(math.pi))
+        inside: Tensor = z * (2.0 * torch.special.ndtr(z) - 1.0) + 2.0 * density - 1.0 / math.sqrt(math.pi)
+        return self.scale * inside
 
     def cdf(self, x: Tensor) -> Tensor:
-        return torch.special.ndtr((x - self.mean) / self.scale)
+        probability: Tensor = torch.special.ndtr((x - self.mean) / self.scale)
+        return probability
 
     def quantile(self, level: float) -> Tensor:
         return self.mean + self.scale * float(torch.special.ndtri(torch.tensor(level, dtype=torch.float64)))
@@ -135,10 +137,11 @@ class Quantiles(Distribution):
     def standard_deviation(self) -> Tensor:
         """The root mean square distance of the interpolated quantile function from the mean."""
         levels, values = self._padded
-        low, high, width = values[..., :-1] - self.mean[..., None], values[..., 1:] - self.mean[..., None], levels.diff()
-        return ((low.square() + low * high + high.square()) / 3.0 * width).sum(-1).sqrt()
+        away = values - self.mean[..., None]
+        low, high = away[..., :-1], away[..., 1:]
+        return ((low.square() + low * high + high.square()) / 3.0 * levels.diff()).sum(-1).sqrt()
 
-    def nll(self, x: Tensor) -> None:
+    def nll(self, x: Tensor) -> None:  # noqa: ARG002
         return None
 
     def crps(self, x: Tensor) -> Tensor:

@@ -1,0 +1,40 @@
+"""Are the probabilities right? Coverage, width, PIT and the paper's calibration penalty, from the sums of `Scores`."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crossfeed.evaluation.metrics import LEVELS, PIT_BINS, Scores
+
+NOMINAL = 0.9
+
+
+def calibration_penalty(scores: Scores, **choice: Sequence[str | int]) -> float:
+    """Distance of the empirical coverage at the nominal 90 % level from 0.90."""
+    return abs(float(scores.metrics(**choice)["coverage_0.9"] or 0.0) - NOMINAL)
+
+
+def calibration(scores: Scores, **choice: Sequence[str | int]) -> dict[str, object]:
+    """Coverage against nominal, interval widths, PIT histogram and what its shape means."""
+    metrics, pit = scores.metrics(**choice), scores.pit_histogram(**choice)
+    return {
+        "coverage": {f"{level:g}": metrics[f"coverage_{level:g}"] for level in LEVELS},
+        "width": {f"{level:g}": metrics[f"width_{level:g}"] for level in LEVELS},
+        "penalty_90": calibration_penalty(scores, **choice),
+        "pit": [float(share) for share in pit],
+        "pit_deviation": float(np.abs(pit * PIT_BINS - 1.0).mean()),
+        "reading": reading(pit),
+    }
+
+
+def reading(pit: np.ndarray) -> str:
+    """The shape of a PIT histogram in words; a tenth of the observations at each end would be right."""
+    low, high = float(pit[: PIT_BINS // 10].sum()), float(pit[-PIT_BINS // 10 :].sum())
+    middle = float(pit[PIT_BINS // 4 : -PIT_BINS // 4].sum())
+    if low > 0.15 and high > 0.15:
+        return "too sure: observations fall outside the intervals too often"
+    if middle > 0.6:
+        return "too cautious: the intervals are wider than needed"
+    if low > 0.15 or high > 0.15:
+        return f"biased: observations fall too often {'below' if low > high else 'above'} the forecast"
+    return "no large deviation"

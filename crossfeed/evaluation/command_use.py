@@ -1,0 +1,97 @@
+"""Does the forecast listen to the planned commands? The error under true commands beside the error under false ones.
+
+B windows, T future steps, H horizons, A commands. Only what the forecaster is told about the future changes; what
+happened stays, so a forecaster that listens gets worse under every false plan and one that does not stays the same.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossfeed.evaluation.evaluate import Change, EvaluationSet, evaluate
+from crossfeed.evaluation.forecaster import Forecaster
+from crossfeed.evaluation.metrics import Scores
+from crossfeed.evaluation.statistics import Interval, bootstrap
+from crossfeed.model.predictor import mean_commands
+from crossfeed.windows.draws import window_draw
+from crossfeed.windows.windows import WindowBatch
+
+CONDITIONS = {
+    "zero": "every planned command is zero: the machine is said to stand still",
+    "average": "every planned command is its mean over the source's train rows (zero in z-space, the paper's probe)",
+    "shuffled": "the plan of another window, drawn from the whole set",
+    "time-shuffled": "the window's own plan with its steps in random order",
+    "late": "the plan one step late, starting with the current command (off-by-one probe)",
+    "early": "the plan one step early, its last command held (off-by-one probe)",
+}
+
+
+def with_plan(batch: WindowBatch, future_a_BTA: Tensor, horizons: tuple[int, ...]) -> WindowBatch:
+    """The batch under another plan; the mean commands follow from it."""
+    return replace(batch, future_a_BTA=future_a_BTA, mean_a_BHA=mean_commands(future_a_BTA, horizons))
+
+
+def false_plan(condition: str, data: EvaluationSet, index_W: Tensor, seed: int) -> Change:
+    """The change that shows every window a false plan; the same for the same seed, whoever is tested."""
+    windows, horizons = data.windows, data.windows.horizons
+    order = torch.randperm(len(index_W), generator=torch.Generator().manual_seed(seed))
+    # Along one random cycle everybody gets the plan of somebody else.
+    partner_W = torch.zeros(len(windows), dtype=torch.long)
+    partner_W[index_W[order]] = index_W[order.roll(1)]
+
+    def change(batch: WindowBatch, part: Tensor) -> WindowBatch:
+        plan = batch.future_a_BTA
+        if condition == "zero":
+            zero_A = data.normaliser.transform_commands(np.zeros(plan.shape[2]))
+            plan = torch.as_tensor(zero_A).to(plan).expand_as(plan)
+        elif condition == "average":
+            plan = torch.zeros_like(plan)
+        elif condition == "shuffled":
+            plan = windows.batch(partner_W[part].to(plan.device)).future_a_BTA
+        elif condition == "time-shuffled":
+            lot_BT = window_draw(seed, batch.last_index_B)((len(plan), plan.shape[1]))
+            plan = plan.gather(1, lot_BT.argsort(1)[..., None].expand_as(plan))
+        elif condition == "late":
+            plan = torch.cat([batch.a_BKA[:, -1:], plan[:, :-1]], 1)
+        else:
+            plan = torch.cat([plan[:, 1:], plan[:, -1:]], 1)
+        return with_plan(batch, plan, horizons)
+
+    return change
+
+
+def command_use(
+    forecaster: Forecaster, data: EvaluationSet, index_W: Tensor | None = None, seed: int = 0
+) -> dict[str, object]:
+    """Error ratios false / true for every condition, with run-level intervals; a ratio of 1 means: not listened to."""
+    index_W = torch.arange(len(data.windows)) if index_W is None else index_W
+    true = evaluate(forecaster, data, index_W, title="Commands: true")
+    result: dict[str, object] = {"windows": len(index_W), "true": {"rmse": true.metrics()["rmse"]}}
+    for condition, meaning in CONDITIONS.items():
+        change = false_plan(condition, data, index_W, seed)
+        scores = evaluate(forecaster, data, index_W, change, f"Commands: {condition}")
+        worse = scores.run_rmse() > true.run_rmse()
+        result[condition] = {
+            "meaning": meaning,
+            "rmse": scores.metrics()["rmse"],
+            "rmse_ratio": ratio(scores, true, "squared"),
+            "mae_ratio": ratio(scores, true, "absolute"),
+            "crps_ratio": ratio(scores, true, "crps"),
+            "runs_worse": int(worse.sum()),
+            "runs": int(np.isfinite(true.run_rmse()).sum()),
+        }
+    return result
+
+
+def ratio(changed: Scores, true: Scores, name: str) -> Interval:
+    """How many times larger the error became, bootstrapped over runs; squared errors are compared by their root."""
+    pairs = np.concatenate([changed.run_sums([name]), true.run_sums([name])], axis=1)
+    power = 0.5 if name == "squared" else 1.0
+
+    def statistic(sums: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((sums[:, 0] / sums[:, 1]) ** power)
+
+    return bootstrap(pairs, statistic)

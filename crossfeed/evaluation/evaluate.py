@@ -1,0 +1,115 @@
+"""The evaluation loop: any forecaster, any set of windows, one space, everything sorted by run and regime.
+
+B windows, H horizons, C channels.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossfeed.errors import ForecastError, TableError
+from crossfeed.evaluation.forecaster import BATCH, Forecaster, spread_out
+from crossfeed.evaluation.metrics import Scores
+from crossfeed.evaluation.regimes import REGIMES, regimes
+from crossfeed.progress import console, progress
+from crossfeed.schema import Schema
+from crossfeed.training.floors import persistence
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+Unit = Literal["run", "session", "program"]
+Change = Callable[[WindowBatch, Tensor], WindowBatch]
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Windows together with what is needed to score them: the space, the channels and the independent runs.
+
+    `normaliser` made the windows; `space` is the common evaluation space, the z-score of the source's train rows.
+    """
+
+    windows: WindowSet
+    schema: Schema
+    normaliser: Normaliser
+    space: Normaliser
+    unit: Unit = "run"
+    runs: tuple[str, ...] = field(init=False)
+    run_W: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.space.method != "zscore":
+            raise TableError(
+                f"The evaluation space is a '{self.space.method}' normaliser.",
+                expected="the z-score of the source's train rows, the same for every model in a comparison",
+                remedy="Name the source table, so that its train rows can give the space.",
+            )
+        labels = [f"{count.machine}/{getattr(count, self.unit)}" for count in self.windows.counts]
+        runs = tuple(dict.fromkeys(labels))
+        of_group = torch.tensor([runs.index(label) for label in labels])
+        object.__setattr__(self, "runs", runs)
+        object.__setattr__(self, "run_W", of_group[self.windows.group_of_window.cpu()])
+
+    def to_space(self) -> tuple[Tensor, Tensor]:
+        """Location and scale that carry a value from the windows' z-space to the evaluation space, per channel."""
+        scale = self.normaliser.sensor_scale / self.space.sensor_scale
+        location = (self.normaliser.sensor_location - self.space.sensor_location) / self.space.sensor_scale
+        return torch.from_numpy(np.asarray(location)), torch.from_numpy(np.asarray(scale))
+
+    def sample(self, limit: int) -> Tensor:
+        """Evenly spread window numbers, at most `limit`: for probes that need many passes."""
+        return spread_out(len(self.windows), limit)
+
+
+def evaluate(
+    forecaster: Forecaster,
+    data: EvaluationSet,
+    index_W: Tensor | None = None,
+    change: Change | None = None,
+    title: str = "",
+) -> Scores:
+    """Score one forecaster; `change` alters what it sees (never what it is judged by), window by window."""
+    windows, horizons = data.windows, data.windows.horizons
+    index_W = torch.arange(len(windows)) if index_W is None else index_W
+    location, scale = data.to_space()
+    scores = Scores(forecaster.name, data.runs, REGIMES, horizons, data.schema.sensor_names)
+    with torch.no_grad(), progress(title or f"Evaluating {forecaster.name}", len(index_W)) as task:
+        for part in torch.split(index_W, BATCH):
+            batch = windows.batch(part.to(windows.last_W.device))
+            seen = batch if change is None else change(batch, part)
+            forecast = forecaster.predict(seen).rescaled(location, scale)
+            floor_BHC = persistence(batch.x_BKC, batch.m_BKC, horizons)
+            scores.add(
+                forecast,
+                location + scale * batch.future_x_BHC.cpu().double(),
+                batch.future_m_BHC.cpu(),
+                location + scale * floor_BHC.cpu().double(),
+                data.run_W[part],
+                regimes(batch.a_BKA[:, -1], batch.future_a_BTA, horizons, data.schema, data.normaliser).cpu(),
+            )
+            task.advance(len(part))
+    return scores
+
+
+@dataclass(frozen=True)
+class Results:
+    """Several forecasters on the same windows; those that gave no numbers are named, never averaged in."""
+
+    scores: dict[str, Scores]
+    excluded: dict[str, str]
+
+
+def evaluate_all(forecasters: Iterable[Forecaster] | Sequence[Forecaster], data: EvaluationSet) -> Results:
+    """Score everybody; a forecaster that returns NaN is excluded with a warning and the others go on."""
+    scores: dict[str, Scores] = {}
+    excluded: dict[str, str] = {}
+    for forecaster in forecasters:
+        try:
+            scores[forecaster.name] = evaluate(forecaster, data)
+        except ForecastError as error:
+            excluded[forecaster.name] = error.found
+            console().print(f"[yellow]warning:[/] {error.found} It is left out.")
+    return Results(scores, excluded)

@@ -1,0 +1,98 @@
+"""The one interface for everything that forecasts, and the two floors every table shows.
+
+B windows, H horizons, C channels. Forecasts are in the z-space of the windows they are made from.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from crossfeed.errors import ForecastError
+from crossfeed.evaluation.distribution import Distribution, Gaussian
+from crossfeed.training.floors import linear_drift, persistence
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+BATCH = 256
+# No channel is forecast more surely than this, in z-units: a constant channel leaves no residual to learn from.
+SMALLEST_SPREAD = 0.01
+PointForecast = Callable[[WindowBatch], Tensor]
+
+
+class Forecaster(Protocol):
+    """Says for each window what will be at every horizon, channel by channel: all that scoring needs."""
+
+    @property
+    def name(self) -> str:
+        """How tables call it."""
+
+    @property
+    def uses_future_commands(self) -> bool:
+        """Whether `predict` reads the planned commands; if not, changing them changes nothing, bit by bit."""
+
+    def predict(self, batch: WindowBatch) -> Distribution:
+        """One marginal distribution per window, horizon and channel; targets in the batch are not to be read."""
+
+
+class Learner(Forecaster, Protocol):
+    """A forecaster that still has to learn: the floors and every baseline."""
+
+    def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:
+        """Learn from the train windows; validation windows may only decide when to stop."""
+
+
+class Floor:
+    """A forecast that costs nothing, with the spread its errors had on the train windows."""
+
+    uses_future_commands = False
+
+    def __init__(self, name: str, formula: Callable[[Tensor, Tensor, Sequence[int]], Tensor]) -> None:
+        self.name = name
+        self._formula = formula
+        self._horizons: tuple[int, ...] = ()
+        self._spread_HC: Tensor | None = None
+
+    def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:  # noqa: ARG002
+        self._horizons = train.horizons
+        self._spread_HC = residual_spread(lambda batch: self._mean(batch), train)
+
+    def predict(self, batch: WindowBatch) -> Gaussian:
+        if self._spread_HC is None:
+            raise ForecastError(f"Forecaster '{self.name}' was asked before it was fitted.", remedy="Call fit first.")
+        mean_BHC = self._mean(batch)
+        return Gaussian(mean_BHC, self._spread_HC.to(mean_BHC).expand_as(mean_BHC))
+
+    def _mean(self, batch: WindowBatch) -> Tensor:
+        return self._formula(batch.x_BKC, batch.m_BKC, self._horizons)
+
+
+def floors() -> list[Floor]:
+    """Persistence and linear drift, to be fitted for their spread."""
+    return [Floor("persistence", persistence), Floor("linear drift", linear_drift)]
+
+
+def residual_spread(point: PointForecast, train: WindowSet, limit: int = 20_000) -> Tensor:
+    """Root mean square error per horizon and channel on train windows: the spread of a forecaster that has none."""
+    squared_HC, count_HC = torch.zeros(()), torch.zeros(())
+    with torch.no_grad():
+        for batch in batches(train, spread_out(len(train), limit)):
+            error = (point(batch) - batch.future_x_BHC).double()
+            squared_HC = squared_HC + torch.where(batch.future_m_BHC, error.square(), 0.0).sum(0)
+            count_HC = count_HC + batch.future_m_BHC.double().sum(0)
+    # A channel that the train windows never show could be anything the source shows: one z-unit.
+    rms_HC = torch.where(count_HC > 0, (squared_HC / count_HC.clamp_min(1.0)).sqrt(), 1.0)
+    return rms_HC.clamp_min(SMALLEST_SPREAD)
+
+
+def spread_out(total: int, limit: int) -> Tensor:
+    """Window numbers, all of them or `limit` evenly spread ones."""
+    if total <= limit:
+        return torch.arange(total)
+    return torch.linspace(0, total - 1, limit).round().long()
+
+
+def batches(windows: WindowSet, index_W: Tensor, size: int = BATCH) -> Iterator[WindowBatch]:
+    """The chosen windows in order, `size` at a time."""
+    for part in torch.split(index_W, size):
+        yield windows.batch(part.to(windows.last_W.device))

@@ -1,0 +1,166 @@
+"""Every metric from one table of sums per run, regime, horizon and channel, filled batch by batch.
+
+B windows, R runs, G regimes, H horizons, C channels. Absent entries weigh nothing; whatever lies under them is never
+read. Sums live in the evaluation space (z-scores of the source's train rows); physical units follow channel by
+channel from the channel's scale, since every error metric scales with the unit.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossfeed.errors import ForecastError
+from crossfeed.evaluation.distribution import Distribution
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+PIT_BINS = 20
+Axis = Literal["run", "regime", "horizon", "channel"]
+AXES: tuple[Axis, ...] = ("run", "regime", "horizon", "channel")
+SUMS = (
+    "count", "squared", "absolute", "error", "value", "value_squared", "persistence_squared", "persistence_absolute",
+    "nll", "crps", *(f"inside_{level:g}" for level in LEVELS), *(f"width_{level:g}" for level in LEVELS),
+)  # fmt: skip
+Metrics = dict[str, float | None]
+
+
+@dataclass
+class Scores:
+    """What one forecaster did on one set of windows."""
+
+    name: str
+    runs: tuple[str, ...]
+    regimes: tuple[str, ...]
+    horizons: tuple[int, ...]
+    channels: tuple[str, ...]
+    windows: int = 0
+    has_density: bool = True
+    sums: np.ndarray = field(init=False)
+    pit: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        shape = (len(self.runs), len(self.regimes), len(self.horizons), len(self.channels))
+        self.sums = np.zeros((*shape, len(SUMS)))
+        self.pit = np.zeros((*shape, PIT_BINS))
+
+    def add(
+        self,
+        forecast: Distribution,
+        x_BHC: Tensor,
+        present_BHC: Tensor,
+        persistence_BHC: Tensor,
+        run_B: Tensor,
+        regime_BH: Tensor,
+    ) -> None:
+        """Count one batch in; all values in evaluation space and double precision."""
+        present = present_BHC.bool()
+        x = torch.where(present, x_BHC, 0.0)
+        error = forecast.mean - x
+        persistence = torch.where(present, persistence_BHC, 0.0) - x
+        nll, crps = forecast.nll(x), forecast.crps(x)
+        self.has_density &= nll is not None
+        self._refuse_nan(present & ~torch.isfinite(forecast.mean + crps + (0.0 if nll is None else nll)))
+        pit = forecast.cdf(x)
+        edges = [(forecast.quantile((1.0 - level) / 2.0), forecast.quantile((1.0 + level) / 2.0)) for level in LEVELS]
+        columns = [
+            torch.ones_like(x), error.square(), error.abs(), error, x, x.square(), persistence.square(),
+            persistence.abs(), torch.zeros_like(x) if nll is None else nll, crps,
+            *(((x >= low) & (x <= high)).to(x.dtype) for low, high in edges), *(high - low for low, high in edges),
+        ]  # fmt: skip
+        values_BHCS = torch.where(present[..., None], torch.stack(columns, -1), 0.0)
+        horizons, channels = len(self.horizons), len(self.channels)
+        cell_BH = (run_B[:, None] * len(self.regimes) + regime_BH) * horizons + torch.arange(horizons)
+        flat = torch.from_numpy(self.sums).view(-1, channels, len(SUMS))
+        flat.index_add_(0, cell_BH.reshape(-1), values_BHCS.reshape(-1, channels, len(SUMS)))
+        bin_BHC = (pit * PIT_BINS).long().clamp(0, PIT_BINS - 1)
+        entry_BHC = (cell_BH[..., None] * channels + torch.arange(channels)) * PIT_BINS + bin_BHC
+        torch.from_numpy(self.pit).view(-1).index_add_(0, entry_BHC.reshape(-1), present.to(x.dtype).reshape(-1))
+        self.windows += len(x)
+
+    def _refuse_nan(self, bad: Tensor) -> None:
+        if bad.any():
+            where = sorted({self.channels[int(c)] for c in bad.nonzero()[:, 2]})
+            raise ForecastError(
+                f"Forecaster '{self.name}' returned {int(bad.sum())} values that are no finite number, in "
+                f"{', '.join(where)}.",
+                expected="a finite mean and spread for every channel that is present",
+                remedy="Train it again with a smaller learning rate, or leave it out of the comparison.",
+            )
+
+    def metrics(self, **choice: Sequence[str | int]) -> Metrics:
+        """Pooled metrics over everything, or over the chosen `run`, `regime`, `horizon` or `channel` labels."""
+        return from_sums(self._chosen(self.sums, choice).sum((0, 1, 2, 3)), self.has_density)
+
+    def by(self, axis: Axis, **choice: Sequence[str | int]) -> dict[str, Metrics]:
+        """One row of metrics per label of `axis`; labels without a single present entry are left out."""
+        labels = choice.get(axis, self.labels(axis))
+        rows = {label: self.metrics(**(choice | {axis: [label]})) for label in labels}
+        return {str(label): row for label, row in rows.items() if row["count"]}
+
+    def run_sums(self, names: Iterable[str], **choice: Sequence[str | int]) -> np.ndarray:
+        """Runs x sums, what the bootstrap resamples; runs without a present entry are left out."""
+        per_run = self._chosen(self.sums, choice).sum((1, 2, 3))
+        columns = [SUMS.index(name) for name in names]
+        return np.asarray(per_run[per_run[:, 0] > 0][:, columns])
+
+    def run_rmse(self, **choice: Sequence[str | int]) -> np.ndarray:
+        """RMSE of each run in order, NaN where nothing is present: what paired tests compare."""
+        per_run = self._chosen(self.sums, choice).sum((1, 2, 3))
+        count, squared = per_run[:, SUMS.index("count")], per_run[:, SUMS.index("squared")]
+        return np.asarray(np.sqrt(np.divide(squared, count, out=np.full_like(count, np.nan), where=count > 0)))
+
+    def pit_histogram(self, **choice: Sequence[str | int]) -> np.ndarray:
+        """Share of observations in each twentieth of the predicted distribution; flat when calibrated."""
+        counts = self._chosen(self.pit, choice).sum((0, 1, 2, 3))
+        return np.asarray(counts / max(counts.sum(), 1.0))
+
+    def labels(self, axis: Axis) -> Sequence[str | int]:
+        """The labels along one axis."""
+        labels: tuple[Sequence[str | int], ...] = (self.runs, self.regimes, self.horizons, self.channels)
+        return labels[AXES.index(axis)]
+
+    def _chosen(self, array: np.ndarray, choice: dict[str, Sequence[str | int]]) -> np.ndarray:
+        for position, axis in enumerate(AXES):
+            if axis in choice:
+                indices = [self.labels(axis).index(label) for label in choice[axis]]
+                array = array.take(indices, axis=position)
+        return array
+
+
+def from_sums(total_S: np.ndarray, has_density: bool = True) -> Metrics:
+    """Metrics of one pool of entries; None where a metric is not defined there."""
+    total = dict(zip(SUMS, (float(value) for value in total_S), strict=True))
+    count = total["count"]
+    if not count:
+        return {"count": 0.0}
+    rmse, mae = math.sqrt(total["squared"] / count), total["absolute"] / count
+    floor_rmse = math.sqrt(total["persistence_squared"] / count)
+    floor_mae = total["persistence_absolute"] / count
+    # Values that never move have no variance to explain; rounding must not invent one.
+    around_mean = total["value_squared"] - total["value"] ** 2 / count
+    constant = around_mean <= 1e-12 * total["value_squared"]
+    return {
+        "count": count,
+        "rmse": rmse,
+        "mae": mae,
+        "bias": total["error"] / count,
+        "r2": None if constant else 1.0 - total["squared"] / around_mean,
+        "skill_rmse": 1.0 - rmse / floor_rmse if floor_rmse > 0.0 else None,
+        "skill_mae": 1.0 - mae / floor_mae if floor_mae > 0.0 else None,
+        "nll": total["nll"] / count if has_density else None,
+        "crps": total["crps"] / count,
+        **{f"coverage_{level:g}": total[f"inside_{level:g}"] / count for level in LEVELS},
+        **{f"width_{level:g}": total[f"width_{level:g}"] / count for level in LEVELS},
+    }
+
+
+def physical(metrics: Metrics, scale: float) -> Metrics:
+    """The metrics of one channel in its own unit, from those in evaluation space."""
+    scaled = ("rmse", "mae", "bias", "crps", *(f"width_{level:g}" for level in LEVELS))
+    changed = {name: value * scale for name, value in metrics.items() if name in scaled and value is not None}
+    nll = metrics.get("nll")
+    return metrics | changed | ({"nll": nll + math.log(scale)} if nll is not None else {})

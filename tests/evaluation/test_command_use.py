@@ -1,0 +1,71 @@
+"""Command use on a machine whose law is known: every false plan hurts who listens and leaves the deaf untouched."""
+
+import pytest
+import torch
+
+from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
+from crossfeed.evaluation.evaluate import EvaluationSet
+from crossfeed.evaluation.forecaster import floors
+from crossfeed.model.predictor import mean_commands
+from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set
+
+
+@pytest.fixture(scope="module")
+def data() -> EvaluationSet:
+    return evaluation_set()
+
+
+def test_every_false_plan_hurts_the_forecaster_that_knows_the_law(data: EvaluationSet) -> None:
+    found = command_use(Physicist(data.normaliser), data)
+    for condition in CONDITIONS:
+        ratio = found[condition]["rmse_ratio"]
+        assert ratio.low > 1.0, condition
+        assert ratio.low <= ratio.estimate <= ratio.high
+        assert found[condition]["runs_worse"] == found[condition]["runs"] == 8
+
+
+def test_a_forecaster_without_commands_does_not_change_by_a_bit(data: EvaluationSet) -> None:
+    deaf, _ = floors()
+    deaf.fit(data.windows, data.windows, 0)
+    found = command_use(deaf, data)
+    assert {found[condition]["rmse_ratio"].estimate for condition in CONDITIONS} == {1.0}
+    assert {found[condition]["runs_worse"] for condition in CONDITIONS} == {0}
+
+
+def test_a_model_that_is_off_by_one_is_found_out(data: EvaluationSet) -> None:
+    class OffByOne(Physicist):
+        """Reads every planned command one step too late, so the probe that is early corrects it."""
+
+        def predict(self, batch):  # type: ignore[no-untyped-def]
+            late = false_plan("late", data, torch.arange(len(data.windows)), 0)
+            return super().predict(late(batch, torch.arange(len(batch.x_BKC))))
+
+    assert command_use(OffByOne(data.normaliser), data)["early"]["rmse_ratio"].estimate < 1.0
+
+
+def test_plans_are_what_they_say(data: EvaluationSet) -> None:
+    index = torch.arange(len(data.windows))
+    batch = data.windows.batch(index)
+    plans = {name: false_plan(name, data, index, 3)(batch, index) for name in CONDITIONS}
+    zero = data.normaliser.inverse_commands(plans["zero"].future_a_BTA.double())
+    torch.testing.assert_close(zero, torch.zeros_like(zero), atol=1e-3, rtol=0)
+    assert not plans["average"].future_a_BTA.any()
+    own, other = batch.future_a_BTA, plans["shuffled"].future_a_BTA
+    torch.testing.assert_close(other.sum(), own.sum())
+    assert (own != other).flatten(1).any(1).float().mean() > 0.8
+    torch.testing.assert_close(plans["time-shuffled"].future_a_BTA.sort(1).values, own.sort(1).values)
+    assert torch.equal(plans["late"].future_a_BTA[:, 1:], own[:, :-1])
+    assert torch.equal(plans["late"].future_a_BTA[:, 0], batch.a_BKA[:, -1])
+    assert torch.equal(plans["early"].future_a_BTA[:, :-1], own[:, 1:])
+    for plan in plans.values():
+        torch.testing.assert_close(plan.mean_a_BHA, mean_commands(plan.future_a_BTA, HORIZONS))
+        assert torch.equal(plan.future_x_BHC, batch.future_x_BHC)
+
+
+def test_the_same_seed_gives_the_same_plans_in_any_batch(data: EvaluationSet) -> None:
+    index = torch.arange(len(data.windows))
+    for name in ("shuffled", "time-shuffled"):
+        change = false_plan(name, data, index, 5)
+        whole = change(data.windows.batch(index), index).future_a_BTA
+        part = index[10:20]
+        assert torch.equal(change(data.windows.batch(part), part).future_a_BTA, whole[10:20])

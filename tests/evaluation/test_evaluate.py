@@ -1,0 +1,82 @@
+"""The loop: one space for every normaliser, runs as units, NaN named and left out."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from crossfeed.errors import TableError
+from crossfeed.evaluation.distribution import Gaussian
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate, evaluate_all
+from crossfeed.evaluation.forecaster import floors
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.split import split_table
+from crossfeed.windows.windows import WindowBatch
+from tests.evaluation.small_machine import SCHEMA, Physicist, evaluation_set, normaliser_of, small_table, window_set
+
+
+class Broken:
+    name, uses_future_commands = "broken", False
+
+    def predict(self, batch: WindowBatch) -> Gaussian:
+        mean = torch.zeros_like(batch.future_x_BHC)
+        mean[0, 0, 0] = math.nan
+        return Gaussian(mean, torch.ones_like(mean))
+
+
+def test_the_normaliser_of_a_model_does_not_change_its_score() -> None:
+    table = small_table()
+    train_rows = split_table(table).train_rows(table)
+    zscore, robust = Normaliser.fit(train_rows), Normaliser.fit(train_rows, "robust")
+    found = []
+    for normaliser in (zscore, robust):
+        data = EvaluationSet(window_set(table, normaliser), SCHEMA, normaliser, zscore)
+        forecaster, _ = floors()
+        forecaster.fit(data.windows, data.windows, 0)
+        found.append(evaluate(forecaster, data).metrics())
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+
+
+def test_a_robust_space_is_refused() -> None:
+    table = small_table()
+    robust = Normaliser.fit(split_table(table).train_rows(table), "robust")
+    with pytest.raises(TableError, match="evaluation space is a 'robust' normaliser"):
+        EvaluationSet(window_set(table, robust), SCHEMA, robust, robust)
+
+
+def test_the_known_law_beats_the_floors_and_explains_the_machine() -> None:
+    data = evaluation_set()
+    physicist = evaluate(Physicist(data.normaliser), data)
+    assert physicist.metrics()["r2"] > 0.95
+    assert physicist.metrics()["skill_rmse"] > 0.7
+    assert set(physicist.by("regime")) == {"idle", "steady", "start-up", "stop"}
+    assert set(physicist.by("run")) == {f"mill/run{number}" for number in range(8)}
+    assert physicist.windows == len(data.windows)
+
+
+def test_the_persistence_floor_has_no_skill_against_itself() -> None:
+    data = evaluation_set()
+    forecaster, _ = floors()
+    forecaster.fit(data.windows, data.windows, 0)
+    metrics = evaluate(forecaster, data).metrics()
+    assert metrics["skill_rmse"] == pytest.approx(0.0, abs=1e-12)
+    assert metrics["skill_mae"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_forecaster_that_returns_nan_is_named_and_the_others_go_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data = evaluation_set()
+    results = evaluate_all([Broken(), Physicist(data.normaliser)], data)
+    assert set(results.scores) == {"physicist"}
+    assert "'broken' returned" in results.excluded["broken"]
+    assert "left out" in capsys.readouterr().err
+
+
+def test_sessions_or_programs_can_be_the_units() -> None:
+    table = small_table()
+    normaliser = normaliser_of(table)
+    data = EvaluationSet(window_set(table, normaliser), SCHEMA, normaliser, normaliser, unit="program")
+    assert data.runs == ("mill/program0", "mill/program1", "mill/program2")
+    assert np.bincount(data.run_W).sum() == len(data.windows)

@@ -1,0 +1,50 @@
+"""The floors: what they say, the spread they learn from train windows, and what they refuse."""
+
+import numpy as np
+import pytest
+import torch
+
+from crossfeed.errors import ForecastError
+from crossfeed.evaluation.forecaster import SMALLEST_SPREAD, floors, spread_out
+from tests.evaluation.small_machine import normaliser_of, small_table, window_set
+
+
+def test_persistence_spread_is_the_train_error_per_horizon_and_channel() -> None:
+    table = small_table()
+    windows = window_set(table, normaliser_of(table))
+    persistence, drift = floors()
+    persistence.fit(windows, windows, 0)
+    batch = windows.batch(torch.arange(len(windows)))
+    forecast = persistence.predict(batch)
+    expected = (batch.x_BKC[:, -1:] - batch.future_x_BHC).square().mean(0).sqrt()
+    torch.testing.assert_close(forecast.scale[0].float(), expected)
+    assert (forecast.scale.diff(dim=1)[:, :, 0] > 0).all(), "errors grow with the horizon"
+    drift.fit(windows, windows, 0)
+    assert not torch.equal(drift.predict(batch).mean, forecast.mean)
+
+
+def test_a_constant_and_an_unseen_channel_get_a_usable_spread() -> None:
+    table = small_table()
+    table.sensors[:, 1] = 3.0
+    windows = window_set(table, normaliser_of(table), hidden=("temperature",))
+    persistence, _ = floors()
+    persistence.fit(windows, windows, 0)
+    scale_C = persistence.predict(windows.batch(torch.arange(1))).scale[0, 0]
+    assert scale_C[1] == SMALLEST_SPREAD
+    assert scale_C[2] == 1.0
+
+
+def test_asking_before_fitting_is_refused() -> None:
+    table = small_table()
+    windows = window_set(table, normaliser_of(table))
+    with pytest.raises(ForecastError, match="'persistence' was asked before it was fitted"):
+        floors()[0].predict(windows.batch(torch.arange(2)))
+
+
+@pytest.mark.parametrize("total", [1, 7, 100, 101, 5000])
+def test_spread_out_covers_the_set_evenly_without_repeats(total: int) -> None:
+    chosen = spread_out(total, 100).numpy()
+    assert len(np.unique(chosen)) == min(total, 100)
+    assert chosen[0] == 0
+    assert chosen[-1] == total - 1
+    assert np.ptp(np.diff(chosen)) <= 1 if total > 1 else True
