@@ -43,13 +43,16 @@ class RowEncoder(nn.Module):
         self.channel = embedding(sensors, blocks.width)
         self.layers = nn.ModuleList(Block(blocks) for _ in range(config.channel_layers))
 
-    def forward(self, x_RC: Tensor, m_RC: Tensor) -> Tensor:
-        """One vector per row; the value of an absent channel is never read."""
+    def forward(self, x_RC: Tensor, m_RC: Tensor, channels: Tensor | None = None) -> Tensor:
+        """One vector per row; the value of an absent channel is never read.
+
+        `channels` says which channels the columns are, when channels that are absent everywhere were left out.
+        """
         x_RC = torch.where(m_RC, x_RC, 0.0)
         if self.empty_row == "first_channel":
             first_C = torch.arange(m_RC.shape[-1], device=m_RC.device) == 0
             m_RC = m_RC | (first_C & ~m_RC.any(-1, keepdim=True))
-        token_RCD = self.value(x_RC.unsqueeze(-1)) + self.channel
+        token_RCD = self.value(x_RC.unsqueeze(-1)) + (self.channel if channels is None else self.channel[channels])
         allowed_R11C = m_RC[:, None, None, :]
         for layer in self.layers:
             token_RCD = layer(token_RCD, allowed_R11C)
@@ -72,9 +75,9 @@ class Encoder(nn.Module):
     def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:
         return self.sequence(self.rows(x_BKC, m_BKC), a_BKA, position_K)
 
-    def rows(self, x_BKC: Tensor, m_BKC: Tensor) -> Tensor:
+    def rows(self, x_BKC: Tensor, m_BKC: Tensor, channels: Tensor | None = None) -> Tensor:
         """The first pass for all rows at once; depends on nothing but the row itself, so it can be kept."""
-        row_RD: Tensor = self.row(x_BKC.flatten(0, 1), m_BKC.flatten(0, 1))
+        row_RD: Tensor = self.row(x_BKC.flatten(0, 1), m_BKC.flatten(0, 1), channels)
         return row_RD.view(*x_BKC.shape[:2], -1)
 
     def sequence(self, row_BKD: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:

@@ -3,13 +3,19 @@
 B windows, K context rows, H horizons, T longest horizon, C sensors, A commands, D latent width.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
 import torch
 from torch import Tensor, nn
 
 from crossfeed.model.config import ModelConfig
 from crossfeed.model.encoder import Encoder
+from crossfeed.model.forecast import Forecast, forecast
 from crossfeed.model.head import Head
 from crossfeed.model.instance_norm import InstanceNorm, Statistics
+from crossfeed.model.model_file import check_tensors, read_model_file, write_model_file
 from crossfeed.model.prediction import Context, Prediction
 from crossfeed.model.predictor import Predictor
 from crossfeed.model.recovery import Recovery
@@ -34,10 +40,33 @@ class WorldModel(nn.Module):
         self.head = Head(config.head, width, sensors)
         self.recovery = Recovery(width, commands)
 
-    def encode(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor) -> Context:
-        """Eq. (2): the context state from what is present, in the space of the window."""
+    def encode(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, channels: Tensor | None = None) -> Context:
+        """Eq. (2): the context state from what is present, in the space of the window.
+
+        `channels` names the columns worth reading when the others are absent throughout; it saves their cost.
+        """
         statistics = self.instance_norm.statistics(x_BKC, m_BKC)
-        encoding = self.context_encoder(self.instance_norm.normalise(x_BKC, statistics), m_BKC, a_BKA)
+        row_BKD = self.encode_rows(x_BKC, m_BKC, statistics, channels)
+        return self.encode_sequence(row_BKD, a_BKA, statistics)
+
+    def encode_rows(
+        self, x_BKC: Tensor, m_BKC: Tensor, statistics: Statistics | None, channels: Tensor | None = None
+    ) -> Tensor:
+        """First pass of the encoder; under unchanged statistics a row's vector can be kept and used again."""
+        x_BKC = self.instance_norm.normalise(x_BKC, statistics)
+        if channels is not None:
+            x_BKC, m_BKC = x_BKC[..., channels], m_BKC[..., channels]
+        return self.context_encoder.rows(x_BKC, m_BKC, channels)
+
+    def worth_reading(self, present_C: Tensor) -> Tensor | None:
+        """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
+        if self.config.encoder.empty_row == "first_channel":
+            present_C = present_C | (torch.arange(len(present_C), device=present_C.device) == 0)
+        return None if bool(present_C.all()) else present_C.nonzero().squeeze(1)
+
+    def encode_sequence(self, row_BKD: Tensor, a_BKA: Tensor, statistics: Statistics | None) -> Context:
+        """Second pass of the encoder, over the row vectors."""
+        encoding = self.context_encoder.sequence(row_BKD, a_BKA)
         return Context(encoding.z_BD, encoding.steps_BKD, encoding.pooled_BD, statistics)
 
     def predict(
@@ -86,3 +115,22 @@ class WorldModel(nn.Module):
     def update_target(self, momentum: float | Tensor) -> None:
         """Eq. (4): let the teacher follow the encoder, after the optimiser step."""
         self.target_encoder.update(self.context_encoder, momentum)
+
+    def forecast(
+        self, history: Any, commands: Any, horizons: Sequence[int] | None = None, batch_size: int = 128
+    ) -> Forecast:
+        """Physical units in and out: see `crossfeed.model.forecast`."""
+        return forecast(self, history, commands, horizons, batch_size)
+
+    def save(self, path: Path | str, provenance: dict[str, Any]) -> str:
+        """Write one self-contained model file; returns its content hash."""
+        return write_model_file(path, self.config, self.schema, self.normaliser, self.state_dict(), provenance)
+
+    @classmethod
+    def load(cls, path: Path | str, schema: Schema | None = None, device: torch.device | str = "cpu") -> Self:
+        """Read a model file strictly, ready to forecast; with `schema`, refuse other or reordered channels."""
+        file = read_model_file(path, schema)
+        model = cls(file.config, file.schema, file.normaliser)
+        check_tensors(path, file.tensors, model.state_dict())
+        model.load_state_dict(file.tensors)
+        return model.to(device).eval()

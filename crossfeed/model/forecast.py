@@ -1,0 +1,187 @@
+"""Forecasts in physical units: named histories and planned commands in, distributions of named sensors out.
+
+W windows, H horizons, C sensors.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossfeed.errors import ConfigError, TableError
+from crossfeed.model.prediction import standard_quantile
+from crossfeed.model.predictor import mean_commands
+from crossfeed.model.rows import read_rows
+
+if TYPE_CHECKING:
+    import polars
+
+    from crossfeed.model.prediction import Prediction
+    from crossfeed.model.world_model import WorldModel
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """A distribution for each window, horizon and sensor, in the sensors' own units.
+
+    Arrays are (H, C) for one window and (W, H, C) for many; `measured` names the sensors the history showed.
+    """
+
+    horizons: tuple[int, ...]
+    sensors: tuple[str, ...]
+    measured: tuple[str, ...]
+    mean: np.ndarray
+    standard_deviation: np.ndarray
+    degrees_of_freedom: np.ndarray | None
+
+    def quantiles(self, levels: Sequence[float]) -> np.ndarray:
+        """The values below which the target falls with these probabilities, stacked along a new first axis."""
+        outside = [level for level in levels if not 0.0 < level < 1.0]
+        if outside or not levels:
+            raise ConfigError(f"Quantiles {list(levels)} cannot be given.", expected="levels between 0 and 1")
+        dof_C, scale = None, self.standard_deviation
+        if self.degrees_of_freedom is not None:
+            dof_C = torch.from_numpy(self.degrees_of_freedom)
+            scale = scale * np.sqrt((self.degrees_of_freedom - 2.0) / self.degrees_of_freedom)
+        like = torch.zeros((), dtype=torch.float64)
+        return np.stack([self.mean + scale * standard_quantile(level, dof_C, like).numpy() for level in levels])
+
+    def to_polars(self, levels: Sequence[float] = (0.05, 0.95)) -> "polars.DataFrame":
+        """One row per window, horizon and sensor; quantiles in columns named q0.05 and so on."""
+        import polars
+
+        shape = self.mean.shape if self.mean.ndim == 3 else (1, *self.mean.shape)
+        window, horizon, sensor = (axis.ravel() for axis in np.indices(shape))
+        quantiles = dict(zip(levels, self.quantiles(levels))) if levels else {}
+        return polars.DataFrame(
+            {
+                "window": window,
+                "horizon": np.array(self.horizons)[horizon],
+                "sensor": np.array(self.sensors)[sensor],
+                "measured": np.isin(np.array(self.sensors), self.measured)[sensor],
+                "mean": self.mean.ravel(),
+                "standard_deviation": self.standard_deviation.ravel(),
+                **{f"q{level:g}": values.ravel() for level, values in quantiles.items()},
+            }
+        )
+
+
+@torch.inference_mode()
+def forecast(
+    model: "WorldModel", history: Any, commands: Any, horizons: Sequence[int] | None = None, batch_size: int = 128
+) -> Forecast:
+    """Forecast one window or many.
+
+    `history`: at least `context` rows of sensors (any subset, any order, null = not measured) and of all commands, the
+    last one being now. `commands`: the planned commands, one row per step, at least as many as the longest horizon.
+    Each is a polars or pandas frame, a dict of columns, a list of those, or an array in schema order.
+    """
+    asked = model.horizons if horizons is None else check_horizons(horizons)
+    x_WKC, a_WKA, single = read_history(model, history)
+    future_WTA = read_commands(model, commands, asked)
+    if len(future_WTA) not in (1, len(x_WKC)):
+        raise TableError(
+            f"There are {len(x_WKC)} histories and {len(future_WTA)} command plans.",
+            expected="one plan for each history, or one plan for all",
+        )
+    future_WTA = future_WTA.expand(len(x_WKC), -1, -1)
+    present_C = x_WKC.isfinite().flatten(0, 1).any(0)
+    channels = model.worth_reading(present_C)
+    was_training = model.training
+    model.eval()
+    try:
+        parts = []
+        for start in range(0, len(x_WKC), batch_size):
+            rows = slice(start, start + batch_size)
+            x_BKC, future_BTA = x_WKC[rows], future_WTA[rows]
+            context = model.encode(x_BKC, x_BKC.isfinite(), a_WKA[rows], channels)
+            latent_BHD = model.predict(context.z_BD, mean_commands(future_BTA, asked), future_BTA, asked)
+            parts.append(model.decode(latent_BHD, context))
+    finally:
+        model.train(was_training)
+    return to_forecast(model, parts, asked, present_C, single)
+
+
+def to_forecast(
+    model: "WorldModel", parts: "Sequence[Prediction]", horizons: tuple[int, ...], present_C: Tensor, single: bool
+) -> Forecast:
+    """Predictions in z-space as one forecast in physical units."""
+    mean_WHC = torch.cat([part.mean_BHC for part in parts]).double().cpu().numpy()
+    deviation_WHC = torch.cat([part.standard_deviation for part in parts]).double().cpu().numpy()
+    dof_C = parts[0].degrees_of_freedom_C
+    mean_WHC = model.normaliser.inverse_sensors(mean_WHC)
+    deviation_WHC = deviation_WHC * model.normaliser.sensor_scale
+    names = model.schema.sensor_names
+    return Forecast(
+        horizons=horizons,
+        sensors=names,
+        measured=tuple(name for name, present in zip(names, present_C.tolist()) if present),
+        mean=mean_WHC[0] if single else mean_WHC,
+        standard_deviation=deviation_WHC[0] if single else deviation_WHC,
+        degrees_of_freedom=None if dof_C is None else dof_C.double().cpu().numpy(),
+    )
+
+
+def read_history(model: "WorldModel", history: Any) -> tuple[Tensor, Tensor, bool]:
+    """The last K rows in z-space: sensors (NaN where absent), commands, and whether it was a single window."""
+    sensors, commands, context = model.schema.sensor_names, model.schema.command_names, model.config.context
+    values, single = read_rows(history, sensors + commands, "history")
+    if values.shape[1] < context:
+        raise TableError(
+            f"The history has {values.shape[1]} rows.",
+            expected=f"at least {context}, the context of this model",
+            remedy="Wait until enough rows were logged, or give a longer history.",
+        )
+    values = values[:, -context:]
+    x, a = values[..., : len(sensors)], values[..., len(sensors) :]
+    if not np.isfinite(x).any(axis=(1, 2)).all():
+        raise TableError(
+            f"A history window has no measured value of any sensor of the model ({', '.join(sensors)}).",
+            expected="at least one of them",
+            remedy="Rename the columns to the names of the model's schema.",
+        )
+    _check_commands(a, commands, "history")
+    return (
+        _tensor(model, model.normaliser.transform_sensors(x)),
+        _tensor(model, model.normaliser.transform_commands(a)),
+        single,
+    )
+
+
+def read_commands(model: "WorldModel", commands: Any, horizons: tuple[int, ...]) -> Tensor:
+    """Planned commands in z-space, as many steps as the longest horizon asked for."""
+    names, longest = model.schema.command_names, max(horizons)
+    values, _ = read_rows(commands, names, "planned commands")
+    if values.shape[1] < longest:
+        raise TableError(
+            f"Commands are planned for {values.shape[1]} steps, but horizon {longest} was asked for.",
+            expected=f"at least {longest} rows of planned commands",
+            remedy="Plan further ahead, or ask for shorter horizons.",
+        )
+    values = values[:, :longest]
+    _check_commands(values, names, "planned commands")
+    return _tensor(model, model.normaliser.transform_commands(values))
+
+
+def check_horizons(horizons: Sequence[int]) -> tuple[int, ...]:
+    """Whole numbers of rows from 1 on, at least one of them."""
+    if not horizons or any(int(horizon) != horizon or horizon < 1 for horizon in horizons):
+        raise ConfigError(f"Horizons {list(horizons)} cannot be asked for.", expected="whole numbers from 1 on")
+    return tuple(int(horizon) for horizon in horizons)
+
+
+def _check_commands(values: np.ndarray, names: tuple[str, ...], what: str) -> None:
+    missing = [name for name, bad in zip(names, ~np.isfinite(values).all(axis=(0, 1))) if bad]
+    if missing:
+        raise TableError(
+            f"The {what} lacks values of {', '.join(missing)}.",
+            expected=f"a value of every command ({', '.join(names)}) in every row",
+            remedy="A command that does not exist on this machine is held at its idle value, usually 0.",
+        )
+
+
+def _tensor(model: "WorldModel", values: np.ndarray) -> Tensor:
+    return torch.from_numpy(values.astype(np.float32)).to(next(model.parameters()).device)
