@@ -1,0 +1,121 @@
+"""What a table was made of: counts, statistics, fingerprints, rules and versions, so that a reader can check it."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossfeed import __version__
+from crossfeed.atomic import storage_error
+from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
+from crossfeed.machines.declaration import LogKind
+
+_QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Everything counted on the way from raw rows to the table."""
+
+    raw_rows: int = 0
+    kept_rows: int = 0
+    rows: int = 0
+    sessions: int = 0
+    runs: int = 0
+    dropped_rows: Counter[str] = field(default_factory=Counter)
+    dropped_sessions: Counter[str] = field(default_factory=Counter)
+    resampling: Counter[str] = field(default_factory=Counter)
+    repairs: Counter[str] = field(default_factory=Counter)
+    findings: Counter[str] = field(default_factory=Counter)
+
+
+def fingerprint_file(path: Path) -> dict[str, Any]:
+    """Name, size and SHA-256 of one file."""
+    try:
+        with path.open("rb") as handle:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+        return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+    except OSError as error:
+        raise storage_error("Reading", path, error) from error
+
+
+def statistics(values: np.ndarray) -> dict[str, Any]:
+    """Count, null share, mean, standard deviation, extremes and quantiles of one channel."""
+    known = values[np.isfinite(values)]
+    summary: dict[str, Any] = {"count": len(known), "null_share": round(1.0 - len(known) / max(1, len(values)), 6)}
+    if len(known):
+        summary |= {
+            "mean": float(known.mean()),
+            "std": float(known.std()),
+            "min": float(known.min()),
+            "max": float(known.max()),
+        }
+        quantiles = np.quantile(known, _QUANTILES)
+        summary["quantiles"] = {f"{level:g}": float(value) for level, value in zip(_QUANTILES, quantiles, strict=True)}
+    return summary
+
+
+def build_manifest(
+    kind: LogKind,
+    machine: str,
+    resampling: Resampling,
+    tally: Tally,
+    files: Sequence[dict[str, Any]],
+    values: dict[str, np.ndarray],
+) -> dict[str, Any]:
+    """The manifest as plain JSON values; the same logs and rules give the same manifest."""
+    import polars
+
+    columns = {column.channel: column for column in kind.columns}
+    channels: dict[str, Any] = {}
+    for channel in kind.schema.channels:
+        entry: dict[str, Any] = {
+            "role": "command" if channel.name in kind.schema.command_names else "sensor",
+            "quantity": channel.quantity,
+            "unit": channel.unit,
+        }
+        if channel.name in columns:
+            column = columns[channel.name]
+            scale, offset = kind.conversion(column)
+            entry |= {"native": column.native, "native_unit": column.unit, "scale": scale, "offset": offset}
+            if column.valid:
+                entry["valid_native"] = list(column.valid)
+        channels[channel.name] = entry | statistics(values[channel.name])
+    weights = "the time until the next change" if kind.change_driven else "the time since the sample before"
+    segmentation = asdict(kind.segmentation)
+    return {
+        "kind": kind.name,
+        "machine": machine,
+        "title": kind.title,
+        "licence": kind.licence,
+        "citation": kind.citation,
+        "versions": {"crossfeed": __version__, "polars": polars.__version__},
+        "files": sorted(files, key=lambda file: str(file["name"])),
+        "rules": {
+            "rule": resampling.rule,
+            "period_s": resampling.period,
+            "bin": "(t - period, t], labelled t",
+            "sensor": f"mean weighted by {weights}" if kind.change_driven else "mean of the samples in the bin",
+            "command": "last value in the bin" if resampling.rule == "paper" else f"mean weighted by {weights}",
+            "carry_forward_s": CARRY_FORWARD_S,
+            "segmentation": {**segmentation, "drop_programs": list(kind.segmentation.drop_programs)},
+        },
+        "counts": {
+            "raw_rows": tally.raw_rows,
+            "kept_rows": tally.kept_rows,
+            "rows": tally.rows,
+            "sessions": tally.sessions,
+            "runs": tally.runs,
+            "dropped_rows": dict(tally.dropped_rows),
+            "dropped_sessions": dict(tally.dropped_sessions),
+            **{what.replace(",", "").replace(" ", "_"): count for what, count in tally.resampling.items()},
+        },
+        "repairs": dict(tally.repairs),
+        "findings": [f"{text} ({count} times)" if count > 1 else text for text, count in tally.findings.items()],
+        "schema_fingerprint": kind.schema.fingerprint,
+        "channels": channels,
+    }

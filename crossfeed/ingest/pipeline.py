@@ -1,0 +1,120 @@
+"""The way from logs to a table: read, convert units, cut into sessions, resample, count."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from crossfeed.errors import LogError
+from crossfeed.ingest.manifest import Tally, build_manifest, fingerprint_file
+from crossfeed.ingest.resample import Resampling, Rule
+from crossfeed.ingest.segment import SESSION, segment
+from crossfeed.ingest.table import Group, Table
+from crossfeed.ingest.units import to_schema_units
+from crossfeed.machines.declaration import LogKind, RawRun
+from crossfeed.machines.files import unpacked
+from crossfeed.progress import progress
+
+
+def ingest(
+    kind: LogKind,
+    path: Path | str,
+    *,
+    rule: Rule = "crossfeed",
+    period: float | None = None,
+    deviation: bool = False,
+    machine: str | None = None,
+) -> Table:
+    """Turn the logs at a path into one canonical table with its manifest."""
+    path = Path(path)
+    measured = {column.channel for column in kind.columns}
+    resampling = Resampling(
+        sensors=[name for name in kind.schema.sensor_names if name in measured],
+        commands=list(kind.schema.command_names),
+        period=kind.period if period is None else period,
+        rule=rule,
+        change_driven=kind.change_driven,
+        deviation=deviation,
+    )
+    tally = Tally()
+    prints: list[Future[dict[str, Any]]] = []
+    pieces: list[pl.DataFrame] = []
+    with unpacked(path) as root, ThreadPoolExecutor(max_workers=1) as pool, progress(f"ingest {kind.name}") as task:
+        if root != path:
+            prints.append(pool.submit(fingerprint_file, path))
+        if kind.prepare is not None:
+            kind = kind.prepare(kind, root)
+        for raw in kind.read(kind, root):
+            if root == path:
+                prints += [pool.submit(fingerprint_file, file) for file in raw.files]
+            pieces.append(_one_run(raw, kind, resampling, tally))
+            task.advance(note=f"{tally.raw_rows:,} rows")
+        files = [future.result() for future in prints]
+    rows = pl.concat(pieces) if pieces else pl.DataFrame()
+    if rows.is_empty():
+        reasons = "; ".join(f"{count:,} rows: {why}" for why, count in tally.dropped_rows.items())
+        raise LogError(
+            f"No row of {path} is left after segmentation" + (f" ({reasons})." if reasons else "."),
+            expected="at least one session that the rules keep",
+            remedy="Check that the logs are of this kind, and the segmentation rules if they are yours.",
+        )
+    tally.rows = rows.height
+    return _table(rows, kind, machine or kind.machine, resampling, tally, files)
+
+
+def _one_run(raw: RawRun, kind: LogKind, resampling: Resampling, tally: Tally) -> pl.DataFrame:
+    """Everything that happens to one run; the raw rows are let go afterwards."""
+    tally.raw_rows += raw.rows_read
+    tally.repairs.update(raw.repairs)
+    tally.findings.update(raw.findings)
+    frame, repairs = to_schema_units(raw.frame, kind)
+    tally.repairs.update(repairs)
+    segments = segment(replace(raw, frame=frame), kind)
+    tally.repairs.update(segments.repairs)
+    tally.dropped_rows.update(segments.dropped_rows)
+    tally.dropped_sessions.update(segments.dropped_sessions)
+    tally.kept_rows += segments.frame.height
+    resampled = resampling.apply(segments.frame)
+    tally.resampling.update(resampled.counts)
+    names = segments.sessions.select(SESSION, "session", "run", "program")
+    rows = resampled.frame.join(names, on=SESSION, how="left", maintain_order="left").drop(SESSION)
+    left = rows.n_unique("session")
+    if left < segments.sessions.height:
+        tally.dropped_sessions["no command known in the whole session"] += segments.sessions.height - left
+    tally.sessions += left
+    tally.runs += rows.n_unique("run")
+    return rows
+
+
+def _table(
+    rows: pl.DataFrame,
+    kind: LogKind,
+    machine: str,
+    resampling: Resampling,
+    tally: Tally,
+    files: list[dict[str, Any]],
+) -> Table:
+    absent = np.full(rows.height, np.nan)
+    values = {
+        name: rows[name].to_numpy() if name in rows.columns else absent
+        for name in (*kind.schema.sensor_names, *kind.schema.command_names)
+    }
+    starts = rows.select(pl.struct("session", "run").rle_id().alias("id")).with_row_index().group_by("id").first()
+    begins = starts["index"].sort().to_list()
+    groups = tuple(
+        Group(machine, rows["session"][begin], rows["run"][begin], rows["program"][begin], begin, end)
+        for begin, end in zip(begins, [*begins[1:], rows.height], strict=True)
+    )
+    return Table(
+        schema=kind.schema,
+        groups=groups,
+        time=rows["time"].to_numpy(),
+        sensors=np.column_stack([values[name] for name in kind.schema.sensor_names]),
+        commands=np.column_stack([values[name] for name in kind.schema.command_names]),
+        period=resampling.period,
+        manifest=build_manifest(kind, machine, resampling, tally, files, values),
+        extras={name: rows[name].to_numpy() for name in rows.columns if name.endswith("__std")},
+    )

@@ -1,0 +1,148 @@
+"""Causal resampling: the row labelled t describes the bin (t - period, t] and knows nothing later than t.
+
+Sensors: the mean of the bin. Commands: the time-weighted mean of the bin (rule `crossfeed`) or the last value in it
+(rule `paper`). In a polled log a sample stands for the time since the sample before it, so that commands stay aligned
+with the sensors sampled beside them; in a change-driven log a value stands for the time until the next change.
+An empty bin carries the last sensor value forward for up to two seconds and is absent after that; commands are
+set-points and hold until they change. Nothing is ever filled from the future.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import polars as pl
+
+from crossfeed.errors import ConfigError
+from crossfeed.ingest.segment import SESSION, UNTIL
+from crossfeed.machines.declaration import CLOCK, MICROSECONDS
+
+CARRY_FORWARD_S = 2.0
+Rule = Literal["crossfeed", "paper"]
+_BIN, _WEIGHT, _COUNT = "@@bin", "@@weight", "@@count"
+_KEYS = [SESSION, _BIN]
+
+
+@dataclass(slots=True)
+class Resampled:
+    """Rows at the wanted period, gaps included, with what was carried forward or dropped."""
+
+    frame: pl.DataFrame
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How to resample: which channels are what, how long a bin is, which rule the commands follow."""
+
+    sensors: Sequence[str]
+    commands: Sequence[str]
+    period: float
+    rule: Rule = "crossfeed"
+    change_driven: bool = False
+    deviation: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.period > 0 or abs(self.period * MICROSECONDS - self.ticks) > 1e-6 * self.ticks or self.ticks < 1:
+            raise ConfigError(
+                f"A period of {self.period} s cannot be used.",
+                expected="a positive number of seconds that is a whole number of microseconds",
+            )
+
+    @property
+    def ticks(self) -> int:
+        """The period in microseconds."""
+        return round(self.period * MICROSECONDS)
+
+    def apply(self, frame: pl.DataFrame) -> Resampled:
+        """Resample a frame of sessions in time order."""
+        binned = self._changes(frame) if self.change_driven else self._samples(frame)
+        return self._complete(binned)
+
+    def _bin_of(self, clock: pl.Expr) -> pl.Expr:
+        """The number of the bin (t - period, t] in which a time lies: the boundary belongs to the bin before it."""
+        return -((-clock) // self.ticks)
+
+    def _samples(self, frame: pl.DataFrame) -> pl.DataFrame:
+        same = pl.col(SESSION) == pl.col(SESSION).shift(1)
+        since = pl.when(same).then(pl.col(CLOCK) - pl.col(CLOCK).shift(1)).otherwise(0)
+        inside = pl.col(CLOCK) - (pl.col(_BIN) - 1) * self.ticks
+        weighted = frame.lazy().with_columns(self._bin_of(pl.col(CLOCK)).alias(_BIN))
+        weighted = weighted.with_columns(pl.min_horizontal(since, inside).alias(_WEIGHT))
+        last = [pl.col(name).drop_nulls().last() for name in self.commands]
+        means = [pl.col(name).mean() for name in self.sensors]
+        commands = last if self.rule == "paper" else [_weighted_mean(name) for name in self.commands]
+        spread = [_deviation(name) for name in self.sensors] if self.deviation else []
+        return (
+            weighted.group_by(_KEYS, maintain_order=True)
+            .agg(pl.len().alias(_COUNT), *means, *commands, *spread)
+            .collect()
+        )
+
+    def _changes(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Cut every interval between changes at the bin edges it spans, then average over time."""
+        first, last = self._bin_of(pl.col(CLOCK) + 1), self._bin_of(pl.col(UNTIL))
+        pieces = frame.lazy().with_columns(pl.int_ranges(first, last + 1).alias(_BIN)).explode(_BIN)
+        begin = pl.max_horizontal(pl.col(CLOCK), (pl.col(_BIN) - 1) * self.ticks)
+        end = pl.min_horizontal(pl.col(UNTIL), pl.col(_BIN) * self.ticks)
+        pieces = pieces.with_columns((end - begin).alias(_WEIGHT))
+        last_values = [pl.col(name).drop_nulls().last() for name in self.commands]
+        means = [_weighted_mean(name) for name in self.sensors]
+        commands = last_values if self.rule == "paper" else [_weighted_mean(name) for name in self.commands]
+        spread = [_weighted_deviation(name) for name in self.sensors] if self.deviation else []
+        return (
+            pieces.group_by(_KEYS, maintain_order=True)
+            .agg(pl.len().alias(_COUNT), *means, *commands, *spread)
+            .collect()
+        )
+
+    def _complete(self, binned: pl.DataFrame) -> Resampled:
+        """Give every bin of a session a row, carry values forward, drop rows before the first known command."""
+        grid = (
+            binned.lazy()
+            .group_by(SESSION, maintain_order=True)
+            .agg(pl.int_range(pl.col(_BIN).min(), pl.col(_BIN).max() + 1).alias(_BIN))
+            .explode(_BIN)
+        )
+        rows = grid.join(binned.lazy(), on=_KEYS, how="left", maintain_order="left").collect()
+        limit = int(CARRY_FORWARD_S * MICROSECONDS) // self.ticks
+        carried = [
+            (pl.col(name).forward_fill(limit=limit) if limit else pl.col(name)).over(SESSION) for name in self.sensors
+        ]
+        held = [pl.col(name).forward_fill().over(SESSION) for name in self.commands]
+        filled = rows.with_columns(*carried, *held)
+        known = filled.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in self.commands))
+        counts: Counter[str] = Counter(
+            {
+                "empty bins": int(rows[_COUNT].null_count()),
+                "sensor values carried forward": _nulls(rows, self.sensors) - _nulls(filled, self.sensors),
+                "command values carried forward": _nulls(rows, self.commands) - _nulls(filled, self.commands),
+                "rows before the first known command, dropped": filled.height - known.height,
+            }
+        )
+        time = (pl.col(_BIN) * self.ticks / MICROSECONDS).alias("time")
+        return Resampled(known.with_columns(time).drop(_BIN, _COUNT), counts)
+
+
+def _nulls(frame: pl.DataFrame, names: Sequence[str]) -> int:
+    return sum(frame[name].null_count() for name in names)
+
+
+def _weighted_mean(name: str) -> pl.Expr:
+    """Mean weighted by time; where no time has passed yet (the first sample of a session), the plain mean."""
+    value, known = pl.col(name), pl.col(name).is_not_null() * pl.col(_WEIGHT)
+    total = known.sum()
+    return pl.when(total > 0).then((value * pl.col(_WEIGHT)).sum() / total).otherwise(value.mean()).alias(name)
+
+
+def _deviation(name: str) -> pl.Expr:
+    """Standard deviation inside the bin; one sample says nothing about it."""
+    return pl.when(pl.col(name).count() > 1).then(pl.col(name).std(ddof=0)).alias(f"{name}__std")
+
+
+def _weighted_deviation(name: str) -> pl.Expr:
+    value, weight = pl.col(name), pl.col(name).is_not_null() * pl.col(_WEIGHT)
+    mean = (value * weight).sum() / weight.sum()
+    variance = ((value - mean) ** 2 * weight).sum() / weight.sum()
+    return pl.when(value.count() > 1).then(variance.clip(0.0).sqrt()).alias(f"{name}__std")

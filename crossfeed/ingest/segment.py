@@ -1,0 +1,108 @@
+"""Cut the rows of a run into sessions, by the rules its kind of log declares; count everything that is left out."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from crossfeed.machines.declaration import CLOCK, LABEL, MICROSECONDS, PROGRAM, LogKind, RawRun
+
+SESSION, UNTIL = "@@session", "@@until"
+
+
+@dataclass(slots=True)
+class Segments:
+    """Rows in time order with the number of their session, the sessions' names, and what became of other rows."""
+
+    frame: pl.DataFrame
+    sessions: pl.DataFrame
+    repairs: Counter[str] = field(default_factory=Counter)
+    dropped_rows: Counter[str] = field(default_factory=Counter)
+    dropped_sessions: Counter[str] = field(default_factory=Counter)
+
+
+def segment(raw: RawRun, kind: LogKind) -> Segments:
+    """Sort by clock, drop duplicates, keep what the rules keep, and number the sessions."""
+    rules = kind.segmentation
+    repairs: Counter[str] = Counter()
+    dropped: Counter[str] = Counter()
+    frame = raw.frame
+    untimed = frame[CLOCK].null_count()
+    if untimed:
+        dropped["no readable time"] = untimed
+        frame = frame.filter(pl.col(CLOCK).is_not_null())
+    backwards = int((frame[CLOCK].diff() < 0).sum())
+    if backwards:
+        repairs["clock ran backwards, rows sorted by time"] = backwards
+        frame = frame.sort(CLOCK, maintain_order=True)
+    again = (frame[CLOCK].diff() == 0).fill_null(False)
+    if again.any():
+        dropped["same time as the row before"] = int(again.sum())
+        frame = frame.filter(~again)
+    if kind.change_driven:
+        # What was in force at a change stays so until the next one; the last change has no end.
+        frame = frame.with_columns(pl.col(CLOCK).shift(-1).alias(UNTIL)).head(-1)
+    for name, value in rules.keep.items():
+        kept = frame.filter(pl.col(f"@{name}") == value)
+        dropped[f"{name} is not {value:g}" if isinstance(value, float) else f"{name} is not {value}"] += (
+            frame.height - kept.height
+        )
+        frame = kept
+    for name in rules.drop_programs:
+        kept = frame.filter(pl.col(PROGRAM) != name)
+        dropped[f"program {name or 'unknown'}"] += frame.height - kept.height
+        frame = kept
+    return _number(frame, raw.name, kind, repairs, dropped)
+
+
+def _number(
+    frame: pl.DataFrame, run: str | None, kind: LogKind, repairs: Counter[str], dropped: Counter[str]
+) -> Segments:
+    rules = kind.segmentation
+    since = pl.col(CLOCK) - (pl.col(UNTIL) if kind.change_driven else pl.col(CLOCK)).shift(1)
+    begins = pl.lit(False)
+    for name in rules.boundaries:
+        begins |= pl.col(f"@{name}").ne_missing(pl.col(f"@{name}").shift(1))
+    if rules.gap_s is not None:
+        begins |= since > round(rules.gap_s * MICROSECONDS)
+    if LABEL in frame.columns:
+        begins |= pl.col(LABEL).ne_missing(pl.col(LABEL).shift(1))
+    frame = frame.with_columns(begins.fill_null(True).cum_sum().alias(SESSION))
+    last = pl.col(UNTIL) if kind.change_driven else pl.col(CLOCK)
+    sessions = (
+        frame.group_by(SESSION, maintain_order=True)
+        .agg(
+            pl.len().alias("rows"),
+            ((last.max() - pl.col(CLOCK).min()) / MICROSECONDS).alias("seconds"),
+            pl.col(CLOCK).first().alias("begin"),
+            pl.col(PROGRAM).first().alias("program"),
+            *([pl.col(LABEL).first()] if LABEL in frame.columns else []),
+        )
+        .with_columns(_names(run, LABEL in frame.columns))
+    )
+    short = (pl.col("rows") < rules.min_rows) | (pl.col("seconds") < rules.min_s)
+    gone = sessions.filter(short)
+    dropped_sessions: Counter[str] = Counter()
+    if gone.height:
+        limits = [f"{rules.min_rows} rows"] if rules.min_rows > 1 else []
+        limits += [f"{rules.min_s:g} s"] if rules.min_s else []
+        why = f"shorter than {' or '.join(limits)}"
+        dropped_sessions[why] = gone.height
+        dropped[f"session {why}"] = int(gone["rows"].sum())
+        frame = frame.join(gone, on=SESSION, how="anti", maintain_order="left")
+    return Segments(frame, sessions.filter(~short), repairs, +dropped, dropped_sessions)
+
+
+def _names(run: str | None, labelled: bool) -> list[pl.Expr]:
+    """Run and session names: the run's own or the day on which the session began; a label or a running number."""
+    day = pl.from_epoch("begin", time_unit="us").dt.strftime("%Y-%m-%d")
+    of_run = pl.lit(run) if run is not None else day
+    if labelled:
+        # Labels may repeat in other runs, and a label may come back after another one.
+        again = pl.int_range(pl.len()).over(LABEL)
+        own = pl.when(pl.col(LABEL) == of_run).then(pl.col(LABEL)).otherwise(pl.format("{}-{}", of_run, LABEL))
+        name = pl.when(again == 0).then(own).otherwise(pl.format("{}-{}", own, again + 1))
+    else:
+        number = pl.int_range(1, pl.len() + 1).over(of_run)
+        name = pl.format("{}-{}", of_run, number.cast(pl.String).str.zfill(3))
+    return [of_run.alias("run"), name.alias("session")]

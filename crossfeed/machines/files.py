@@ -1,0 +1,96 @@
+"""Find the files of a log: one file, a folder, a glob or a zip archive."""
+
+import difflib
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from crossfeed.atomic import storage_error
+from crossfeed.errors import LogError
+
+_LOGS = (".csv", ".txt", ".gz", ".parquet", ".xml")
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """The path itself, or a temporary folder with the logs inside a zip archive (archives within it are left alone)."""
+    if not path.is_file() or path.suffix.lower() != ".zip":
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="crossfeed-") as folder:
+        _unpack(path, Path(folder))
+        yield Path(folder)
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [m for m in archive.infolist() if not m.is_dir() and m.filename.lower().endswith(_LOGS)]
+            for member in members:
+                # Only safe parts of the name: an archive must not write outside its folder.
+                parts = [part for part in Path(member.filename).parts if part not in ("/", "..")]
+                target = folder.joinpath(*parts)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(member) as source, target.open("wb") as out:
+                    shutil.copyfileobj(source, out, 1 << 20)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise LogError(
+            f"{path} is not a whole zip archive: {error}",
+            expected="a complete, unencrypted zip file",
+            remedy="Download it again (`crossfeed data fetch` goes on where it stopped).",
+        ) from error
+    except OSError as error:
+        raise storage_error("Unpacking", path, error) from error
+    if not members:
+        raise LogError(f"{path} holds no logs.", expected=f"files ending in {', '.join(_LOGS)}")
+
+
+def find_files(path: Path, patterns: Sequence[str]) -> list[Path]:
+    """Files at a path: itself, those of a folder and its sub-folders that match a pattern, or those of a glob."""
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        found = {file for pattern in patterns for file in path.rglob(pattern) if file.is_file()}
+        return sorted(file for file in found if not file.name.startswith("."))
+    root = Path(path.anchor or ".")
+    found = set(root.glob(str(path.relative_to(path.anchor)))) if path.name else set()
+    if not found:
+        raise LogError(f"There is nothing at {path}.", expected="a log file, a folder, a glob or a zip archive")
+    return sorted(file for file in found if file.is_file())
+
+
+def match_columns(header: Iterable[str], wanted: Sequence[str], where: str) -> dict[str, str]:
+    """For each wanted name the header's own spelling, ignoring case and surrounding blanks; suggest near misses."""
+    names = list(header)
+    exact = {name.strip(): name for name in reversed(names)}
+    loose: dict[str, list[str]] = {}
+    for name in names:
+        loose.setdefault(name.strip().lower(), []).append(name)
+    found: dict[str, str] = {}
+    missing: list[str] = []
+    for name in wanted:
+        candidates = loose.get(name.strip().lower(), [])
+        if name.strip() in exact:
+            found[name] = exact[name.strip()]
+        elif len(candidates) == 1:
+            found[name] = candidates[0]
+        elif candidates:
+            raise LogError(
+                f"{where} has several columns for '{name}': {', '.join(candidates)}.",
+                expected="column names that differ in more than case",
+                remedy="Rename all but one.",
+            )
+        else:
+            near = difflib.get_close_matches(name.strip().lower(), loose, n=1, cutoff=0.5)
+            missing.append(f"'{name}'" + (f" (did you mean '{loose[near[0]][0].strip()}'?)" if near else ""))
+    if missing:
+        raise LogError(
+            f"{where} has no column {', '.join(missing)}.",
+            expected=f"the columns {', '.join(wanted)}",
+            remedy="Rename the columns in the file, or describe the file with a mapping (`crossfeed data template`).",
+        )
+    return found

@@ -1,0 +1,139 @@
+"""JOANNEUM: a Spinner U5-630 traced in every 2 ms controller cycle, 7 runs in 11 files."""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+
+from crossfeed.errors import LogError
+from crossfeed.machines.clock import clock_from_numbers, require_clock
+from crossfeed.machines.declaration import CLOCK, PROGRAM, Column, Download, LogKind, RawRun, Segmentation
+from crossfeed.machines.delimited import read_log, sniff
+from crossfeed.machines.files import find_files, match_columns
+from crossfeed.schema import canonical
+
+CYCLE = "2 ms"
+_NAME = re.compile(r"(?P<run>.+?)_(?P<part>full|part(?P<number>\d+))", re.IGNORECASE)
+_MATERIAL = re.compile(r"_(alu|pla)$", re.IGNORECASE)
+_FILE_PART = "@@file_part"
+
+COLUMNS = (
+    Column("Current_SP1", "spindle_current", "A"),
+    Column("Torque_SP1", "spindle_torque", "N m"),
+    Column("Power_SP1", "spindle_power", "W"),
+    Column("Current_X1", "x_current", "A"),
+    Column("Torque_X1", "x_torque", "N m"),
+    Column("Current_Y1", "y_current", "A"),
+    Column("Torque_Y1", "y_torque", "N m"),
+    Column("Current_Z1", "z_current", "A"),
+    Column("Torque_Z1", "z_torque", "N m"),
+    Column("Power_Z1", "z_power", "W"),
+    Column("CommandedSpeed_SP1", "spindle_speed", "deg/s"),
+    Column("CommandedSpeed_X1", "feed_x", "mm/s"),
+    Column("CommandedSpeed_Y1", "feed_y", "mm/s"),
+    Column("CommandedSpeed_Z1", "feed_z", "mm/s"),
+)
+
+
+def read(kind: LogKind, path: Path) -> Iterator[RawRun]:
+    """One run after the other; a run's parts are read side by side."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for run, files in sorted(_runs(path).items()):
+            parts = list(pool.map(lambda numbered: _read_part(kind, *numbered), sorted(files.items())))
+            repairs: dict[str, int] = {}
+            for _, counts in parts:
+                for what, count in counts.items():
+                    repairs[what] = repairs.get(what, 0) + count
+            frame = pl.concat([part for part, _ in parts], rechunk=False)
+            program = _MATERIAL.sub("", run)
+            frame = frame.with_columns(pl.lit(program).alias(PROGRAM))
+            findings = _joints(run, [part for part, _ in parts])
+            yield RawRun(run, frame, frame.height, tuple(files[key] for key in sorted(files)), repairs, findings)
+
+
+def _runs(path: Path) -> dict[str, dict[int, Path]]:
+    """The files of each run in their order; chunks repeat what the other files hold."""
+    runs: dict[str, dict[int, Path]] = {}
+    for file in find_files(path, ["*.csv", "*.CSV"]):
+        found = _NAME.fullmatch(file.stem)
+        if "_chunk" in file.stem.lower() or not found:
+            continue
+        parts = runs.setdefault(found["run"], {})
+        number = int(found["number"] or 0)
+        if number in parts:
+            raise LogError(
+                f"The run '{found['run']}' comes twice: {parts[number]} and {file}.",
+                expected="each file of the data set once",
+                remedy="Give the folder of one copy.",
+            )
+        parts[number] = file
+    if not runs:
+        raise LogError(
+            f"{path} holds no JOANNEUM log.",
+            expected="files such as Enerman_Alu_full.csv or WG_Vorderseite_Alu_part1.csv",
+        )
+    for run, parts in runs.items():
+        if sorted(parts) not in ([0], list(range(1, len(parts) + 1))):
+            names = ", ".join(file.name for file in parts.values())
+            raise LogError(f"The run '{run}' is not complete: {names}.", expected="either _full or _part1, _part2, ...")
+    return runs
+
+
+def _read_part(kind: LogKind, number: int, file: Path) -> tuple[pl.DataFrame, dict[str, int]]:
+    dialect = sniff(file)
+    named = any(name.strip().lower() == "part" for name in dialect.header)
+    match_columns(dialect.header, ["Cycle"], str(file))
+    frame, repairs = read_log(file, kind.columns, ["Cycle"], ["part"] if named else [], dialect)
+    clock = clock_from_numbers(frame["@Cycle"], CYCLE)
+    require_clock(clock, str(file), "Cycle")
+    part = pl.col("@part").fill_null("") if named else pl.lit("")
+    return (
+        frame.with_columns(clock.alias(CLOCK), part.alias("@part"), pl.lit(number, pl.Int32).alias(_FILE_PART)).drop(
+            "@Cycle"
+        ),
+        repairs,
+    )
+
+
+def _joints(run: str, parts: list[pl.DataFrame]) -> list[str]:
+    """Say where a part does not begin one cycle after the end of the part before it; refuse parts that overlap."""
+    step = int(clock_from_numbers(pl.Series([1]), CYCLE)[0])
+    findings = []
+    for number, (before, after) in enumerate(pairwise(parts), start=2):
+        last, first = before[CLOCK].max(), after[CLOCK].min()
+        assert isinstance(last, int)
+        assert isinstance(first, int)
+        if first <= last:
+            raise LogError(
+                f"Part {number} of the run '{run}' begins at cycle {first // step}, inside part {number - 1}, which "
+                f"ends at cycle {last // step}.",
+                expected=f"cycle {last // step + 1}",
+                remedy="Check that both files belong to the same run.",
+            )
+        if first != last + step:
+            findings.append(
+                f"{run}: part {number} begins {(first - last) // step - 1} cycles after the end of part {number - 1}"
+            )
+    return findings
+
+
+KIND = LogKind(
+    name="joanneum",
+    title="FH JOANNEUM machining data repository (Spinner U5-630, 2 ms controller cycles)",
+    machine="joanneum",
+    schema=canonical(),
+    columns=COLUMNS,
+    period=1.0,
+    segmentation=Segmentation(boundaries=("@file_part", "part"), gap_s=0.002),
+    read=read,
+    licence="CC BY-NC 4.0 according to its record: not for commercial use",
+    non_commercial=True,
+    citation="Brillinger: CNC Machining Data Repository - Geometry, NC Code & High-Frequency Energy Consumption Data "
+    "for Aluminum and Plastic Machining, Mendeley Data V2 (2025), doi 10.17632/gtvvwmz7r7.2",
+    homepage="https://doi.org/10.17632/gtvvwmz7r7.2",
+    downloads=(Download("joanneum.zip", "https://data.mendeley.com/public-api/zip/gtvvwmz7r7/download/2"),),
+    notes="The cycle of 2 ms is taken from the data set's description; the files count cycles.",
+)

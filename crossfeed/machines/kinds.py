@@ -1,0 +1,34 @@
+"""The kinds of log that crossfeed knows by name; each is imported only when it is asked for."""
+
+import difflib
+from importlib import import_module
+from pathlib import Path
+
+from crossfeed.errors import ConfigError, LogError
+from crossfeed.machines.declaration import LogKind
+
+NAMES = ("thws", "joanneum", "michigan", "mtconnect")
+
+
+def log_kind(name: str, mapping: Path | None = None) -> LogKind:
+    """The kind of log with this name; `table` is described by a mapping."""
+    if name == "table":
+        from crossfeed.machines.table import mapped_kind
+
+        if mapping is None:
+            raise ConfigError(
+                "Logs of the kind 'table' need a mapping.",
+                expected="--mapping FILE.yaml",
+                remedy="Print an example with `crossfeed data template > mapping.yaml` and adapt it.",
+            )
+        return mapped_kind(mapping)
+    if mapping is not None:
+        raise ConfigError(f"Logs of the kind '{name}' describe themselves.", expected="no mapping, or the kind 'table'")
+    if name not in NAMES:
+        near = difflib.get_close_matches(name.lower(), (*NAMES, "table"), n=1)
+        raise LogError(
+            f"There is no kind of log named '{name}'" + (f"; did you mean '{near[0]}'?" if near else "."),
+            expected=f"one of {', '.join(NAMES)}, table",
+        )
+    kind: LogKind = import_module(f"crossfeed.machines.{name}").KIND
+    return kind

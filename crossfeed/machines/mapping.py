@@ -1,0 +1,126 @@
+"""The YAML mapping with which users describe their own logs: columns, units, time, sessions."""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from crossfeed.errors import ConfigError
+from crossfeed.schema import Schema, canonical
+
+TEMPLATE = """\
+# Describe your own CSV or Parquet logs: crossfeed ingest table LOGS OUT.parquet --mapping mapping.yaml
+machine: mill_7                     # a name of your choice
+schema: canonical                   # or the path of a schema file, or a schema written here
+time: {column: Time, unit: ms}      # a number: s, ms, "2 ms" per count, ...; text: format: "%d.%m.%Y %H:%M:%S"
+period: 1.0                         # seconds between the rows of the table
+columns:                            # native column -> channel of the schema; the factor follows from the two units
+  - {native: I_Spindle, channel: spindle_current, unit: A}
+  - {native: M_Spindle, channel: spindle_torque, unit: N m}
+  - {native: P_Spindle, channel: spindle_power, unit: W}
+  - {native: T_Spindle, channel: spindle_motor_temp, unit: degC, valid: [1, 150]}  # other values count as absent
+  - {native: n_Set, channel: spindle_speed, unit: 1/min}
+  - {native: v_X, channel: feed_x, unit: mm/s}
+  - {native: v_Y, channel: feed_y, unit: mm/s}
+  - {native: v_Z, channel: feed_z, unit: mm/s}
+run: {column: Part}                 # optional; without it each file is a run
+program: {column: NC_Program}       # optional; a session never spans two programs
+segmentation: {gap_s: 5, min_rows: 64, keep: {State: 3}}   # or, if the log knows: session: {column: Session}
+# separator: ";"                    # optional; found by itself
+# decimal: ","
+"""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TimeColumn(_Part):
+    """Where the clock is and how it is written; without unit and format, common time stamps are understood."""
+
+    column: str
+    unit: str | None = None
+    format: str | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.unit and self.format:
+            raise ValueError("give 'unit' for numbers or 'format' for text, not both")
+        return self
+
+
+class NamedColumn(_Part):
+    """A column that names something."""
+
+    column: str
+
+
+class MappedColumn(_Part):
+    """One native column and the channel it measures."""
+
+    native: str
+    channel: str
+    unit: str
+    valid: tuple[float, float] | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.valid and not self.valid[0] < self.valid[1]:
+            raise ValueError(f"'valid' of '{self.native}' must be [low, high] with low < high")
+        return self
+
+
+class Cut(_Part):
+    """How rows become sessions where the log does not say."""
+
+    gap_s: float | None = Field(default=None, gt=0)
+    min_rows: int = Field(default=1, ge=1)
+    keep: dict[str, float | str] = {}
+
+
+class Mapping(_Part):
+    """A user's description of a kind of log."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    machine: str
+    schema_: str | dict[str, Any] = Field(default="canonical", alias="schema")
+    time: TimeColumn
+    columns: tuple[MappedColumn, ...] = Field(min_length=1)
+    session: NamedColumn | None = None
+    run: NamedColumn | None = None
+    program: NamedColumn | None = None
+    segmentation: Cut = Cut()
+    period: float = Field(default=1.0, gt=0)
+    separator: str | None = Field(default=None, min_length=1, max_length=1)
+    decimal: Literal[".", ","] | None = None
+
+    @classmethod
+    def from_yaml(cls, path: Path | str) -> Self:
+        """Read a mapping file, with errors that name the line of the mapping at fault."""
+        path = Path(path)
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ConfigError(f"The mapping {path} cannot be read: {error}", expected="a YAML text file") from error
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{'.'.join(str(part) for part in problem['loc']) or 'the mapping'}: {problem['msg']}"
+                for problem in error.errors()
+            )
+            raise ConfigError(
+                f"The mapping {path} is not valid: {problems}.",
+                expected="the keys that `crossfeed data template` prints",
+                remedy="Correct the mapping; `crossfeed data template` prints a commented example.",
+            ) from error
+
+    def read_schema(self, beside: Path) -> Schema:
+        """The schema the mapping names: the canonical one, a file (relative to the mapping) or one written inline."""
+        if isinstance(self.schema_, dict):
+            return Schema.from_mapping(self.schema_, origin="The schema in the mapping")
+        if self.schema_ == "canonical":
+            return canonical()
+        return Schema.from_yaml(beside / self.schema_)

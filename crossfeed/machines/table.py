@@ -1,0 +1,127 @@
+"""Any CSV or Parquet log through a mapping."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from crossfeed.errors import ConfigError, LogError
+from crossfeed.machines.clock import clock_from_numbers, clock_from_text, require_clock
+from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, Column, LogKind, RawRun, Segmentation
+from crossfeed.machines.delimited import read_log, sniff
+from crossfeed.machines.files import find_files, match_columns
+from crossfeed.machines.mapping import Mapping
+
+
+def mapped_kind(path: Path | str) -> LogKind:
+    """The kind of log that a mapping file describes."""
+    path = Path(path)
+    mapping = Mapping.from_yaml(path)
+    cut = mapping.segmentation
+    boundaries = [mapping.program.column] if mapping.program else []
+    return LogKind(
+        name="table",
+        title=f"{mapping.machine}, as described by {path.name}",
+        machine=mapping.machine,
+        schema=mapping.read_schema(path.parent),
+        columns=tuple(Column(c.native, c.channel, c.unit, c.valid) for c in mapping.columns),
+        period=mapping.period,
+        segmentation=Segmentation(keep=cut.keep, boundaries=tuple(boundaries), gap_s=cut.gap_s, min_rows=cut.min_rows),
+        read=_Reader(mapping),
+    )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads every file of a path by the mapping, run by run."""
+
+    mapping: Mapping
+
+    def __call__(self, kind: LogKind, path: Path) -> Iterator[RawRun]:
+        files = find_files(path, ["*.csv", "*.txt", "*.parquet"])
+        if not files:
+            raise LogError(f"{path} holds no logs.", expected="files ending in .csv, .txt or .parquet")
+        if self.mapping.run is None:
+            for file in files:
+                yield RawRun(file.stem, *self._timed(kind, [file]))
+            return
+        frame, _, sources, repairs = self._timed(kind, files)
+        column = f"@{self.mapping.run.column}"
+        if frame[column].null_count():
+            raise LogError(
+                f"The run column '{self.mapping.run.column}' is empty in {frame[column].null_count()} rows.",
+                expected="a run in every row",
+            )
+        for number, part in enumerate(frame.partition_by(column, maintain_order=True)):
+            name = str(part[column][0])
+            yield RawRun(name, part, part.height, sources if number == 0 else (), repairs if number == 0 else {})
+
+    def _timed(self, kind: LogKind, files: list[Path]) -> tuple[pl.DataFrame, int, tuple[Path, ...], dict[str, int]]:
+        repairs: Counter[str] = Counter()
+        frames = []
+        for file in files:
+            frame, counts = self._rows(kind, file)
+            repairs.update(counts)
+            frames.append(frame.with_columns(self._clock(frame, file).alias(CLOCK), *self._names()))
+        whole = pl.concat(frames)
+        return whole, whole.height, tuple(files), dict(repairs)
+
+    def _rows(self, kind: LogKind, file: Path) -> tuple[pl.DataFrame, dict[str, int]]:
+        mapping = self.mapping
+        keep = mapping.segmentation.keep
+        numbers = [name for name, value in keep.items() if not isinstance(value, str)]
+        texts = [name for name, value in keep.items() if isinstance(value, str)]
+        texts += [part.column for part in (mapping.session, mapping.run, mapping.program) if part]
+        (numbers if mapping.time.unit else texts).append(mapping.time.column)
+        doubled = [name for name, count in Counter([*numbers, *texts]).items() if count > 1]
+        if set(numbers) & set(texts):
+            raise ConfigError(f"The mapping uses the column '{doubled[0]}' both as a number and as text.")
+        numbers, texts = list(dict.fromkeys(numbers)), list(dict.fromkeys(texts))
+        if file.suffix.lower() == ".parquet":
+            return _read_parquet(kind, file, numbers, texts)
+        return read_log(file, kind.columns, numbers, texts, sniff(file, mapping.separator, mapping.decimal))
+
+    def _clock(self, frame: pl.DataFrame, file: Path) -> pl.Series:
+        time = self.mapping.time
+        stamps = frame[f"@{time.column}"]
+        if time.unit:
+            clock = clock_from_numbers(stamps, time.unit)
+        elif stamps.dtype.is_temporal():
+            clock = stamps.dt.timestamp("us")
+        else:
+            clock = clock_from_text(stamps, time.format)
+        require_clock(clock, str(file), time.column)
+        return clock
+
+    def _names(self) -> list[pl.Expr]:
+        program, session = self.mapping.program, self.mapping.session
+        named = pl.col(f"@{program.column}").fill_null("") if program else pl.lit("")
+        return [named.alias(PROGRAM), *([pl.col(f"@{session.column}").fill_null("").alias(LABEL)] if session else [])]
+
+
+def _read_parquet(
+    kind: LogKind, file: Path, numbers: list[str], texts: list[str]
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    try:
+        types = pl.read_parquet_schema(file)
+        found = match_columns(types, [*(column.native for column in kind.columns), *numbers, *texts], str(file))
+        channels = {column.channel: found[column.native] for column in kind.columns}
+        channels |= {f"@{name}": found[name] for name in numbers}
+        frame = pl.scan_parquet(file, glob=False).select(
+            *(pl.col(name).alias(new) for new, name in channels.items()),
+            *(pl.col(found[name]).alias(f"@{name}") for name in texts),
+        )
+        rows = frame.collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise LogError(f"{file} cannot be read as Parquet: {error}", expected="a whole Parquet file") from error
+    repairs: dict[str, int] = {}
+    casts = []
+    for name in channels:
+        cast = rows[name].cast(pl.Float64, strict=False)
+        if cast.null_count() > rows[name].null_count():
+            repairs[f"{name}: text in a numeric column"] = cast.null_count() - rows[name].null_count()
+        casts.append(cast)
+    plain = [pl.col(f"@{name}").cast(pl.String) for name in texts if not types[found[name]].is_temporal()]
+    return rows.with_columns(*casts, *plain), repairs
