@@ -4,29 +4,27 @@ Positions are in mm along the machine's linear axes, counted from the work zero.
 coordinates (SUPA, G53) is brought into the same coordinates with the work offset of the `Setup`.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
+from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 Vector = tuple[float, float, float]
 Severity = Literal["note", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(BaseModel):
     """What the NC text does not say about the machine it runs on."""
 
-    # Machine coordinates of the work zero (with the tool length in Z), and where the axes wait at the start and after G28.
-    work_offset: Vector = (-100.0, 0.0, 300.0)
-    home: Vector = (-365.0, 224.0, 610.0)
-    # mm/min for a feed move before any F; every use of it is listed as a finding.
-    assumed_feed: float = 500.0
-    # Position of the block-skip switch: True leaves out the lines that begin with '/'.
-    block_skip: bool = False
-    # A program that runs more blocks than this jumps in a circle.
-    executed_lines_limit: int = 2_000_000
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    work_offset: Vector = (-100.0, 0.0, 300.0)  # machine coordinates of the work zero, tool length included, mm
+    home: Vector = (-365.0, 224.0, 610.0)  # where the axes stand at the start and after G28, machine coordinates, mm
+    assumed_feed: PositiveFloat = 500.0  # mm/min for a feed move before any F; every use of it is a listed finding
+    block_skip: bool = False  # the operator's switch: True leaves out the lines that begin with '/'
+    repeated_lines_limit: PositiveInt = 200_000  # more lines than this, executed again, are an endless loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +39,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """A circular or helical path: center + radius (cos a, sin a) in the plane of `across` and `along`, a from 0 to sweep.
+    """A circular or helical path: center + radius (cos a, sin a) in the plane of `across` and `along`.
 
-    `across` points from the center to the start, `along` in the direction of motion there, so the sweep is positive.
+    `across` points from the center to the start, `along` in the direction of motion there; the angle a runs
+    from 0 to `sweep`, in radians.
     The radius may change by a rounding error on the way (`radius_change`), so that the arc ends where the text says.
     """
 
@@ -59,7 +58,7 @@ class Arc:
     def length(self) -> float:
         """Length of the path in mm."""
         around = (self.radius + self.radius_change / 2) * self.sweep
-        return float(np.sqrt(around**2 + np.dot(self.rise, self.rise) + self.radius_change**2))
+        return math.hypot(around, *self.rise, self.radius_change)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,16 @@
 """One NC line takes effect: codes change the modal state, words move the axes, calls are counted."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from crossfeed.programs import gcodes
-from crossfeed.programs.blocks import Dwell, ToolChange, Vector
-from crossfeed.programs.expressions import Unclear, evaluate, variable_key
+from crossfeed.programs.blocks import Dwell, ToolChange
+from crossfeed.programs.cycles import drill, select_cycle
+from crossfeed.programs.expressions import evaluate, variable_name
 from crossfeed.programs.geometry import Frame, vector
-from crossfeed.programs.motion import LINEAR_AXES, ROTARY_AXES, is_motion, move
+from crossfeed.programs.motion import LINEAR_AXES, Values, go_home, is_motion, move
 from crossfeed.programs.state import Log, State
+from crossfeed.programs.tokens import UnclearError
 from crossfeed.programs.words import Assignment, Call, Item, Line, Word
 
 # Words that shape a corner or a speed in ways the planner does not follow.
@@ -21,91 +23,102 @@ _NOT_APPLIED_WORDS = {
     "FRCM": "the feed of a chamfer",
     "FB": "a feed for one block",
     "OVR": "a programmed override",
+    "AR": "an opening angle",
+    "AP": "a polar angle",
+    "RP": "a polar radius",
+    "ANG": "a contour angle",
 }
-_QUIET_WORDS = frozenset(["D", "H", "O", "L", "P", "E"]) | {"ADIS", "ADISPOS", "LIMS", "SCC", "SPOS", "SPOSA", "RPL"}
-_POLAR_WORDS = frozenset(("AP", "RP", "AR", "ANG"))
+_UNINTERPOLATED = frozenset(("AR", "AP", "RP", "ANG"))
+_KNOWN_WORDS = frozenset("XYZABCIJKRFSTDHOLPQ") | {"CR", "TURN", "SPOS", "SPOSA", "ADIS", "ADISPOS", "LIMS", "SCC"}
+_LONGEST_DWELL = 86_400.0
 
 
-class Parts(NamedTuple):
+@dataclass
+class Parts:
     """The sorted content of a line."""
 
-    codes: list[str]
-    values: dict[str, tuple[float, str]]
-    calls: list[Call]
-    texts: dict[str, str]
+    codes: list[str] = field(default_factory=list)
+    values: dict[str, tuple[float, str]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    keywords: set[str] = field(default_factory=set)
 
 
 def execute(line: Line, items: Iterable[Item], state: State, log: Log, tool_needs_code: bool) -> bool:
     """Let one line act; True when it ends the program."""
-    parts = _sort(line, items, state)
-    stops = _calls(line, parts, state, log)
-    machine = bool(stops & gcodes.MACHINE_COORDINATES)
-    frames = stops & gcodes.FRAME_KEYWORDS
-    if frames:
-        _change_frame(line, frames.pop(), parts, state, log)
+    parts = _sort(items, state)
+    _follow_calls(line, parts, state, log)
+    if frames := parts.keywords & gcodes.FRAME_KEYWORDS:
+        _change_frame(line, min(frames), parts.values, state, log)
         return False
     for code in parts.codes:
         if code[0] == "G":
-            _apply_code(line, code, parts, state, log)
-    machine = machine or any(code in gcodes.MACHINE_COORDINATES for code in parts.codes)
-    _technology(line, parts, state, log)
+            _apply_code(line, code, state, log)
     if "G4" in parts.codes:
-        _dwell(line, parts, state, log)
+        _dwell(line, parts.values, state, log)
         return False
+    _technology(line, parts, state, log)
     _tool(line, parts, state, log, tool_needs_code)
-    if is_motion(parts.values):
-        _motion(line, parts, state, log, machine)
-    if "M5" in parts.codes or "M1=5" in parts.codes:
-        state.direction = 0.0
-    ends = any(code in gcodes.PROGRAM_ENDS for code in parts.codes) or "RET" in stops
-    if ends:
+    other = [code for code in parts.codes if code in gcodes.OTHER_MEANING]
+    if is_motion(parts.values) and other:
+        reason = f"{other[0]} ({gcodes.OTHER_MEANING[other[0]]}) is not applied; nothing moves"
+        log.find(line.number, line.text, reason, "error")
+    elif is_motion(parts.values) and "G65" not in parts.codes:
+        _motion(line, parts, state, log)
+    ends = "RET" in parts.keywords or any(code in gcodes.PROGRAM_ENDS for code in parts.codes)
+    if ends or "M5" in parts.codes:
         state.direction = 0.0
     return ends
 
 
-def _sort(line: Line, items: Iterable[Item], state: State) -> Parts:
-    parts = Parts([], {}, [], {})
+def _sort(items: Iterable[Item], state: State) -> Parts:
+    parts = Parts()
     for item in items:
         if isinstance(item, Assignment):
-            index = item.variable.index
-            key = variable_key(item.variable.name, None if index is None else evaluate(index, state.variables))
-            state.variables[key] = evaluate(item.value, state.variables)
+            state.variables[variable_name(item.variable, state.variables)] = evaluate(item.value, state.variables)
         elif isinstance(item, Call):
-            parts.calls.append(item)
+            if item.name in gcodes.KEYWORDS:
+                parts.keywords.add(item.name)
+            else:
+                parts.calls.append(item)
         elif isinstance(item, Word):
             value = evaluate(item.value, state.variables)
-            if isinstance(value, str):
-                parts.texts[item.address] = value
-            elif item.address in ("G", "M"):
-                parts.codes.append(gcodes.code_name(item.address, value))
-            elif item.address == "M1":
-                parts.codes.append(gcodes.code_name("M", value))
-            elif item.address in parts.values:
-                raise Unclear(f"the address {item.address} stands twice in the line")
+            address = {"S1": "S", "M1": "M"}.get(item.address, item.address)
+            if address in ("G", "M") and isinstance(value, float):
+                parts.codes.append(gcodes.code_name(address, value))
+            elif address in parts.values or address in parts.texts:
+                raise UnclearError(f"the address {address} stands twice in the line")
+            elif isinstance(value, str):
+                parts.texts[address] = value
             else:
-                parts.values["S" if item.address == "S1" else item.address] = (value, item.mode)
+                parts.values[address] = (value, item.mode)
     return parts
 
 
-def _calls(line: Line, parts: Parts, state: State, log: Log) -> set[str]:
-    """Count the calls, follow the few keywords that matter, and return the names of the others."""
-    keywords: set[str] = set()
+def _follow_calls(line: Line, parts: Parts, state: State, log: Log) -> None:
+    """Count the calls, and follow the few keywords that change path or time."""
     for call in parts.calls:
-        name = call.name
-        if name in ("TRAORI", "TRAFOOF"):
-            state.tool_center_control = name == "TRAORI"
-        elif name in gcodes.STRAIGHTENED:
-            state.motion = name
-        elif name in gcodes.QUIET_KEYWORDS or name in gcodes.KEYWORDS:
-            keywords |= {name}
-        elif name:
-            log.calls[name] += 1
-            if name == "CYCLE832":
-                state.smoothing = bool(call.arguments)
-    return keywords
+        if call.name and call.arguments is None and not call.modal and (parts.codes or parts.values):
+            log.find(line.number, line.text, f"the word {call.name} is not known here and has no effect")
+            continue
+        if call.name:
+            log.calls[call.name] += 1
+        if call.modal and call.name:
+            reason = f"{call.name} is skipped: what it would do at the positions that follow is not in the path"
+            log.find(line.number, line.text, reason)
+        if call.name == "CYCLE832":
+            state.smoothing = bool(call.arguments)
+    if "M98" in parts.codes or "G65" in parts.codes:
+        log.calls[f"O{parts.values.get('P', (0.0, ''))[0]:g}"] += 1
+    if "L" in parts.values and state.cycle is None:
+        log.calls[f"L{parts.values['L'][0]:g}"] += 1
+    if parts.keywords & {"TRAORI", "TRAFOOF"}:
+        state.tool_center_control = "TRAORI" in parts.keywords
+    for name in parts.keywords & gcodes.STRAIGHTENED.keys():
+        state.motion = name
 
 
-def _apply_code(line: Line, code: str, parts: Parts, state: State, log: Log) -> None:
+def _apply_code(line: Line, code: str, state: State, log: Log) -> None:
     if code in gcodes.MODAL:
         name, value = gcodes.MODAL[code]
         setattr(state, name, value)
@@ -121,45 +134,51 @@ def _apply_code(line: Line, code: str, parts: Parts, state: State, log: Log) -> 
         state.motion = code
     elif code in gcodes.NOT_APPLIED:
         log.find(line.number, line.text, gcodes.NOT_APPLIED[code])
-    elif code not in gcodes.QUIET_CODES | gcodes.MACHINE_COORDINATES | {"G4", "G9", "G28", "G30"}:
+    elif code in gcodes.DRILLING_CYCLES | {"G80", "G98", "G99"}:
+        select_cycle(code, state)
+    elif code not in gcodes.KNOWN:
         log.find(line.number, line.text, f"{code} is not known here and has no effect")
+    if code in ("G0", "G1", "G2", "G3"):
+        state.cycle = None
 
 
 def _technology(line: Line, parts: Parts, state: State, log: Log) -> None:
-    """Feed, spindle speed and direction."""
-    if "G4" not in parts.codes:
-        if "F" in parts.values:
-            state.feed = parts.values["F"][0] * state.feed_unit
-        if "S" in parts.values:
-            state.speed = abs(parts.values["S"][0])
+    """Feed, spindle speed and direction, and words without a meaning here."""
+    if "F" in parts.values:
+        state.feed = parts.values["F"][0] * state.feed_unit
+    if "S" in parts.values:
+        if parts.values["S"][0] < 0:
+            raise UnclearError("a spindle speed below zero")
+        state.speed = parts.values["S"][0]
     for code in parts.codes:
         state.direction = gcodes.SPINDLE_CODES.get(code, state.direction)
-    if "M5" in parts.codes and not is_motion(parts.values):
+    if parts.values.keys() & {"SPOS", "SPOSA"} or ("M5" in parts.codes and not is_motion(parts.values)):
         state.direction = 0.0
     for address in parts.values:
         if address in _NOT_APPLIED_WORDS:
             log.find(line.number, line.text, f"{_NOT_APPLIED_WORDS[address]} ({address}) is not applied")
-        elif address not in _QUIET_WORDS | _POLAR_WORDS | set("XYZABCIJKRFST") | {"CR", "TURN"}:
+            if is_motion(parts.values):
+                log.unclear_motion.add(line.number)
+        elif address not in _KNOWN_WORDS:
             log.find(line.number, line.text, f"the address {address} is not known here and has no effect")
 
 
-def _dwell(line: Line, parts: Parts, state: State, log: Log) -> None:
+def _dwell(line: Line, words: Values, state: State, log: Log) -> None:
     """G4: F seconds or S revolutions (Siemens), X or U seconds, P milliseconds when whole (ISO)."""
-    values = {address: value for address, (value, _) in parts.values.items()}
-    seconds = next((values[address] for address in "FXU" if address in values), None)
-    if seconds is None and "S" in values:
+    seconds = next((words[address][0] for address in "FXU" if address in words), -1.0)
+    if "S" in words:
         if not state.spindle:
             log.find(line.number, line.text, "a dwell in revolutions with the spindle stopped; left out", "error")
             return
-        seconds = values["S"] / abs(state.spindle) * 60.0
-    if seconds is None and "P" in values:
-        written = line.text.upper().split("P", 1)[1]
-        seconds = values["P"] if "." in written.split(";")[0] else values["P"] / 1000.0
+        seconds = words["S"][0] / abs(state.spindle) * 60.0
+    elif "P" in words:
+        whole = "." not in line.text.upper().partition("P")[2].partition(";")[0].partition("(")[0]
+        seconds = words["P"][0] / (1000.0 if whole else 1.0)
         log.find(line.number, line.text, f"the dwell P is read as {seconds:g} s", "note", once="dwell P")
-    if seconds is None or seconds < 0 or seconds > 86_400:
+    if not 0.0 <= seconds <= _LONGEST_DWELL:
         log.find(line.number, line.text, "a dwell needs a time from 0 s to a day; left out", "error")
-        return
-    log.blocks.append(Dwell(line.number, seconds, state.position, state.spindle, state.tool))
+    elif seconds:
+        log.blocks.append(Dwell(line.number, seconds, state.position, state.spindle, state.tool))
 
 
 def _tool(line: Line, parts: Parts, state: State, log: Log, tool_needs_code: bool) -> None:
@@ -168,23 +187,25 @@ def _tool(line: Line, parts: Parts, state: State, log: Log, tool_needs_code: boo
     elif "T" in parts.values:
         number = parts.values["T"][0]
         state.next_tool = f"T{number:g}" if number else ""
-    due = gcodes.TOOL_CHANGE in parts.codes or ("T" in {*parts.values, *parts.texts} and not tool_needs_code)
-    if not due:
+    named = "T" in parts.texts or "T" in parts.values
+    if "M6" not in parts.codes and (tool_needs_code or not named):
         return
     if state.next_tool is None:
-        log.find(line.number, line.text, "a tool change without a tool T; the tool stays", "warning")
+        log.find(line.number, line.text, "a tool change without a tool T; the tool stays")
     elif state.next_tool != state.tool:
         state.tool, state.direction = state.next_tool, 0.0
         log.blocks.append(ToolChange(line.number, state.tool, state.position))
 
 
-def _motion(line: Line, parts: Parts, state: State, log: Log, machine: bool) -> None:
+def _motion(line: Line, parts: Parts, state: State, log: Log) -> None:
     log.motion.add(line.number)
-    values = parts.values
-    if any(address in values for address in _POLAR_WORDS):
-        raise Unclear("polar coordinates and contour angles are not supported; the axes stay where they are")
+    if parts.values.keys() & _UNINTERPOLATED:
+        raise UnclearError("the end point is given by angles")
     if "G28" in parts.codes or "G30" in parts.codes:
-        _reference(line, parts, state, log)
+        go_home(line, parts.values, state, log)
+        return
+    if state.cycle is not None:
+        drill(line, parts.values, state, log)
         return
     if not state.motion:
         state.motion = "linear"
@@ -193,35 +214,22 @@ def _motion(line: Line, parts: Parts, state: State, log: Log, machine: bool) -> 
         log.unclear_motion.add(line.number)
         meaning = gcodes.STRAIGHTENED[state.motion]
         log.find(line.number, line.text, f"{state.motion} ({meaning}) is taken as a straight line to its end")
-    move(line, values, state, log, machine, stop="G9" in parts.codes)
+    machine = not gcodes.MACHINE_COORDINATES.isdisjoint((*parts.codes, *parts.keywords))
+    move(line, parts.values, state, log, machine, stop="G9" in parts.codes)
 
 
-def _reference(line: Line, parts: Parts, state: State, log: Log) -> None:
-    """G28: over the programmed point to the home position, at rapid speed, with the named axes only."""
-    before, state.motion = state.motion, "rapid"
-    move(line, parts.values, state, log, machine_coordinates=False, stop=True)
-    home = {
-        address: (log.setup.home[axis] / state.length_unit, "")
-        for axis, address in enumerate(LINEAR_AXES)
-        if address in parts.values
-    }
-    home |= {address: (0.0, "AC") for address in ROTARY_AXES if address in parts.values}
-    move(line, home, state, log, machine_coordinates=True, stop=True)
-    state.motion = before
-
-
-def _change_frame(line: Line, keyword: str, parts: Parts, state: State, log: Log) -> None:
+def _change_frame(line: Line, keyword: str, words: Values, state: State, log: Log) -> None:
     """TRANS and ROT set the frame anew, ATRANS and AROT add to it."""
-    given: Vector = vector([parts.values.get(address, (0.0, ""))[0] for address in LINEAR_AXES])
+    given = vector([words.get(address, (0.0, ""))[0] for address in LINEAR_AXES])
     before = state.frame if keyword.startswith("A") else Frame()
     if keyword in ("TRANS", "ATRANS"):
         state.frame = before.shifted(vector([value * state.length_unit for value in given]))
     elif keyword in ("ROT", "AROT"):
         angles = list(given)
-        if "RPL" in parts.values:
-            angles[int(state.plane[2])] = parts.values["RPL"][0]
+        if "RPL" in words:
+            angles[state.plane[2]] = words["RPL"][0]
         state.frame = before.rotated(vector(angles))
-    elif any(address in parts.values for address in LINEAR_AXES):
+    elif any(given):
         log.find(line.number, line.text, f"{keyword} is not applied; the coordinates are taken as programmed", "error")
     else:
         state.frame = before

@@ -5,25 +5,16 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from crossfeed.programs.tokens import Token, UnclearError
+
 Value = float | str
 
 
-class Unclear(Exception):
-    """One NC line, or a part of it, that cannot be understood; it becomes a listed finding."""
-
-
-class Token(NamedTuple):
-    """A piece of an NC line: kind is string, number, name, letter or symbol."""
-
-    kind: str
-    text: str
-
-
 class Variable(NamedTuple):
-    """The value of a named variable; `index` for R[1], #[2] and arrays."""
+    """The value of a named variable; `place` for R[1], #[2] and arrays."""
 
     name: str
-    index: "Expression | None"
+    place: "Expression | None"
 
 
 class Operation(NamedTuple):
@@ -118,7 +109,7 @@ class Reader:
     def _count(self) -> None:
         self._nodes += 1
         if self._nodes > _LARGEST_EXPRESSION:
-            raise Unclear(f"an expression with more than {_LARGEST_EXPRESSION} parts")
+            raise UnclearError(f"an expression with more than {_LARGEST_EXPRESSION} parts")
 
     def _primary(self) -> Expression:
         self._count()
@@ -140,7 +131,7 @@ class Reader:
             return Variable(token.text, self._primary())
         if token.kind == "name":
             return self._named(token.text)
-        raise Unclear(f"a value was expected before '{token.text}'" if token.text else "a value is missing at the end")
+        raise UnclearError(f"a value was expected before '{token.text}'" if token.text else "the last value is missing")
 
     def _named(self, name: str) -> Expression:
         if name == "NOT":
@@ -151,7 +142,7 @@ class Reader:
             parts = self.arguments()
             wanted = _FUNCTIONS[name][0]
             if len(parts) != wanted:
-                raise Unclear(f"{name} takes {wanted} value{'s' if wanted > 1 else ''}, found {len(parts)}")
+                raise UnclearError(f"{name} takes {wanted} value{'s' if wanted > 1 else ''}, found {len(parts)}")
             return Operation(name, parts)
         if self.accept("["):
             index = self.expression()
@@ -162,7 +153,7 @@ class Reader:
     def arguments(self) -> tuple[Expression, ...]:
         """Read `(a, b)` or `[a, b]`."""
         if not self.accept("(", "["):
-            raise Unclear(f"'(' was expected before '{self.peek().text}'")
+            raise UnclearError(f"'(' was expected before '{self.peek().text}'")
         parts = [self.expression()]
         while self.accept(","):
             parts.append(self.expression())
@@ -172,24 +163,25 @@ class Reader:
     def close(self) -> None:
         """Step over a closing bracket."""
         if not self.accept(")", "]"):
-            raise Unclear("a closing bracket is missing")
+            raise UnclearError("a closing bracket is missing")
 
 
 def number(text: str) -> float:
     """A number as NC code writes it: `.5`, `5.`, `1.5EX-3`."""
     value = float(text.upper().replace("EX", "E"))
     if not math.isfinite(value):
-        raise Unclear(f"the number {text} is too large")
+        raise UnclearError(f"the number {text} is too large")
     return value
 
 
-def variable_key(name: str, index: Value | None) -> str:
+def variable_name(variable: Variable, variables: Mapping[str, Value]) -> str:
     """The one name under which a variable is kept: R1, #100, _ARRAY[2]."""
-    if index is None:
-        return name
-    if not isinstance(index, float) or index != int(index):
-        raise Unclear(f"{name} needs a whole number as its index")
-    return f"{name}{int(index)}" if name in ("R", "#") else f"{name}[{int(index)}]"
+    if variable.place is None:
+        return variable.name
+    place = evaluate(variable.place, variables)
+    if isinstance(place, str) or place != int(place):
+        raise UnclearError(f"{variable.name} needs a whole number as its index")
+    return f"{variable.name}{int(place)}" if variable.name in ("R", "#") else f"{variable.name}[{int(place)}]"
 
 
 def evaluate(expression: Expression, variables: Mapping[str, Value]) -> Value:
@@ -197,23 +189,23 @@ def evaluate(expression: Expression, variables: Mapping[str, Value]) -> Value:
     if isinstance(expression, float | str):
         return expression
     if isinstance(expression, Variable):
-        index = None if expression.index is None else evaluate(expression.index, variables)
-        key = variable_key(expression.name, index)
+        key = variable_name(expression, variables)
         if key not in variables:
-            raise Unclear(f"{key} has no value here")
+            raise UnclearError(f"{key} has no value here")
         return variables[key]
     parts = [evaluate(part, variables) for part in expression.parts]
     if expression.name in ("==", "<>") and all(isinstance(part, str) for part in parts):
         return float((parts[0] == parts[1]) == (expression.name == "=="))
-    if any(isinstance(part, str) for part in parts):
-        raise Unclear(f"'{expression.name}' cannot be applied to a text")
+    numbers = [part for part in parts if isinstance(part, float)]
+    if len(numbers) < len(parts):
+        raise UnclearError(f"'{expression.name}' cannot be applied to a text")
     function = _BINARY[expression.name][1] if expression.name in _BINARY else _FUNCTIONS[expression.name][1]
     try:
-        value = float(function(*parts))
+        value = float(function(*numbers))
     except (ArithmeticError, ValueError) as error:
-        raise Unclear(f"'{expression.name}' cannot be computed: {error}") from error
+        raise UnclearError(f"'{expression.name}' cannot be computed: {error}") from error
     if not math.isfinite(value):
-        raise Unclear(f"'{expression.name}' gives no finite number")
+        raise UnclearError(f"'{expression.name}' gives no finite number")
     return value
 
 
@@ -221,5 +213,5 @@ def evaluate_number(expression: Expression, variables: Mapping[str, Value]) -> f
     """The value of an expression that must be a number."""
     value = evaluate(expression, variables)
     if isinstance(value, str):
-        raise Unclear(f'a number was expected, found the text "{value}"')
+        raise UnclearError(f'a number was expected, found the text "{value}"')
     return value

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from crossfeed.errors import ProgramError
-from crossfeed.programs.expressions import Unclear, evaluate, evaluate_number, variable_key
+from crossfeed.programs.expressions import Operation, evaluate, evaluate_number, variable_name
 from crossfeed.programs.state import State
+from crossfeed.programs.tokens import UnclearError
 from crossfeed.programs.words import Item, Jump, Line, Structure
 
 _CLOSES = {"ENDIF": "IF", "ELSE": "IF", "ENDWHILE": "WHILE", "ENDFOR": "FOR", "ENDLOOP": "LOOP", "UNTIL": "REPEAT"}
@@ -13,10 +14,12 @@ _CLOSES = {"ENDIF": "IF", "ELSE": "IF", "ENDWHILE": "WHILE", "ENDFOR": "FOR", "E
 class Flow:
     """Hands out the lines of a program in the order of execution."""
 
-    def __init__(self, lines: Sequence[Line], name: str, limit: int) -> None:
-        self.lines, self.name, self.limit = lines, name, limit
+    def __init__(self, lines: Sequence[Line], name: str, repeated_lines_limit: int) -> None:
+        self.lines, self.name = lines, name
         self.place = 0
         self.executed = 0
+        self.limit = len(lines) + repeated_lines_limit
+        self.seen: set[tuple[int, int]] = set()
         self.labels: dict[str, list[int]] = {}
         for index, line in enumerate(lines):
             for label in (line.label, f"N{line.block}" if line.block else ""):
@@ -32,13 +35,24 @@ class Flow:
         self.place += 1
         self.executed += 1
         if self.executed > self.limit:
-            raise ProgramError(
-                f"{self.name}, line {line.number}: the program does not end; it jumps in a circle here "
-                f"({self.limit} lines were executed).",
-                expected="a loop whose exit condition becomes true",
-                remedy="Correct the jump or the loop around this line, or raise the limit of executed lines.",
-            )
+            raise self._endless(line, f"after {self.executed} executed lines there is no end in sight")
         return line
+
+    def _go(self, place: int, line: Line, state: State) -> None:
+        """Continue at a place; going back with every variable as it was the time before can never end."""
+        if place < self.place:
+            situation = (self.place, hash(frozenset(state.variables.items())))
+            if situation in self.seen:
+                raise self._endless(line, "nothing has changed since it came by here the last time")
+            self.seen.add(situation)
+        self.place = place
+
+    def _endless(self, line: Line, reason: str) -> ProgramError:
+        return ProgramError(
+            f"{self.name}, line {line.number}: the program goes round in an endless loop; {reason}.",
+            expected="a loop whose exit condition becomes true",
+            remedy="Correct the jump or the loop around this line; cut an endless production loop down to one part.",
+        )
 
     def follow(self, line: Line, state: State) -> list[Item]:
         """Take the jumps and loops of this line and return its other items."""
@@ -46,7 +60,7 @@ class Flow:
         for item in line.items:
             if isinstance(item, Jump):
                 if item.condition is None or self._holds(item, line, state):
-                    self.place = self._destination(item, line)
+                    self._go(self._destination(item, line), line, state)
             elif isinstance(item, Structure):
                 self._structure(item, line, state)
             else:
@@ -58,7 +72,7 @@ class Flow:
         assert item.condition is not None
         try:
             return bool(evaluate(item.condition, state.variables))
-        except Unclear as unclear:
+        except UnclearError as unclear:
             raise ProgramError(
                 f"{self.name}, line {line.number}: the condition cannot be evaluated: {unclear}.",
                 expected="a condition over variables that have a value",
@@ -126,25 +140,28 @@ class Flow:
         elif item.kind == "WHILE" and not self._holds(item, line, state):
             self.place = group["ENDWHILE"] + 1
         elif item.kind in ("ENDWHILE", "ENDLOOP"):
-            self.place = group[_CLOSES[item.kind]]
+            self._go(group[_CLOSES[item.kind]], line, state)
         elif item.kind == "UNTIL" and not self._holds(item, line, state):
-            self.place = group["REPEAT"]
+            self._go(group["REPEAT"], line, state)
         elif item.kind in ("FOR", "ENDFOR"):
             self._count_loop(group, line, state, first=item.kind == "FOR")
 
     def _count_loop(self, group: dict[str, int], line: Line, state: State, first: bool) -> None:
         head = next(item for item in self.lines[group["FOR"]].items if isinstance(item, Structure))
-        assert head.variable is not None and head.start is not None and head.condition is not None
+        assert head.variable is not None
+        assert head.start is not None
+        assert head.condition is not None
         try:
-            index = head.variable.index
-            key = variable_key(head.variable.name, None if index is None else evaluate(index, state.variables))
-            start = head.start if first else None
-            value = evaluate_number(start, state.variables) if start is not None else float(state.variables[key]) + 1
+            key = variable_name(head.variable, state.variables)
+            value = evaluate_number(head.start if first else Operation("+", (head.variable, 1.0)), state.variables)
             state.variables[key] = value
             last = evaluate_number(head.condition, state.variables)
-        except (Unclear, ValueError) as unclear:
+        except UnclearError as unclear:
             raise ProgramError(
                 f"{self.name}, line {line.number}: the FOR loop cannot be counted: {unclear}.",
                 expected="FOR with a number to start from and a number to end with",
             ) from unclear
-        self.place = group["FOR"] + 1 if value <= last else group["ENDFOR"] + 1
+        if value > last:
+            self.place = group["ENDFOR"] + 1
+        elif not first:
+            self._go(group["FOR"] + 1, line, state)

@@ -57,150 +57,55 @@ NOT_APPLIED: dict[str, str] = {
     "G96": "constant cutting speed is not applied; S is taken in rpm",
     "G961": "constant cutting speed is not applied; S is taken in rpm",
 }
+# Codes whose axis words are no motion: the words are read, nothing moves, and what is left out is listed.
+OTHER_MEANING: dict[str, str] = {
+    "G10": "setting of offsets",
+    "G25": "a limit",
+    "G26": "a limit",
+    "G50": "scaling",
+    "G51": "scaling",
+    "G52": "a local coordinate system",
+    "G68": "a rotated coordinate system",
+    "G74": "a reference run or a tapping cycle",
+    "G75": "a fixed point",
+    "G76": "a boring or threading cycle",
+    "G84": "a tapping cycle",
+    "G85": "a boring cycle",
+    "G86": "a boring cycle",
+    "G87": "a boring cycle",
+    "G88": "a boring cycle",
+    "G89": "a boring cycle",
+    "G92": "a new coordinate system",
+    "G110": "a polar pole",
+    "G111": "a polar pole",
+    "G112": "a polar pole",
+}
+DRILLING_CYCLES = frozenset(("G73", "G81", "G82", "G83"))
 # Known codes without influence on path and time here.
 QUIET_CODES = frozenset(
-    [
-        "G40",
-        "G43",
-        "G44",
-        "G49",
-        "G50.1",
-        "G80",
-        "G97",
-        "G971",
-        "G98",
-        "G99",
-        "G140",
-        "G141",
-        "G142",
-        "G143",
-        "G147",
-        "G148",
-        "G247",
-        "G248",
-        "G340",
-        "G341",
-        "G347",
-        "G348",
-        "G450",
-        "G451",
-        "G601",
-        "G602",
-        "G603",
-        "G69",
-        "G15",
-        "G13.1",
-        "G25",
-        "G26",
-        "G460",
-        "G461",
-        "G462",
-        "G810",
-        "G811",
-        "G820",
-        "G821",
-    ]
+    {"G15", "G13.1", "G40", "G43", "G44", "G49", "G50.1", "G69", "G97", "G971", "G450", "G451", "G601", "G602", "G603"}
+    | {"G140", "G141", "G142", "G143", "G147", "G148", "G247", "G248", "G340", "G341", "G347", "G348"}
+    | {"G460", "G461", "G462", "G810", "G811", "G820", "G821"}
 )
 QUIET_KEYWORDS = frozenset(
-    [
-        "FNORM",
-        "FLIN",
-        "FCUB",
-        "COMPOF",
-        "COMPON",
-        "COMPCURV",
-        "COMPCAD",
-        "COMPSURF",
-        "FFWON",
-        "FFWOF",
-        "SOFT",
-        "BRISK",
-        "DRIVE",
-        "CFC",
-        "CFTCP",
-        "CFIN",
-        "ORIWKS",
-        "ORIMKS",
-        "ORIAXES",
-        "ORIVECT",
-        "ORIEULER",
-        "ORIRPY",
-        "ORICURVE",
-        "CUT2D",
-        "CUT2DF",
-        "CUT3DC",
-        "CUT3DF",
-        "DIAMOF",
-        "DIAMON",
-        "DIAM90",
-        "KONT",
-        "KONTC",
-        "KONTT",
-        "NORM",
-        "STOPRE",
-        "WALIMON",
-        "WALIMOF",
-        "RTLION",
-        "RTLIOF",
-        "UPATH",
-        "SPATH",
-        "STARTFIFO",
-        "STOPFIFO",
-        "FIFOCTRL",
-        "DISPLOF",
-        "DISPLON",
-        "SBLON",
-        "SBLOF",
-        "SAVE",
-        "CP",
-        "DYNNORM",
-        "DYNPOS",
-        "DYNROUGH",
-        "DYNSEMIFIN",
-        "DYNFINISH",
-        "DYNPREC",
-        "OSOF",
-        "OSD",
-        "OST",
-        "OSS",
-        "OSSE",
-        "TCOABS",
-        "TCOFR",
-        "TOWSTD",
-        "TOWWCS",
-        "TOWKCS",
-        "TOWBCS",
-        "TOWMCS",
-        "PAROTOF",
-        "TOROTOF",
-        "RMI",
-        "RME",
-        "RMB",
-        "RMN",
-        "PM_OFF",
-        "FENDNORM",
-        "G9",
-        "LFOF",
-        "LFON",
-        "CDOF",
-        "CDON",
-        "MEAFRAME",
-        "EXTERN",
-        "PROC",
-        "FZ",
-    ]
+    {"FNORM", "FLIN", "FCUB", "COMPOF", "COMPON", "COMPCURV", "COMPCAD", "COMPSURF", "FFWON", "FFWOF", "SOFT", "BRISK"}
+    | {"DRIVE", "CFC", "CFTCP", "CFIN", "ORIWKS", "ORIMKS", "ORIAXES", "ORIVECT", "ORIEULER", "ORIRPY", "ORICURVE"}
+    | {"CUT2D", "CUT2DF", "CUT3DC", "CUT3DF", "DIAMOF", "DIAMON", "DIAM90", "KONT", "KONTC", "KONTT", "NORM", "STOPRE"}
+    | {"WALIMON", "WALIMOF", "RTLION", "RTLIOF", "UPATH", "SPATH", "STARTFIFO", "STOPFIFO", "FIFOCTRL", "DISPLOF"}
+    | {"DISPLON", "SBLON", "SBLOF", "SAVE", "CP", "DYNNORM", "DYNPOS", "DYNROUGH", "DYNSEMIFIN", "DYNFINISH", "DYNPREC"}
+    | {"OSOF", "OSD", "OST", "OSS", "OSSE", "TCOABS", "TCOFR", "PAROTOF", "TOROTOF", "LFOF", "LFON", "CDOF", "CDON"}
 )
+# Codes that need no remark of their own: quiet ones, and those followed where they act.
+KNOWN = QUIET_CODES | OTHER_MEANING.keys() | MACHINE_COORDINATES | {"G4", "G9", "G28", "G30", "G65"}
 FRAME_KEYWORDS = frozenset(("TRANS", "ATRANS", "ROT", "AROT", "SCALE", "ASCALE", "MIRROR", "AMIRROR"))
 KEYWORDS = (
     QUIET_KEYWORDS
     | FRAME_KEYWORDS
     | {name for name in STRAIGHTENED if not name.startswith("G")}
-    | {"SUPA", "TRAORI", "TRAFOOF", "RET", "TO", "THEN"}
+    | {"SUPA", "TRAORI", "TRAFOOF", "RET", "TO"}
 )
-# Coolant, chip conveyor, clamping, program stops: nothing that changes path or set-points.
 SPINDLE_CODES = {"M3": 1.0, "M4": -1.0}
-PROGRAM_ENDS = frozenset(("M2", "M30", "M17", "RET"))
-TOOL_CHANGE = "M6"
+PROGRAM_ENDS = frozenset(("M2", "M30", "M17", "M99"))
 
 
 def code_name(letter: str, value: float) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from crossfeed.programs.blocks import Arc, Vector
-from crossfeed.programs.expressions import Unclear
+from crossfeed.programs.tokens import UnclearError
 
 Matrix = np.ndarray
+Plane = tuple[int, int, int]  # first, second and normal axis
 _FULL_TURN = 2 * math.pi
 # Siemens' CIRCLE_ERROR_CONST is 0.01 mm; CAM output with three decimals stays below 0.003 mm.
 RADIUS_TOLERANCE = 0.01
@@ -58,7 +59,7 @@ class Frame:
 
 def table_turn(rotary: Vector) -> Matrix:
     """How a swivelling rotary table with angles A, B, C turns the workpiece in front of the spindle."""
-    return rotation(0, -rotary[0]) @ rotation(1, -rotary[1]) @ rotation(2, -rotary[2])
+    return np.asarray(rotation(0, -rotary[0]) @ rotation(1, -rotary[1]) @ rotation(2, -rotary[2]))
 
 
 @dataclass(frozen=True)
@@ -95,16 +96,16 @@ class Chain:
         return Arc(center, across, along, arc.radius, arc.radius_change, arc.sweep, rise)
 
 
-def arc_about(start: Vector, end: Vector, center: Vector, plane: Vector, clockwise: bool, turns: int) -> Arc:
-    """The arc from start to end about a center in the plane (first, second and normal axis numbers)."""
-    first, second, normal = (int(axis) for axis in plane)
+def arc_about(start: Vector, end: Vector, center: Vector, plane: Plane, clockwise: bool, turns: int) -> Arc:
+    """The arc from start to end about a center in the plane."""
+    first, second, normal = plane
     from_first, from_second = start[first] - center[first], start[second] - center[second]
     to_first, to_second = end[first] - center[first], end[second] - center[second]
     radius, end_radius = math.hypot(from_first, from_second), math.hypot(to_first, to_second)
     if radius < 1e-6:
-        raise Unclear("the arc's center lies on its start")
+        raise UnclearError("the arc's center lies on its start")
     if abs(end_radius - radius) > RADIUS_TOLERANCE:
-        raise Unclear(f"the arc's radius does not fit: {radius:.4f} mm at the start, {end_radius:.4f} mm at the end")
+        raise UnclearError(f"the radius does not fit: {radius:.4f} mm at the start, {end_radius:.4f} mm at the end")
     begin, finish = math.atan2(from_second, from_first), math.atan2(to_second, to_first)
     sweep = (begin - finish if clockwise else finish - begin) % _FULL_TURN
     if start[first] == end[first] and start[second] == end[second]:
@@ -116,25 +117,25 @@ def arc_about(start: Vector, end: Vector, center: Vector, plane: Vector, clockwi
     rise[normal] = end[normal] - start[normal]
     middle[first], middle[second], middle[normal] = center[first], center[second], start[normal]
     return Arc(
-        vector(middle),
-        vector(across),
-        vector(along),
-        radius,
-        end_radius - radius,
-        sweep + turns * _FULL_TURN,
-        vector(rise),
+        center=vector(middle),
+        across=vector(across),
+        along=vector(along),
+        radius=radius,
+        radius_change=end_radius - radius,
+        sweep=sweep + turns * _FULL_TURN,
+        rise=vector(rise),
     )
 
 
-def center_from_radius(start: Vector, end: Vector, radius: float, plane: Vector, clockwise: bool) -> Vector:
+def center_from_radius(start: Vector, end: Vector, radius: float, plane: Plane, clockwise: bool) -> Vector:
     """The center of the arc with this radius; a negative radius asks for the arc longer than half a turn."""
-    first, second = int(plane[0]), int(plane[1])
+    first, second, _ = plane
     chord_first, chord_second = end[first] - start[first], end[second] - start[second]
     chord = math.hypot(chord_first, chord_second)
     if chord < 1e-9:
-        raise Unclear("a full circle needs I, J, K; a radius does not say where its center is")
+        raise UnclearError("a full circle needs I, J, K; a radius does not say where its center is")
     if abs(radius) < chord / 2 - RADIUS_TOLERANCE:
-        raise Unclear(f"the radius {abs(radius):g} mm is too small for end points {chord:.4f} mm apart")
+        raise UnclearError(f"the radius {abs(radius):g} mm is too small for end points {chord:.4f} mm apart")
     height = math.sqrt(max(radius**2 - chord**2 / 4, 0.0))
     side = 1.0 if clockwise == (radius < 0) else -1.0
     center = list(start)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Literal
 
 from crossfeed.programs.blocks import Arc, Move, Rotary, Vector
-from crossfeed.programs.expressions import Unclear
 from crossfeed.programs.geometry import Chain, arc_about, center_from_radius, vector
 from crossfeed.programs.state import Log, State
+from crossfeed.programs.tokens import UnclearError
 from crossfeed.programs.words import Line
 
 LINEAR_AXES, ROTARY_AXES = "XYZ", "ABC"
@@ -38,7 +38,7 @@ def move(line: Line, values: Values, state: State, log: Log, machine_coordinates
     kind: Literal["rapid", "linear", "arc"] = "arc" if arc else "rapid" if state.motion == "rapid" else "linear"
     length = arc.length if arc else math.dist(start, target)
     if not all(math.isfinite(value) and abs(value) < 1e7 for value in (*target, *rotary, length)):
-        raise Unclear("the target lies beyond 10 km")
+        raise UnclearError("the target lies beyond 10 km")
     feed = None if kind == "rapid" else _feed(line, length, max(map(abs, turned)), state, log)
     if length == 0 and any(turned):
         log.blocks.append(Rotary(line.number, state.rotary, rotary, target, feed, state.spindle, state.tool))
@@ -69,6 +69,20 @@ def move(line: Line, values: Values, state: State, log: Log, machine_coordinates
 def replace_chain(state: State, rotary: Vector) -> Chain:
     """The chain after the rotary axes have turned."""
     return state.chain() if rotary == state.rotary else replace(state, rotary=rotary).chain()
+
+
+def go_home(line: Line, words: Values, state: State, log: Log) -> None:
+    """G28: over the programmed point to the home position, at rapid speed, with the named axes only."""
+    before, state.motion = state.motion, "rapid"
+    move(line, words, state, log, machine_coordinates=False, stop=True)
+    home = {
+        address: (log.setup.home[axis] / state.length_unit, "")
+        for axis, address in enumerate(LINEAR_AXES)
+        if address in words
+    }
+    home |= {address: (0.0, "AC") for address in ROTARY_AXES if address in words}
+    move(line, home, state, log, machine_coordinates=True, stop=True)
+    state.motion = before
 
 
 def _linear_target(values: Values, state: State) -> Vector:
@@ -129,12 +143,12 @@ def _arc(line: Line, values: Values, state: State, log: Log, end: Vector, chain:
                 ]
             )
         else:
-            raise Unclear("an arc needs I, J, K or a radius")
+            raise UnclearError("an arc needs I, J, K or a radius")
         turns = values.get("TURN", (0.0, ""))[0]
         if turns < 0 or turns > 999 or turns != int(turns):
-            raise Unclear("TURN must be a whole number from 0 to 999")
+            raise UnclearError("TURN must be a whole number from 0 to 999")
         return chain.arc_to_axes(arc_about(start, end, center, state.plane, clockwise, int(turns)))
-    except Unclear as unclear:
+    except UnclearError as unclear:
         log.unclear_motion.add(line.number)
         log.find(line.number, line.text, f"{unclear}; taken as a straight line to its end", "error")
         return None

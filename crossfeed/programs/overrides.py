@@ -1,8 +1,10 @@
 """Overrides: a constant factor, or the factors an operator turns the knob to, as (time in s, factor) pairs."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,13 +25,9 @@ class Schedule:
     @classmethod
     def of(cls, override: Override, name: str) -> "Schedule":
         """Read an override and refuse one under which the program could never end."""
-        pairs = (
-            [(0.0, float(override))]
-            if isinstance(override, int | float)
-            else [(float(t), float(f)) for t, f in override]
-        )
-        times, factors = tuple(t for t, _ in pairs), tuple(f for _, f in pairs)
-        rising = all(later > earlier for earlier, later in zip(times, times[1:]))
+        pairs = [(0.0, override)] if isinstance(override, int | float) else list(override)
+        times, factors = tuple(float(time) for time, _ in pairs), tuple(float(factor) for _, factor in pairs)
+        rising = all(later > earlier for earlier, later in pairwise(times))
         if not pairs or times[0] != 0.0 or not rising or not all(map(math.isfinite, times)):
             raise ProgramError(
                 f"The {name} override has the times {list(times)}.",
@@ -48,7 +46,7 @@ class Schedule:
 
     def at(self, seconds: float) -> float:
         """The factor in force at a time."""
-        return self.factors[int(np.searchsorted(self.times, seconds, side="right")) - 1]
+        return self.factors[bisect_right(self.times, seconds) - 1]
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from crossfeed.atomic import storage_error
 from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import Program, Setup
 from crossfeed.programs.execute import execute
-from crossfeed.programs.expressions import Unclear
 from crossfeed.programs.flow import Flow
 from crossfeed.programs.gcodes import KEYWORDS
 from crossfeed.programs.geometry import vector
 from crossfeed.programs.state import Log, State
+from crossfeed.programs.tokens import UnclearError
 from crossfeed.programs.words import Line, read_line
 
 _HEADER = re.compile(r"\s*(%|;?\$PATH|O\d+\s*(\(|$))", re.IGNORECASE)
@@ -52,7 +52,7 @@ def parse_program(text: str, name: str = "program", setup: Setup | None = None) 
     start = vector([home - offset for home, offset in zip(setup.home, setup.work_offset)])
     state, log = State(position=start), Log(setup)
     tool_needs_code = bool(_TOOL_CHANGE.search(text))
-    flow = Flow(lines, name, setup.executed_lines_limit)
+    flow = Flow(lines, name, setup.repeated_lines_limit)
     ended = False
     while not ended and (line := flow.next_line()) is not None:
         if line.skippable and setup.block_skip:
@@ -63,7 +63,7 @@ def parse_program(text: str, name: str = "program", setup: Setup | None = None) 
         try:
             items = flow.follow(line, state)
             ended = execute(line, items, state, log, tool_needs_code)
-        except Unclear as unclear:
+        except UnclearError as unclear:
             _unread(line, str(unclear), log)
     if ended:
         _report_rest(lines, flow, log)

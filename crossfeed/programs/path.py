@@ -1,12 +1,14 @@
 """The geometry of a program as arrays: one leg per block, evaluated for many points at once."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
-from crossfeed.programs.blocks import Arc, Block, Dwell, Move, Rotary, ToolChange
+from crossfeed.programs.blocks import Arc, Block, Dwell, Move, Rotary, Vector
 
 _NO_ARC = Arc((0.0,) * 3, (0.0,) * 3, (0.0,) * 3, 0.0, 0.0, 0.0, (0.0,) * 3)
 
@@ -60,7 +62,7 @@ class Legs:
             radius = (self.radius[arc] + self.radius_change[arc] * share)[:, None]
             spoke = np.cos(angle) * self.across[arc] + np.sin(angle) * self.along[arc]
             place[chosen] = self.center[arc] + radius * spoke + self.rise[arc] * share[:, None]
-        return place
+        return np.asarray(place)
 
     def direction(self, leg: np.ndarray, distance: np.ndarray) -> np.ndarray:
         """Derivative of the axis positions by the path distance, (n, 3)."""
@@ -75,82 +77,91 @@ class Legs:
             around = np.cos(angle) * self.along[arc] - np.sin(angle) * self.across[arc]
             change = self.radius_change[arc][:, None] * spoke + radius * self.sweep[arc][:, None] * around
             slope[chosen] = (change + self.rise[arc]) / self.length[arc][:, None]
-        return slope
+        return np.asarray(slope)
+
+
+class _Row(NamedTuple):
+    """One leg on its way into the arrays."""
+
+    kind: LegKind
+    line: int
+    tool: int
+    spindle: float
+    start: Vector
+    length: float = 0.0
+    seconds: float = 0.0
+    feed: float = math.inf
+    per_revolution: bool = False
+    exact_stop: bool = True
+    unit: Vector = (0.0, 0.0, 0.0)
+    rotary: Vector = (0.0, 0.0, 0.0)
+    arc: Arc | None = None
 
 
 def build_legs(blocks: Sequence[Block], tool_change_seconds: float, waits_for_spindle: bool) -> Legs:
     """Turn blocks into legs; a standing leg of open length precedes each first cut after a change of spindle speed."""
-    rows: list[tuple] = []
+    rows: list[_Row] = []
     tools: dict[str, int] = {}
-    spindle_at_last_cut: float | None = None
+    spindle_at_last_cut = 0.0
     for block in blocks:
         tool = tools.setdefault(block.tool, len(tools))
         if isinstance(block, Move):
-            kind = LegKind.RAPID if block.feed is None else LegKind.FEED
-            if kind == LegKind.FEED and block.spindle != spindle_at_last_cut:
-                if waits_for_spindle and block.spindle:
-                    rows.append(_standing(block.line, tool, block.spindle, np.nan, block.start))
+            if block.feed is not None and block.spindle != spindle_at_last_cut:
                 spindle_at_last_cut = block.spindle
-            rows.append(_moving(block, kind, tool))
+                if waits_for_spindle:
+                    wait = _Row(LegKind.STANDING, block.line, tool, block.spindle, block.start, seconds=math.nan)
+                    rows.append(wait)
+            rows.append(_moving(block, tool))
         elif isinstance(block, Rotary):
-            angle = max(abs(new - old) for new, old in zip(block.end, block.start))
-            turn = tuple((new - old) / angle for new, old in zip(block.end, block.start))
-            feed = np.inf if block.feed is None else block.feed
-            rows.append(
-                (LegKind.TURNING, block.line, tool, block.spindle, angle, 0.0, feed, False, True, block.position)
-                + ((0.0,) * 3, turn, None)
-            )
+            rows.append(_turning(block, tool))
         elif isinstance(block, Dwell):
-            rows.append(_standing(block.line, tool, block.spindle, block.seconds, block.position))
-        elif isinstance(block, ToolChange):
-            rows.append(_standing(block.line, tool, 0.0, tool_change_seconds, block.position))
+            seconds = block.seconds
+            rows.append(_Row(LegKind.STANDING, block.line, tool, block.spindle, block.position, seconds=seconds))
+        else:
+            seconds = tool_change_seconds
+            rows.append(_Row(LegKind.STANDING, block.line, tool, 0.0, block.position, seconds=seconds))
     return _as_arrays(rows, tuple(tools))
 
 
-def _standing(line: int, tool: int, spindle: float, seconds: float, position: tuple) -> tuple:
-    nowhere = (0.0,) * 3
-    return (LegKind.STANDING, line, tool, spindle, 0.0, seconds, np.inf, False, True, position, nowhere, nowhere, None)
-
-
-def _moving(block: Move, kind: LegKind, tool: int) -> tuple:
-    unit = tuple((end - start) / block.length for end, start in zip(block.end, block.start))
-    turn = tuple(angle / block.length for angle in block.rotary)
-    feed = np.inf if block.feed is None else block.feed
-    return (kind, block.line, tool, block.spindle, block.length, 0.0, feed, block.per_revolution, block.exact_stop) + (
-        block.start,
-        unit,
-        turn,
-        block.arc,
+def _moving(block: Move, tool: int) -> _Row:
+    return _Row(
+        kind=LegKind.RAPID if block.feed is None else LegKind.FEED,
+        line=block.line,
+        tool=tool,
+        spindle=block.spindle,
+        start=block.start,
+        length=block.length,
+        feed=math.inf if block.feed is None else block.feed,
+        per_revolution=block.per_revolution,
+        exact_stop=block.exact_stop,
+        unit=_per(block.length, block.start, block.end),
+        rotary=_per(block.length, (0.0, 0.0, 0.0), block.rotary),
+        arc=block.arc,
     )
 
 
-def _as_arrays(rows: list[tuple], tools: tuple[str, ...]) -> Legs:
-    columns = list(zip(*rows)) if rows else [()] * 13
-    arcs = [arc or _NO_ARC for arc in columns[12]]
-
-    def triple(values: Sequence) -> np.ndarray:
-        return np.array(values, dtype=float).reshape(-1, 3)
-
-    return Legs(
-        kind=np.array(columns[0], dtype=np.int8),
-        line=np.array(columns[1], dtype=np.int64),
-        tool=np.array(columns[2], dtype=np.int64),
-        spindle=np.array(columns[3], dtype=float),
-        length=np.array(columns[4], dtype=float),
-        seconds=np.array(columns[5], dtype=float),
-        feed=np.array(columns[6], dtype=float),
-        per_revolution=np.array(columns[7], dtype=bool),
-        exact_stop=np.array(columns[8], dtype=bool),
-        start=triple(columns[9]),
-        unit=triple(columns[10]),
-        rotary=triple(columns[11]),
-        is_arc=np.array([arc is not None for arc in columns[12]], dtype=bool),
-        center=triple([arc.center for arc in arcs]),
-        across=triple([arc.across for arc in arcs]),
-        along=triple([arc.along for arc in arcs]),
-        radius=np.array([arc.radius for arc in arcs], dtype=float),
-        radius_change=np.array([arc.radius_change for arc in arcs], dtype=float),
-        sweep=np.array([arc.sweep for arc in arcs], dtype=float),
-        rise=triple([arc.rise for arc in arcs]),
-        tools=tools,
+def _turning(block: Rotary, tool: int) -> _Row:
+    angle = max(abs(new - old) for new, old in zip(block.end, block.start))
+    return _Row(
+        kind=LegKind.TURNING,
+        line=block.line,
+        tool=tool,
+        spindle=block.spindle,
+        start=block.position,
+        length=angle,
+        feed=math.inf if block.feed is None else block.feed,
+        rotary=_per(angle, block.start, block.end),
     )
+
+
+def _per(length: float, start: Vector, end: Vector) -> Vector:
+    return ((end[0] - start[0]) / length, (end[1] - start[1]) / length, (end[2] - start[2]) / length)
+
+
+def _as_arrays(rows: list[_Row], tools: tuple[str, ...]) -> Legs:
+    of_rows = ("kind", "line", "tool", "spindle", "length", "seconds", "feed", "per_revolution", "exact_stop")
+    columns = {name: np.array([getattr(row, name) for row in rows]) for name in (*of_rows, "start", "unit", "rotary")}
+    arcs = [row.arc or _NO_ARC for row in rows]
+    of_arcs = ("center", "across", "along", "radius", "radius_change", "sweep", "rise")
+    columns |= {name: np.array([getattr(arc, name) for arc in arcs]) for name in of_arcs}
+    return Legs(is_arc=np.array([row.arc is not None for row in rows]), tools=tools, **columns)

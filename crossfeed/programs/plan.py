@@ -48,7 +48,7 @@ def plan(
         raise ProgramError(
             f"{program.name} moves nothing: no motion, dwell or tool change was found in its {program.lines} lines.",
             expected="at least one block such as G1 X10 F500",
-            remedy="Check that the file is NC code in Siemens or ISO form; `crossfeed program FILE` lists its findings.",
+            remedy="Check that it is NC code in Siemens or ISO form; `crossfeed program FILE` lists its findings.",
         )
     legs = build_legs(program.blocks, limits.tool_change, limits.spindle_acceleration is not None)
     feed_factor = feed.highest * np.where(legs.per_revolution, spindle.highest, 1.0)
@@ -83,9 +83,8 @@ def _spindle_waits(seconds: np.ndarray, taken: np.ndarray, set_point: np.ndarray
 
 def _remarks(legs: Legs, limits: MotionLimits) -> tuple[Finding, ...]:
     """Spindle speeds beyond the machine's own, once per speed."""
-    excess, first = np.unique(
-        np.where(np.abs(legs.spindle) > limits.spindle_speed, legs.spindle, 0.0), return_index=True
-    )
+    beyond = np.where(np.abs(legs.spindle) > limits.spindle_speed, legs.spindle, 0.0)
+    excess, first = np.unique(beyond, return_index=True)
     return tuple(
         Finding(
             int(legs.line[leg]),

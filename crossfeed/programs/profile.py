@@ -22,7 +22,9 @@ class Segments:
     acceleration: np.ndarray
 
 
-def leg_limits(legs: Legs, limits: "MotionLimits", rapid_factor: float, feed_factor: np.ndarray) -> tuple:
+def leg_limits(
+    legs: Legs, limits: "MotionLimits", rapid_factor: float, feed_factor: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The highest speed (mm/s) and acceleration (mm/s^2) along each leg that no axis objects to."""
     axis_speed = np.array(limits.rapid) / 60.0
     axis_acceleration = np.array(limits.acceleration)
@@ -83,13 +85,13 @@ def corner_speeds(legs: Legs, speed: np.ndarray, limits: "MotionLimits") -> np.n
 
 def look_ahead(corners: np.ndarray, length: np.ndarray, acceleration: np.ndarray) -> np.ndarray:
     """Lower the corner speeds until each leg can be braked and sped up within its length."""
-    reach = np.where(length > 0.0, 2.0 * np.where(length > 0.0, acceleration, 0.0) * length, 0.0).tolist()
+    reach = (2.0 * np.where(length > 0.0, acceleration, 0.0) * length).tolist()
     squares = (corners**2).tolist()
     for index in range(len(reach) - 1, -1, -1):
         squares[index] = min(squares[index], squares[index + 1] + reach[index])
     for index in range(len(reach)):
         squares[index + 1] = min(squares[index + 1], squares[index] + reach[index])
-    return np.sqrt(np.array(squares))
+    return np.asarray(np.sqrt(squares))
 
 
 def trapezoids(
@@ -109,14 +111,11 @@ def trapezoids(
     zero = np.zeros(count)
     push = np.where(standing, 0.0, acceleration)
     time = np.stack([np.where(standing, 0.0, gain), hold, np.where(standing, 0.0, loss)], axis=1).ravel()
-    segments = Segments(
-        leg=np.repeat(np.arange(count), 3),
-        seconds=time,
-        distance=np.stack([zero, up, np.maximum(legs.length - down, 0.0)], axis=1).ravel(),
-        speed=np.stack([entry, np.where(standing, 0.0, peak), peak], axis=1).ravel(),
-        acceleration=np.stack([push, zero, -push], axis=1).ravel(),
-    )
-    kept = segments.seconds > 0.0
+    kept = time > 0.0
     return Segments(
-        *(getattr(segments, name)[kept] for name in ("leg", "seconds", "distance", "speed", "acceleration"))
+        leg=np.repeat(np.arange(count), 3)[kept],
+        seconds=time[kept],
+        distance=np.stack([zero, up, np.maximum(legs.length - down, 0.0)], axis=1).ravel()[kept],
+        speed=np.stack([entry, np.where(standing, 0.0, peak), peak], axis=1).ravel()[kept],
+        acceleration=np.stack([push, zero, -push], axis=1).ravel()[kept],
     )

@@ -2,10 +2,14 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from crossfeed.programs.blocks import Block, Finding, Setup, Severity, Vector
 from crossfeed.programs.expressions import Value
-from crossfeed.programs.geometry import Chain, Frame, table_turn
+from crossfeed.programs.geometry import Chain, Frame, Plane, table_turn
+
+if TYPE_CHECKING:
+    from crossfeed.programs.cycles import Cycle
 
 
 @dataclass
@@ -14,7 +18,7 @@ class State:
 
     position: Vector  # linear axes, mm from the work zero
     motion: str = ""
-    plane: Vector = (0, 1, 2)
+    plane: Plane = (0, 1, 2)
     incremental: bool = False
     feed_mode: str = "per minute"
     exact_stop: bool = False
@@ -27,9 +31,11 @@ class State:
     tool: str = ""
     next_tool: str | None = None
     rotary: Vector = (0.0, 0.0, 0.0)
-    frame: Frame = Frame()
+    frame: Frame = field(default_factory=Frame)
     tool_center_control: bool = False
     work_offset_code: str = ""
+    cycle: "Cycle | None" = None
+    retract_to_initial: bool = True  # G98
     variables: dict[str, Value] = field(default_factory=dict)
 
     @property

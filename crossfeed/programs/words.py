@@ -3,52 +3,23 @@
 import re
 from typing import NamedTuple
 
-from crossfeed.programs.expressions import Expression, Reader, Token, Unclear, Variable, number
+from crossfeed.programs.expressions import Expression, Reader, Variable
+from crossfeed.programs.tokens import Token, UnclearError, tokenise
 
 _PLAIN_WORD = re.compile(r"\s*([A-Z])\s*([-+]?(?:\d+\.?\d*|\.\d+))\s*")
 _PLAIN_LINE = re.compile(r"(?:\s*[A-Z]\s*[-+]?(?:\d+\.?\d*|\.\d+)\s*)*")
 _NUMBERING = re.compile(r"\s*(/\d?)?\s*(?:[N:]\s*(\d+)(?!\s*[\d.=]))?\s*(/\d?)?\s*", re.IGNORECASE)
-_TOKEN = re.compile(
-    r"""\s*(?:
-    (?P<string>"[^"]*")
-    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:EX[-+]?\d+)?)
-    |(?P<name>[A-Z_$][A-Z_$][A-Z0-9_$]*)
-    |(?P<letter>[A-Z])
-    |(?P<symbol>==|<>|>=|<=|[-+*/=()\[\],<>:\#])
-    )""",
-    re.VERBOSE,
-)
 # Addresses of more than one letter that take a value; every other `NAME=` sets a variable.
 VALUE_NAMES = frozenset(
-    [
-        "CR",
-        "TURN",
-        "AR",
-        "AP",
-        "RP",
-        "RND",
-        "RNDM",
-        "CHF",
-        "CHR",
-        "FRC",
-        "FRCM",
-        "FB",
-        "SPOS",
-        "SPOSA",
-        "ANG",
-        "RPL",
-        "ADIS",
-        "ADISPOS",
-        "OVR",
-        "LIMS",
-        "SCC",
-    ]
+    {"CR", "TURN", "AR", "AP", "RP", "ANG", "RPL", "RND", "RNDM", "CHF", "CHR", "FRC", "FRCM", "FB"}
+    | {"SPOS", "SPOSA", "ADIS", "ADISPOS", "OVR", "LIMS", "SCC"}
 )
 COORDINATE_MODES = frozenset(("AC", "IC", "DC", "ACP", "ACN"))
 TYPES = frozenset(("REAL", "INT", "BOOL", "CHAR", "STRING", "AXIS", "FRAME"))
 JUMPS = frozenset(("GOTO", "GOTOF", "GOTOB", "GOTOC", "GOTOS"))
 STRUCTURES = frozenset(
-    ["IF", "ELSE", "ENDIF", "WHILE", "ENDWHILE", "FOR", "ENDFOR", "LOOP", "ENDLOOP", "REPEAT", "UNTIL", "CASE"]
+    {"IF", "ELSE", "ENDIF", "WHILE", "ENDWHILE", "FOR", "ENDFOR", "LOOP", "ENDLOOP", "REPEAT", "UNTIL"}
+    | {"CASE", "REPEATB"}
 )
 
 
@@ -111,20 +82,21 @@ def read_line(text: str, number_in_file: int, keywords: frozenset[str]) -> Line:
     """Read one line; what cannot be read is said in `problem`, and the line then has no items."""
     head = _NUMBERING.match(text)
     assert head is not None
-    skippable, block = bool(head[1] or head[3]), head[2] or ""
+    skippable, block = bool(head[1] or head[3]), (head[2] or "").lstrip("0")
     rest = text[head.end() :].upper() if '"' not in text else _upper_outside_strings(text[head.end() :])
     if _PLAIN_LINE.fullmatch(rest):
-        plain = tuple(Word(letter, float(value)) for letter, value in _PLAIN_WORD.findall(rest))
-        if all(abs(word[1]) < 1e12 for word in plain):
-            return Line(number_in_file, text, skippable, block, "", plain, "")
-    label, items, problem = "", (), ""
+        words = [(letter, float(value)) for letter, value in _PLAIN_WORD.findall(rest)]
+        if all(abs(value) < 1e12 for _, value in words):
+            return Line(number_in_file, text, skippable, block, "", tuple(Word(*word) for word in words), "")
+    label, problem = "", ""
+    items: tuple[Item, ...] = ()
     try:
         reader = Reader(tokenise(rest, keywords))
         if reader.peek().kind == "name" and reader.peek(1).text == ":":
             label = reader.take().text
             reader.take()
         items = tuple(_items(reader, keywords))
-    except Unclear as unclear:
+    except UnclearError as unclear:
         problem = str(unclear)
     return Line(number_in_file, text, skippable, block, label, items, problem)
 
@@ -132,36 +104,6 @@ def read_line(text: str, number_in_file: int, keywords: frozenset[str]) -> Line:
 def _upper_outside_strings(text: str) -> str:
     pieces = text.split('"')
     return '"'.join(piece if index % 2 else piece.upper() for index, piece in enumerate(pieces))
-
-
-def tokenise(text: str, keywords: frozenset[str]) -> list[Token]:
-    """Cut a line into tokens and leave out its comments, `;` to the end and ISO's `( )`."""
-    tokens: list[Token] = []
-    place = 0
-    while place < len(text):
-        match = _TOKEN.match(text, place)
-        if match is None:
-            rest = text[place:].strip()
-            if not rest or rest.startswith(";"):
-                break
-            raise Unclear(f"'{rest[:20]}' cannot be read")
-        kind = match.lastgroup or ""
-        token = Token(kind, match[kind].strip('"') if kind == "string" else match[kind])
-        place = match.end()
-        if token == ("symbol", "(") and not _opens_arguments(tokens, keywords):
-            end = text.find(")", place)
-            place = len(text) if end < 0 else end + 1
-            continue
-        tokens.append(token)
-    return tokens
-
-
-def _opens_arguments(before: list[Token], keywords: frozenset[str]) -> bool:
-    """Whether '(' after these tokens belongs to an expression or a call; otherwise it opens a comment."""
-    if not before:
-        return False
-    last = before[-1]
-    return (last.kind == "name" and last.text not in keywords) or (last.kind == "symbol" and last.text not in ")]:")
 
 
 def _items(reader: Reader, keywords: frozenset[str]) -> list[Item]:
@@ -178,7 +120,7 @@ def _items(reader: Reader, keywords: frozenset[str]) -> list[Item]:
         elif token.text == "," and items and isinstance(items[-1], Call):
             continue
         else:
-            raise Unclear(f"'{token.text}' does not belong here")
+            raise UnclearError(f"'{token.text}' does not belong here")
     return items
 
 
@@ -195,21 +137,10 @@ def _letter(reader: Reader, letter: str) -> Item:
     token = reader.peek()
     if token.kind == "name" and token.text in COORDINATE_MODES:
         return _valued(reader, letter)
-    sign = -1.0 if reader.accept("-") else 1.0
-    if sign > 0:
-        reader.accept("+")
-    token = reader.peek()
-    if token.kind == "number":
-        reader.take()
-        return Word(letter, sign * number(token.text))
-    if token.text in ("#", "["):
-        return Word(letter, reader.expression() if sign > 0 else _negated(reader))
-    raise Unclear(f"the address {letter} has no value")
-
-
-def _negated(reader: Reader) -> Expression:
-    reader.tokens.insert(reader.place, Token("symbol", "-"))
-    return reader.expression()
+    signed = reader.peek(1) if token.text in ("-", "+") else token
+    if signed.kind == "number" or signed.text in ("#", "["):
+        return Word(letter, reader.expression(strength=99))
+    raise UnclearError(f"the address {letter} has no value")
 
 
 def _valued(reader: Reader, address: str) -> Word:
@@ -224,13 +155,16 @@ def _valued(reader: Reader, address: str) -> Word:
 def _assignment(reader: Reader) -> Assignment:
     target = reader.expression(strength=99)
     if not isinstance(target, Variable) or not reader.accept("="):
-        raise Unclear("an assignment was expected")
+        raise UnclearError("an assignment was expected")
     return Assignment(target, reader.expression())
 
 
 def _name(reader: Reader, name: str, keywords: frozenset[str]) -> list[Item]:
     if name == "DEF":
         return _definition(reader)
+    if name in ("PROC", "EXTERN"):
+        reader.place = len(reader.tokens)
+        return []
     if name in JUMPS:
         return [Jump(name, _target(reader), None)]
     if name in STRUCTURES:
@@ -257,7 +191,7 @@ def _raw_arguments(reader: Reader, name: str) -> tuple[str, ...] | None:
     while True:
         token = reader.take()
         if token.kind == "end":
-            raise Unclear(f"the closing bracket of {name} is missing")
+            raise UnclearError(f"the closing bracket of {name} is missing")
         depth += (token.text in ("(", "[")) - (token.text in (")", "]")) if token.kind == "symbol" else 0
         if depth == 0:
             return tuple(parts) if len(parts) > 1 or parts[0] else ()
@@ -268,36 +202,33 @@ def _raw_arguments(reader: Reader, name: str) -> tuple[str, ...] | None:
 
 
 def _definition(reader: Reader) -> list[Item]:
-    """DEF REAL _A, _B=5: variables start at zero unless they are given a value."""
-    while reader.peek().text in TYPES:
-        kind = reader.take().text
-        if reader.accept("["):
-            reader.expression()
-            reader.close()
+    """DEF REAL _A, _B=5: variables start at zero (or as an empty text) unless they are given a value."""
+    kind = reader.take().text
+    if kind not in TYPES:
+        raise UnclearError(f"DEF {kind} is not a known type")
+    if reader.accept("["):
+        reader.expression()
+        reader.close()
     assignments: list[Item] = []
     while reader.peek().kind == "name":
         name = reader.take().text
-        index = None
         if reader.accept("["):
-            index = reader.expression()
-            reader.close()
+            raise UnclearError("arrays are not supported")
         start: Expression = "" if kind == "STRING" else 0.0
-        start = reader.expression() if reader.accept("=") else start
-        if index is None:
-            assignments.append(Assignment(Variable(name, None), start))
+        assignments.append(Assignment(Variable(name, None), reader.expression() if reader.accept("=") else start))
         if not reader.accept(","):
             break
-    if not assignments and index is None:
-        raise Unclear("DEF names no variable")
+    if not assignments:
+        raise UnclearError("DEF names no variable")
     return assignments
 
 
 def _target(reader: Reader) -> str:
     token = reader.take()
     if token.kind == "letter":
-        token = Token("name", token.text + reader.take().text)
+        token = Token("name", token.text + reader.take().text.lstrip("0"))
     if token.kind not in ("name", "number", "string"):
-        raise Unclear("a jump without a target")
+        raise UnclearError("a jump without a target")
     return token.text
 
 
@@ -305,18 +236,18 @@ def _structure(reader: Reader, kind: str) -> Item:
     if kind == "FOR":
         target = reader.expression(strength=99)
         if not isinstance(target, Variable) or not reader.accept("="):
-            raise Unclear("FOR needs a variable and a start value")
+            raise UnclearError("FOR needs a variable and a start value")
         start = reader.expression()
         if reader.take().text != "TO":
-            raise Unclear("FOR without TO")
+            raise UnclearError("FOR without TO")
         return Structure("FOR", reader.expression(), target, start)
     if kind in ("IF", "WHILE", "UNTIL"):
         condition = reader.expression()
         if kind == "IF" and reader.peek().text in JUMPS:
             return Jump(reader.take().text, _target(reader), condition)
-        if kind == "IF" and reader.peek().text == "THEN":
-            reader.take()
+        if reader.peek().kind == "name":
+            raise UnclearError(f"'{reader.peek().text}' after a condition is not supported")
         return Structure(kind, condition)
-    if kind == "CASE":
-        raise Unclear("CASE is not supported")
+    if kind in ("CASE", "REPEATB") or (kind == "REPEAT" and reader.peek().kind == "name"):
+        raise UnclearError(f"{kind} with labels is not supported")
     return Structure(kind)
