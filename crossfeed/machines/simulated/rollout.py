@@ -67,11 +67,11 @@ class SimulatedMachine:
     time_step: float = 0.02  # s
 
     def __post_init__(self) -> None:
-        quickest = min(self.parameters.spindle.response, *(axis.response * 2 for axis in self.parameters.axes))
-        if not 0 < self.time_step <= quickest:
+        longest = 0.75 * self.parameters.spindle.response
+        if not 0 < self.time_step <= longest:
             raise MachineError(
                 f"A time step of {self.time_step:g} s does not suit {self.parameters.name}.",
-                expected=f"more than 0 and at most {quickest:g} s, so that its control loops stay stable",
+                expected=f"more than 0 and at most {longest:g} s, so that its speed controller stays stable",
             )
 
     @cached_property

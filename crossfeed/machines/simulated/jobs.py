@@ -1,0 +1,129 @@
+"""A job is an NC program made ready for a machine: commands, path and engagement along its own time.
+
+Played at another pace (feed override, a tougher material) the job runs through the same samples slower or faster.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.noise import Floats
+from crossfeed.machines.simulated.parameters import RAD_PER_RPM, MachineParameters
+from crossfeed.machines.simulated.stock import Engagement, engage
+from crossfeed.machines.simulated.workshop import Material, Tool, tool_named
+from crossfeed.programs.blocks import Program
+from crossfeed.programs.plan import MotionLimits, plan
+
+RATE = 100.0  # Hz of the samples that describe a job
+
+
+@dataclass(frozen=True)
+class Job:
+    """A planned program with its engagement, one sample every 1 / RATE seconds of planned time."""
+
+    name: str
+    spindle_speed: Floats  # (N,) rpm
+    feed: Floats  # (N, 3) mm/min
+    position: Floats  # (N, 3) mm from the work zero
+    cutting: NDArray[np.bool_]
+    line: NDArray[np.int64]
+    tool: NDArray[np.intp]  # index into tools
+    tools: list[Tool]
+    engagement: Engagement
+
+    @property
+    def seconds(self) -> float:
+        """Planned duration at 100 % override in aluminium."""
+        return len(self.spindle_speed) / RATE
+
+    @property
+    def remarks(self) -> list[str]:
+        """What had to be assumed about the tools."""
+        return [
+            f"tool '{tool.name}' does not tell its diameter: {tool.diameter:g} mm and {tool.teeth} teeth are assumed"
+            for number, tool in enumerate(self.tools)
+            if tool.assumed and bool((self.engagement.depth[self.tool == number] > 0).any())
+        ]
+
+
+@dataclass(frozen=True)
+class Playback:
+    """A job as it ran: inputs for the machine at its inner rate, and what the control knows beside them."""
+
+    inputs: Inputs
+    position: Floats  # (N, 3) mm
+    line: NDArray[np.int64]
+    tool: NDArray[np.intp]
+    override: Floats  # (N,) feed override, 1 = 100 %
+
+
+def prepare(program: Program, machine: MachineParameters, stock_top: float = 0.0) -> Job:
+    """Plan a program within a machine's limits and mill it out of its stock."""
+    trajectory = plan(program, motion_limits(machine))
+    trace = trajectory.sample(RATE)
+    tools = [tool_named(name) for name in trajectory.tools]
+    kinds = np.asarray(trace.tool, dtype=np.intp)
+    position = np.asarray(trace.position, dtype=np.float64)
+    return Job(
+        name=program.name,
+        spindle_speed=trace.spindle_speed,
+        feed=np.column_stack((trace.feed_x, trace.feed_y, trace.feed_z)),
+        position=position,
+        cutting=trace.cutting,
+        line=trace.line,
+        tool=kinds,
+        tools=tools,
+        engagement=engage(position, trace.cutting, kinds, tools, stock_top),
+    )
+
+
+def motion_limits(machine: MachineParameters) -> MotionLimits:
+    """What the planner may ask of a machine: a little less acceleration than its drives can give."""
+    x, y, z = machine.axes
+    spindle = machine.spindle
+    top = spindle.speed_limit * RAD_PER_RPM
+    slowest = 0.8 * min(spindle.torque_limit, spindle.power_limit / top) / spindle.inertia
+    return MotionLimits(
+        rapid=(x.feed_limit, y.feed_limit, z.feed_limit),
+        acceleration=(0.85 * x.acceleration, 0.85 * y.acceleration, 0.85 * z.acceleration),
+        spindle_speed=spindle.speed_limit,
+        spindle_acceleration=slowest / RAD_PER_RPM,
+    )
+
+
+def clock(job: Job, override: float | Floats, material: Material) -> Floats:
+    """Seconds on the wall at the end of each sample; override and material change cutting feeds only."""
+    pace = np.where(job.cutting, np.asarray(override) * material.feed_factor, 1.0)
+    seconds: Floats = np.cumsum(1 / (RATE * pace))
+    return seconds
+
+
+def play(job: Job, override: float | Floats, material: Material, time_step: float, steps: int) -> Playback:
+    """Run a job from its start for `steps` inner steps; after its end the machine stands at the last position."""
+    wall = np.concatenate(([0.0], clock(job, override, material)))
+    percent = np.broadcast_to(np.asarray(override, dtype=np.float64), job.cutting.shape)
+    now = (1 + np.arange(steps)) * time_step
+    place = np.interp(now, wall, np.arange(len(wall))) - 1  # in samples; each holds its values at its end
+    sample = np.clip(np.ceil(place - 1e-9).astype(int), 0, len(job.cutting) - 1)
+    over = now > wall[-1] + 1e-9
+    pace = np.where(job.cutting, percent * material.feed_factor, 1.0)[sample] * ~over
+    feed = np.column_stack([np.interp(place, np.arange(len(job.feed)), job.feed[:, axis]) for axis in range(3)])
+    diameters = np.array([tool.diameter for tool in job.tools])
+    teeth = np.array([float(tool.teeth) for tool in job.tools])
+    tool = job.tool[sample]
+    inputs = Inputs(
+        spindle_speed=job.spindle_speed[sample] * material.speed_factor * ~over,
+        feed=feed * pace[:, None],
+        depth=job.engagement.depth[sample] * ~over,
+        width=job.engagement.width[sample] * ~over,
+        diameter=diameters[tool],
+        teeth=teeth[tool],
+        specific_force=np.full(steps, material.specific_force),
+        exponent=np.full(steps, material.exponent),
+    )
+    position = np.column_stack(
+        [np.interp(place, np.arange(len(job.position)), job.position[:, axis]) for axis in range(3)]
+    )
+    return Playback(inputs, position, job.line[sample], tool, percent[sample].copy())
