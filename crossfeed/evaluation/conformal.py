@@ -1,0 +1,151 @@
+"""Intervals that cover, on top of any forecaster: learned once from a few observed runs, or tracked while running.
+
+N windows in time order, H horizons, C channels, L levels. Scores are |error| / predicted standard deviation.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossfeed.errors import TableError
+from crossfeed.evaluation.distribution import Distribution, Quantiles
+from crossfeed.evaluation.forecaster import Forecaster, batches
+from crossfeed.evaluation.metrics import LEVELS
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a forecaster said about windows in time order, and what happened; `clock` is the row of each window's t."""
+
+    clock_N: np.ndarray
+    mean_NHC: np.ndarray
+    spread_NHC: np.ndarray
+    x_NHC: np.ndarray
+    present_NHC: np.ndarray
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Absolute errors in predicted standard deviations; NaN where nothing was measured."""
+        error = np.abs(self.x_NHC - self.mean_NHC) / self.spread_NHC
+        return np.asarray(np.where(self.present_NHC, error, np.nan))
+
+
+def trace(forecaster: Forecaster, windows: WindowSet, index_W: Tensor) -> Trace:
+    """Forecast the chosen windows in time order and keep what conformal layers need."""
+    index_W = index_W[windows.last_W.cpu()[index_W].argsort(stable=True)]
+    parts: list[tuple[Tensor, ...]] = []
+    with torch.no_grad():
+        for batch in batches(windows, index_W):
+            said = forecaster.predict(batch)
+            kept = (batch.last_index_B, said.mean, said.standard_deviation, batch.future_x_BHC, batch.future_m_BHC)
+            parts.append(tuple(values.cpu() for values in kept))
+    clock, mean, spread, x, present = (torch.cat(columns).numpy() for columns in zip(*parts, strict=True))
+    return Trace(clock, mean.astype(np.float64), spread.astype(np.float64), x.astype(np.float64), present)
+
+
+class SplitConformal:
+    """A forecaster whose intervals were widened or narrowed to cover on calibration windows, per horizon and channel.
+
+    The promise holds for windows exchangeable with the calibration ones: calibrate on runs of the same machine.
+    """
+
+    def __init__(self, forecaster: Forecaster, levels: Sequence[float] = LEVELS) -> None:
+        self.forecaster, self.levels = forecaster, tuple(sorted(levels))
+        self.name, self.uses_future_commands = f"{forecaster.name} + conformal", forecaster.uses_future_commands
+        self.borrowed: np.ndarray | None = None
+        self._width_LHC: np.ndarray | None = None
+
+    def calibrate(self, windows: WindowSet, index_W: Tensor | None = None) -> None:
+        """Learn the widths from observed windows; a channel seen too rarely borrows those of all channels together."""
+        index_W = torch.arange(len(windows)) if index_W is None else index_W
+        score_NHC = trace(self.forecaster, windows, index_W).scores
+        # The highest level needs most observations, so it comes first: its complaint is the one that helps.
+        widths, borrowed = zip(*(_split_widths(score_NHC, level) for level in reversed(self.levels)), strict=True)
+        self._width_LHC, self.borrowed = np.stack(widths[::-1]), np.any(borrowed, axis=0)
+
+    def predict(self, batch: WindowBatch) -> Quantiles:
+        if self._width_LHC is None:
+            raise TableError(f"'{self.name}' was asked before it was calibrated.", remedy="Call calibrate first.")
+        return widened(self.forecaster.predict(batch), self.levels, torch.from_numpy(self._width_LHC))
+
+
+def widened(said: Distribution, levels: Sequence[float], width_LHC: Tensor) -> Quantiles:
+    """The forecast's mean with intervals of `width` predicted standard deviations to either side."""
+    mean, spread = said.mean.detach().cpu().double(), said.standard_deviation.detach().cpu().double()
+    # Higher levels must not lie inside lower ones, whatever the widths were tracked to.
+    width_LHC = torch.cummax(width_LHC, 0).values
+    below = [(0.5 - level / 2.0, mean - width * spread) for level, width in zip(levels, width_LHC, strict=True)]
+    above = [(0.5 + level / 2.0, mean + width * spread) for level, width in zip(levels, width_LHC, strict=True)]
+    points = [*reversed(below), (0.5, mean), *above]
+    return Quantiles(tuple(level for level, _ in points), torch.stack([values for _, values in points], -1), mean)
+
+
+def _split_widths(score_NHC: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """The conformal quantile of each horizon and channel, and where it was borrowed from all channels."""
+    horizons, channels = score_NHC.shape[1:]
+    width, borrowed = np.empty((horizons, channels)), np.zeros((horizons, channels), dtype=bool)
+    for horizon in range(horizons):
+        together = _conformal_quantile(score_NHC[:, horizon].ravel(), level)
+        if together is None:
+            raise TableError(
+                f"{np.isfinite(score_NHC[:, horizon]).sum()} observed values are too few for {level:.0%} intervals.",
+                expected=f"at least {math.ceil(level / (1.0 - level) - 1e-9)} observed values at every horizon",
+                remedy="Calibrate on more or longer runs, or ask for lower levels.",
+            )
+        for channel in range(channels):
+            own = _conformal_quantile(score_NHC[:, horizon, channel], level)
+            width[horizon, channel] = together if own is None else own
+            borrowed[horizon, channel] = own is None
+    return width, borrowed
+
+
+def _conformal_quantile(scores: np.ndarray, level: float) -> float | None:
+    """The ceil((n + 1) level)-th smallest score: covers a further one with at least that probability."""
+    scores = scores[np.isfinite(scores)]
+    rank = math.ceil((len(scores) + 1) * level - 1e-9)
+    return None if rank > len(scores) else float(np.partition(scores, rank - 1)[rank - 1])
+
+
+def adaptive_widths(
+    stream: Trace, horizons: Sequence[int], levels: Sequence[float] = LEVELS, rate: float = 0.05, start: float = 1.0
+) -> np.ndarray:
+    """Widths N L H C tracked while the stream runs, each using only what had been observed at its own time.
+
+    A width is a multiple of the channel's recent mean score. After every observed miss the multiple grows by `rate` *
+    level, after every hit it shrinks by `rate` * (1 - level), so the long-run share of misses is right whatever the
+    machine does. A value at t + h is observed at t + h, not before. `start` scales the Gaussian widths it begins with.
+    """
+    score_NHC = stream.scores
+    count, _, channels = score_NHC.shape
+    level_L1 = np.asarray(sorted(levels))[:, None]
+    gaussian_L1 = torch.special.ndtri(torch.tensor((1.0 + level_L1) / 2.0)).numpy()
+    widths = np.empty((count, len(level_L1), len(horizons), channels))
+    for position, horizon in enumerate(horizons):
+        multiple_LC = np.repeat(start * gaussian_L1, channels, axis=1)
+        recent_C, observed = np.ones(channels), 0
+        for now in range(count):
+            while stream.clock_N[observed] + horizon <= stream.clock_N[now]:
+                score_C = score_NHC[observed, position]
+                seen = np.isfinite(score_C)
+                missed_LC = score_C > widths[observed, :, position]
+                step_LC = rate * np.where(missed_LC, level_L1, level_L1 - 1.0) * seen
+                # Held at zero: what was too wide during exact silence must not be paid back afterwards.
+                multiple_LC = np.maximum(multiple_LC + step_LC, 0.0)
+                # One spike must not blow the scale up: at most ten times the recent mean counts, or 1 after silence.
+                clipped_C = np.minimum(score_C, np.maximum(10.0 * recent_C, 1.0))
+                recent_C = np.where(seen, recent_C + rate * (clipped_C - recent_C), recent_C)
+                observed += 1
+            widths[now, :, position] = multiple_LC * recent_C
+    return widths
+
+
+def coverage(stream: Trace, width_NLHC: np.ndarray) -> np.ndarray:
+    """Share of present entries inside the tracked intervals, for each level."""
+    score_NHC = stream.scores
+    inside = (score_NHC[:, None] <= width_NLHC) & np.isfinite(score_NHC)[:, None]
+    return np.asarray(inside.sum((0, 2, 3)) / max(int(np.isfinite(score_NHC).sum()), 1))

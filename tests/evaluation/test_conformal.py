@@ -1,0 +1,138 @@
+"""Conformal coverage on exchangeable data, recovery after a level shift, and no look into the future."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from crossfeed.errors import TableError
+from crossfeed.evaluation.conformal import SplitConformal, Trace, _split_widths, adaptive_widths, coverage, trace
+from crossfeed.evaluation.distribution import Gaussian
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.metrics import LEVELS
+from crossfeed.windows.windows import WindowBatch
+from tests.evaluation.small_machine import SCHEMA, Physicist, evaluation_set, normaliser_of, small_table, window_set
+
+
+class Overconfident:
+    """Predicts exchangeable heavy-tailed noise with far too small a spread."""
+
+    name, uses_future_commands = "overconfident", False
+
+    def predict(self, batch: WindowBatch) -> Gaussian:
+        mean = torch.zeros_like(batch.future_x_BHC)
+        return Gaussian(mean, torch.full_like(mean, 0.1))
+
+
+def white_noise(runs: int = 8, rows: int = 400) -> EvaluationSet:
+    table = small_table(runs, rows)
+    generator = np.random.default_rng(5)
+    table.sensors[:] = generator.standard_t(3, size=table.sensors.shape) * [1.0, 5.0, 0.1]
+    normaliser = normaliser_of(table)
+    return EvaluationSet(window_set(table, normaliser), SCHEMA, normaliser, normaliser)
+
+
+def test_split_conformal_covers_exchangeable_data_within_binomial_error() -> None:
+    data = white_noise()
+    half = len(data.windows) // 2
+    calibration, test = torch.arange(half), torch.arange(half, len(data.windows))
+    before = evaluate(Overconfident(), data, test).metrics()
+    assert before["coverage_0.9"] < 0.5
+    conformal = SplitConformal(Overconfident())
+    conformal.calibrate(data.windows, calibration)
+    after = evaluate(conformal, data, test)
+    for level in LEVELS:
+        for channel in SCHEMA.sensor_names:
+            found = after.metrics(channel=[channel], horizon=[1])
+            # Both halves are samples: their binomial errors add.
+            error = 4.0 * math.sqrt(level * (1.0 - level) * (1.0 / found["count"] + 1.0 / half))
+            assert found[f"coverage_{level:g}"] == pytest.approx(level, abs=error)
+    assert not conformal.borrowed.any()
+
+
+def test_the_promise_is_exact_over_many_small_calibration_sets() -> None:
+    generator = np.random.default_rng(0)
+    covered = []
+    for _ in range(3000):
+        scores = generator.exponential(size=(30, 1, 1))
+        width, _ = _split_widths(scores[:29], 0.9)
+        covered.append(scores[29, 0, 0] <= width[0, 0])
+    assert np.mean(covered) == pytest.approx(0.9, abs=4 * math.sqrt(0.09 / 3000))
+
+
+def test_a_channel_seen_too_rarely_borrows_from_the_others() -> None:
+    table = small_table()
+    normaliser = normaliser_of(table)
+    windows = window_set(table, normaliser, hidden=("power",))
+    conformal = SplitConformal(Physicist(normaliser))
+    conformal.calibrate(windows)
+    assert conformal.borrowed[:, 1].all()
+    assert not conformal.borrowed[:, [0, 2]].any()
+
+
+def test_too_few_observations_are_refused_with_the_number_needed() -> None:
+    data = evaluation_set()
+    with pytest.raises(TableError, match=r"6 observed values are too few for 95% intervals\.\nExpected: at least 19"):
+        SplitConformal(Physicist(data.normaliser)).calibrate(data.windows, torch.arange(2))
+    with pytest.raises(TableError, match="before it was calibrated"):
+        SplitConformal(Physicist(data.normaliser)).predict(data.windows.batch(torch.arange(1)))
+
+
+def stream(scale_N: np.ndarray, shift_N: np.ndarray, seed: int = 0) -> Trace:
+    count = len(scale_N)
+    noise = np.random.default_rng(seed).normal(size=(count, 2, 3))
+    x = shift_N[:, None, None] + scale_N[:, None, None] * noise
+    return Trace(np.arange(count), np.zeros_like(x), np.ones_like(x), x, np.ones(x.shape, dtype=bool))
+
+
+def test_adaptive_conformal_recovers_after_a_level_shift() -> None:
+    count = 4000
+    shifted = stream(np.ones(count), np.where(np.arange(count) < 2000, 0.0, 6.0))
+    fixed = np.repeat(stats.norm.interval(0.9)[1], len(LEVELS))[None, :, None, None] * np.ones((count, 1, 2, 3))
+    tracked = adaptive_widths(shifted, (1, 4))
+    after = Trace(*(values[2200:] for values in vars(shifted).values()))
+    assert coverage(after, fixed[2200:])[LEVELS.index(0.9)] < 0.01
+    np.testing.assert_allclose(coverage(after, tracked[2200:]), LEVELS, atol=0.03)
+
+
+def test_adaptive_conformal_follows_a_change_of_spread_and_keeps_the_long_run_share() -> None:
+    count = 6000
+    breathing = stream(np.where(np.arange(count) // 1000 % 2 == 0, 0.3, 3.0), np.zeros(count), seed=2)
+    np.testing.assert_allclose(coverage(breathing, adaptive_widths(breathing, (1, 4))), LEVELS, atol=0.03)
+
+
+def test_a_channel_that_wakes_up_after_exact_silence_is_covered_again() -> None:
+    waking = stream(np.where(np.arange(3000) < 1500, 0.0, 1.0), np.zeros(3000))
+    tracked = adaptive_widths(waking, (1, 4))
+    after = Trace(*(values[1700:] for values in vars(waking).values()))
+    np.testing.assert_allclose(coverage(after, tracked[1700:]), LEVELS, atol=0.04)
+
+
+def test_no_width_depends_on_what_is_observed_later() -> None:
+    calm = stream(np.ones(300), np.zeros(300))
+    now = 150
+    changed = Trace(calm.clock_N, calm.mean_NHC, calm.spread_NHC, calm.x_NHC.copy(), calm.present_NHC)
+    for position, horizon in enumerate((1, 4)):
+        changed.x_NHC[now - horizon + 1 :, position] += 100.0
+    before, after = adaptive_widths(calm, (1, 4)), adaptive_widths(changed, (1, 4))
+    np.testing.assert_array_equal(before[: now + 1], after[: now + 1])
+    assert (before[now + 1] != after[now + 1]).any()
+
+
+def test_absent_values_leave_the_width_as_it_is() -> None:
+    half_absent = stream(np.ones(200), np.zeros(200))
+    half_absent.present_NHC[50:, :, 1] = False
+    widths = adaptive_widths(half_absent, (1, 4))
+    assert np.ptp(widths[60:, :, :, 1], axis=0).max() == 0.0
+    assert np.ptp(widths[60:, :, :, 0], axis=0).min() > 0.0
+
+
+def test_the_trace_is_in_time_order() -> None:
+    data = evaluation_set()
+    persistence, _ = floors()
+    persistence.fit(data.windows, data.windows, 0)
+    shuffled = torch.randperm(len(data.windows), generator=torch.Generator().manual_seed(0))
+    np.testing.assert_array_equal(trace(persistence, data.windows, shuffled).clock_N, data.windows.last_W)
