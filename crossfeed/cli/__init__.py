@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli import program
+from crossfeed.cli import program, windows
 
 app = typer.Typer(
     name="crossfeed",
@@ -33,6 +33,7 @@ def options(
 
 
 app.command()(program.program)
+app.command()(windows.windows)
 
 
 def main() -> None:

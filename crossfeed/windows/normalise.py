@@ -4,16 +4,18 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
-import torch
 
 from crossfeed.errors import CheckpointError, TableError
 from crossfeed.windows.split import TrainRows
 
+if TYPE_CHECKING:
+    import torch
+
 Method = Literal["zscore", "robust"]
-Array = TypeVar("Array", np.ndarray, torch.Tensor)
+Array = TypeVar("Array", np.ndarray, "torch.Tensor")
 
 # The interquartile range of a normal distribution, in standard deviations.
 IQR_OF_A_NORMAL = 1.349
@@ -157,7 +159,10 @@ def _fit(
 
 
 def _affine(values: Array, location: np.ndarray, scale: np.ndarray, formula: Callable[[Any, Any, Any], Any]) -> Array:
-    if isinstance(values, torch.Tensor):
-        constants = [torch.tensor(array, dtype=values.dtype, device=values.device) for array in (location, scale)]
-        return cast(Array, formula(values, *constants))
-    return cast(Array, formula(values, location, scale))
+    if isinstance(values, np.ndarray):
+        return formula(values, location, scale)  # type: ignore[no-any-return]
+    # Tables are audited and split without torch; whoever hands over a tensor has already loaded it.
+    import torch
+
+    constants = [torch.tensor(array, dtype=values.dtype, device=values.device) for array in (location, scale)]
+    return formula(values, *constants)  # type: ignore[no-any-return]

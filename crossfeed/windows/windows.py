@@ -4,10 +4,8 @@ Shapes: N rows, W windows, B batch, K context, C sensors, A commands, H horizons
 A window at row t reads rows t-K+1..t and is asked about rows t+h; all of t-K+1..t+T lie in one group.
 """
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -16,10 +14,8 @@ from torch import Tensor
 
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import Group, Table
-from crossfeed.windows.layout import GroupCount, Layout, check_numbers, lay_out, pair_up
+from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up
 from crossfeed.windows.normalise import Normaliser
-
-HORIZONS = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +37,20 @@ class WindowSet:
     """All windows of some groups of one or several tables, resident on one device. Make it with `build`."""
 
     def __init__(
-        self, rows: Layout, counts: Sequence[GroupCount], context: int, horizons: tuple[int, ...], stride: int,
-        machines: tuple[str, ...], device: torch.device | str,
-    ) -> None:  # fmt: skip
-        self.context, self.horizons, self.stride = context, horizons, stride
-        self.machines, self.counts, self.origin_N2 = machines, tuple(counts), rows.origin_N2
-        self._relative_W = rows.relative_W
-        self.x_NC = torch.from_numpy(rows.x_NC).to(device)
-        self.m_NC = torch.from_numpy(rows.m_NC).to(device)
-        self.a_NA = torch.from_numpy(rows.a_NA).to(device)
-        self.mean_a_WHA = torch.from_numpy(rows.mean_a_WHA).to(device)
-        self.last_W = torch.from_numpy(rows.last_W).to(device)
-        self.group_of_window = torch.from_numpy(rows.group_W).to(device)
-        machine_G = [machines.index(count.machine) for count in counts]
+        self, listing: WindowList, arrays: dict[str, np.ndarray], origin_N2: np.ndarray, device: torch.device | str
+    ) -> None:
+        self.listing, self.origin_N2 = listing, origin_N2
+        self.context, self.horizons, self.counts = listing.context, listing.horizons, listing.counts
+        self.machines = tuple(dict.fromkeys(count.machine for count in listing.counts))
+        tensors = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+        self.x_NC, self.m_NC, self.a_NA = tensors["x_NC"], tensors["m_NC"], tensors["a_NA"]
+        self.mean_a_WHA, self.last_W = tensors["mean_a_WHA"], tensors["last_W"]
+        self.group_of_window = torch.from_numpy(listing.group_W).to(device)
+        machine_G = [self.machines.index(count.machine) for count in listing.counts]
         self.machine_W = torch.tensor(machine_G, device=device)[self.group_of_window]
-        self._context_K = torch.arange(1 - context, 1, device=device)
-        self._horizons_H = torch.tensor(horizons, device=device)
-        self._future_T = torch.arange(1, horizons[-1] + 1, device=device)
+        self._context_K = torch.arange(1 - self.context, 1, device=device)
+        self._horizons_H = torch.tensor(self.horizons, device=device)
+        self._future_T = torch.arange(1, self.horizons[-1] + 1, device=device)
 
     @classmethod
     def build(
@@ -71,7 +64,6 @@ class WindowSet:
         `hidden` sensors are absent in context and targets, as on a machine that does not have them.
         Windows that touch a NaN command or a gap in the clock are not offered; `counts` says how many.
         """
-        horizons = check_numbers(context, horizons, stride)
         pairs = pair_up(tables, groups)
         schema = pairs[0][1].schema
         if any(table.schema.fingerprint != schema.fingerprint for _, table, _ in pairs):
@@ -83,12 +75,14 @@ class WindowSet:
                 expected="a normaliser fitted on tables of this schema",
             )
         hidden = set(hidden)
-        shown = np.array([name not in hidden for name in schema.sensor_names])
         if unknown := hidden - set(schema.sensor_names):
             raise TableError(f"Cannot hide unknown sensors: {', '.join(sorted(unknown))}.")
-        rows, counts = lay_out(pairs, normaliser, shown, context, horizons, stride)
-        machines = tuple(dict.fromkeys(group.machine for _, _, group in pairs))
-        return cls(rows, counts, context, horizons, stride, machines, device)
+        listing = list_windows(pairs, context, horizons, stride)
+        listing.require_any()
+        shown_C = np.array([name not in hidden for name in schema.sensor_names])
+        origins = [(np.full(len(group), number), np.arange(group.start, group.stop)) for number, _, group in pairs]
+        origin_N2 = np.concatenate([np.stack(columns, axis=1) for columns in origins])
+        return cls(listing, _lay_out(pairs, listing, normaliser, shown_C), origin_N2, device)
 
     def __len__(self) -> int:
         return len(self.last_W)
@@ -118,19 +112,35 @@ class WindowSet:
         return weight_W / weight_W.sum()
 
     def hash(self) -> str:
-        """SHA-256 of the window list: context, horizons, stride, and the rows of each group at which windows end."""
-        keys = [[count.machine, count.session, count.run] for count in self.counts]
-        digest = hashlib.sha256(json.dumps([self.context, self.horizons, self.stride, keys]).encode())
-        digest.update(self.group_of_window.cpu().numpy().astype("<i8").tobytes())
-        digest.update(self._relative_W.astype("<i8").tobytes())
-        return digest.hexdigest()
+        """SHA-256 of the window list, for the manifest of a protocol."""
+        return self.listing.hash()
 
     def summary(self) -> dict[str, int]:
         """Totals over the groups: rows, windows, and what was not offered."""
-        totals = {"groups": len(self.counts), "groups_too_short": sum(count.too_short for count in self.counts)}
-        for name in ("rows", "windows", "lost_to_commands", "lost_to_gaps"):
-            totals[name] = sum(asdict(count)[name] for count in self.counts)
-        return totals
+        return self.listing.summary()
+
+
+def _lay_out(
+    pairs: Sequence[tuple[int, Table, Group]], listing: WindowList, normaliser: Normaliser, shown_C: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Rows in z-space, group after group, with the mean commands of every window."""
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in ("x_NC", "m_NC", "a_NA", "mean_a_WHA", "last_W")}
+    position = 0
+    for number, (_, table, group) in enumerate(pairs):
+        last = listing.relative_W[listing.group_W == number]
+        x = normaliser.transform_sensors(table.sensors[group.start : group.stop])
+        a = np.nan_to_num(normaliser.transform_commands(table.commands[group.start : group.stop]))
+        present = np.isfinite(x) & shown_C
+        # Differences of one group's running sum: exact means, and no other group can reach them.
+        running = np.concatenate([np.zeros((1, a.shape[1])), np.cumsum(a, axis=0)])
+        means = [(running[last + 1 + horizon] - running[last + 1]) / horizon for horizon in listing.horizons]
+        parts["x_NC"].append(np.where(present, x, 0.0).astype(np.float32))
+        parts["m_NC"].append(present)
+        parts["a_NA"].append(a.astype(np.float32))
+        parts["mean_a_WHA"].append(np.stack(means, axis=1).astype(np.float32))
+        parts["last_W"].append(position + last)
+        position += len(group)
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
 def _gather(rows: Tensor, index: Tensor) -> Tensor:

@@ -1,18 +1,20 @@
-"""Laying out rows: which groups, which windows fit in them, and the arrays a window set puts on its device.
+"""The list of windows of some groups: where each one ends, and why others are not offered.
 
-Shapes: N rows, W windows, C sensors, A commands, H horizons.
+W windows; a window that ends at row t covers rows t-K+1..t+T of one group (K context, T longest horizon).
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import cast
 
 import numpy as np
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Group, Table
-from crossfeed.windows.normalise import Normaliser
 
+HORIZONS = (1, 2, 4, 8, 16)
 # Rows count as neighbours while their distance in time is the table's period, give or take this share of it.
 CLOCK_TOLERANCE = 0.1
 
@@ -36,53 +38,63 @@ class GroupCount:
         return self.windows + self.lost_to_commands + self.lost_to_gaps == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The arrays of a window set before they go to the device."""
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowList:
+    """Every window of a sequence of groups; `relative_W` counts rows from the start of the window's group."""
 
-    x_NC: np.ndarray
-    m_NC: np.ndarray
-    a_NA: np.ndarray
-    origin_N2: np.ndarray
-    mean_a_WHA: np.ndarray
-    last_W: np.ndarray
+    context: int
+    horizons: tuple[int, ...]
+    stride: int
+    counts: tuple[GroupCount, ...]
     group_W: np.ndarray
     relative_W: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.group_W)
 
-def lay_out(
-    pairs: Sequence[tuple[int, Table, Group]], normaliser: Normaliser, shown_C: np.ndarray, context: int,
-    horizons: tuple[int, ...], stride: int,
-) -> tuple[Layout, list[GroupCount]]:  # fmt: skip
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in Layout.__dataclass_fields__}
-    counts: list[GroupCount] = []
-    position = 0
-    for number, table, group in pairs:
-        rows = slice(group.start, group.stop)
+    def hash(self) -> str:
+        """SHA-256 over context, horizons, stride, and the rows of each group at which windows end."""
+        keys = [[count.machine, count.session, count.run] for count in self.counts]
+        digest = hashlib.sha256(json.dumps([self.context, self.horizons, self.stride, keys]).encode())
+        digest.update(self.group_W.astype("<i8").tobytes())
+        digest.update(self.relative_W.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def summary(self) -> dict[str, int]:
+        """Totals over the groups: rows, windows, and what was not offered."""
+        totals = {"groups": len(self.counts), "groups_too_short": sum(count.too_short for count in self.counts)}
+        for name in ("rows", "windows", "lost_to_commands", "lost_to_gaps"):
+            totals[name] = sum(asdict(count)[name] for count in self.counts)
+        return totals
+
+    def require_any(self) -> None:
+        """Refuse a list without a single window."""
+        if len(self):
+            return
+        longest, totals = max(self.counts, key=lambda count: count.rows), self.summary()
+        raise TableError(
+            f"No window fits: the longest of {len(self.counts)} groups ({longest.machine}/{longest.session}) has "
+            f"{longest.rows} rows; {totals['lost_to_commands']} windows touch a missing command and "
+            f"{totals['lost_to_gaps']} a gap in the clock.",
+            expected=f"a group of at least {self.context + self.horizons[-1]} gapless rows (context + longest horizon) "
+            "with all commands",
+            remedy="Use a shorter context or shorter horizons, or ingest longer sessions.",
+        )
+
+
+def list_windows(
+    pairs: Sequence[tuple[int, Table, Group]], context: int = 32, horizons: Sequence[int] = HORIZONS, stride: int = 1
+) -> WindowList:
+    """Find the windows of these groups; one that touches a NaN command or a gap in the clock is counted, not listed."""
+    horizons = _checked(context, horizons, stride)
+    counts, group_W, relative_W = [], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for number, (_, table, group) in enumerate(pairs):
         last, lost_to_commands, lost_to_gaps = _usable(table, group, context, horizons[-1], stride)
-        x = normaliser.transform_sensors(table.sensors[rows])
-        a = np.nan_to_num(normaliser.transform_commands(table.commands[rows]))
-        present = np.isfinite(x) & shown_C
-        # Differences of one group's running sum: exact means, and no other group can reach them.
-        running = np.concatenate([np.zeros((1, a.shape[1])), np.cumsum(a, axis=0)])
-        means = [(running[last + 1 + horizon] - running[last + 1]) / horizon for horizon in horizons]
-        arrays = {
-            "x_NC": np.where(present, x, 0.0).astype(np.float32),
-            "m_NC": present,
-            "a_NA": a.astype(np.float32),
-            "origin_N2": np.stack([np.full(len(group), number), np.arange(group.start, group.stop)], axis=1),
-            "mean_a_WHA": np.stack(means, axis=1).astype(np.float32),
-            "last_W": position + last,
-            "group_W": np.full(len(last), len(counts)),
-            "relative_W": last,
-        }
-        for name, array in arrays.items():
-            parts[name].append(array)
         names = (group.machine, group.session, group.run, group.program)
         counts.append(GroupCount(*names, len(group), len(last), lost_to_commands, lost_to_gaps))
-        position += len(group)
-    _check_any(counts, context + horizons[-1])
-    return Layout(**{name: np.concatenate(arrays) for name, arrays in parts.items()}), counts
+        group_W.append(np.full(len(last), number))
+        relative_W.append(last)
+    return WindowList(context, horizons, stride, tuple(counts), np.concatenate(group_W), np.concatenate(relative_W))
 
 
 def _usable(table: Table, group: Group, context: int, longest: int, stride: int) -> tuple[np.ndarray, int, int]:
@@ -122,7 +134,7 @@ def pair_up(
     return pairs
 
 
-def check_numbers(context: int, horizons: Sequence[int], stride: int) -> tuple[int, ...]:
+def _checked(context: int, horizons: Sequence[int], stride: int) -> tuple[int, ...]:
     horizons = tuple(int(horizon) for horizon in horizons)
     if context < 1 or stride < 1 or not horizons or horizons[0] < 1 or list(horizons) != sorted(set(horizons)):
         raise ConfigError(
@@ -130,16 +142,3 @@ def check_numbers(context: int, horizons: Sequence[int], stride: int) -> tuple[i
             expected="a context and a stride of at least 1, and horizons of at least 1 in rising order, each once",
         )
     return horizons
-
-
-def _check_any(counts: Sequence[GroupCount], needed: int) -> None:
-    if any(count.windows for count in counts):
-        return
-    longest = max(counts, key=lambda count: count.rows)
-    lost = sum(count.lost_to_commands for count in counts), sum(count.lost_to_gaps for count in counts)
-    raise TableError(
-        f"No window fits: the longest of {len(counts)} groups ({longest.machine}/{longest.session}) has {longest.rows} "
-        f"rows; {lost[0]} windows touch a missing command and {lost[1]} a gap in the clock.",
-        expected=f"a group of at least {needed} gapless rows (context + longest horizon) with all commands",
-        remedy="Use a shorter context or shorter horizons, or ingest longer sessions.",
-    )

@@ -1,0 +1,43 @@
+"""`crossfeed windows` prints the split and the windows, and refuses what gives none."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from crossfeed.windows.counts import count_windows
+from crossfeed.windows.split import Split, split_table
+from tests.windows.tables import random_table, study_table
+
+
+def _run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "crossfeed.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_counts_of_the_sides_add_up() -> None:
+    table = study_table()
+    whole = count_windows(table, None)[0].to_dict()
+    parts = [part.to_dict() for part in count_windows(table, split_table(table))]
+    for name in ("rows", "windows", "sessions", "groups"):
+        assert sum(part[name] for part in parts) == whole[name]
+    assert [part["sessions"] for part in parts] == [42, 11, 9]
+
+
+def test_the_command_prints_json_and_saves_the_split(tmp_path: Path) -> None:
+    table = study_table()
+    table.write(tmp_path / "source.parquet")
+    result = _run("windows", tmp_path / "source.parquet", "--json", "--save-split", tmp_path / "split.json")
+    assert result.returncode == 0, result.stderr
+    content = json.loads(result.stdout)
+    assert [part["part"] for part in content["parts"]] == ["train", "validation", "test"]
+    saved = Split.from_json((tmp_path / "split.json").read_text())
+    assert saved == split_table(table) == Split.model_validate(content["split"])
+
+
+def test_the_command_says_why_there_is_no_window(tmp_path: Path) -> None:
+    random_table([20, 30]).write(tmp_path / "short.parquet")
+    result = _run("windows", tmp_path / "short.parquet", "--by", "none")
+    assert result.returncode == 2
+    assert "at least 48" in result.stderr
+    assert "Traceback" not in result.stderr
