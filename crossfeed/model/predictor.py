@@ -44,7 +44,7 @@ class Predictor(nn.Module):
         self.horizon = HorizonEmbedding(config.horizon_embedding, horizons, width)
         by_step = config.conditioning == "sequence"
         if config.injection == "cross_attention":
-            self.tokens = CommandTokens(commands, longest if by_step else len(horizons), width)
+            self.tokens = CommandTokens(commands, longest, width) if by_step else nn.Linear(commands, width)
         else:
             if by_step:
                 self.summary = CommandSummary(commands, longest, blocks)
@@ -90,7 +90,7 @@ class Predictor(nn.Module):
         memory, memory_allowed = None, None
         if self.config.injection == "cross_attention":
             x_BHD = state_B1D + horizon_HD
-            memory = self.tokens(sequence_BTA if by_step else mean_a_BHA)
+            memory = self.tokens(sequence_BTA) if by_step else self.tokens(mean_a_BHA) + horizon_HD
             memory_allowed = step_allowed_HT if by_step else slot_allowed_HH
         else:
             entering_BHE = self.summary(sequence_BTA, horizon_HD, step_allowed_HT) if by_step else mean_a_BHA
