@@ -1,0 +1,62 @@
+"""How much work every learned forecaster of a comparison may do; the same for all, and stated in the table."""
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from crossfeed.errors import ConfigError
+
+
+class Budget(BaseModel):
+    """At most `epochs` x `steps` batches for everyone; a pretext stage takes `pretext_epochs` of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epochs: int = Field(default=200, ge=1)
+    pretext_epochs: int = Field(default=100, ge=0)
+    steps: int | None = Field(default=None, ge=1)
+    batch_size: int = Field(default=128, ge=2)
+    patience: int = Field(default=15, ge=1)
+    validation_windows: int | None = Field(default=None, ge=8)
+    learning_rate: float | None = Field(default=None, gt=0.0)
+    weight_decay: float = Field(default=0.01, ge=0.0)
+    clip_norm: float = Field(default=1.0, gt=0.0)
+    tree_rounds: int = Field(default=400, ge=1)
+    tree_windows: int = Field(default=20_000, ge=8)
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.pretext_epochs >= self.epochs:
+            raise ValueError(
+                f"pretext_epochs ({self.pretext_epochs}) leave none of the {self.epochs} epochs for forecasting: "
+                "set pretext_epochs below epochs"
+            )
+        return self
+
+    def sentence(self) -> str:
+        """The budget in words, for the table."""
+        steps = "all full" if self.steps is None else f"at most {self.steps}"
+        return (
+            f"at most {self.epochs} epochs of {steps} batches of {self.batch_size}, patience {self.patience}; "
+            f"models with a pretext stage spend {self.pretext_epochs} of the epochs on it"
+        )
+
+
+_NAMED = {
+    "smoke": Budget(
+        epochs=3, pretext_epochs=1, steps=8, batch_size=32, patience=2, validation_windows=256,
+        tree_rounds=20, tree_windows=1000,
+    ),
+    "demo": Budget(
+        epochs=30, pretext_epochs=10, steps=60, batch_size=64, patience=6, validation_windows=2000,
+        tree_rounds=200, tree_windows=4000,
+    ),
+    "paper": Budget(),
+}  # fmt: skip
+
+
+def named_budget(name: str) -> Budget:
+    """`smoke` to see that all runs, `demo` for two cores, `paper` for the paper's 100 + 100 epochs with patience 15."""
+    if name not in _NAMED:
+        raise ConfigError(f"There is no budget '{name}'.", expected=f"one of {', '.join(_NAMED)}")
+    return _NAMED[name]

@@ -1,0 +1,77 @@
+"""The one input convention of the neural baselines: values, presence flags, past commands and the command plan.
+
+B windows, K context rows, C sensors, A commands, H horizons, T longest horizon, F context features, G plan features.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from crossfeed.windows.windows import WindowBatch
+
+FutureCommands = Literal["none", "means", "steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large a window is."""
+
+    context: int
+    sensors: int
+    commands: int
+    horizons: tuple[int, ...]
+
+    @property
+    def steps(self) -> int:
+        """The longest horizon: so many steps of planned commands are known."""
+        return max(self.horizons)
+
+    @property
+    def slots(self) -> int:
+        return len(self.horizons)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a baseline is allowed to see beside the sensor values; each can be switched off."""
+
+    presence: bool = True
+    past_commands: bool = True
+    future_commands: FutureCommands = "steps"
+
+
+class Features(nn.Module):
+    """Turns a batch into the tensors a network reads; what is switched off is never touched."""
+
+    until_h_HT: Tensor
+
+    def __init__(self, shape: Shape, inputs: Inputs) -> None:
+        super().__init__()
+        self.shape, self.inputs = shape, inputs
+        self.context_width = shape.sensors * (1 + inputs.presence) + shape.commands * inputs.past_commands
+        widths = {"none": 0, "means": shape.commands, "steps": shape.commands * (1 + shape.steps)}
+        self.plan_width = widths[inputs.future_commands]
+        horizons_H = torch.tensor(shape.horizons)
+        until_h_HT = torch.arange(1, shape.steps + 1) <= horizons_H[:, None]
+        self.register_buffer("until_h_HT", until_h_HT.float(), persistent=False)
+
+    def context(self, batch: WindowBatch) -> Tensor:
+        """Values with zeros where absent, presence flags and past commands, as one (B, K, F) tensor."""
+        m_BKC = batch.m_BKC.to(batch.x_BKC.dtype)
+        parts = [batch.x_BKC * m_BKC]
+        if self.inputs.presence:
+            parts.append(m_BKC)
+        if self.inputs.past_commands:
+            parts.append(batch.a_BKA)
+        return torch.cat(parts, dim=-1)
+
+    def plan(self, batch: WindowBatch) -> Tensor:
+        """The planned commands as horizon h may know them (nothing after t+h), as one (B, H, G) tensor."""
+        if self.inputs.future_commands == "none":
+            return batch.x_BKC.new_zeros(len(batch.x_BKC), self.shape.slots, 0)
+        if self.inputs.future_commands == "means":
+            return batch.mean_a_BHA
+        steps_BHTA = batch.future_a_BTA[:, None] * self.until_h_HT[None, :, :, None]
+        return torch.cat([steps_BHTA.flatten(2), batch.mean_a_BHA], dim=-1)

@@ -1,0 +1,63 @@
+"""Reversible instance normalisation for the baselines, blind to absent entries.
+
+B windows, K context rows, C sensors, V sensors and commands, H horizons.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from crossfeed.baselines.network import Estimate, Network
+from crossfeed.windows.windows import WindowBatch
+
+_EPSILON = 1e-5
+
+
+def window_statistics(x_BKC: Tensor, m_BKC: Tensor) -> tuple[Tensor, Tensor]:
+    """Centre and scale of each window and channel over present entries, detached; identity for unseen channels."""
+    weight_BKC = m_BKC.to(x_BKC.dtype)
+    count_B1C = weight_BKC.sum(1, keepdim=True)
+    seen_B1C = count_B1C > 0
+    centre_B1C = (x_BKC * weight_BKC).sum(1, keepdim=True) / count_B1C.clamp(min=1.0)
+    square_B1C = ((x_BKC - centre_B1C).square() * weight_BKC).sum(1, keepdim=True) / count_B1C.clamp(min=1.0)
+    scale_B1C = torch.where(seen_B1C, (square_B1C + _EPSILON).sqrt(), torch.ones_like(square_B1C))
+    return centre_B1C.detach(), scale_B1C.detach()
+
+
+def joint_series(batch: WindowBatch, past_commands: bool) -> tuple[Tensor, Tensor]:
+    """Sensors and, if wanted, commands as channels of one kind, with their presence."""
+    present_BKV, x_BKV = batch.m_BKC, batch.x_BKC * batch.m_BKC.to(batch.x_BKC.dtype)
+    if past_commands:
+        x_BKV = torch.cat([x_BKV, batch.a_BKA], dim=-1)
+        present_BKV = torch.cat([present_BKV, torch.ones_like(batch.a_BKA, dtype=torch.bool)], dim=-1)
+    return x_BKV, present_BKV
+
+
+def normalised(batch: WindowBatch) -> tuple[WindowBatch, Tensor, Tensor]:
+    """The batch with its context in instance space, and the statistics that lead back."""
+    centre_B1C, scale_B1C = window_statistics(batch.x_BKC, batch.m_BKC)
+    x_BKC = (batch.x_BKC - centre_B1C) / scale_B1C * batch.m_BKC.to(batch.x_BKC.dtype)
+    return replace(batch, x_BKC=x_BKC), centre_B1C, scale_B1C
+
+
+class InstanceNormalised(Network):
+    """Any network between RevIN and its inverse.
+
+    Only the mean is mapped back; the log-variance is predicted in z-space directly, because scaling it with a window
+    that stands still would claim certainty about the start-up that follows.
+    """
+
+    def __init__(self, inner: Network) -> None:
+        super().__init__()
+        self.inner = inner
+        self.has_pretext = inner.has_pretext
+
+    def forward(self, batch: WindowBatch) -> Estimate:
+        inside, centre_B1C, scale_B1C = normalised(batch)
+        estimate: Estimate = self.inner(inside)
+        return Estimate(estimate.mean_BHC * scale_B1C + centre_B1C, estimate.log_variance_BHC)
+
+    def pretext(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
+        """What is hidden is rebuilt in instance space."""
+        return self.inner.pretext(normalised(batch)[0], generator)

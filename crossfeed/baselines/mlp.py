@@ -1,0 +1,23 @@
+"""A multi-layer perceptron over the flattened window (256-256 in the paper)."""
+
+from torch import nn
+from torch.nn.functional import gelu
+
+from crossfeed.baselines.inputs import Features
+from crossfeed.baselines.network import Estimate, HorizonDecoder, Network
+from crossfeed.windows.windows import WindowBatch
+
+
+class Mlp(Network):
+    """Two hidden layers; the second mixes the state with the command plan of each horizon."""
+
+    def __init__(self, features: Features, width: int) -> None:
+        super().__init__()
+        self.features = features
+        self.first = nn.Linear(features.shape.context * features.context_width, width)
+        self.decoder = HorizonDecoder(features, width)
+
+    def forward(self, batch: WindowBatch) -> Estimate:
+        flat_BN = self.features.context(batch).flatten(1)
+        estimate: Estimate = self.decoder(gelu(self.first(flat_BN)), batch)
+        return estimate

@@ -1,0 +1,97 @@
+"""The neural baselines by name: how each is built, what it does about absent channels, where RevIN belongs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.dlinear import DLinear
+from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.instance import InstanceNormalised
+from crossfeed.baselines.itransformer import ITransformer
+from crossfeed.baselines.mlp import Mlp
+from crossfeed.baselines.network import Network
+from crossfeed.baselines.neural import NeuralForecaster
+from crossfeed.baselines.patchtst import PatchTst
+from crossfeed.baselines.reconstruction.emit import EventAutoencoder
+from crossfeed.baselines.reconstruction.lomar import LocalAutoencoder
+from crossfeed.baselines.reconstruction.mae import MaskedAutoencoder
+from crossfeed.baselines.reconstruction.mmr import WaveletAutoencoder
+from crossfeed.baselines.reconstruction.patchformer import PatchFormer
+from crossfeed.baselines.reconstruction.simmtm import SimMtm
+from crossfeed.baselines.recurrent import Recurrent
+from crossfeed.baselines.rssm import Rssm
+from crossfeed.baselines.sizes import Size, depth, learning_rate, width
+from crossfeed.baselines.tcn import Tcn
+from crossfeed.baselines.tide import Tide
+from crossfeed.baselines.transformer import Transformer
+from crossfeed.baselines.tsmixer import TsMixer
+from crossfeed.errors import ConfigError
+
+FLAGGED = "zeros and a presence flag"
+ZEROS = "zeros in z-space, cannot mask"
+# +blind hides the planned commands, +revin adds instance normalisation, +gaussian trains a point network's spread.
+OPTIONS = ("blind", "revin", "gaussian")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One network; `revin` and `point` say how its original is, options may change it."""
+
+    build: Callable[[Features, Size, bool], Network]
+    absent: str = FLAGGED
+    revin: bool = False
+    own_revin: bool = False
+    point: bool = False
+    takes_revin: bool = True
+
+
+def _heads(size: Size) -> int:
+    return max(2, width(128, size) // 16)
+
+
+RECIPES: dict[str, Recipe] = {
+    "mlp": Recipe(lambda f, s, _: Mlp(f, width(256, s))),
+    "gru": Recipe(lambda f, s, _: Recurrent(f, nn.GRU, width(256, s), layers=2)),
+    "lstm": Recipe(lambda f, s, _: Recurrent(f, nn.LSTM, width(256, s), layers=2)),
+    "tcn": Recipe(lambda f, s, _: Tcn(f, width(256, s))),
+    "dlinear": Recipe(lambda f, _s, _: DLinear(f), absent=ZEROS),
+    "transformer": Recipe(lambda f, s, _: Transformer(f, width(256, s), depth(6, s))),
+    "tsmixer": Recipe(lambda f, s, _: TsMixer(f, width(256, s), depth(4, s)), revin=True),
+    "tide": Recipe(lambda f, s, _: Tide(f, width(256, s)), revin=True),
+    "rssm": Recipe(lambda f, s, _: Rssm(f, width(256, s), width(64, s)), takes_revin=False),
+    "patchtst": Recipe(
+        lambda f, s, gaussian: PatchTst(f, width(128, s), _heads(s), depth(3, s), probabilistic=gaussian),
+        absent=ZEROS, own_revin=True, point=True,
+    ),
+    "itransformer": Recipe(
+        lambda f, s, gaussian: ITransformer(f, width(128, s), _heads(s), depth(3, s), probabilistic=gaussian),
+        absent=ZEROS, own_revin=True, point=True,
+    ),
+    "mae": Recipe(lambda f, s, _: MaskedAutoencoder(f, width(256, s), depth(6, s))),
+    "simmtm": Recipe(lambda f, s, _: SimMtm(f, width(256, s), depth(6, s)), revin=True),
+    "patchformer": Recipe(lambda f, s, _: PatchFormer(f, width(256, s), depth(6, s)), revin=True),
+    "emit": Recipe(lambda f, s, _: EventAutoencoder(f, width(256, s), depth(6, s))),
+    "mmr": Recipe(lambda f, s, _: WaveletAutoencoder(f, width(256, s), depth(6, s))),
+    "lomar": Recipe(lambda f, s, _: LocalAutoencoder(f, width(256, s), depth(6, s))),
+}  # fmt: skip
+
+
+def network_forecaster(name: str, options: frozenset[str], budget: Budget, size: Size) -> NeuralForecaster:
+    """A neural baseline in a size, with its options; options that would change nothing are refused."""
+    recipe = RECIPES[name]
+    if "revin" in options and (recipe.revin or recipe.own_revin or not recipe.takes_revin):
+        why = "has it already" if recipe.takes_revin else "learns from its own context rows in z-space"
+        raise ConfigError(f"'{name}+revin' cannot be: {name} {why}.", remedy=f"Ask for '{name}'.")
+    if "gaussian" in options and not recipe.point:
+        raise ConfigError(f"'{name}+gaussian' is '{name}': it has a Gaussian head.", remedy=f"Ask for '{name}'.")
+    inputs = Inputs(presence=recipe.absent == FLAGGED, future_commands="none" if "blind" in options else "steps")
+
+    def build(shape: Shape) -> Network:
+        network = recipe.build(Features(shape, inputs), size, "gaussian" in options)
+        return InstanceNormalised(network) if recipe.revin or "revin" in options else network
+
+    full_name = "+".join([name, *(option for option in OPTIONS if option in options)])
+    rate = budget.learning_rate or learning_rate(size)
+    return NeuralForecaster(full_name, build, budget, rate, uses_future_commands="blind" not in options)

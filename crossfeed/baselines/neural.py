@@ -1,0 +1,105 @@
+"""A neural baseline behind the one interface: build, pretrain if it has a pretext, train, predict.
+
+B windows, H horizons, C sensors.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.fitting import FitReport, Objective, Score, Stage, fit_stage
+from crossfeed.baselines.inputs import Shape
+from crossfeed.baselines.network import Estimate, Network
+from crossfeed.errors import ForecastError
+from crossfeed.evaluation.distribution import Gaussian
+from crossfeed.evaluation.forecaster import residual_spread
+from crossfeed.training.seeds import derive, own_randomness
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+Build = Callable[[Shape], Network]
+
+
+class NeuralForecaster:
+    """Point networks get, per horizon and channel, the spread of their residuals on the validation windows."""
+
+    def __init__(self, name: str, build: Build, budget: Budget, rate: float, uses_future_commands: bool = True) -> None:
+        self.name, self.uses_future_commands = name, uses_future_commands
+        self.reports: tuple[FitReport, ...] = ()
+        self._build, self._budget, self._rate = build, budget, rate
+        self._network: Network | None = None
+        self._spread_HC: Tensor | None = None
+
+    @property
+    def module(self) -> nn.Module:
+        """What adaptation may change."""
+        return self._fitted()
+
+    @property
+    def parameters(self) -> int:
+        """Trainable numbers, pretext-only ones included."""
+        return sum(parameter.numel() for parameter in self._fitted().parameters() if parameter.requires_grad)
+
+    def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:
+        """Build and train from scratch; the same seed gives the same weights."""
+        device = train.x_NC.device
+        shape = Shape(train.context, train.x_NC.shape[1], train.a_NA.shape[1], train.horizons)
+        with own_randomness(device):
+            torch.manual_seed(derive(seed, "init"))
+            network = self._build(shape).to(device)
+        self.reports = tuple(
+            fit_stage(network, stage, train, validation, self._budget, self._rate, seed, self.name)
+            for stage in self._stages(network, train)
+        )
+        self._network, self._spread_HC = network, None
+        if _point_only(network, validation):
+            self._spread_HC = residual_spread(lambda batch: network(batch).mean_BHC, validation)
+
+    def predict(self, batch: WindowBatch) -> Gaussian:
+        """A Gaussian per horizon and channel in the z-space of the batch."""
+        estimate: Estimate = self._fitted()(batch)
+        if estimate.log_variance_BHC is not None:
+            return Gaussian(estimate.mean_BHC, (0.5 * estimate.log_variance_BHC).exp())
+        assert self._spread_HC is not None
+        return Gaussian(estimate.mean_BHC, self._spread_HC.to(estimate.mean_BHC).expand_as(estimate.mean_BHC))
+
+    def _stages(self, network: Network, train: WindowSet) -> list[Stage]:
+        stages = []
+        epochs = self._budget.epochs
+        if network.has_pretext and self._budget.pretext_epochs:
+            epochs -= self._budget.pretext_epochs
+            stages.append(Stage("pretext", self._budget.pretext_epochs, network.pretext, _pretext_score(network)))
+        return [*stages, Stage("forecast", epochs, self._objective(network, train), forecast_score(network))]
+
+    def _objective(self, network: Network, train: WindowSet) -> Objective:  # noqa: ARG002
+        """What the forecast stage minimises."""
+        return network.objective
+
+    def _fitted(self) -> Network:
+        if self._network is None:
+            raise ForecastError(f"Forecaster '{self.name}' was asked before it was fitted.", remedy="Call fit first.")
+        return self._network
+
+
+def forecast_score(network: nn.Module) -> Score:
+    """Squared errors of present entries: their root mean is the validation RMSE that stops training."""
+
+    def score(batch: WindowBatch, generator: torch.Generator) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+        error_BHC = (network(batch).mean_BHC - batch.future_x_BHC) * batch.future_m_BHC
+        return error_BHC.square().sum(), batch.future_m_BHC.sum()
+
+    return score
+
+
+def _pretext_score(network: Network) -> Score:
+    def score(batch: WindowBatch, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        return network.pretext(batch, generator) * len(batch.x_BKC), torch.tensor(len(batch.x_BKC))
+
+    return score
+
+
+def _point_only(network: Network, windows: WindowSet) -> bool:
+    with torch.no_grad():
+        probe: Estimate = network(windows.batch(torch.zeros(1, dtype=torch.long, device=windows.last_W.device)))
+    return probe.log_variance_BHC is None

@@ -1,0 +1,22 @@
+"""GRU and LSTM: two layers read the context, the last state forecasts (2 x 256 in the paper)."""
+
+from torch import nn
+
+from crossfeed.baselines.inputs import Features
+from crossfeed.baselines.network import Estimate, HorizonDecoder, Network
+from crossfeed.windows.windows import WindowBatch
+
+
+class Recurrent(Network):
+    """A stacked recurrent reader of either cell."""
+
+    def __init__(self, features: Features, cell: type[nn.GRU] | type[nn.LSTM], width: int, layers: int) -> None:
+        super().__init__()
+        self.features = features
+        self.reader = cell(features.context_width, width, num_layers=layers, batch_first=True)
+        self.decoder = HorizonDecoder(features, width)
+
+    def forward(self, batch: WindowBatch) -> Estimate:
+        steps_BKD, _ = self.reader(self.features.context(batch))
+        estimate: Estimate = self.decoder(steps_BKD[:, -1], batch)
+        return estimate

@@ -1,0 +1,48 @@
+"""A temporal convolutional network: causal dilated convolutions (5 layers, kernel 3, dilations 1..16 in the paper).
+
+B windows, K context rows, D width.
+"""
+
+from torch import Tensor, nn
+from torch.nn.functional import gelu, pad
+
+from crossfeed.baselines.inputs import Features
+from crossfeed.baselines.network import Estimate, HorizonDecoder, Network
+from crossfeed.windows.windows import WindowBatch
+
+_KERNEL = 3
+
+
+class CausalBlock(nn.Module):
+    """A residual causal convolution: no output sees a later input."""
+
+    def __init__(self, width: int, dilation: int, dropout: float) -> None:
+        super().__init__()
+        self.past = (_KERNEL - 1) * dilation
+        self.norm = nn.GroupNorm(1, width)
+        self.convolution = nn.Conv1d(width, width, _KERNEL, dilation=dilation)
+        self.pointwise = nn.Conv1d(width, width, 1)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_BDK: Tensor) -> Tensor:
+        # The norm spans time as well; inside a finished context nothing later than t exists to leak.
+        hidden_BDK = gelu(self.convolution(pad(self.norm(x_BDK), (self.past, 0))))
+        residual_BDK: Tensor = x_BDK + self.dropout(self.pointwise(hidden_BDK))
+        return residual_BDK
+
+
+class Tcn(Network):
+    """Dilations double from layer to layer, so five layers see 63 steps."""
+
+    def __init__(self, features: Features, width: int, layers: int = 5, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.features = features
+        self.enter = nn.Conv1d(features.context_width, width, 1)
+        self.blocks = nn.Sequential(*(CausalBlock(width, 2**layer, dropout) for layer in range(layers)))
+        self.decoder = HorizonDecoder(features, width)
+
+    def forward(self, batch: WindowBatch) -> Estimate:
+        x_BFK = self.features.context(batch).transpose(1, 2)
+        last_BD = self.blocks(self.enter(x_BFK))[:, :, -1]
+        estimate: Estimate = self.decoder(last_BD, batch)
+        return estimate

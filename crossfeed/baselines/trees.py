@@ -1,0 +1,117 @@
+"""Gradient-boosted trees on lags and planned commands, as a plant data scientist would do it (needs lightgbm).
+
+One booster per channel forecasts the change since the last present value; the horizon is one of its predictors.
+N windows, C sensors, A commands, H horizons, P predictors.
+"""
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossfeed.baselines.budget import Budget
+from crossfeed.errors import ConfigError, ForecastError
+from crossfeed.evaluation.distribution import Gaussian
+from crossfeed.evaluation.forecaster import batches, residual_spread, spread_out
+from crossfeed.progress import progress
+from crossfeed.training.floors import persistence
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+_SENSOR_LAGS, _COMMAND_LAGS = (0, 1, 2, 4, 8, 16), (0, 1, 4)
+_SETTINGS = {
+    "objective": "regression", "learning_rate": 0.05, "num_leaves": 31, "min_data_in_leaf": 40, "feature_fraction": 0.6,
+    "bagging_fraction": 0.8, "bagging_freq": 1, "deterministic": True, "force_row_wise": True, "verbosity": -1,
+}  # fmt: skip
+_PATIENCE = 25
+
+
+def lightgbm() -> Any:
+    """The optional library, or an error that names the extra."""
+    try:
+        return import_module("lightgbm")
+    except ImportError as error:
+        raise ConfigError(
+            "The baseline 'trees' needs lightgbm, which is not installed.",
+            remedy="Install it with: pip install 'crossfeed[trees]'",
+        ) from error
+
+
+class TreesForecaster:
+    """Absent values go in as missing, which the trees handle themselves; the spread is that of validation residuals."""
+
+    name = "trees"
+
+    def __init__(self, budget: Budget, uses_future_commands: bool = True) -> None:
+        self.uses_future_commands = uses_future_commands
+        self._budget, self._library = budget, lightgbm()
+        self._boosters: list[Any] = []
+        self._horizons: tuple[int, ...] = ()
+        self._spread_HC = torch.zeros(0)
+
+    @property
+    def parameters(self) -> int:
+        """Leaves of all trees."""
+        dumps = [booster.dump_model()["tree_info"] for booster in self._boosters if booster is not None]
+        return sum(int(tree["num_leaves"]) for trees in dumps for tree in trees)
+
+    def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:
+        self._horizons = train.horizons
+        x_train, y_train = self._examples(train)
+        x_validation, y_validation = self._examples(validation)
+        settings = _SETTINGS | {"seed": seed, "num_threads": torch.get_num_threads()}
+        self._boosters = []
+        with progress("trees", y_train.shape[1]) as task:
+            for channel in range(y_train.shape[1]):
+                known, held = np.isfinite(y_train[:, channel]), np.isfinite(y_validation[:, channel])
+                booster = None
+                if known.any():
+                    data = self._library.Dataset(x_train[known], y_train[known, channel])
+                    others = [data.create_valid(x_validation[held], y_validation[held, channel])] if held.any() else []
+                    stop = [self._library.early_stopping(_PATIENCE, verbose=False)] if others else []
+                    rounds = self._budget.tree_rounds
+                    booster = self._library.train(settings, data, rounds, valid_sets=others, callbacks=stop)
+                self._boosters.append(booster)
+                task.advance()
+        self._spread_HC = residual_spread(self._mean, validation)
+
+    def predict(self, batch: WindowBatch) -> Gaussian:
+        if not self._boosters:
+            raise ForecastError("Forecaster 'trees' was asked before it was fitted.", remedy="Call fit first.")
+        mean_BHC = self._mean(batch)
+        return Gaussian(mean_BHC, self._spread_HC.to(mean_BHC).expand_as(mean_BHC))
+
+    def _mean(self, batch: WindowBatch) -> Tensor:
+        last_BHC = persistence(batch.x_BKC, batch.m_BKC, self._horizons)
+        rows = self._predictors(batch)
+        changes = [np.zeros(len(rows)) if booster is None else booster.predict(rows) for booster in self._boosters]
+        change = torch.from_numpy(np.stack(changes, axis=-1)).to(last_BHC)
+        return last_BHC + change.view_as(last_BHC)
+
+    def _examples(self, windows: WindowSet) -> tuple[np.ndarray, np.ndarray]:
+        """Predictors (N * H, P) and changes (N * H, C), NaN where the target is absent."""
+        parts = []
+        for batch in batches(windows, spread_out(len(windows), self._budget.tree_windows)):
+            change = batch.future_x_BHC - persistence(batch.x_BKC, batch.m_BKC, self._horizons)
+            change = torch.where(batch.future_m_BHC, change, torch.nan)
+            parts.append((self._predictors(batch), change.flatten(0, 1).cpu().numpy()))
+        predictors, changes = zip(*parts, strict=True)
+        return np.concatenate(predictors), np.concatenate(changes)
+
+    def _predictors(self, batch: WindowBatch) -> np.ndarray:
+        """Lags, window mean and spread of each sensor, lagged commands, the plan up to h, and h itself."""
+        x_BKC = torch.where(batch.m_BKC, batch.x_BKC, torch.nan)
+        rows, slots = x_BKC.shape[1], len(self._horizons)
+        mean_BC = x_BKC.nanmean(1)
+        spread_BC = (x_BKC - mean_BC[:, None]).square().nanmean(1).sqrt()
+        lags = [x_BKC[:, -1 - lag] for lag in _SENSOR_LAGS if lag < rows]
+        past = [batch.a_BKA[:, -1 - lag] for lag in _COMMAND_LAGS if lag < rows]
+        state_BP = torch.cat([*lags, mean_BC, spread_BC, *past], dim=1)
+        parts = [state_BP[:, None].expand(-1, slots, -1)]
+        horizon_H = torch.tensor(self._horizons, device=x_BKC.device)
+        if self.uses_future_commands:
+            next_BHA = batch.future_a_BTA[:, :1].expand(-1, slots, -1)
+            parts += [batch.mean_a_BHA, batch.future_a_BTA[:, horizon_H - 1], next_BHA]
+        parts.append(horizon_H[None, :, None].expand(len(x_BKC), -1, -1).to(x_BKC.dtype))
+        return torch.cat(parts, dim=-1).flatten(0, 1).cpu().numpy()

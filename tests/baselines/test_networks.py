@@ -1,0 +1,131 @@
+"""Every neural baseline: shapes, gradients, the command switch, absent channels."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.instance import InstanceNormalised
+from crossfeed.baselines.network import Network
+from crossfeed.baselines.networks import FLAGGED, RECIPES, network_forecaster
+from crossfeed.errors import ConfigError
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+NAMES = sorted(RECIPES)
+
+
+def network(name: str, shape: Shape, *options: str) -> Network:
+    recipe = RECIPES[name]
+    inputs = Inputs(presence=recipe.absent == FLAGGED, future_commands="none" if "blind" in options else "steps")
+    torch.manual_seed(0)
+    built = recipe.build(Features(shape, inputs), "tiny", "gaussian" in options)
+    return InstanceNormalised(built) if recipe.revin or "revin" in options else built
+
+
+def some(windows: WindowSet, count: int = 12) -> WindowBatch:
+    return windows.batch(torch.arange(count) * 3)
+
+
+def other_plan(batch: WindowBatch) -> WindowBatch:
+    order = torch.randperm(len(batch.x_BKC), generator=torch.Generator().manual_seed(3))
+    return replace(batch, future_a_BTA=batch.future_a_BTA[order] + 1.0, mean_a_BHA=batch.mean_a_BHA[order] + 1.0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shapes_and_finite_values(name: str, parts: dict[str, WindowSet], shape: Shape) -> None:
+    batch = some(parts["train"])
+    mean_BHC, log_variance_BHC = network(name, shape).eval()(batch)
+    assert mean_BHC.shape == batch.future_x_BHC.shape
+    assert mean_BHC.isfinite().all()
+    assert (log_variance_BHC is None) == RECIPES[name].point
+    if log_variance_BHC is not None:
+        assert log_variance_BHC.shape == mean_BHC.shape
+        assert log_variance_BHC.isfinite().all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("options", [(), ("blind",)])
+def test_a_gradient_reaches_every_parameter(
+    name: str, options: tuple[str, ...], parts: dict[str, WindowSet], shape: Shape
+) -> None:
+    model, generator = network(name, shape, *options), torch.Generator().manual_seed(0)
+    batch = some(parts["train"])
+    loss = model.objective(batch, generator)
+    if model.has_pretext:
+        loss = loss + model.pretext(batch, generator)
+    loss.backward()
+    untouched = [
+        label for label, p in model.named_parameters() if p.grad is None or not (p.grad.isfinite().all() and p.grad.any())
+    ]
+    assert untouched == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_blind_network_does_not_change_by_a_bit_under_another_plan(
+    name: str, parts: dict[str, WindowSet], shape: Shape
+) -> None:
+    batch = some(parts["train"])
+    blind, seeing = network(name, shape, "blind").eval(), network(name, shape).eval()
+    for before, after in zip(blind(batch), blind(other_plan(batch)), strict=True):
+        assert before is after is None or torch.equal(before, after)
+    assert not torch.equal(seeing(batch).mean_BHC, seeing(other_plan(batch)).mean_BHC)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("tide", "itransformer")])
+def test_a_horizon_does_not_see_commands_that_come_after_it(
+    name: str, parts: dict[str, WindowSet], shape: Shape
+) -> None:
+    batch = some(parts["train"])
+    later_BTA, mean_BHA = batch.future_a_BTA.clone(), batch.mean_a_BHA.clone()
+    later_BTA[:, 2:] += 1.0
+    mean_BHA[:, 2] = later_BTA.mean(1)
+    model = network(name, shape).eval()
+    before, after = model(batch).mean_BHC, model(replace(batch, future_a_BTA=later_BTA, mean_a_BHA=mean_BHA)).mean_BHC
+    assert torch.equal(before[:, :2], after[:, :2])
+    assert not torch.equal(before[:, 2], after[:, 2])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_lies_under_an_absent_entry_is_never_read(name: str, gappy: WindowSet, shape: Shape) -> None:
+    batch = some(gappy)
+    assert not batch.m_BKC.all()
+    rubbish = replace(batch, x_BKC=torch.where(batch.m_BKC, batch.x_BKC, 1e6))
+    model = network(name, shape).eval()
+    assert torch.equal(model(batch).mean_BHC, model(rubbish).mean_BHC)
+    assert model(batch).mean_BHC.isfinite().all()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if RECIPES[name].revin or RECIPES[name].own_revin])
+def test_revin_carries_a_level_shift_through(name: str, parts: dict[str, WindowSet], shape: Shape) -> None:
+    batch = some(parts["train"])
+    model = network(name, shape).eval()
+    shifted = model(replace(batch, x_BKC=batch.x_BKC + 5.0)).mean_BHC
+    assert torch.allclose(shifted, model(batch).mean_BHC + 5.0, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["patchtst", "itransformer"])
+def test_the_gaussian_option_trains_a_spread(name: str, parts: dict[str, WindowSet], shape: Shape) -> None:
+    estimate = network(name, shape, "gaussian").eval()(some(parts["train"]))
+    assert estimate.log_variance_BHC is not None
+    assert estimate.log_variance_BHC.shape == estimate.mean_BHC.shape
+
+
+@pytest.mark.parametrize("spec", [("gru", "gaussian"), ("patchtst", "revin"), ("rssm", "revin"), ("tide", "revin")])
+def test_options_that_would_change_nothing_are_refused(spec: tuple[str, str], tiny_budget: Budget) -> None:
+    with pytest.raises(ConfigError):
+        network_forecaster(spec[0], frozenset({spec[1]}), tiny_budget, "tiny")
+
+
+def test_sizes_shrink_and_base_has_the_widths_of_the_paper(shape: Shape) -> None:
+    features = Features(shape, Inputs())
+    counts = {
+        size: sum(p.numel() for p in RECIPES["gru"].build(features, size, False).parameters())
+        for size in ("tiny", "compact", "base")
+    }
+    assert counts["tiny"] < counts["compact"] < counts["base"]
+    reader = RECIPES["gru"].build(features, "base", False).get_submodule("reader")
+    assert (reader.hidden_size, reader.num_layers) == (256, 2)
+    rssm = RECIPES["rssm"].build(features, "base", False)
+    assert (rssm.width, rssm.stochastic) == (256, 64)

@@ -1,0 +1,186 @@
+"""Our PatchTST and iTransformer against the official code, and the adapter that trains the official code itself.
+
+Set CROSSFEED_PATCHTST and CROSSFEED_ITRANSFORMER to clones of the two repositories to run these tests.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.clones import REPOSITORIES, Clone, find_clones, official_class
+from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.itransformer import ITransformer
+from crossfeed.baselines.network import Network
+from crossfeed.baselines.networks import RECIPES
+from crossfeed.baselines.official import OfficialForecaster, OfficialNetwork
+from crossfeed.baselines.patchtst import PatchTst
+from crossfeed.errors import ConfigError
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+PAPER = Shape(context=32, sensors=17, commands=4, horizons=tuple(range(1, 17)))
+BLIND = Inputs(presence=False, future_commands="none")
+VARIABLES = {"official-patchtst": "CROSSFEED_PATCHTST", "official-itransformer": "CROSSFEED_ITRANSFORMER"}
+
+PATCHTST_NAMES = [
+    (r"^model\.backbone\.W_P\.", "token."),
+    (r"^model\.backbone\.W_pos$", "position_PD"),
+    (r"^model\.backbone\.encoder\.layers\.(\d)\.", r"blocks.\1."),
+    (r"self_attn\.W_Q", "attention.query"),
+    (r"self_attn\.W_K", "attention.key"),
+    (r"self_attn\.W_V", "attention.value"),
+    (r"self_attn\.to_out\.0", "attention.leave"),
+    (r"norm_attn\.1", "attention_norm"),
+    (r"norm_ffn\.1", "forward_norm"),
+    (r"ff\.0", "enter"),
+    (r"ff\.3", "leave"),
+    (r"^model\.head\.linear", "head"),
+]
+ITRANSFORMER_NAMES = [
+    (r"^enc_embedding\.value_embedding", "token"),
+    (r"^encoder\.attn_layers\.(\d)\.", r"blocks.\1."),
+    (r"attention\.query_projection", "query"),
+    (r"attention\.key_projection", "key"),
+    (r"attention\.value_projection", "value"),
+    (r"attention\.out_projection", "out"),
+    (r"conv1", "enter"),
+    (r"conv2", "leave"),
+    (r"norm1", "attention_norm"),
+    (r"norm2", "forward_norm"),
+    (r"^encoder\.norm", "norm"),
+    (r"^projector", "head"),
+]
+
+
+def clone(name: str) -> Clone:
+    path = os.environ.get(VARIABLES[name])
+    if not path:
+        pytest.skip(f"{VARIABLES[name]} does not name a clone of {REPOSITORIES[name].home}")
+    return find_clones([Path(path)])[name]
+
+
+def windows(count: int, shape: Shape) -> WindowBatch:
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(*size: int) -> torch.Tensor:
+        return torch.randn(count, *size, generator=generator)
+
+    steps = shape.steps
+    return WindowBatch(
+        x_BKC=3.0 * draw(shape.context, shape.sensors).cumsum(1) + 2.0,
+        m_BKC=torch.ones(count, shape.context, shape.sensors, dtype=torch.bool),
+        a_BKA=draw(shape.context, shape.commands),
+        future_x_BHC=draw(shape.slots, shape.sensors),
+        future_m_BHC=torch.ones(count, shape.slots, shape.sensors, dtype=torch.bool),
+        mean_a_BHA=draw(shape.slots, shape.commands),
+        future_a_BTA=draw(steps, shape.commands),
+        last_index_B=torch.arange(count),
+        machine_B=torch.zeros(count, dtype=torch.long),
+    )
+
+
+def ours(name: str) -> Network:
+    torch.manual_seed(2)
+    features = Features(PAPER, BLIND)
+    if name == "official-patchtst":
+        return PatchTst(features, width=128, heads=8, layers=3, dropout=0.2)
+    return ITransformer(features, width=128, heads=8, layers=3, dropout=0.1)
+
+
+def trainable(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def stir(module: nn.Module) -> None:
+    """Away from the initial values: a norm that is still the identity would hide a missing one."""
+    torch.manual_seed(3)
+    for name, tensor in module.state_dict().items():
+        if tensor.is_floating_point() and not name.endswith("scale"):
+            noise = 0.1 * torch.randn_like(tensor)
+            tensor.add_(noise.abs() if "running_var" in name else noise)
+
+
+@pytest.mark.parametrize("name", list(VARIABLES))
+def test_same_parameters_and_with_weights_copied_the_same_output(name: str) -> None:
+    official, mine = OfficialNetwork(clone(name), PAPER), ours(name)
+    assert trainable(mine) == trainable(official)
+    stir(official)
+    names = PATCHTST_NAMES if name == "official-patchtst" else ITRANSFORMER_NAMES
+    copied = {}
+    for label, tensor in official.official.state_dict().items():
+        if label.endswith("scale"):
+            continue
+        for pattern, replacement in names:
+            label = re.sub(pattern, replacement, label)
+        copied[label] = tensor.squeeze(-1) if "enter.weight" in label or "leave.weight" in label else tensor
+    mine.load_state_dict(copied)
+    batch = windows(8, PAPER)
+    expected, found = official.eval()(batch).mean_BHC, mine.eval()(batch).mean_BHC
+    assert found.shape == (8, 16, 17)
+    assert (found - expected).abs().max() / expected.abs().max() < 1e-5
+    assert found.std() > 0.1
+
+
+@pytest.mark.parametrize("name", list(VARIABLES))
+def test_the_base_recipe_is_the_paper_setting(name: str) -> None:
+    recipe = RECIPES[name.removeprefix("official-")]
+    assert trainable(recipe.build(Features(PAPER, BLIND), "base", False)) == trainable(ours(name))
+
+
+@pytest.mark.parametrize("name", list(VARIABLES))
+def test_the_adapter_trains_the_official_code_on_our_windows(
+    name: str, parts: dict[str, WindowSet], tiny_budget: Budget
+) -> None:
+    forecaster = OfficialForecaster(clone(name), tiny_budget)
+    forecaster.fit(parts["train"], parts["validation"], seed=0)
+    batch = parts["test"].batch(torch.arange(5))
+    forecast = forecaster.predict(batch)
+    assert forecast.mean.shape == batch.future_x_BHC.shape
+    assert (forecast.scale > 0).all()
+    assert not forecaster.uses_future_commands
+
+
+@pytest.mark.parametrize("name", list(VARIABLES))
+def test_the_clone_is_named_with_its_commit_and_leaves_no_module_behind(name: str) -> None:
+    found = clone(name)
+    official_class(found)
+    assert REPOSITORIES[name].home in found.sentence()
+    assert "commit" in found.sentence()
+    assert not [module for module in sys.modules if module.partition(".")[0] in ("layers", "models")]
+
+
+def test_a_folder_that_is_no_clone_is_refused_with_the_repository_to_clone(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not a clone") as error:
+        find_clones([tmp_path])
+    assert "https://github.com/yuqinie98/PatchTST" in str(error.value)
+
+
+def fake_clone(root: Path, name: str, model: str) -> Path:
+    repository = REPOSITORIES[name]
+    for file in repository.files:
+        path = root / repository.folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    (root / repository.folder / repository.files[0]).write_text(model)
+    return root
+
+
+@pytest.mark.parametrize("name", list(VARIABLES))
+def test_a_clone_of_another_version_is_said_to_differ(name: str, tmp_path: Path) -> None:
+    found = find_clones([fake_clone(tmp_path, name, "class Model: pass\n")])[name]
+    assert not found.as_in_paper
+    assert "differ from the paper's commit" in found.sentence()
+
+
+@pytest.mark.parametrize("model", ["", "import no_such_module_at_all\n", "def broken(:\n"])
+def test_a_clone_that_cannot_be_imported_is_an_error_with_the_commit_to_check_out(model: str, tmp_path: Path) -> None:
+    found = find_clones([fake_clone(tmp_path, "official-patchtst", model)])["official-patchtst"]
+    with pytest.raises(ConfigError, match="cannot be used") as error:
+        official_class(found)
+    assert "checkout 204c21e" in str(error.value)
+    assert str(tmp_path) not in sys.path
