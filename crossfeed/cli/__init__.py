@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli import program, windows
+from crossfeed.cli import data, ingest, program, windows
 
 app = typer.Typer(
     name="crossfeed",
@@ -33,6 +33,8 @@ def options(
 
 
 app.command()(program.program)
+app.add_typer(data.data, name="data")
+app.command()(ingest.ingest)
 app.command()(windows.windows)
 
 

@@ -129,11 +129,12 @@ KIND = LogKind(
     period=1.0,
     segmentation=Segmentation(boundaries=("@file_part", "part"), gap_s=0.002),
     read=read,
-    licence="CC BY-NC 4.0 according to its record: not for commercial use",
+    licence="CC BY-NC 4.0",
     non_commercial=True,
     citation="Brillinger: CNC Machining Data Repository - Geometry, NC Code & High-Frequency Energy Consumption Data "
     "for Aluminum and Plastic Machining, Mendeley Data V2 (2025), doi 10.17632/gtvvwmz7r7.2",
     homepage="https://doi.org/10.17632/gtvvwmz7r7.2",
     downloads=(Download("joanneum.zip", "https://data.mendeley.com/public-api/zip/gtvvwmz7r7/download/2"),),
-    notes="The cycle of 2 ms is taken from the data set's description; the files count cycles.",
+    notes="Its record says CC BY-NC, other places say CC BY: the stricter one counts. "
+    "The cycle of 2 ms is taken from the data set's description; the files count cycles.",
 )

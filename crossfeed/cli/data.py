@@ -1,0 +1,86 @@
+"""`crossfeed data`: the public data sets, their licences, and how to describe logs of one's own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+data = typer.Typer(help="Public data sets and the description of your own logs.", no_args_is_help=True)
+
+
+@data.command("list")
+def list_kinds() -> None:
+    """List the kinds of log that crossfeed knows.
+
+    Example: crossfeed data list
+    """
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    from crossfeed.machines.kinds import NAMES, log_kind
+
+    grid = Grid("kind", "what", "channels", "licence", "fetch", box=None, header_style="bold")
+    for kind in map(log_kind, NAMES):
+        channels = f"{len(kind.schema.sensors)} + {len(kind.schema.commands)}"
+        grid.add_row(kind.name, kind.title, channels, kind.licence, "yes" if kind.downloads else "by hand")
+    grid.add_row("table", "any CSV or Parquet, described by a mapping", "yours", "yours", "-")
+    Console(highlight=False).print(grid)
+
+
+@data.command()
+def show(what: Annotated[str, typer.Argument(help="A kind of log, or a table made by `crossfeed ingest`.")]) -> None:
+    """Show a kind's columns, units, rules and licence, or a table's manifest.
+
+    Example: crossfeed data show joanneum
+    """
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if Path(what).suffix == ".parquet":
+        from crossfeed.ingest.summary import print_table
+
+        print_table(Path(what), console)
+    else:
+        from crossfeed.ingest.summary import print_kind
+        from crossfeed.machines.kinds import log_kind
+
+        print_kind(log_kind(what), console)
+
+
+@data.command()
+def template() -> None:
+    """Print a commented mapping to adapt to your own logs.
+
+    Example: crossfeed data template > mapping.yaml
+    """
+    from crossfeed.machines.mapping import TEMPLATE
+
+    typer.echo(TEMPLATE, nl=False)
+
+
+@data.command()
+def fetch(
+    kind: Annotated[str, typer.Argument(help="thws, joanneum or michigan.")],
+    to: Annotated[Path, typer.Option(help="Folder to download to.")],
+    accept_licence: Annotated[
+        bool, typer.Option("--accept-licence", help="Do not ask whether the licence is accepted.")
+    ] = False,
+    base_url: Annotated[str | None, typer.Option(help="Fetch from a mirror instead of the publisher.")] = None,
+) -> None:
+    """Download a public data set; an interrupted download goes on where it stopped.
+
+    Example: crossfeed data fetch thws --to logs/thws --accept-licence
+    """
+    from rich.console import Console
+
+    from crossfeed.errors import ConfigError
+    from crossfeed.ingest.summary import print_licence
+    from crossfeed.machines.download import fetch as fetch_files
+    from crossfeed.machines.kinds import log_kind
+
+    found = log_kind(kind)
+    print_licence(found, Console(highlight=False, stderr=True))
+    if not accept_licence and not typer.confirm("Do you accept the licence?", default=False, err=True):
+        raise ConfigError("The licence was not accepted; nothing was downloaded.", remedy="Add --accept-licence.")
+    for path in fetch_files(found, to, base_url):
+        typer.echo(path)

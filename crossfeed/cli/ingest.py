@@ -1,0 +1,43 @@
+"""`crossfeed ingest`: raw logs become one canonical table with its manifest."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def ingest(
+    kind: Annotated[str, typer.Argument(help="thws, joanneum, michigan, mtconnect or table.")],
+    path: Annotated[Path, typer.Argument(help="Log file, folder, glob or zip archive.")],
+    out: Annotated[Path, typer.Argument(help="The Parquet file to write; the manifest goes beside it.")],
+    rule: Annotated[
+        Literal["crossfeed", "paper"], typer.Option(help="Commands: time-weighted mean of the bin, or last in the bin.")
+    ] = "crossfeed",
+    period: Annotated[float | None, typer.Option(help="Seconds between rows (default: as the kind says).")] = None,
+    mapping: Annotated[Path | None, typer.Option(help="Describes the columns; for the kind 'table'.")] = None,
+    machine: Annotated[str | None, typer.Option(help="Name of the machine in the table.")] = None,
+    std: Annotated[bool, typer.Option("--std", help="Keep each sensor's standard deviation inside the bin.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+) -> None:
+    """Turn raw logs into one canonical table.
+
+    Example: crossfeed ingest joanneum logs/joanneum target.parquet
+    """
+    from rich.console import Console
+
+    from crossfeed.ingest.pipeline import ingest as run_ingest
+    from crossfeed.ingest.summary import print_summary
+    from crossfeed.machines.kinds import log_kind
+
+    if out.suffix.lower() != ".parquet":
+        raise typer.BadParameter(f"{out} must end in .parquet", param_hint="OUT")
+    table = run_ingest(log_kind(kind, mapping), path, rule=rule, period=period, deviation=std, machine=machine)
+    table.write(out)
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(table.manifest, indent=2, ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    print_summary(table.manifest, console)
+    console.print(f"wrote {out}", markup=False)

@@ -1,0 +1,141 @@
+"""Fetch public data sets: resumable, checksummed; the licence is the caller's to show first."""
+
+import json
+import logging
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any
+
+from crossfeed.atomic import atomic_file, storage_error
+from crossfeed.errors import LogError
+from crossfeed.machines.declaration import Download, LogKind
+from crossfeed.progress import progress
+
+RECORD = "checksums.json"
+_CHUNK = 1 << 18
+_ATTEMPTS = 5
+
+
+def fetch(kind: LogKind, folder: Path | str, base_url: str | None = None, pause: float = 1.0) -> list[Path]:
+    """Download a data set's files; what is already there is checked and kept, what is half there is continued."""
+    import pooch
+
+    if not kind.downloads:
+        raise LogError(
+            f"'{kind.name}' has no files to download.",
+            expected="a kind with a download",
+            remedy=f"Get the data from {kind.homepage}." if kind.homepage else "",
+        )
+    logging.getLogger("pooch").setLevel(logging.ERROR)
+    folder = Path(folder)
+    known = _read_record(folder)
+    paths = []
+    for download in kind.downloads:
+        url = f"{base_url.rstrip('/')}/{download.name}" if base_url else download.url
+        checksum = download.sha256 or known.get(download.name, {}).get("sha256")
+        try:
+            found = pooch.retrieve(
+                url,
+                known_hash=checksum and f"sha256:{checksum}",
+                fname=download.name,
+                path=folder,
+                downloader=_resuming(kind, download, folder, pause),
+            )
+        except ValueError as error:
+            raise LogError(
+                f"{download.name} from {url} does not have the checksum it should have: {error}",
+                expected=f"SHA-256 {checksum}",
+                remedy=f"Try again; if it stays so, the file was changed: remove its entry from {folder / RECORD}.",
+            ) from error
+        except OSError as error:
+            raise storage_error("Downloading to", folder, error) from error
+        path = Path(found)
+        known[download.name] = {"sha256": pooch.file_hash(found), "bytes": path.stat().st_size, "url": url}
+        paths.append(path)
+    with atomic_file(folder / RECORD) as temporary:
+        temporary.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+    return paths
+
+
+def _read_record(folder: Path) -> dict[str, dict[str, Any]]:
+    path = folder / RECORD
+    if not path.is_file():
+        return {}
+    try:
+        record: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise LogError(f"{path} cannot be read: {error}", remedy="Remove it; checksums are recorded anew.") from error
+    return record
+
+
+def _resuming(kind: LogKind, download: Download, folder: Path, pause: float) -> Callable[[str, str, object], None]:
+    """A pooch downloader that goes on where an earlier one stopped, in this process or in the next."""
+    partial = folder / f"{download.name}.partial"
+
+    def get(url: str, output_file: str, _: object) -> None:
+        with progress(f"fetch {download.name}") as task:
+            reason: Exception | None = None
+            for attempt in range(_ATTEMPTS):
+                reason = None
+                try:
+                    if _continue(url, partial, lambda amount: task.advance(amount)):
+                        partial.replace(output_file)
+                        _validator(partial).unlink(missing_ok=True)
+                        return
+                except urllib.error.HTTPError as error:
+                    raise LogError(
+                        f"{url} answers {error.code} {error.reason}.",
+                        expected="the file",
+                        remedy=f"Download it by hand from {kind.homepage} into {folder}.",
+                    ) from error
+                except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+                    reason = error
+                if attempt + 1 < _ATTEMPTS:
+                    time.sleep(pause * 2**attempt)
+        done = partial.stat().st_size if partial.exists() else 0
+        raise LogError(
+            f"The download of {url} stopped after {done:,} bytes" + (f": {reason}" if reason else "."),
+            remedy="Run the same command again: it goes on from there.",
+        )
+
+    return get
+
+
+def _validator(partial: Path) -> Path:
+    """Remembers which version of the remote file a partial download belongs to."""
+    return partial.with_name(f"{partial.name}.version")
+
+
+def _continue(url: str, partial: Path, advance: Callable[[int], None]) -> bool:
+    """Append to the partial file what is missing; say whether it is whole now."""
+    done = partial.stat().st_size if partial.exists() else 0
+    headers = {"User-Agent": "crossfeed"}
+    version = _validator(partial)
+    if done:
+        headers["Range"] = f"bytes={done}-"
+        if version.exists():
+            headers["If-Range"] = version.read_text(encoding="utf-8")
+    try:
+        response: HTTPResponse = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30)
+    except urllib.error.HTTPError as error:
+        if error.code != 416:
+            raise
+        # The partial file is as long as the remote one, or longer: begin anew.
+        partial.unlink()
+        return False
+    with response:
+        resumed = response.status == 206
+        length = response.headers.get("Content-Length")
+        if stamp := response.headers.get("ETag") or response.headers.get("Last-Modified"):
+            version.write_text(stamp, encoding="utf-8")
+        received = 0
+        with partial.open("ab" if resumed else "wb") as out:
+            while chunk := response.read(_CHUNK):
+                out.write(chunk)
+                received += len(chunk)
+                advance(len(chunk))
+    return length is None or received == int(length)
