@@ -20,6 +20,7 @@ class Distribution(ABC):
     """The interface that metrics, conformal layer and adaptation know."""
 
     mean: Tensor
+    has_intervals: bool = True
 
     @property
     @abstractmethod
@@ -45,6 +46,33 @@ class Distribution(ABC):
     @abstractmethod
     def rescaled(self, location: Tensor, scale: Tensor) -> "Distribution":
         """The distribution of `location + scale * value` in double precision on the CPU, detached from any graph."""
+
+
+@dataclass(frozen=True)
+class Point(Distribution):
+    """A forecast that says nothing about its own error: no density, no intervals, and the absolute error as CRPS."""
+
+    mean: Tensor
+    has_intervals = False
+
+    @property
+    def standard_deviation(self) -> Tensor:
+        return torch.zeros_like(self.mean)
+
+    def nll(self, x: Tensor) -> None:  # noqa: ARG002
+        return None
+
+    def crps(self, x: Tensor) -> Tensor:
+        return (x - self.mean).abs()
+
+    def cdf(self, x: Tensor) -> Tensor:
+        return torch.heaviside(x - self.mean, torch.full_like(x, 0.5))
+
+    def quantile(self, level: float) -> Tensor:  # noqa: ARG002
+        return self.mean
+
+    def rescaled(self, location: Tensor, scale: Tensor) -> "Point":
+        return Point(location + scale * _plain(self.mean))
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,9 @@ def evaluate(
     index_W: Tensor | None = None,
     change: Change | None = None,
     title: str = "",
+    world: Change | None = None,
 ) -> Scores:
-    """Score one forecaster; `change` alters what it sees (never what it is judged by), window by window."""
+    """Score one forecaster; `change` alters what it sees, `world` both that and the truth it is judged by."""
     windows, horizons = data.windows, data.windows.horizons
     index_W = torch.arange(len(windows)) if index_W is None else index_W
     location, scale = data.to_space()
@@ -79,6 +80,7 @@ def evaluate(
     with torch.no_grad(), progress(title or f"Evaluating {forecaster.name}", len(index_W)) as task:
         for part in torch.split(index_W, BATCH):
             batch = windows.batch(part.to(windows.last_W.device))
+            batch = batch if world is None else world(batch, part)
             seen = batch if change is None else change(batch, part)
             forecast = forecaster.predict(seen).rescaled(location, scale)
             floor_BHC = persistence(batch.x_BKC, batch.m_BKC, horizons)

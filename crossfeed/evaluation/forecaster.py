@@ -9,9 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Distribution, Gaussian
-from crossfeed.training.floors import linear_drift, persistence
+from crossfeed.evaluation.distribution import Distribution, Gaussian, Point
+from crossfeed.training.floors import FLOORS
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 BATCH = 256
@@ -43,33 +42,33 @@ class Learner(Forecaster, Protocol):
 
 
 class Floor:
-    """A forecast that costs nothing, with the spread its errors had on the train windows."""
+    """A forecast that costs nothing, with the spread its errors had on the train windows; unfitted, a mere point."""
 
     uses_future_commands = False
 
-    def __init__(self, name: str, formula: Callable[[Tensor, Tensor, Sequence[int]], Tensor]) -> None:
-        self.name = name
+    def __init__(
+        self, name: str, formula: Callable[[Tensor, Tensor, Sequence[int]], Tensor], horizons: Sequence[int]
+    ) -> None:
+        self.name, self.horizons = name, tuple(horizons)
         self._formula = formula
-        self._horizons: tuple[int, ...] = ()
         self._spread_HC: Tensor | None = None
 
     def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:  # noqa: ARG002
-        self._horizons = train.horizons
-        self._spread_HC = residual_spread(lambda batch: self._mean(batch), train)
+        self._spread_HC = residual_spread(self._mean, train)
 
-    def predict(self, batch: WindowBatch) -> Gaussian:
-        if self._spread_HC is None:
-            raise ForecastError(f"Forecaster '{self.name}' was asked before it was fitted.", remedy="Call fit first.")
+    def predict(self, batch: WindowBatch) -> Distribution:
         mean_BHC = self._mean(batch)
+        if self._spread_HC is None:
+            return Point(mean_BHC)
         return Gaussian(mean_BHC, self._spread_HC.to(mean_BHC).expand_as(mean_BHC))
 
     def _mean(self, batch: WindowBatch) -> Tensor:
-        return self._formula(batch.x_BKC, batch.m_BKC, self._horizons)
+        return self._formula(batch.x_BKC, batch.m_BKC, self.horizons)
 
 
-def floors() -> list[Floor]:
+def floors(horizons: Sequence[int]) -> list[Floor]:
     """Persistence and linear drift, to be fitted for their spread."""
-    return [Floor("persistence", persistence), Floor("linear drift", linear_drift)]
+    return [Floor(name, formula, horizons) for name, formula in FLOORS.items()]
 
 
 def residual_spread(point: PointForecast, train: WindowSet, limit: int = 20_000) -> Tensor:

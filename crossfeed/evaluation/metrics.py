@@ -39,6 +39,7 @@ class Scores:
     channels: tuple[str, ...]
     windows: int = 0
     has_density: bool = True
+    has_intervals: bool = True
     sums: np.ndarray = field(init=False)
     pit: np.ndarray = field(init=False)
 
@@ -63,6 +64,7 @@ class Scores:
         persistence = torch.where(present, persistence_BHC, 0.0) - x
         nll, crps = forecast.nll(x), forecast.crps(x)
         self.has_density &= nll is not None
+        self.has_intervals &= forecast.has_intervals
         self._refuse_nan(present & ~torch.isfinite(forecast.mean + crps + (0.0 if nll is None else nll)))
         pit = forecast.cdf(x)
         edges = [(forecast.quantile((1.0 - level) / 2.0), forecast.quantile((1.0 + level) / 2.0)) for level in LEVELS]
@@ -93,7 +95,7 @@ class Scores:
 
     def metrics(self, **choice: Sequence[str | int]) -> Metrics:
         """Pooled metrics over everything, or over the chosen `run`, `regime`, `horizon` or `channel` labels."""
-        return from_sums(self._chosen(self.sums, choice).sum((0, 1, 2, 3)), self.has_density)
+        return from_sums(self._chosen(self.sums, choice).sum((0, 1, 2, 3)), self.has_density, self.has_intervals)
 
     def by(self, axis: Axis, **choice: Sequence[str | int]) -> dict[str, Metrics]:
         """One row of metrics per label of `axis`; labels without a single present entry are left out."""
@@ -131,7 +133,7 @@ class Scores:
         return array
 
 
-def from_sums(total_S: np.ndarray, has_density: bool = True) -> Metrics:
+def from_sums(total_S: np.ndarray, has_density: bool = True, has_intervals: bool = True) -> Metrics:
     """Metrics of one pool of entries; None where a metric is not defined there."""
     total = dict(zip(SUMS, (float(value) for value in total_S), strict=True))
     count = total["count"]
@@ -153,8 +155,11 @@ def from_sums(total_S: np.ndarray, has_density: bool = True) -> Metrics:
         "skill_mae": 1.0 - mae / floor_mae if floor_mae > 0.0 else None,
         "nll": total["nll"] / count if has_density else None,
         "crps": total["crps"] / count,
-        **{f"coverage_{level:g}": total[f"inside_{level:g}"] / count for level in LEVELS},
-        **{f"width_{level:g}": total[f"width_{level:g}"] / count for level in LEVELS},
+        **{
+            f"{name}_{level:g}": total[f"{summed}_{level:g}"] / count if has_intervals else None
+            for name, summed in (("coverage", "inside"), ("width", "width"))
+            for level in LEVELS
+        },
     }
 
 

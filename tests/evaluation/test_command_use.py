@@ -25,7 +25,7 @@ def test_every_false_plan_hurts_the_forecaster_that_knows_the_law(data: Evaluati
 
 
 def test_a_forecaster_without_commands_does_not_change_by_a_bit(data: EvaluationSet) -> None:
-    deaf, _ = floors()
+    deaf, _ = floors(HORIZONS)
     deaf.fit(data.windows, data.windows, 0)
     found = command_use(deaf, data)
     assert {found[condition]["rmse_ratio"].estimate for condition in CONDITIONS} == {1.0}

@@ -14,7 +14,15 @@ from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.windows.windows import WindowBatch
-from tests.evaluation.small_machine import SCHEMA, Physicist, evaluation_set, normaliser_of, small_table, window_set
+from tests.evaluation.small_machine import (
+    HORIZONS,
+    SCHEMA,
+    Physicist,
+    evaluation_set,
+    normaliser_of,
+    small_table,
+    window_set,
+)
 
 
 class Overconfident:
@@ -132,7 +140,7 @@ def test_absent_values_leave_the_width_as_it_is() -> None:
 
 def test_the_trace_is_in_time_order() -> None:
     data = evaluation_set()
-    persistence, _ = floors()
+    persistence, _ = floors(HORIZONS)
     persistence.fit(data.windows, data.windows, 0)
     shuffled = torch.randperm(len(data.windows), generator=torch.Generator().manual_seed(0))
     np.testing.assert_array_equal(trace(persistence, data.windows, shuffled).clock_N, data.windows.last_W)

@@ -13,7 +13,15 @@ from crossfeed.evaluation.forecaster import floors
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
 from crossfeed.windows.windows import WindowBatch
-from tests.evaluation.small_machine import SCHEMA, Physicist, evaluation_set, normaliser_of, small_table, window_set
+from tests.evaluation.small_machine import (
+    HORIZONS,
+    SCHEMA,
+    Physicist,
+    evaluation_set,
+    normaliser_of,
+    small_table,
+    window_set,
+)
 
 
 class Broken:
@@ -32,7 +40,7 @@ def test_the_normaliser_of_a_model_does_not_change_its_score() -> None:
     found = []
     for normaliser in (zscore, robust):
         data = EvaluationSet(window_set(table, normaliser), SCHEMA, normaliser, zscore)
-        forecaster, _ = floors()
+        forecaster, _ = floors(HORIZONS)
         forecaster.fit(data.windows, data.windows, 0)
         found.append(evaluate(forecaster, data).metrics())
     assert found[0] == pytest.approx(found[1], rel=1e-4)
@@ -57,7 +65,7 @@ def test_the_known_law_beats_the_floors_and_explains_the_machine() -> None:
 
 def test_the_persistence_floor_has_no_skill_against_itself() -> None:
     data = evaluation_set()
-    forecaster, _ = floors()
+    forecaster, _ = floors(HORIZONS)
     forecaster.fit(data.windows, data.windows, 0)
     metrics = evaluate(forecaster, data).metrics()
     assert metrics["skill_rmse"] == pytest.approx(0.0, abs=1e-12)

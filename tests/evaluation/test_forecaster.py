@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.errors import ForecastError
+from crossfeed.evaluation.evaluate import evaluate
 from crossfeed.evaluation.forecaster import SMALLEST_SPREAD, floors, spread_out
-from tests.evaluation.small_machine import normaliser_of, small_table, window_set
+from tests.evaluation.small_machine import HORIZONS, evaluation_set, normaliser_of, small_table, window_set
 
 
 def test_persistence_spread_is_the_train_error_per_horizon_and_channel() -> None:
     table = small_table()
     windows = window_set(table, normaliser_of(table))
-    persistence, drift = floors()
+    persistence, drift = floors(HORIZONS)
     persistence.fit(windows, windows, 0)
     batch = windows.batch(torch.arange(len(windows)))
     forecast = persistence.predict(batch)
@@ -27,18 +27,19 @@ def test_a_constant_and_an_unseen_channel_get_a_usable_spread() -> None:
     table = small_table()
     table.sensors[:, 1] = 3.0
     windows = window_set(table, normaliser_of(table), hidden=("temperature",))
-    persistence, _ = floors()
+    persistence, _ = floors(HORIZONS)
     persistence.fit(windows, windows, 0)
     scale_C = persistence.predict(windows.batch(torch.arange(1))).scale[0, 0]
     assert scale_C[1] == SMALLEST_SPREAD
     assert scale_C[2] == 1.0
 
 
-def test_asking_before_fitting_is_refused() -> None:
-    table = small_table()
-    windows = window_set(table, normaliser_of(table))
-    with pytest.raises(ForecastError, match="'persistence' was asked before it was fitted"):
-        floors()[0].predict(windows.batch(torch.arange(2)))
+def test_an_unfitted_floor_is_a_point_without_intervals() -> None:
+    data = evaluation_set()
+    metrics = evaluate(floors(HORIZONS)[0], data).metrics()
+    assert metrics["nll"] is None
+    assert metrics["coverage_0.9"] is None
+    assert metrics["crps"] == pytest.approx(metrics["mae"])
 
 
 @pytest.mark.parametrize("total", [1, 7, 100, 101, 5000])
