@@ -1,0 +1,56 @@
+"""What figures of all rooms share: one quiet style, no display needed, files written whole."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crossfeed.atomic import atomic_file
+from crossfeed.errors import StorageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Colours that stay apart for colour-blind readers and in print.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_STYLE = {
+    "figure.dpi": 110,
+    "figure.constrained_layout.use": True,
+    "font.size": 9,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.0,
+    "legend.frameon": False,
+    "agg.path.chunksize": 10_000,
+}
+_FORMATS = ("png", "svg", "pdf")
+
+
+@contextmanager
+def new_figure(width: float, height: float) -> "Iterator[Figure]":
+    """A figure of this size in inches, in the house style, drawn without a display."""
+    import matplotlib as mpl
+    from cycler import cycler
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({**_STYLE, "axes.prop_cycle": cycler(color=COLOURS)}):
+        figure = Figure(figsize=(width, height))
+        FigureCanvasAgg(figure)
+        yield figure
+
+
+def save_figure(figure: "Figure", path: Path | str) -> None:
+    """Write a figure as PNG, SVG or PDF; the file appears whole or not at all."""
+    kind = Path(path).suffix.removeprefix(".").lower()
+    if kind not in _FORMATS:
+        raise StorageError(
+            f"A figure cannot be written as '{Path(path).name}'.",
+            expected=f"a name that ends in {', '.join('.' + known for known in _FORMATS)}",
+        )
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format=kind)
