@@ -1,0 +1,73 @@
+"""The presets differ exactly where the docs say so, and agree with the paper's locked configuration."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from crossfeed.model.presets import MethodConfig, crossfeed, paper
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "method.md"
+
+
+def _flat(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in content.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found
+
+
+def _documented() -> dict[str, tuple[str, str]]:
+    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("| setting | paper | crossfeed |"))
+    rows = {}
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        setting, first, second, reason = (cell.strip() for cell in line.strip("|").split("|"))
+        assert reason
+        rows[setting.strip("`")] = (first.strip("`"), second.strip("`"))
+    return rows
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def test_the_docs_list_every_difference_between_the_presets() -> None:
+    first, second = (_flat(preset().model_dump(mode="json")) for preset in (paper, crossfeed))
+    differences = {name: (_text(first[name]), _text(second[name])) for name in first if first[name] != second[name]}
+    assert _documented() == differences
+
+
+def test_the_paper_preset_is_the_locked_configuration() -> None:
+    config = paper()
+    assert (config.model.blocks.width, config.model.blocks.heads, config.model.blocks.expansion) == (256, 8, 4)
+    assert (config.model.encoder.temporal_layers, config.model.predictor.layers) == (6, 4)
+    assert config.model.blocks.dropout == 0.1
+    assert (config.model.context, config.model.horizons) == (32, (1, 2, 4, 8, 16))
+    assert (config.masks.mode, config.masks.channel_drop, config.objectives.schema_keep) == ("channel", 0.15, 0.65)
+    weights = config.objectives.weights
+    assert (weights.latent, weights.vicreg, weights.schema, weights.recovery) == (1.0, 0.05, 0.10, 0.05)
+    assert (weights.physical, weights.sigreg) == (1.0, 0.0)
+    assert (config.objectives.vicreg.variance, config.objectives.vicreg.covariance) == (25.0, 1.0)
+    assert config.objectives.placement == "context_target"
+    assert config.objectives.latent_layer_norm is False
+
+
+def test_the_default_method_is_the_crossfeed_preset() -> None:
+    assert MethodConfig() == crossfeed()
+
+
+def test_the_map_of_the_paper_names_things_that_exist() -> None:
+    root = DOCUMENT.parents[1]
+    lines = [line for line in DOCUMENT.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    mapped = [row for row in rows if len(row) == 4 and ".py`" in row[2]]
+    assert len(mapped) > 30
+    for row in mapped:
+        files = [part for part in row[2].split("`") if part.endswith(".py")]
+        sources = [(root / name if "/" in name else root / "crossfeed" / "model" / name) for name in files]
+        text = "\n".join(source.read_text(encoding="utf-8") for source in sources)
+        for name in (part for part in row[3].split("`")[1::2]):
+            last = name.split(".")[-1]
+            assert f"def {last}(" in text or f"class {last}(" in text or f"class {last}:" in text, (row, name)

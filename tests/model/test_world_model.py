@@ -1,0 +1,106 @@
+"""The whole model: absent values never matter, parts have the paper's sizes, low precision stays close."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from crossfeed.model.objectives import Stage, losses, total
+from crossfeed.model.presets import MethodConfig, crossfeed, paper
+from crossfeed.model.views import draw_views
+from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import canonical
+from crossfeed.windows.windows import WindowBatch
+from tests.model import toy
+from tests.model.toy import batch, filled, method, model
+
+
+def _everything(config: MethodConfig, windows: WindowBatch, stage: Stage) -> list[Tensor]:
+    """Outputs, losses and all gradients of one training step."""
+    net = model(config)
+    views = draw_views(windows, config.masks, config.objectives.schema_keep, torch.Generator().manual_seed(0))
+    net.train()
+    torch.manual_seed(7)
+    terms = losses(net, windows, views, stage, config.objectives)
+    total(terms, stage, config.objectives).backward()
+    net.eval()
+    prediction = net(windows)
+    gradients = [parameter.grad for parameter in net.parameters() if parameter.grad is not None]
+    outputs = [prediction.mean_BHC, prediction.log_variance_BHC, prediction.latent_BHD, net.encode_target(windows)]
+    return [*outputs, *terms.values(), *gradients]
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "finetune"])
+@pytest.mark.parametrize("value", [float("nan"), 1e6])
+@pytest.mark.parametrize("kind", ["none", "pure", "floored", "blended", "split", "centred", "paper"])
+def test_values_of_absent_channels_change_no_bit(kind: str, value: float, stage: Stage) -> None:
+    config = method(base=paper()) if kind == "paper" else method({"model.instance_norm.kind": kind})
+    windows = batch()
+    windows = replace(windows, m_BKC=windows.m_BKC.clone())
+    windows.m_BKC[:, :, 4] = False
+    windows.m_BKC[1, 3] = False
+    windows.future_m_BHC[:, :, 4] = False
+    zeroed, dirty = (_everything(config, filled(windows, stored), stage) for stored in (0.0, value))
+    assert len(zeroed) == len(dirty) > 40
+    assert all(torch.equal(first, second) for first, second in zip(zeroed, dirty))
+    assert all(tensor.isfinite().all() for tensor in dirty)
+
+
+def test_parts_of_the_locked_model_have_the_papers_sizes() -> None:
+    schema = canonical()
+    normaliser = replace(
+        toy.normaliser(),
+        sensor_names=schema.sensor_names,
+        command_names=schema.command_names,
+        sensor_location=torch.zeros(17).numpy(),
+        sensor_scale=torch.ones(17).numpy(),
+        command_location=torch.zeros(4).numpy(),
+        command_scale=torch.ones(4).numpy(),
+    )
+    with torch.device("meta"):
+        net = WorldModel(paper("base").model, schema, normaliser)
+    counts = {name: sum(p.numel() for p in part.parameters()) for name, part in net.named_children()}
+    wanted = {
+        "context_encoder": 6.52e6,
+        "target_encoder": 6.52e6,
+        "predictor": 3.26e6,
+        "head": 8.7e3,
+        "recovery": 0.13e6,
+    }
+    assert set(counts) == set(wanted)
+    for name, count in counts.items():
+        assert count == pytest.approx(wanted[name], rel=0.02 if name == "recovery" else 0.01), name
+
+
+@pytest.mark.parametrize("preset", [paper, crossfeed])
+def test_every_trainable_parameter_is_moved_by_fine_tuning(preset: object) -> None:
+    config = method(base=preset())  # type: ignore[operator]
+    net, windows = model(config), batch(presence=1.1)
+    views = draw_views(windows, config.masks, config.objectives.schema_keep, torch.Generator().manual_seed(0))
+    total(losses(net, windows, views, "finetune", config.objectives), "finetune", config.objectives).backward()
+    still = [name for name, p in net.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+    assert still == []
+
+
+def test_bfloat16_autocast_keeps_losses_in_float32_and_close() -> None:
+    config = method()
+    net, windows = model(config), batch()
+    views = draw_views(windows, config.masks, config.objectives.schema_keep, torch.Generator().manual_seed(0))
+    plain = losses(net, windows, views, "finetune", config.objectives)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = losses(net, windows, views, "finetune", config.objectives)
+    for name, term in mixed.items():
+        assert term.dtype == torch.float32
+        assert term.item() == pytest.approx(plain[name].item(), rel=0.1, abs=0.01), name
+
+
+@pytest.mark.parametrize("likelihood", ["nll", "student_t"])
+def test_predictions_have_ordered_quantiles_around_their_mean(likelihood: str) -> None:
+    net = model(method({"model.head.likelihood": likelihood}))
+    prediction = net(batch())
+    low, middle, high = (prediction.quantile(level) for level in (0.1, 0.5, 0.9))
+    assert ((low < middle) & (middle < high)).all()
+    torch.testing.assert_close(middle, prediction.mean_BHC)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        prediction.quantile(1.0)
