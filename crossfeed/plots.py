@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import StorageError
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Colours that stay apart for colour-blind readers and in print.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "figure.dpi": 110,
     "figure.constrained_layout.use": True,
     "font.size": 9,

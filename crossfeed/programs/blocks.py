@@ -78,6 +78,7 @@ class Move:
     per_revolution: bool = False  # the feed follows the spindle override
     exact_stop: bool = False  # comes to rest at the end
     rotary: Vector = (0.0, 0.0, 0.0)  # degrees of A, B, C turned on the way
+    table: Vector = (0.0, 0.0, 0.0)  # A, B, C by which the workpiece stands turned under TRAORI, at the end
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ def move(line: Line, values: Values, state: State, log: Log, machine_coordinates
                 per_revolution=state.feed_mode == "per revolution" and feed is not None,
                 exact_stop=stop or (state.exact_stop and not state.smoothing),
                 rotary=turned,
+                table=rotary if state.tool_center_control else (0.0, 0.0, 0.0),
             )
         )
     state.position, state.rotary = target, rotary

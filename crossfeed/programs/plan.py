@@ -6,31 +6,14 @@ a change waits until a spindle that speeds up at `spindle_acceleration` has got 
 """
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, PositiveFloat
 
 from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import Finding, Program
+from crossfeed.programs.limits import MotionLimits as MotionLimits
 from crossfeed.programs.overrides import Override, Schedule, retime
 from crossfeed.programs.path import Legs, build_legs
 from crossfeed.programs.profile import corner_speeds, leg_limits, look_ahead, trapezoids
 from crossfeed.programs.trajectory import Trajectory
-
-Three = tuple[PositiveFloat, PositiveFloat, PositiveFloat]
-
-
-class MotionLimits(BaseModel):
-    """What the axes can do; the defaults suit a small five-axis machining center."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    rapid: Three = (48_000.0, 48_000.0, 48_000.0)  # X, Y, Z in mm/min
-    acceleration: Three = (5_000.0, 5_000.0, 5_000.0)  # X, Y, Z in mm/s^2
-    corner_tolerance: PositiveFloat = 0.02  # mm
-    rotary_speed: Three = (18_000.0, 18_000.0, 24_000.0)  # A, B, C in deg/min
-    rotary_acceleration: Three = (600.0, 600.0, 900.0)  # A, B, C in deg/s^2
-    tool_change: PositiveFloat = 6.0  # s
-    spindle_speed: PositiveFloat = 24_000.0  # rpm
-    spindle_acceleration: PositiveFloat | None = 8_000.0  # rpm/s; None lets cuts begin without waiting
 
 
 def plan(

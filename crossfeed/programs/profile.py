@@ -1,14 +1,11 @@
 """Speeds along the path: limits of each leg, speeds at the corners, and trapezoidal profiles between them."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.path import LegKind, Legs
-
-if TYPE_CHECKING:
-    from crossfeed.programs.plan import MotionLimits
 
 
 @dataclass(frozen=True)
@@ -23,7 +20,7 @@ class Segments:
 
 
 def leg_limits(
-    legs: Legs, limits: "MotionLimits", rapid_factor: float, feed_factor: np.ndarray
+    legs: Legs, limits: MotionLimits, rapid_factor: float, feed_factor: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The highest speed (mm/s) and acceleration (mm/s^2) along each leg that no axis objects to."""
     axis_speed = np.array(limits.rapid) / 60.0
@@ -54,7 +51,7 @@ def _allowed(limit: np.ndarray, share: np.ndarray) -> np.ndarray:
     return np.asarray(ratio.min(axis=1))
 
 
-def corner_speeds(legs: Legs, speed: np.ndarray, limits: "MotionLimits") -> np.ndarray:
+def corner_speeds(legs: Legs, speed: np.ndarray, limits: MotionLimits) -> np.ndarray:
     """The highest speed at which each corner may be taken, N + 1 values; 0 at the ends and wherever the axes must stop.
 
     A corner is rounded by the circle that stays within the corner tolerance and uses at most half of either leg, and

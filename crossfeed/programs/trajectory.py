@@ -11,6 +11,8 @@ from crossfeed.programs.blocks import Finding
 from crossfeed.programs.path import LegKind, Legs
 from crossfeed.programs.profile import Segments
 
+_MOST_BINS = 5e7
+
 
 @dataclass(frozen=True)
 class CommandTrace:
@@ -79,6 +81,12 @@ class Trajectory:
             raise ProgramError(f"Sampling at {rate_hz} Hz.", expected="a rate above zero")
         if how not in ("instant", "mean"):
             raise ProgramError(f"Sampling '{how}'.", expected="'instant' or 'mean'")
+        if self.duration * rate_hz > _MOST_BINS:
+            raise ProgramError(
+                f"Sampling {self.duration:.0f} s at {rate_hz:g} Hz would make {self.duration * rate_hz:.2g} rows.",
+                expected=f"at most {_MOST_BINS:.2g} rows",
+                remedy="Choose a lower rate.",
+            )
         count = max(1, int(np.ceil(self.duration * rate_hz - 1e-9)))
         edges = np.arange(count + 1) / rate_hz
         segment, inside = self._locate(edges)
