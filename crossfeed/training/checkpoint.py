@@ -29,7 +29,6 @@ class TrainingState:
 
     stage: str
     epoch: int
-    finished: bool
     best: Best
     history: list[dict[str, Any]]
     model: dict[str, Tensor]
@@ -45,7 +44,6 @@ def save_state(folder: Path, state: TrainingState) -> None:
     facts = {
         "stage": state.stage,
         "epoch": state.epoch,
-        "finished": state.finished,
         "best": asdict(state.best),
         "best_file": best.name if state.best_model else None,
         "history": state.history,
@@ -53,9 +51,7 @@ def save_state(folder: Path, state: TrainingState) -> None:
     tensors = {f"model/{name}": tensor for name, tensor in state.model.items()}
     tensors |= {f"optimiser/{name}": tensor for name, tensor in state.optimiser.items()}
     write_tensors(folder / STATE, tensors, {"crossfeed_state": json.dumps(facts)})
-    for old in folder.glob("best-*.safetensors"):
-        if old.name != facts["best_file"]:
-            old.unlink()
+    _remove_best(folder, but=best.name if state.best_model else None)
 
 
 def load_state(folder: Path, device: torch.device) -> TrainingState | None:
@@ -66,11 +62,11 @@ def load_state(folder: Path, device: torch.device) -> TrainingState | None:
     tensors, metadata = read_tensors(path, device)
     try:
         facts = json.loads(metadata["crossfeed_state"])
+        _remove_best(folder, but=facts["best_file"])
         best_model = read_tensors(folder / facts["best_file"], device)[0] if facts["best_file"] else {}
         return TrainingState(
             stage=facts["stage"],
             epoch=facts["epoch"],
-            finished=facts["finished"],
             best=Best(**facts["best"]),
             history=facts["history"],
             model=_part(tensors, "model/"),
@@ -84,8 +80,7 @@ def load_state(folder: Path, device: torch.device) -> TrainingState | None:
 def remove_state(folder: Path) -> None:
     """Drop what only a resume would need, once the run has ended well."""
     (folder / STATE).unlink(missing_ok=True)
-    for best in folder.glob("best-*.safetensors"):
-        best.unlink()
+    _remove_best(folder, but=None)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
@@ -106,7 +101,7 @@ def read_tensors(path: Path, device: torch.device) -> tuple[dict[str, Tensor], d
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """Moments and step counters under the names of the parameters they belong to."""
-    names = {parameter: name for name, parameter in model.named_parameters()}
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
         f"{names[parameter]}/{key}": value
         for parameter, entry in optimiser.state.items()
@@ -125,6 +120,12 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensor
                 f"The training state holds moments of an unknown tensor '{parameter}'.", remedy=_REMEDY
             )
         optimiser.state[parameters[parameter]][key] = tensor.clone()
+
+
+def _remove_best(folder: Path, but: str | None) -> None:
+    for best in folder.glob("best-*.safetensors"):
+        if best.name != but:
+            best.unlink()
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -10,14 +10,20 @@ Selection = Literal["scale_free", "paper"]
 
 
 class HealthConfig(BaseModel):
-    """When latents count as collapsed, and on how many windows that is measured."""
+    """When latents count as collapsed, and on how many windows that is measured.
+
+    rank_floor: effective rank as a fraction of the width. spread_floor: smallest standard deviation of a coordinate,
+    relative to the median one or raw. varying_floor: standard deviation over root mean square of all latents, which
+    falls to 0 when every window is mapped to the same point whatever the scale.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    rank_floor: float = Field(0.10, ge=0.0, lt=1.0)
+    rank_floor: float = Field(default=0.10, ge=0.0, lt=1.0)
     spread: Literal["relative", "raw"] = "relative"
-    spread_floor: float = Field(0.05, ge=0.0)
-    windows: int = Field(1024, ge=8)
+    spread_floor: float = Field(default=0.05, ge=0.0)
+    varying_floor: float = Field(default=0.10, ge=0.0)
+    windows: int = Field(default=1024, ge=8)
 
 
 class TrainingConfig(BaseModel):
@@ -25,24 +31,24 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    pretrain_epochs: int = Field(100, ge=0)
-    finetune_epochs: int = Field(100, ge=0)
+    pretrain_epochs: int = Field(default=100, ge=0)
+    finetune_epochs: int = Field(default=100, ge=0)
     initialisation: Initialisation = "body_fresh_head"
-    batch_size: int = Field(128, ge=2)
-    steps_per_epoch: int | None = Field(None, ge=1)
-    validation_windows: int | None = Field(None, ge=8)
-    learning_rate: float = Field(3e-4, gt=0.0)
-    warmup_steps: int = Field(0, ge=0)
-    weight_decay: float = Field(0.01, ge=0.0)
+    batch_size: int = Field(default=128, ge=2)
+    steps_per_epoch: int | None = Field(default=None, ge=1)
+    validation_windows: int | None = Field(default=None, ge=8)
+    learning_rate: float = Field(default=3e-4, gt=0.0)
+    warmup_steps: int = Field(default=0, ge=0)
+    weight_decay: float = Field(default=0.01, ge=0.0)
     decay_everything: bool = False
-    clip_norm: float = Field(1.0, gt=0.0)
-    patience: int = Field(15, ge=1)
-    ema_momentum: float = Field(0.996, ge=0.0, le=1.0)
-    ema_final_momentum: float | None = Field(None, ge=0.0, le=1.0)
+    clip_norm: float = Field(default=1.0, gt=0.0)
+    patience: int = Field(default=15, ge=1)
+    ema_momentum: float = Field(default=0.996, ge=0.0, le=1.0)
+    ema_final_momentum: float | None = Field(default=None, ge=0.0, le=1.0)
     precision: Precision = "auto"
     selection: Selection = "scale_free"
-    seed: int = Field(0, ge=0)
-    save_every: int = Field(1, ge=1)
+    seed: int = Field(default=0, ge=0)
+    save_every: int = Field(default=1, ge=1)
     health: HealthConfig = HealthConfig()
 
     @model_validator(mode="after")
@@ -67,4 +73,6 @@ class TrainingConfig(BaseModel):
 
 def paper_training() -> TrainingConfig:
     """Training as the paper states it: everything decayed, raw-scale selection and collapse test."""
-    return TrainingConfig(decay_everything=True, selection="paper", health=HealthConfig(spread="raw"))
+    return TrainingConfig(
+        decay_everything=True, selection="paper", health=HealthConfig(spread="raw", varying_floor=0.0)
+    )

@@ -3,7 +3,7 @@
 N windows, D latent coordinates, H horizons, C sensors.
 """
 
-import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ def effective_rank(z_ND: Tensor) -> Tensor:
     centred_ND = z_ND.double() - z_ND.double().mean(0)
     singular_D = torch.linalg.eigvalsh(centred_ND.T @ centred_ND).clamp(min=0.0).sqrt()
     share_D = singular_D / singular_D.sum().clamp(min=torch.finfo(torch.float64).tiny)
-    entropy = -torch.special.xlogy(share_D, share_D).sum()
+    entropy: Tensor = -torch.special.xlogy(share_D, share_D).sum()
     return entropy.exp() / min(z_ND.shape[1], z_ND.shape[0] - 1)
 
 
@@ -36,6 +36,7 @@ def latent_health(z_ND: Tensor) -> dict[str, Tensor]:
         "rank": effective_rank(z_ND),
         "raw_spread": std_D.min(),
         "relative_spread": std_D.min() / std_D.median().clamp(min=smallest),
+        "varying": (std_D.square().sum() / z_ND.square().mean(0).sum().clamp(min=smallest)).sqrt(),
         "correlation": off_diagonal_DD.abs().sum() / max(width * (width - 1), 1),
     }
 
@@ -69,12 +70,11 @@ def ridge_probe(
     return 1.0 - error / constant.clamp(min=torch.finfo(torch.float64).tiny)
 
 
-def collapse_reasons(rank: float, relative_spread: float, raw_spread: float, config: HealthConfig) -> list[str]:
+def collapse_reasons(health: Mapping[str, float], config: HealthConfig) -> list[str]:
     """Why these latents count as collapsed, in words; empty when they are healthy."""
-    spread = relative_spread if config.spread == "relative" else raw_spread
-    reasons = []
-    if math.isnan(rank) or rank < config.rank_floor:
-        reasons.append(f"effective rank {rank:.1%} of the width, below {config.rank_floor:.0%}")
-    if math.isnan(spread) or spread < config.spread_floor:
-        reasons.append(f"{config.spread} spread {spread:.3g}, below {config.spread_floor:g}")
-    return reasons
+    found = {
+        "effective rank": (health["rank"], config.rank_floor),
+        f"{config.spread} spread of the flattest coordinate": (health[f"{config.spread}_spread"], config.spread_floor),
+        "part that varies between windows": (health["varying"], config.varying_floor),
+    }
+    return [f"{name} {value:.3g}, below {floor:g}" for name, (value, floor) in found.items() if not value >= floor]

@@ -38,12 +38,12 @@ def tensorboard_writer(folder: Path) -> Callable[[Row], None]:
             f"TensorBoard output was asked for, but the package 'tensorboard' cannot be imported ({error}).",
             remedy="Run 'pip install tensorboard', or go without: history.parquet holds the same numbers.",
         ) from error
-    writer = SummaryWriter(log_dir=str(folder))  # type: ignore[no-untyped-call]
+    writer = SummaryWriter(log_dir=str(folder))
 
     def send(row: Row) -> None:
         for name, value in row.items():
             if isinstance(value, float):
-                writer.add_scalar(f"{row['stage']}/{name}", value, row["epoch"])  # type: ignore[no-untyped-call]
-        writer.flush()  # type: ignore[no-untyped-call]
+                writer.add_scalar(f"{row['stage']}/{name}", value, row["epoch"])
+        writer.flush()
 
     return send

@@ -28,7 +28,6 @@ def example(epoch: int = 1) -> TrainingState:
     return TrainingState(
         stage="pretrain",
         epoch=epoch,
-        finished=False,
         best=Best(patience=3, epoch=epoch - 1, score=0.1 + 0.2, waited=0),
         history=[{"stage": "pretrain", "epoch": 0, "score": 1 / 3, "collapsed": None}],
         model=weights,

@@ -44,7 +44,7 @@ def test_rank_matches_the_formula_on_singular_values() -> None:
 def test_everything_but_the_raw_spread_is_scale_free(scale: float, seed: int) -> None:
     z_ND = gaussian(50, 5, seed)
     plain, scaled = latent_health(z_ND), latent_health(z_ND * scale)
-    for name in ("rank", "relative_spread", "correlation"):
+    for name in ("rank", "relative_spread", "correlation", "varying"):
         assert scaled[name].item() == pytest.approx(plain[name].item(), rel=1e-6)
     assert scaled["raw_spread"].item() == pytest.approx(plain["raw_spread"].item() * scale, rel=1e-6)
 
@@ -59,7 +59,7 @@ def test_spread_is_the_smallest_coordinate_against_the_median() -> None:
 def test_constant_latents_give_numbers_not_nan() -> None:
     health = {name: value.item() for name, value in latent_health(torch.ones(20, 4)).items()}
     assert all(math.isfinite(value) for value in health.values())
-    assert collapse_reasons(health["rank"], health["relative_spread"], health["raw_spread"], HealthConfig())
+    assert len(collapse_reasons(health, HealthConfig())) == 2
 
 
 def test_correlation_of_copied_coordinates_is_one() -> None:
@@ -67,13 +67,22 @@ def test_correlation_of_copied_coordinates_is_one() -> None:
     assert latent_health(z_ND)["correlation"].item() == pytest.approx(1.0)
 
 
+def test_all_windows_at_one_point_hardly_vary() -> None:
+    """Centred rank and relative spread look healthy when all windows fall on one point with a little noise."""
+    z_ND = torch.ones(200, 8) + 0.02 * gaussian(200, 8)
+    health = {name: value.item() for name, value in latent_health(z_ND).items()}
+    assert health["varying"] == pytest.approx(0.02, rel=0.1)
+    (reason,) = collapse_reasons(health, HealthConfig())
+    assert "varies between windows" in reason
+
+
 def test_collapse_names_what_fell_below_what() -> None:
-    small_but_even = {"rank": 0.6, "relative_spread": 0.9, "raw_spread": 0.01}
-    assert collapse_reasons(**small_but_even, config=HealthConfig()) == []
-    (reason,) = collapse_reasons(**small_but_even, config=HealthConfig(spread="raw"))
-    assert "raw spread 0.01" in reason
-    (reason,) = collapse_reasons(0.05, 0.9, 1.0, HealthConfig())
-    assert "effective rank 5.0%" in reason
+    small_but_even = {"rank": 0.6, "relative_spread": 0.9, "raw_spread": 0.01, "varying": 0.9}
+    assert collapse_reasons(small_but_even, HealthConfig()) == []
+    (reason,) = collapse_reasons(small_but_even, HealthConfig(spread="raw"))
+    assert "raw spread of the flattest coordinate 0.01, below 0.05" in reason
+    (reason,) = collapse_reasons(small_but_even | {"rank": math.nan}, HealthConfig())
+    assert "effective rank nan, below 0.1" in reason
 
 
 def probe_data(seed: int, informative: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -1,0 +1,63 @@
+"""Tables to windows in the one allowed order: split, fit the normaliser on train rows, cut windows on the device."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from crossfeed.errors import TableError
+from crossfeed.ingest.table import Table
+from crossfeed.schema import Schema
+from crossfeed.training.run_config import RunConfig
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.split import Part, Split, TrainRows, split_table
+from crossfeed.windows.windows import WindowSet
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a run reads: one normaliser for all machines, one set of windows for each side it may see."""
+
+    schema: Schema
+    splits: tuple[Split, ...]
+    normaliser: Normaliser
+    train: WindowSet
+    validation: WindowSet
+
+
+def prepare(tables: Sequence[Table], config: RunConfig, device: torch.device) -> TrainingData:
+    """Split every table, fit one normaliser on all their train rows, and lay out train and validation windows."""
+    _check(tables)
+    data = config.data
+    fractions = (data.train_fraction, data.validation_fraction)
+    splits = tuple(split_table(table, data.split_by, data.split_seed, fractions) for table in tables)
+    train_rows = TrainRows.join([split.train_rows(table) for split, table in zip(splits, tables, strict=True)])
+    normaliser = Normaliser.fit(train_rows, data.normaliser, data.robust_floor)
+
+    def windows(part: Part) -> WindowSet:
+        groups = [split.groups(table, part) for split, table in zip(splits, tables, strict=True)]
+        model = config.model
+        return WindowSet.build(list(tables), groups, normaliser, model.context, model.horizons, data.stride, device)
+
+    return TrainingData(tables[0].schema, splits, normaliser, windows("train"), windows("validation"))
+
+
+def _check(tables: Sequence[Table]) -> None:
+    if not tables:
+        raise TableError("No table was given to train on.", expected="at least one table")
+    first = tables[0].schema
+    for table in tables:
+        name = " and ".join(table.machines())
+        if table.schema.fingerprint != first.fingerprint:
+            raise TableError(
+                f"The table of {name} has the schema '{table.schema.name}', the first one '{first.name}'.",
+                expected="one schema for all tables; a machine that lacks a channel leaves it empty",
+                remedy="Ingest all machines with the same schema.",
+            )
+        if not table.present().any():
+            raise TableError(
+                f"The table of {name} has no value in any of the {len(first.sensors)} sensors of the schema "
+                f"'{first.name}'.",
+                expected="at least one sensor of the schema with values",
+                remedy="Check the column names and units in the machine's mapping, then ingest again.",
+            )

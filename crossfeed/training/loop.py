@@ -1,0 +1,146 @@
+"""One stage, epoch by epoch: train, validate, record, keep the best, save, stop in time."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crossfeed.errors import TrainingError
+from crossfeed.model.objectives import Stage
+from crossfeed.model.world_model import WorldModel
+from crossfeed.progress import Task, progress
+from crossfeed.training.checkpoint import TrainingState, optimiser_tensors, restore_optimiser, save_state
+from crossfeed.training.data import TrainingData
+from crossfeed.training.folder import RunFolder
+from crossfeed.training.history import Row, write_history
+from crossfeed.training.order import epoch_order, steps_in_epoch
+from crossfeed.training.run_config import RunConfig
+from crossfeed.training.schedule import learning_rates, momenta
+from crossfeed.training.seeds import generator
+from crossfeed.training.selection import Best
+from crossfeed.training.step import TrainStep
+from crossfeed.training.validate import Validator
+
+OnEpoch = Callable[[Row], None]
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """What a stage works on; the history grows in place and is shared by both stages."""
+
+    model: WorldModel
+    data: TrainingData
+    config: RunConfig
+    folder: RunFolder
+    precision: str
+    history: list[dict[str, Any]]
+    on_epoch: OnEpoch
+
+
+def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
+    """Train one stage to its end, from its beginning or from a saved state; the model then holds the best weights."""
+    training = run.config.training
+    epochs = training.stages[stage]
+    steps = steps_in_epoch(len(run.data.train), training.batch_size, training.steps_per_epoch)
+    step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision)
+    validator = Validator(run.model, run.data.train, run.data.validation, run.config, run.precision)
+    best, best_weights, done = Best(training.patience), dict[str, Tensor](), 0
+    if state is not None:
+        best, best_weights, done = state.best, state.best_model, state.epoch
+        run.model.load_state_dict(state.model)
+        restore_optimiser(step.optimiser, run.model, state.optimiser)
+    with progress(stage, total=epochs) as task:
+        task.advance(done)
+        while done < epochs and not best.exhausted:
+            row = _epoch(run, step, validator, stage, done, task)
+            best = best.update(done, row["score"])
+            if best.epoch == done:
+                best_weights = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+            row["best_epoch"] = best.epoch
+            run.history.append(row)
+            done += 1
+            finished = done == epochs or best.exhausted
+            if finished or done % training.save_every == 0:
+                _save(run, step, stage, done, best, best_weights)
+            task.advance(0.0, _note(row))
+            run.on_epoch(row)
+    if best_weights:
+        run.model.load_state_dict(best_weights)
+    return best
+
+
+def _epoch(
+    run: StageRun, step: TrainStep, validator: Validator, stage: Stage, epoch: int, task: Task
+) -> dict[str, Any]:
+    """Train and validate one epoch; gives the row for the history."""
+    training, began = run.config.training, time.perf_counter()
+    order = generator(training.seed, "order", stage, epoch)
+    machine_W = run.data.train.machine_W.cpu().numpy()
+    step.begin_epoch(epoch, epoch_order(machine_W, training.batch_size, step.steps, order))
+    for number in range(step.steps):
+        step()
+        task.advance(1.0 / step.steps)
+        if step.device.type == "cpu":  # free here; elsewhere the host would wait for the device
+            _check_finite(step, stage, epoch, number + 1)
+    trace_ST = _check_finite(step, stage, epoch, step.steps)
+    trained = time.perf_counter()
+    terms, score = validator.losses(stage)
+    health = validator.health()
+    row: dict[str, Any] = {"stage": stage, "epoch": epoch}
+    last = (epoch + 1) * step.steps
+    row["learning_rate"] = float(learning_rates(training, last)[-1])
+    row["momentum"] = float(momenta(training, step.steps * training.stages[stage])[last - 1])
+    row |= {f"train_{name}": value for name, value in zip(step.names, trace_ST.double().mean(0).tolist(), strict=True)}
+    row |= {f"validation_{name}": value for name, value in terms.items()}
+    if stage == "finetune":
+        scores = validator.forecast()
+        score = scores.rmse
+        row |= {name: getattr(scores, name) for name in ("rmse", "mae", "nll", "crps", "coverage90")}
+    row["score"] = score
+    row |= health.values
+    row["collapse"] = "; ".join(health.reasons) or None
+    row["train_seconds"] = trained - began
+    row["validation_seconds"] = time.perf_counter() - trained
+    return row
+
+
+def _check_finite(step: TrainStep, stage: Stage, epoch: int, steps: int) -> Tensor:
+    """Stop on the first loss that is no number, naming term and step; the last saved epoch stays as it is."""
+    trace_ST = step.trace()[:steps]
+    if bool(trace_ST.isfinite().all()):
+        return trace_ST
+    number, term = torch.nonzero(~trace_ST.isfinite())[0].tolist()
+    name, value = step.names[term], float(trace_ST[number, term])
+    what = "is no number" if math.isnan(value) else "is infinite"
+    raise TrainingError(
+        f"The {name.replace('_', ' ')} {what} in step {number + 1} of {stage} epoch {epoch + 1}.",
+        expected="finite losses",
+        remedy="The state after the last complete epoch is kept. Lower training.learning_rate, give "
+        "training.warmup_steps, or look for extreme values in the table (crossfeed audit).",
+    )
+
+
+def _save(run: StageRun, step: TrainStep, stage: Stage, done: int, best: Best, weights: dict[str, Tensor]) -> None:
+    state = TrainingState(
+        stage=stage,
+        epoch=done,
+        best=best,
+        history=run.history,
+        model=run.model.state_dict(),
+        optimiser=optimiser_tensors(step.optimiser, run.model),
+        best_model=weights,
+    )
+    save_state(run.folder.path, state)
+    write_history(run.folder.history, run.history)
+
+
+def _note(row: Row) -> str:
+    """Loss terms and health for the progress bar."""
+    terms = [name.removeprefix("validation_") for name in row if name.startswith("validation_")]
+    losses = "  ".join(f"{name} {row[f'validation_{name}']:.3g}" for name in terms if name != "seconds")
+    warning = "  [red]collapsed[/]" if row["collapse"] else ""
+    return f"score {row['score']:.4g}  {losses}  rank {row['target_rank']:.0%}{warning}"

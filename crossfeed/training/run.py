@@ -1,0 +1,151 @@
+"""Train a world model: tables and a configuration in, a folder with the model and its whole history out."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crossfeed.errors import ConfigError
+from crossfeed.ingest.table import Table
+from crossfeed.model.model_file import ModelFile, read_model_file
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.checkpoint import load_state, remove_state
+from crossfeed.training.data import TrainingData, prepare
+from crossfeed.training.folder import RunFolder, open_folder, write_json
+from crossfeed.training.history import Row, tensorboard_writer, write_history
+from crossfeed.training.initialise import LoadReport, initialise
+from crossfeed.training.loop import OnEpoch, StageRun, run_stage
+from crossfeed.training.precision import choose_device, resolve_precision
+from crossfeed.training.run_config import RunConfig
+from crossfeed.training.seeds import Purpose, derive, own_randomness
+from crossfeed.training.summary import data_facts, stage_facts, validation_facts
+from crossfeed.training.validate import Validator
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Where a finished run lies and what it found; `summary` is the content of summary.json."""
+
+    folder: Path
+    model: Path
+    summary: dict[str, Any]
+
+
+def train(
+    tables: Table | Sequence[Table],
+    config: RunConfig,
+    out: Path | str,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    pretrained: Path | str | None = None,
+    on_epoch: OnEpoch | None = None,
+    tensorboard: bool = False,
+) -> RunResult:
+    """Pretrain, fine-tune, and write model, history and summary into `out`.
+
+    `resume` goes on with an interrupted run of the same configuration and tables, as if it had never stopped.
+    `pretrained` takes the body from an earlier run's file instead of pretraining. `on_epoch` sees each history row.
+    """
+    tables = [tables] if isinstance(tables, Table) else list(tables)
+    body = read_model_file(pretrained) if pretrained is not None else None
+    _check_plan(config, body)
+    place = choose_device(device)
+    precision = resolve_precision(config.training.precision, place)
+    data = prepare(tables, config, place)
+    inputs = {"tables": [table.fingerprint() for table in tables], "pretrained": body.sha256 if body else None}
+    folder = open_folder(out, config.model_dump(mode="json"), inputs, resume)
+    if folder.finished:
+        remove_state(folder.path)
+        return RunResult(folder.path, folder.model, json.loads(folder.summary.read_text(encoding="utf-8")))
+    observers = [on_epoch] if on_epoch else []
+    if tensorboard:
+        observers.append(tensorboard_writer(folder.path / "tensorboard"))
+
+    def observe(row: Row) -> None:
+        for observer in observers:
+            observer(row)
+
+    with own_randomness(place):
+        summary = _run(data, config, folder, place, precision, inputs, body, observe)
+    remove_state(folder.path)
+    return RunResult(folder.path, folder.model, summary)
+
+
+def _run(
+    data: TrainingData,
+    config: RunConfig,
+    folder: RunFolder,
+    device: torch.device,
+    precision: str,
+    inputs: dict[str, Any],
+    body: ModelFile | None,
+    observe: OnEpoch,
+) -> dict[str, Any]:
+    """Both stages from wherever the folder says they stand, then the files of the finished run."""
+    state = load_state(folder.path, device)
+    history = state.history if state else []
+    provenance = {"config": config.model_dump(mode="json"), **inputs, **data_facts(data)}
+
+    def stage_run(model: WorldModel) -> StageRun:
+        return StageRun(model, data, config, folder, precision, history, observe)
+
+    model = _fresh(data, config, "init", device)
+    weights: dict[str, Tensor] = body.tensors if body else {}
+    if body is None and "pretrain" in config.training.stages:
+        if state is None or state.stage == "pretrain":
+            run_stage(stage_run(model), "pretrain", state)
+            model.save(folder.pretrained, {**provenance, "stages": stage_facts(history)})
+            state = None
+        weights = read_model_file(folder.pretrained).tensors
+    report = LoadReport((), (), ())
+    if "finetune" in config.training.stages:
+        how = config.training.initialisation
+        model = model if how == "scratch" else _fresh(data, config, "fresh_head", device)
+        report = initialise(model, weights, how)
+        run_stage(stage_run(model), "finetune", state)
+    stages = stage_facts(history)
+    model.save(folder.model, {**provenance, "stages": stages})
+    write_history(folder.history, history)
+    validator = Validator(model, data.train, data.validation, config, precision)
+    summary = {
+        "stages": stages,
+        "validation": validation_facts(validator),
+        "initialisation": {"how": config.training.initialisation, **asdict(report)},
+        "data": data_facts(data),
+        "device": str(device),
+        "precision": precision,
+        "seconds": sum(row["train_seconds"] + row["validation_seconds"] for row in history),
+    }
+    write_json(folder.summary, summary)
+    return summary
+
+
+def _fresh(data: TrainingData, config: RunConfig, purpose: Purpose, device: torch.device) -> WorldModel:
+    """A model with newly drawn weights; drawn on the host, so that every device starts from the same ones."""
+    torch.manual_seed(derive(config.training.seed, purpose))
+    return WorldModel(config.model, data.schema, data.normaliser).to(device)
+
+
+def _check_plan(config: RunConfig, body: ModelFile | None) -> None:
+    """Refuse a second stage whose start contradicts what is at hand."""
+    how = config.training.initialisation
+    if body is not None and how == "scratch":
+        raise ConfigError(
+            "Pretrained weights were given, but training.initialisation is 'scratch'.",
+            remedy="Leave the weights away, or choose 'body_fresh_head' or 'complete_checkpoint'.",
+        )
+    if body is None and how != "scratch" and "pretrain" not in config.training.stages:
+        raise ConfigError(
+            f"training.initialisation is '{how}', but training.pretrain_epochs is 0 and no pretrained file was given.",
+            remedy="Set training.initialisation=scratch, give pretraining some epochs, or name a pretrained file.",
+        )
+    if body is not None and body.config != config.model:
+        raise ConfigError(
+            "The pretrained file holds a model of another configuration.",
+            remedy="Use the same preset, size and model settings as in the pretraining run.",
+        )

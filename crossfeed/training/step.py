@@ -1,0 +1,79 @@
+"""One training step, from window numbers to moved weights, without a word to the host.
+
+All inputs lie in buffers of fixed shape on the device (the epoch's order, schedules, counters), all results go into
+one (the trace of losses), so a step can be captured in a graph and metrics leave the device once an epoch.
+
+B batch, S steps of an epoch, T loss terms.
+"""
+
+import torch
+from torch import Tensor
+
+from crossfeed.model.objectives import Stage, losses, total
+from crossfeed.model.views import draw_views
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.optimiser import build_optimiser, trained_parameters
+from crossfeed.training.precision import autocast
+from crossfeed.training.run_config import RunConfig
+from crossfeed.training.schedule import learning_rates, momenta
+from crossfeed.training.seeds import derive
+from crossfeed.windows.windows import WindowSet
+
+GRADIENT = "gradient_norm"
+
+
+class TrainStep:
+    """Gather, corrupt, forward, backward, clip, AdamW, teacher; call it once per batch of a begun epoch."""
+
+    def __init__(
+        self, model: WorldModel, windows: WindowSet, config: RunConfig, stage: Stage, steps: int, precision: str
+    ) -> None:
+        self.model, self.windows, self.config, self.stage = model, windows, config, stage
+        self.steps, self.precision = steps, precision
+        self.device = device = windows.last_W.device
+        training = config.training
+        planned = steps * training.stages[stage]
+        self._rate_N = learning_rates(training, planned).to(device)
+        self._momentum_N = momenta(training, planned).to(device)
+        self.learning_rate = torch.zeros((), device=device)
+        self.optimiser = build_optimiser(model, stage, training, self.learning_rate)
+        self.parameters = list(trained_parameters(model, stage).values())
+        self.masks = torch.Generator(device=device)
+        self.names = (*config.objectives.active(stage), GRADIENT)
+        self._order_SB = torch.zeros(steps, training.batch_size, dtype=torch.long, device=device)
+        self._trace_ST = torch.zeros(steps, len(self.names), device=device)
+        self._place = torch.zeros(1, dtype=torch.long, device=device)
+        self._number = torch.zeros(1, dtype=torch.long, device=device)
+
+    def begin_epoch(self, epoch: int, order_SB: Tensor) -> None:
+        """Load the epoch's order and reseed masks and dropout, so that every epoch can be repeated on its own."""
+        seed = self.config.training.seed
+        self._order_SB.copy_(order_SB)
+        self._trace_ST.zero_()
+        self._place.zero_()
+        self._number.fill_(epoch * self.steps)
+        self.masks.manual_seed(derive(seed, "masks", self.stage, epoch))
+        torch.manual_seed(derive(seed, "dropout", self.stage, epoch))
+        self.model.train()
+
+    def __call__(self) -> None:
+        """The next batch of the epoch."""
+        batch = self.windows.batch(self._order_SB.index_select(0, self._place).squeeze(0))
+        objectives = self.config.objectives
+        views = draw_views(batch, self.config.masks, objectives.schema_keep, self.masks)
+        with autocast(self.precision, self.device):
+            terms = losses(self.model, batch, views, self.stage, objectives, self.masks)
+        self.optimiser.zero_grad()
+        torch.autograd.backward(total(terms, self.stage, objectives))
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.training.clip_norm)
+        self.learning_rate.copy_(self._rate_N.index_select(0, self._number).squeeze(0))
+        self.optimiser.step()
+        self.model.update_target(self._momentum_N.index_select(0, self._number).squeeze(0))
+        row_T = torch.stack([*(terms[name].detach() for name in self.names[:-1]), norm])
+        self._trace_ST.index_copy_(0, self._place, row_T.unsqueeze(0))
+        self._place.add_(1)
+        self._number.add_(1)
+
+    def trace(self) -> Tensor:
+        """The losses of all steps of the epoch so far, on the host; the one place where it waits for the device."""
+        return self._trace_ST.cpu()

@@ -1,0 +1,110 @@
+"""What a run found, as plain data for summary.json and the model's provenance, and as a table for people."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from crossfeed.training.data import TrainingData
+from crossfeed.training.floors import FLOORS
+from crossfeed.training.history import Row
+from crossfeed.training.metrics import ForecastSums
+from crossfeed.training.validate import Validator, batches
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+WEAK_COMMAND_USE = 1.02
+
+
+def data_facts(data: TrainingData) -> dict[str, Any]:
+    """Which rows and windows the run saw, by hash."""
+    return {
+        "split": [split.hash() for split in data.splits],
+        "split_seed": [split.seed for split in data.splits],
+        "normaliser": data.normaliser.hash(),
+        "fitted_on": data.normaliser.fitted_on,
+        "machines": list(data.train.machines),
+        "windows": {
+            part: {"count": len(windows), "hash": windows.hash()}
+            for part, windows in (("train", data.train), ("validation", data.validation))
+        },
+    }
+
+
+def stage_facts(history: Sequence[Row]) -> dict[str, Any]:
+    """For each stage: epochs run, the epoch kept, its score, probe and health."""
+    facts = {}
+    for stage in dict.fromkeys(row["stage"] for row in history):
+        rows = [row for row in history if row["stage"] == stage]
+        kept = rows[rows[-1]["best_epoch"]]
+        facts[stage] = {
+            "epochs": len(rows),
+            "best_epoch": kept["epoch"],
+            "score": kept["score"],
+            "probe_r2": kept["probe_r2"],
+            "target_rank": kept["target_rank"],
+            "collapse": kept["collapse"],
+            "seconds": sum(row["train_seconds"] + row["validation_seconds"] for row in rows),
+        }
+    return facts
+
+
+def validation_facts(validator: Validator) -> dict[str, Any]:
+    """The model's errors beside those of the floors and of shuffled commands, all on the same windows."""
+    model = validator.forecast()
+    shuffled = validator.forecast(shuffle_commands=True)
+    ratio = shuffled.rmse / model.rmse
+    return {
+        "windows": len(validator.windows_W),
+        "model": asdict(model),
+        **{name: asdict(_floor(validator, name)) for name in FLOORS},
+        "shuffled commands": asdict(shuffled),
+        "shuffled_command_ratio": ratio,
+        "weak_command_use": ratio < WEAK_COMMAND_USE,
+    }
+
+
+@torch.no_grad()
+def _floor(validator: Validator, name: str) -> Any:
+    model = validator.model
+    sums = ForecastSums(model.horizons, model.schema.sensor_names, validator.device)
+    for index_B in batches(validator.windows_W, validator.config.training.batch_size):
+        batch = validator.validation.batch(index_B)
+        sums.add(batch.future_x_BHC, batch.future_m_BHC, FLOORS[name](batch.x_BKC, batch.m_BKC, model.horizons))
+    return sums.scores()
+
+
+def summary_table(summary: dict[str, Any]) -> "RichTable":
+    """The headline of a run: the model and its floors on source validation."""
+    from rich.table import Table as RichTable
+
+    validation = summary["validation"]
+    rows = {"crossfeed": validation["model"]} | {name: validation[name] for name in (*FLOORS, "shuffled commands")}
+    horizons = list(validation["model"]["rmse_by_horizon"])
+    table = RichTable(title=f"Source validation, {validation['windows']} windows, z-space (lower is better)")
+    table.add_column("")
+    for title in ("RMSE", "MAE", *(f"h={horizon}" for horizon in horizons), "NLL", "CRPS", "coverage 90 %"):
+        table.add_column(title, justify="right")
+    for name, scores in rows.items():
+        values = [scores["rmse"], scores["mae"], *scores["rmse_by_horizon"].values()]
+        values += [scores["nll"], scores["crps"], scores["coverage90"]]
+        table.add_row(name, *("-" if value is None else f"{value:.3f}" for value in values))
+    return table
+
+
+def summary_lines(summary: dict[str, Any]) -> list[str]:
+    """What else to know about the run, one remark a line."""
+    lines = []
+    for stage, facts in summary["stages"].items():
+        lines.append(
+            f"{stage}: epoch {facts['best_epoch'] + 1} of {facts['epochs']} kept, score {facts['score']:.4g}, "
+            f"target rank {facts['target_rank']:.0%}, ridge probe R2 {facts['probe_r2']:.3f}, {facts['seconds']:.0f} s"
+        )
+        if facts["collapse"]:
+            lines.append(f"{stage}: latents collapsed ({facts['collapse']})")
+    validation = summary["validation"]
+    weak = ", below 1.02: the model hardly uses the commands" if validation["weak_command_use"] else ""
+    lines.append(f"shuffled commands cost a factor of {validation['shuffled_command_ratio']:.3f} in RMSE{weak}")
+    return lines

@@ -1,0 +1,139 @@
+"""One step: what it computes, that it repeats bit for bit, that schedules and teacher really act."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from crossfeed.ingest.table import Table
+from crossfeed.model.objectives import Stage
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.data import prepare
+from crossfeed.training.order import epoch_order
+from crossfeed.training.seeds import derive, generator
+from crossfeed.training.step import TrainStep
+from tests.training.conftest import small_config
+
+
+def make_step(
+    table: Table, stage: Stage = "pretrain", changes: dict[str, Any] | None = None, steps: int = 4, device: str = "cpu"
+) -> TrainStep:
+    config = small_config(changes)
+    data = prepare([table], config, torch.device(device))
+    torch.manual_seed(derive(config.training.seed, "init"))
+    model = WorldModel(config.model, data.schema, data.normaliser).to(device)
+    step = TrainStep(model, data.train, config, stage, steps, "float32")
+    begin(step, 0)
+    return step
+
+
+def begin(step: TrainStep, epoch: int) -> None:
+    training = step.config.training
+    machine_W = step.windows.machine_W.cpu().numpy()
+    order = generator(training.seed, "order", step.stage, epoch)
+    step.begin_epoch(epoch, epoch_order(machine_W, training.batch_size, step.steps, order))
+
+
+def run(step: TrainStep) -> torch.Tensor:
+    for _ in range(step.steps):
+        step()
+    return step.trace()
+
+
+GOLDEN: dict[str, dict[str, list[float]]] = {}
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "finetune"])
+def test_golden_losses_of_twenty_steps(table: Table, stage: Stage) -> None:
+    step = make_step(table, stage, steps=20)
+    trace_ST = run(step)
+    for name, (first, tenth, last) in GOLDEN[stage].items():
+        column_S = trace_ST[:, step.names.index(name)]
+        assert column_S[[0, 9, 19]].tolist() == pytest.approx([first, tenth, last], rel=2e-4), name
+        assert column_S.unique().numel() == 20, name
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "finetune"])
+def test_same_seed_same_numbers_bit_for_bit(table: Table, stage: Stage) -> None:
+    torch.manual_seed(0)
+    first = run(make_step(table, stage))
+    torch.manual_seed(12345)
+    assert torch.equal(first, run(make_step(table, stage)))
+    assert not torch.equal(first, run(make_step(table, stage, {"training.seed": 1})))
+
+
+def test_an_epoch_can_be_repeated_on_its_own(table: Table) -> None:
+    """What resume relies on: an epoch's randomness depends on its number, not on what ran before."""
+    changes = {"training.learning_rate": 1e-30, "training.ema_momentum": 1.0, "training.weight_decay": 0.0}
+    step = make_step(table, changes=changes)
+    run(step)
+    begin(step, 1)
+    second = run(step)
+    begin(step, 0)
+    run(step)
+    begin(step, 1)
+    assert torch.equal(run(step), second)
+
+
+def test_warmup_reaches_the_optimiser(table: Table) -> None:
+    changes = {"training.warmup_steps": 4, "training.learning_rate": 0.04, "training.pretrain_epochs": 9}
+    step = make_step(table, changes=changes)
+    rates = []
+    for _ in range(4):
+        step()
+        rates += [float(group["lr"]) for group in step.optimiser.param_groups[:1]]
+    assert rates == pytest.approx([0.01, 0.02, 0.03, 0.04])
+    begin(step, 2)
+    step()
+    assert float(step.learning_rate) == pytest.approx(0.04)
+
+
+def test_tiny_learning_rate_moves_less_than_a_large_one(table: Table) -> None:
+    def moved(rate: float) -> float:
+        step = make_step(table, changes={"training.learning_rate": rate})
+        before = [parameter.detach().clone() for parameter in step.parameters]
+        step()
+        return sum(float((new.detach() - old).abs().sum()) for new, old in zip(step.parameters, before, strict=True))
+
+    assert 0.0 < moved(1e-5) < 0.1 * moved(1e-3)
+
+
+def test_teacher_follows_after_the_optimiser_step_by_the_momentum(table: Table) -> None:
+    step = make_step(table)
+    teacher, student = step.model.target_encoder.encoder, step.model.context_encoder
+    before = [parameter.clone() for parameter in teacher.parameters()]
+    step()
+    for old, new, follows in zip(before, teacher.parameters(), student.parameters(), strict=True):
+        torch.testing.assert_close(new, 0.98 * old + 0.02 * follows)
+    assert any(not torch.equal(old, new) for old, new in zip(before, teacher.parameters(), strict=True))
+
+
+def test_momentum_schedule_reaches_the_teacher(table: Table) -> None:
+    step = make_step(table, changes={"training.ema_momentum": 0.0, "training.ema_final_momentum": 1.0})
+    step()
+    for new, follows in zip(
+        step.model.target_encoder.encoder.parameters(), step.model.context_encoder.parameters(), strict=True
+    ):
+        assert torch.equal(new, follows)
+
+
+def test_gradient_is_clipped(table: Table) -> None:
+    step = make_step(table, changes={"training.clip_norm": 1e-3})
+    step()
+    norm = torch.stack([parameter.grad.norm() for parameter in step.parameters if parameter.grad is not None]).norm()
+    assert float(norm) <= 1.01e-3
+    assert float(step.trace()[0, -1]) > 1e-2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("stage", ["pretrain", "finetune"])
+def test_step_never_waits_for_the_host_on_a_gpu(table: Table, stage: Stage) -> None:
+    step = make_step(table, stage, device="cuda")
+    step()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step()
+        step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert bool(step.trace()[:3].isfinite().all())
