@@ -7,11 +7,14 @@ everybody else; the robust twin uses median and MAD, and a scale-free self-super
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, pstdev
+from typing import Literal
 
 from crossfeed.errors import ConfigError
+
+Score = Literal["paper", "robust"]
 
 # Weights of the paper (Section 5.2).
 WEIGHTS: dict[str, float] = {
@@ -58,27 +61,35 @@ class CandidateScore:
     components: Mapping[str, float]
 
 
-def rank(outcomes: Sequence[RunOutcome], by: str = "robust") -> list[CandidateScore]:
-    """Score every candidate in the pool and sort by one of the two scores; candidates without a valid run come last."""
+def run_scores(outcomes: Sequence[RunOutcome], by: Score) -> dict[tuple[str, int], float]:
+    """The score of every valid run of the pool, by candidate and seed."""
     valid = [run for run in outcomes if not run.invalid]
     _check_finite(valid)
-    paper = _scores(valid, _ordinary, {name: [run.components[name] for run in valid] for name in WEIGHTS})
-    scale_free = {name: [run.components[name] for run in valid] for name in WEIGHTS}
-    scale_free["ssl"] = [run.ssl_scale_free for run in valid]
-    robust = _scores(valid, _robust, scale_free)
+    totals = [COLLAPSE_PENALTY * run.collapsed + WEAK_COMMAND_PENALTY * run.weak_command for run in valid]
+    for name, weight in WEIGHTS.items():
+        values = [run.ssl_scale_free if (name, by) == ("ssl", "robust") else run.components[name] for run in valid]
+        standardised = _ordinary(values) if by == "paper" else _robust(values)
+        totals = [total + weight * value for total, value in zip(totals, standardised, strict=True)]
+    return {(run.candidate, run.seed): total for run, total in zip(valid, totals, strict=True)}
+
+
+def rank(outcomes: Sequence[RunOutcome], by: Score = "robust") -> list[CandidateScore]:
+    """Score every candidate in the pool and sort by one of the two scores; candidates without a valid run come last."""
+    paper, robust = run_scores(outcomes, "paper"), run_scores(outcomes, "robust")
     lines = []
     for name in dict.fromkeys(run.candidate for run in outcomes):
-        rows = [index for index, run in enumerate(valid) if run.candidate == name]
+        own = [run for run in outcomes if run.candidate == name]
+        valid = [run for run in own if not run.invalid]
         lines.append(
             CandidateScore(
                 candidate=name,
-                paper=fmean(paper[i] for i in rows) if rows else math.inf,
-                robust=fmean(robust[i] for i in rows) if rows else math.inf,
-                seeds=len(rows),
-                invalid_seeds=sum(run.candidate == name and bool(run.invalid) for run in outcomes),
-                collapsed_seeds=sum(valid[i].collapsed for i in rows),
-                weak_seeds=sum(valid[i].weak_command for i in rows),
-                components={part: fmean(valid[i].components[part] for i in rows) for part in WEIGHTS} if rows else {},
+                paper=_mean(paper[run.candidate, run.seed] for run in valid),
+                robust=_mean(robust[run.candidate, run.seed] for run in valid),
+                seeds=len(valid),
+                invalid_seeds=len(own) - len(valid),
+                collapsed_seeds=sum(run.collapsed for run in valid),
+                weak_seeds=sum(run.weak_command for run in valid),
+                components={part: _mean(run.components[part] for run in valid) for part in WEIGHTS},
             )
         )
     return sorted(lines, key=lambda line: (getattr(line, by), line.candidate))
@@ -89,18 +100,10 @@ def leaders_disagree(outcomes: Sequence[RunOutcome]) -> bool:
     return rank(outcomes, "paper")[0].candidate != rank(outcomes, "robust")[0].candidate
 
 
-def _scores(
-    runs: Sequence[RunOutcome],
-    standardise: Callable[[Sequence[float]], list[float]],
-    components: Mapping[str, Sequence[float]],
-) -> list[float]:
-    standardised = {name: standardise(values) for name, values in components.items()}
-    return [
-        sum(weight * standardised[name][index] for name, weight in WEIGHTS.items())
-        + COLLAPSE_PENALTY * run.collapsed
-        + WEAK_COMMAND_PENALTY * run.weak_command
-        for index, run in enumerate(runs)
-    ]
+def _mean(values: Iterable[float]) -> float:
+    """The mean, or infinity where there is nothing, so that a candidate without a valid run comes last."""
+    found = list(values)
+    return fmean(found) if found else math.inf
 
 
 def _ordinary(values: Sequence[float]) -> list[float]:

@@ -1,0 +1,80 @@
+"""Confirmation (Algorithm 2): seeds are added until the leader is the same at two consecutive seed counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crossfeed.errors import ConfigError
+from crossfeed.study.engines import Engine
+from crossfeed.study.score import RunOutcome, Score, rank
+from crossfeed.study.search import outcomes, plan, search
+from crossfeed.study.store import Store
+from crossfeed.training.run_config import RunConfig
+
+FINALISTS = 5
+LEADERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """How far the confirmation is: who is in it and who led at each seed count."""
+
+    finalists: tuple[str, ...]
+    leaders: dict[int, str]
+
+    @property
+    def stable(self) -> bool:
+        counts = sorted(self.leaders)
+        return len(counts) > 1 and self.leaders[counts[-1]] == self.leaders[counts[-2]]
+
+    @property
+    def leader(self) -> str:
+        return self.leaders[max(self.leaders)]
+
+
+def score_of(protocol: dict[str, object]) -> Score:
+    """Which of the two scores decides: the paper's in its own protocol, the robust one in ours."""
+    return "paper" if protocol["preset"] == "paper" else "robust"
+
+
+def finalists(runs: Sequence[RunOutcome], by: Score) -> tuple[str, ...]:
+    """The best candidates of the discovery stage that have a valid run."""
+    return tuple(line.candidate for line in rank(runs, by) if line.seeds)[:FINALISTS]
+
+
+def leader_at(runs: Sequence[RunOutcome], among: Sequence[str], seeds: int, by: Score) -> str:
+    """Who leads the finalists when each counts with its first `seeds` seeds."""
+    pool = [run for run in runs if run.candidate in among and run.seed < seeds]
+    return rank(pool, by)[0].candidate
+
+
+def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
+    """Add a seed to the finalists, then to the leaders, until the leader stands; what was found goes to the ledger."""
+    by = score_of(store.protocol())
+    discovery = outcomes(store, ["search"])
+    if not discovery:
+        raise ConfigError("There is nothing to confirm yet.", remedy="Run crossfeed study search first.")
+    seeds = 1 + max(run.seed for run in discovery)
+    among = finalists(discovery, by)
+    if not among:
+        raise ConfigError("Every run of the search is invalid, so there is nobody to confirm.")
+    configs = _configs(store)
+    leaders = {seeds: leader_at(discovery, among, seeds, by)}
+    while not Confirmation(among, leaders).stable and seeds < most_seeds:
+        growing = among if len(leaders) == 1 else _front(outcomes(store, ["search", "confirm"]), among, by)
+        plan(store, {name: configs[name] for name in growing}, [seeds], "confirm")
+        search(store, engine)
+        seeds += 1
+        leaders[seeds] = leader_at(outcomes(store, ["search", "confirm"]), among, seeds, by)
+    found = Confirmation(among, leaders)
+    entry = {"finalists": list(among), "leaders": {str(count): name for count, name in leaders.items()}, "score": by}
+    store.record("confirmation", {**entry, "stable": found.stable})
+    return found
+
+
+def _front(runs: Sequence[RunOutcome], among: Sequence[str], by: Score) -> tuple[str, ...]:
+    pool = [run for run in runs if run.candidate in among]
+    return tuple(line.candidate for line in rank(pool, by))[:LEADERS]
+
+
+def _configs(store: Store) -> dict[str, RunConfig]:
+    return {run.candidate: RunConfig.model_validate(run.config) for run in store.runs() if run.stage == "search"}

@@ -1,0 +1,106 @@
+"""A declared ablation: arms, seeds and a condition, written down before any of its runs exists."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crossfeed.errors import ConfigError
+from crossfeed.study import ledger
+from crossfeed.study.conditions import Verdict, evaluate, parse_condition
+from crossfeed.study.lock import verified_lock
+from crossfeed.study.search import outcome_of, plan
+from crossfeed.study.store import Store
+from crossfeed.training.overrides import override
+from crossfeed.training.run_config import RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What was declared; the first arm is the control."""
+
+    name: str
+    arms: dict[str, dict[str, Any]]
+    seeds: int
+    condition: str
+
+    @property
+    def stage(self) -> str:
+        return f"ablation {self.name}"
+
+    def candidate(self, arm: str) -> str:
+        return f"{self.name}.{arm}"
+
+
+def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: int, condition: str) -> Declaration:
+    """Write a declaration to the ledger and plan its runs; each arm is the locked configuration with some settings."""
+    locked, _ = verified_lock(store)
+    parse_condition(condition)
+    if len(arms) < 2:
+        raise ConfigError("An ablation needs a control and at least one variant.", expected="two or more arms")
+    declaration = Declaration(name, dict(arms), seeds, condition)
+    if any(run.stage == declaration.stage for run in store.runs()) or name in _names(store):
+        raise ConfigError(
+            f"'{name}' was declared before, or its runs exist already.",
+            expected="a declaration made before any of its runs",
+            remedy="Choose another name; what was run without a declaration cannot be declared after the fact.",
+        )
+    base = RunConfig.model_validate(locked.config)
+    configs = {declaration.candidate(arm): override(base, settings, f"Arm '{arm}'") for arm, settings in arms.items()}
+    known = {ledger.canonical_json(_without_seed(run.config)): run.name for run in store.runs("finished")}
+    for candidate, config in list(configs.items())[1:]:
+        seen = known.get(ledger.canonical_json(_without_seed(config.model_dump(mode="json"))))
+        if seen:
+            raise ConfigError(
+                f"The arm '{candidate}' equals the finished run '{seen}': its source metrics are known already.",
+                expected="a variant that has not been run",
+                remedy="A declaration after the fact is refused.",
+            )
+    content = {"name": name, "arms": dict(arms), "seeds": seeds, "condition": condition}
+    store.record("declaration", content)
+    plan(store, configs, range(seeds), declaration.stage)
+    return declaration
+
+
+def declared(store: Store, name: str) -> Declaration:
+    """A declaration from the ledger."""
+    with store.reading() as connection:
+        for entry in ledger.entries(connection, "declaration"):
+            if entry.content["name"] == name:
+                return Declaration(**entry.content)
+    raise ConfigError(
+        f"Nothing named '{name}' was declared.",
+        expected=f"one of {', '.join(_names(store)) or 'no declaration yet'}",
+        remedy="Declare it first (crossfeed study declare), before its runs.",
+    )
+
+
+def verdict_of(store: Store, declaration: Declaration) -> Verdict:
+    """The condition on the recorded source metrics; with several variants it must hold for each."""
+    runs = [run for run in store.runs() if run.stage == declaration.stage]
+    unfinished = [run.name for run in runs if run.status in ("pending", "running")]
+    if unfinished:
+        raise ConfigError(
+            f"The ablation '{declaration.name}' has {len(unfinished)} unfinished runs.",
+            remedy="Finish them with crossfeed study search --planned.",
+        )
+    by_arm = {
+        arm: {
+            run.seed: outcome_of(run).components
+            for run in runs
+            if run.candidate == declaration.candidate(arm) and run.status == "finished"
+        }
+        for arm in declaration.arms
+    }
+    control, *variants = by_arm.values()
+    verdicts = [evaluate(parse_condition(declaration.condition), control, variant) for variant in variants]
+    failed = [verdict for verdict in verdicts if not verdict.holds]
+    return failed[0] if failed else verdicts[0]
+
+
+def _names(store: Store) -> list[str]:
+    with store.reading() as connection:
+        return [entry.content["name"] for entry in ledger.entries(connection, "declaration")]
+
+
+def _without_seed(config: dict[str, Any]) -> dict[str, Any]:
+    return {**config, "training": {**config["training"], "seed": 0}}

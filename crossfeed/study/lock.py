@@ -1,0 +1,113 @@
+"""The lock: every condition of Algorithm 2 checked one by one, then five hashes that an opening must find again."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.model.model_file import read_model_file
+from crossfeed.study import ledger, vault
+from crossfeed.study.confirm import score_of
+from crossfeed.study.protocol import code_hash, source_tables
+from crossfeed.study.score import rank, run_scores
+from crossfeed.study.search import outcomes
+from crossfeed.study.store import Run, Store
+from crossfeed.training.folder import write_json
+
+LOCK = "lock.json"
+
+
+def refusals(store: Store) -> list[str]:
+    """Every reason why the study cannot be locked now; empty when it can."""
+    with store.reading() as connection:
+        if ledger.entries(connection, "lock"):
+            return ["the study is locked already; a lock is never revisited"]
+        confirmations = ledger.entries(connection, "confirmation")
+    if not confirmations:
+        return ["the confirmation stage was not run (crossfeed study confirm)"]
+    newest = confirmations[-1].content
+    counts = sorted(newest["leaders"], key=int)
+    reasons = []
+    if not newest["stable"]:
+        history = ", ".join(f"{newest['leaders'][count]} at {count} seeds" for count in counts)
+        reasons.append(f"the leader changed between the last two seed counts ({history}); confirm with more seeds")
+    leader, minimum = newest["leaders"][counts[-1]], store.protocol()["minimum_seeds"]
+    line = next(line for line in rank(outcomes(store)) if line.candidate == leader)
+    if line.seeds < minimum:
+        reasons.append(f"{leader} has {line.seeds} valid seeds, fewer than {minimum}")
+    if line.invalid_seeds or line.collapsed_seeds:
+        reasons.append(f"{leader} collapsed or failed on {line.invalid_seeds + line.collapsed_seeds} of its seeds")
+    if line.weak_seeds:
+        reasons.append(f"{leader} makes weak use of the commands on {line.weak_seeds} of its seeds")
+    unfinished = [run.name for run in store.runs() if run.candidate == leader and run.status in ("pending", "running")]
+    if unfinished:
+        reasons.append(f"{leader} has unfinished runs: {', '.join(unfinished)}")
+    return reasons
+
+
+def lock(store: Store) -> dict[str, Any]:
+    """Freeze the confirmed leader at its median seed, or explain the refusal."""
+    reasons = refusals(store)
+    if reasons:
+        raise ConfigError(
+            "The study cannot be locked: " + "; ".join(reasons) + ".",
+            expected="a stable leader with enough valid seeds, no collapse flag and no weak-command flag",
+        )
+    with store.reading() as connection:
+        newest = ledger.entries(connection, "confirmation")[-1].content
+    leader = newest["leaders"][max(newest["leaders"], key=int)]
+    run = _median_run(store, leader)
+    content = {"candidate": leader, "seed": run.seed, "run": run.name, **hashes(store, run)}
+    content["entry"] = store.record("lock", content)
+    write_json(store.folder / LOCK, content)
+    return content
+
+
+def hashes(store: Store, run: Run) -> dict[str, Any]:
+    """The five things a lock freezes: configuration, code, normaliser, data and checkpoint."""
+    checkpoint = store.folder / "runs" / run.name / "model.safetensors"
+    return {
+        "config_sha256": hashlib.sha256(ledger.canonical_json(run.config).encode()).hexdigest(),
+        "code_sha256": code_hash(),
+        "normaliser_sha256": read_model_file(checkpoint).normaliser.hash(),
+        "data_sha256": [table.fingerprint() for table in source_tables(store)]
+        + [sealed["sealed_sha256"] for sealed in store.protocol()["vault"]],
+        "checkpoint_sha256": _file_hash(checkpoint),
+    }
+
+
+def verified_lock(store: Store) -> tuple[Run, dict[str, Any]]:
+    """The locked run, after finding all five hashes again; says which one is off otherwise."""
+    with store.reading() as connection:
+        recorded = ledger.entries(connection, "lock")
+    if not recorded:
+        raise ConfigError("The study is not locked.", remedy="Run crossfeed study lock first.")
+    content = recorded[-1].content
+    run = next(run for run in store.runs() if run.name == content["run"])
+    problems = vault.damaged(store)
+    now = hashes(store, run)
+    problems += [name.removesuffix("_sha256") for name in now if now[name] != content[name]]
+    path = store.folder / LOCK
+    if not path.is_file() or json.loads(path.read_text(encoding="utf-8")) != {**content, "entry": recorded[-1].hash}:
+        problems.append(f"{LOCK} is not what the ledger recorded")
+    if problems:
+        raise CheckpointError(
+            f"The lock does not hold: changed since it was made: {', '.join(problems)}.",
+            expected="the configuration, code, normaliser, data and checkpoint of the lock, byte for byte",
+            remedy="Restore what changed (crossfeed study verify lists it); the target stays sealed.",
+        )
+    return run, content
+
+
+def _median_run(store: Store, candidate: str) -> Run:
+    """The seed whose own score is the median of the candidate's valid seeds; the lower one of an even number."""
+    scores = run_scores(outcomes(store, ["search", "confirm"]), score_of(store.protocol()))
+    runs = [run for run in store.runs("finished") if run.candidate == candidate]
+    ordered = sorted(runs, key=lambda run: (scores[run.candidate, run.seed], run.seed))
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def _file_hash(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

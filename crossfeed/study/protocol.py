@@ -1,0 +1,133 @@
+"""What a study is bound to from its first moment: the preset, the data by fingerprint, the split, the windows."""
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import crossfeed
+from crossfeed.atomic import atomic_file
+from crossfeed.errors import ConfigError, TableError
+from crossfeed.ingest.table import Table, manifest_path
+from crossfeed.study import vault
+from crossfeed.study.store import Store
+from crossfeed.training.data import prepare
+from crossfeed.training.run_config import RunConfig
+from crossfeed.training.summary import data_facts
+
+# Raised whenever the meaning of a study changes, so that numbers of different meanings never meet in one table.
+PROTOCOL_VERSION = 1
+
+
+def init(
+    folder: Path, sources: Sequence[Path], targets: Sequence[Path], preset: str, config: RunConfig, keep_targets: bool
+) -> Store:
+    """Start a study: copy the sources in, move the targets into the vault, and write the protocol to the ledger."""
+    store = Store(folder)
+    if store.exists:
+        store.create({})
+    tables = [Table.read(path) for path in sources]
+    _check_names([*sources, *targets])
+    _check_apart(tables, [Table.read(path) for path in targets])
+    data = prepare(tables, config, torch.device("cpu"))
+    for path in sources:
+        with atomic_file(folder / "tables" / path.name) as temporary:
+            shutil.copyfile(path, temporary)
+    sealed = [vault.seal(folder, path) for path in targets]
+    store.create(
+        {
+            "protocol_version": PROTOCOL_VERSION,
+            "preset": preset,
+            "config": config.model_dump(mode="json"),
+            "crossfeed": crossfeed.__version__,
+            "code": code_hash(),
+            "sources": [
+                {
+                    "name": path.name,
+                    "fingerprint": table.fingerprint(),
+                    "rows": len(table),
+                    "machines": table.machines(),
+                }
+                for path, table in zip(sources, tables, strict=True)
+            ],
+            "vault": sealed,
+            "targets_kept_outside": keep_targets,
+            **data_facts(data),
+        }
+    )
+    if not keep_targets:
+        for path in targets:
+            path.unlink()
+            manifest_path(path).unlink(missing_ok=True)
+    return store
+
+
+def check_version(store: Store) -> dict[str, Any]:
+    """The protocol of a study this version of the package may go on with."""
+    protocol = store.protocol()
+    if protocol["protocol_version"] != PROTOCOL_VERSION:
+        raise ConfigError(
+            f"{store.folder} follows protocol version {protocol['protocol_version']}.",
+            expected=f"version {PROTOCOL_VERSION}, the one this crossfeed {crossfeed.__version__} speaks",
+            remedy="Go on with the crossfeed version that began the study, or start a new one.",
+        )
+    return protocol
+
+
+def source_tables(store: Store) -> list[Table]:
+    """The study's own copies of its source tables, checked against the fingerprints of the protocol."""
+    tables = []
+    for source in store.protocol()["sources"]:
+        table = Table.read(store.folder / "tables" / source["name"])
+        if table.fingerprint() != source["fingerprint"]:
+            raise TableError(
+                f"The source table {source['name']} is not the one the study began with.",
+                remedy="Restore it from a copy; crossfeed study verify lists everything that changed.",
+            )
+        tables.append(table)
+    return tables
+
+
+def shared_sensors(protocol: dict[str, Any]) -> list[str]:
+    """Sensors that every sealed machine has: a fact of its schema, known before any of its rows is read."""
+    common = [set(sealed["shared_sensors"]) for sealed in protocol["vault"]]
+    first = protocol["vault"][0]["shared_sensors"] if common else []
+    return [name for name in first if all(name in names for names in common)]
+
+
+def code_hash() -> str:
+    """SHA-256 over every source file of the installed package."""
+    digest = hashlib.sha256()
+    root = Path(str(files("crossfeed")))
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _check_names(paths: Sequence[Path]) -> None:
+    names = [path.name for path in paths]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ConfigError(f"Several tables are named {', '.join(doubled)}.", remedy="Rename them and init again.")
+
+
+def _check_apart(sources: Sequence[Table], targets: Sequence[Table]) -> None:
+    """A sealed machine must not be known from the sources."""
+    known = {machine for table in sources for machine in table.machines()}
+    for target in targets:
+        both = known & set(target.machines())
+        if both:
+            raise ConfigError(
+                f"The machine {', '.join(sorted(both))} is in the source and in the target.",
+                expected="target machines of which no row is in a source table",
+                remedy="Take its rows out of one of the two tables.",
+            )
+        if target.schema.fingerprint != sources[0].schema.fingerprint:
+            raise ConfigError(
+                f"The target has the schema '{target.schema.name}', the source '{sources[0].schema.name}'.",
+                expected="one schema; a machine that lacks a channel leaves it empty",
+            )

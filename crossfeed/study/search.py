@@ -1,0 +1,96 @@
+"""Plan runs and bring them all to an outcome: resumable at any point, no run twice, none lost."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from crossfeed.errors import ConfigError
+from crossfeed.progress import progress
+from crossfeed.study.engines import Engine
+from crossfeed.study.owners import is_alive, owner
+from crossfeed.study.score import RunOutcome
+from crossfeed.study.store import Run, Store
+from crossfeed.training.overrides import override
+from crossfeed.training.run_config import RunConfig
+
+
+def plan(store: Store, candidates: Mapping[str, RunConfig], seeds: Iterable[int], stage: str) -> int:
+    """Put every candidate with every seed on the list; a candidate that is there under another meaning is refused."""
+    known = {run.candidate: run.config for run in store.runs()}
+    runs: list[tuple[str, str, int, str, dict[str, Any]]] = []
+    for candidate, config in candidates.items():
+        for seed in seeds:
+            resolved = override(config, {"training.seed": seed}).model_dump(mode="json")
+            _check_same(candidate, resolved, known.get(candidate))
+            runs.append((f"{candidate}-{seed}", candidate, seed, stage, resolved))
+    return store.add_runs(runs)
+
+
+def search(store: Store, engine: Engine) -> None:
+    """Work on all planned runs until each has an outcome; runs of a process that died are taken over."""
+    with owner(store.folder) as me:
+        for run in store.runs("running"):
+            if not is_alive(store.folder, run.owner):
+                store.release(run.name)
+
+        def next_run() -> str | None:
+            claimed = store.claim(me)
+            return claimed.name if claimed else None
+
+        pending = len(store.runs("pending"))
+        with progress("Runs", total=pending) as task:
+            try:
+                for name, outcome in engine.execute(store.folder, next_run):
+                    store.finish(name, "invalid" if outcome["invalid"] else "finished", outcome)
+                    task.advance(note=_remark(name, outcome))
+            finally:
+                for run in store.runs("running"):
+                    if run.owner == me:
+                        store.release(run.name)
+
+
+def outcomes(store: Store, stages: Iterable[str] | None = None) -> list[RunOutcome]:
+    """What the finished runs bring to the ranking."""
+    wanted = None if stages is None else set(stages)
+    return [
+        outcome_of(run)
+        for run in store.runs()
+        if run.status in ("finished", "invalid") and (wanted is None or run.stage in wanted)
+    ]
+
+
+def outcome_of(run: Run) -> RunOutcome:
+    """A finished run as the score sees it."""
+    if run.status == "invalid":
+        return RunOutcome(run.candidate, run.seed, {}, 0.0, 0.0, invalid=run.outcome["invalid"])
+    bundle = run.outcome["bundle"]
+    return RunOutcome(
+        candidate=run.candidate,
+        seed=run.seed,
+        components=bundle["components"],
+        ssl_scale_free=bundle["ssl_scale_free"],
+        command_ratio=bundle["command_ratio"],
+        collapsed=bool(bundle["collapsed"]),
+    )
+
+
+def run_folder(store: Store, run: Run) -> Path:
+    """Where a run's files lie."""
+    return store.folder / "runs" / run.name
+
+
+def _check_same(candidate: str, config: dict[str, Any], earlier: dict[str, Any] | None) -> None:
+    if earlier is None:
+        return
+    one, two = ({**c, "training": {**c["training"], "seed": 0}} for c in (config, earlier))
+    if one != two:
+        raise ConfigError(
+            f"The study already has runs of a different candidate named '{candidate}'.",
+            remedy="Give the changed candidate a new name; what was run stays as it was.",
+        )
+
+
+def _remark(name: str, outcome: dict[str, Any]) -> str:
+    if outcome["invalid"]:
+        return f"{name}: invalid"
+    return f"{name}: clean RMSE {outcome['bundle']['components']['clean']:.3f}"

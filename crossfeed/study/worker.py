@@ -1,0 +1,103 @@
+"""One run of a study, in a process of its own: train, measure the bundle, write the outcome as the last file."""
+
+import hashlib
+import json
+import math
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from crossfeed.errors import CrossfeedError, TrainingError
+from crossfeed.study.owners import locked
+from crossfeed.study.protocol import check_version, shared_sensors, source_tables
+from crossfeed.study.store import Run, Store
+
+OUTCOME = "outcome.json"
+REPLAY_TOLERANCE = 1e-4
+
+
+def execute(folder: Path, name: str, device: str = "auto") -> dict[str, Any]:
+    """Bring one run to its outcome; going on where a killed process left off, doing nothing twice."""
+    store = Store(folder)
+    run = next((run for run in store.runs() if run.name == name), None)
+    if run is None:
+        raise CrossfeedError(f"The study {folder} has no run named '{name}'.")
+    place = folder / "runs" / name
+    with locked(folder / "owners" / f"run-{name}.lock"):
+        if (place / OUTCOME).is_file():
+            return dict(json.loads((place / OUTCOME).read_text(encoding="utf-8")))
+        outcome = _outcome(store, run, place, device)
+        from crossfeed.training.folder import write_json
+
+        write_json(place / OUTCOME, outcome)
+    return outcome
+
+
+def _outcome(store: Store, run: Run, place: Path, device: str) -> dict[str, Any]:
+    from crossfeed.evaluation.bundle import measure_bundle
+    from crossfeed.model.config import parse
+    from crossfeed.model.world_model import WorldModel
+    from crossfeed.training.run import train
+    from crossfeed.training.run_config import RunConfig
+
+    protocol = check_version(store)
+    tables = source_tables(store)
+    config = parse(RunConfig, run.config, f"Run '{run.name}'")
+    try:
+        result = train(tables, config, place, resume=True, device=device)
+    except TrainingError as error:
+        return {"invalid": str(error.found), "artefacts": artefacts(place)}
+    model = WorldModel.load(result.model)
+    bundle = measure_bundle(model, tables, config, result.summary, shared_sensors(protocol), place / "bundle.json")
+    invalid = _invalid(result.summary, bundle)
+    return {"invalid": invalid, "bundle": bundle, "artefacts": artefacts(place)}
+
+
+def _invalid(summary: dict[str, Any], bundle: dict[str, Any]) -> str:
+    """Why a finished run may not enter the ranking; empty when it may."""
+    pretrained = summary["stages"].get("pretrain", {})
+    if pretrained.get("collapse"):
+        return f"latents collapsed at the selected pretraining checkpoint: {pretrained['collapse']}"
+    at_training, replayed = summary["validation"]["model"]["rmse"], bundle["replay_rmse"]
+    if not math.isclose(at_training, replayed, rel_tol=REPLAY_TOLERANCE):
+        return f"replay mismatch: RMSE {at_training:.6g} at the end of training, {replayed:.6g} from the saved file"
+    return ""
+
+
+def artefacts(place: Path) -> dict[str, str]:
+    """SHA-256 of every file a run leaves behind, apart from its log and its lock."""
+    hashes = {}
+    for path in sorted(place.iterdir()):
+        if path.is_file() and path.name not in (OUTCOME, "log.txt") and not path.name.startswith("."):
+            with path.open("rb") as handle:
+                hashes[path.name] = hashlib.file_digest(handle, "sha256").hexdigest()
+    return hashes
+
+
+def _end_with_parent() -> None:
+    """Stop when the search that started this process is gone, so that no orphan writes beside its successor."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> None:
+    """Entry point of the child process: folder, run name, device."""
+    _end_with_parent()
+    try:
+        execute(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    except CrossfeedError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
