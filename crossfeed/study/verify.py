@@ -1,0 +1,121 @@
+"""Recompute everything a study claims and list every place where it is no longer what it was.
+
+What this can prove: nothing recorded was edited, removed or reordered since it was written, as long as the head hash you
+kept elsewhere is still in the ledger. What it cannot: that nobody looked at the target outside this software, or that a
+whole study was not rerun from scratch until it pleased. Keep the head hash where others can see it.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import crossfeed
+from crossfeed.errors import CrossfeedError
+from crossfeed.study import ledger, vault
+from crossfeed.study.lock import LOCK
+from crossfeed.study.protocol import code_hash, source_tables
+from crossfeed.study.store import Store
+from crossfeed.study.worker import OUTCOME, artefacts
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was found; `remarks` are worth knowing but break nothing."""
+
+    head: str
+    entries: int
+    problems: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def verify(store: Store, data: bool = True) -> Verification:
+    """Check ledger, protocol, runs, artefacts, lock and results; with `data` also the tables and the vault."""
+    with store.reading() as connection:
+        history = ledger.entries(connection)
+        problems = ledger.broken_links(connection)
+        head = ledger.head(connection)
+    problems += _protocol(store, history) + _runs(store, history) + _lock(store, history) + _results(store, history)
+    if data:
+        problems += vault.damaged(store)
+        try:
+            source_tables(store)
+        except CrossfeedError as error:
+            problems.append(error.found)
+    return Verification(head, len(history), tuple(problems), tuple(_remarks(store)))
+
+
+def _protocol(store: Store, history: list[ledger.Entry]) -> list[str]:
+    first = [entry.content for entry in history if entry.kind == "init"]
+    return [] if first == [store.protocol()] else ["the protocol is not the one in the first ledger entry"]
+
+
+def _runs(store: Store, history: list[ledger.Entry]) -> list[str]:
+    """Run table against ledger, files against hashes."""
+    planned: dict[str, Any] = {}
+    for entry in history:
+        if entry.kind == "plan":
+            planned |= entry.content["runs"]
+    recorded = {entry.content["name"]: entry.content for entry in history if entry.kind == "run"}
+    problems = []
+    runs = {run.name: run for run in store.runs()}
+    problems += [f"run '{name}' is in the ledger but not in the run table" for name in planned.keys() - runs.keys()]
+    for name, run in runs.items():
+        if planned.get(name) != run.config:
+            problems.append(f"the configuration of run '{name}' is not the planned one")
+        if (run.status in ("finished", "invalid")) != (name in recorded):
+            problems.append(f"run '{name}' is '{run.status}' in the run table, which the ledger does not confirm")
+        if name in recorded and (run.status, run.outcome) != (recorded[name]["status"], recorded[name]["outcome"]):
+            problems.append(f"the outcome of run '{name}' is not the recorded one")
+        if name in recorded:
+            problems += _files(store.folder / "runs" / name, recorded[name]["outcome"])
+    return problems
+
+
+def _files(place: Path, outcome: dict[str, Any]) -> list[str]:
+    if not place.is_dir():
+        return [f"the folder of run '{place.name}' is missing"]
+    found, wanted = artefacts(place), outcome["artefacts"]
+    changed = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
+    problems = [f"{place.name}/{name} is missing, new or was changed" for name in changed]
+    if not _equals(place / OUTCOME, outcome):
+        problems.append(f"{place.name}/{OUTCOME} is not the recorded outcome")
+    return problems
+
+
+def _lock(store: Store, history: list[ledger.Entry]) -> list[str]:
+    recorded = [entry for entry in history if entry.kind == "lock"]
+    if not recorded:
+        return [f"there is a {LOCK} but no lock in the ledger"] if (store.folder / LOCK).exists() else []
+    wanted = {**recorded[-1].content, "entry": recorded[-1].hash}
+    return [] if _equals(store.folder / LOCK, wanted) else [f"{LOCK} is not the lock in the ledger"]
+
+
+def _results(store: Store, history: list[ledger.Entry]) -> list[str]:
+    problems = []
+    for entry in history:
+        if entry.kind == "opening result":
+            path = store.folder / "results" / entry.content["file"]
+            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != entry.content["sha256"]:
+                problems.append(f"results/{entry.content['file']} is missing or was changed")
+    return problems
+
+
+def _equals(path: Path, wanted: Any) -> bool:
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8")) == wanted)
+    except (OSError, ValueError):
+        return False
+
+
+def _remarks(store: Store) -> list[str]:
+    began = store.protocol()
+    remarks = []
+    if began["crossfeed"] != crossfeed.__version__:
+        remarks.append(f"the study began with crossfeed {began['crossfeed']}, this is {crossfeed.__version__}")
+    if began["code"] != code_hash():
+        remarks.append("the package's source files are not those the study began with")
+    if began["targets_kept_outside"]:
+        remarks.append("a copy of the target tables stayed outside the vault")
+    return remarks
