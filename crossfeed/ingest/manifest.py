@@ -86,7 +86,6 @@ def build_manifest(
                 entry["valid_native"] = list(column.valid)
         channels[channel.name] = entry | statistics(values[channel.name])
     weights = "the time until the next change" if kind.change_driven else "the time since the sample before"
-    segmentation = asdict(kind.segmentation)
     return {
         "kind": kind.name,
         "machine": machine,
@@ -102,7 +101,10 @@ def build_manifest(
             "sensor": f"mean weighted by {weights}" if kind.change_driven else "mean of the samples in the bin",
             "command": "last value in the bin" if resampling.rule == "paper" else f"mean weighted by {weights}",
             "carry_forward_s": CARRY_FORWARD_S,
-            "segmentation": {**segmentation, "drop_programs": list(kind.segmentation.drop_programs)},
+            "segmentation": {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in asdict(kind.segmentation).items()
+            },
         },
         "counts": {
             "raw_rows": tally.raw_rows,

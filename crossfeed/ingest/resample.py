@@ -7,6 +7,7 @@ An empty bin carries the last sensor value forward for up to two seconds and is 
 set-points and hold until they change. Nothing is ever filled from the future.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,8 @@ class Resampling:
     deviation: bool = False
 
     def __post_init__(self) -> None:
-        if not self.period > 0 or abs(self.period * MICROSECONDS - self.ticks) > 1e-6 * self.ticks or self.ticks < 1:
+        exact = math.isfinite(self.period) and self.period > 0 and self.ticks > 0
+        if not exact or not math.isclose(self.period * MICROSECONDS, self.ticks, rel_tol=1e-6):
             raise ConfigError(
                 f"A period of {self.period} s cannot be used.",
                 expected="a positive number of seconds that is a whole number of microseconds",

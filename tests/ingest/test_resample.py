@@ -1,0 +1,201 @@
+"""Resampling against the definition, written out slowly; and that no row ever knows the future."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossfeed.errors import ConfigError
+from crossfeed.ingest.resample import Resampling
+from crossfeed.ingest.segment import SESSION, UNTIL
+from crossfeed.machines.declaration import CLOCK
+
+SECOND = 1_000_000
+
+
+def frame_of(clock: list[int], sensor: list[float | None], command: list[float | None], until: list[int] | None = None):
+    columns = {SESSION: [1] * len(clock), CLOCK: clock, "s": sensor, "c": command}
+    types = {SESSION: pl.UInt32, CLOCK: pl.Int64, "s": pl.Float64, "c": pl.Float64}
+    if until is not None:
+        columns[UNTIL], types[UNTIL] = until, pl.Int64
+    return pl.DataFrame(columns, schema=types)
+
+
+def resampling(**changes) -> Resampling:
+    return Resampling(**({"sensors": ["s"], "commands": ["c"], "period": 1.0} | changes))
+
+
+def rows(frame: pl.DataFrame, **changes) -> dict[str, list]:
+    return resampling(**changes).apply(frame).frame.to_dict(as_series=False)
+
+
+@st.composite
+def polled(draw) -> pl.DataFrame:
+    """A jittered log with gaps, missing readings and a command that is known from the first row on."""
+    steps = draw(st.lists(st.integers(1, 4_000_000), min_size=2, max_size=40))
+    clock = np.cumsum(steps).tolist()
+    value = st.one_of(st.none(), st.floats(-100, 100))
+    sensor = draw(st.lists(value, min_size=len(clock), max_size=len(clock)))
+    command = draw(st.lists(value, min_size=len(clock), max_size=len(clock)))
+    command[0] = draw(st.floats(-100, 100))
+    return frame_of(clock, sensor, command)
+
+
+def naive(frame: pl.DataFrame, rule: str) -> dict[str, list]:
+    """The definition: bins (t-1, t], sensor mean, commands weighted by the time since the sample before."""
+    clock, sensor, command = frame[CLOCK].to_list(), frame["s"].to_list(), frame["c"].to_list()
+    bins = [math.ceil(t / SECOND) for t in clock]
+    out: dict[str, list] = {"time": [], "s": [], "c": []}
+    last_sensor, age, last_command = None, 0, None
+    for number in range(bins[0], bins[-1] + 1):
+        inside = [i for i, b in enumerate(bins) if b == number]
+        values = [sensor[i] for i in inside if sensor[i] is not None]
+        if values:
+            last_sensor, age = sum(values) / len(values), 0
+        else:
+            age += 1
+            if age > 2:
+                last_sensor = None
+        known = [i for i in inside if command[i] is not None]
+        if known and rule == "paper":
+            last_command = command[known[-1]]
+        elif known:
+            begin = (number - 1) * SECOND
+            weight = {i: min(clock[i] - clock[i - 1], clock[i] - begin) if i else 0 for i in known}
+            total = sum(weight.values())
+            plain = sum(command[i] for i in known) / len(known)
+            last_command = sum(command[i] * weight[i] for i in known) / total if total else plain
+        out["time"].append(float(number))
+        out["s"].append(last_sensor)
+        out["c"].append(last_command)
+    return out
+
+
+@pytest.mark.parametrize("rule", ["crossfeed", "paper"])
+@given(frame=polled())
+@settings(max_examples=60, deadline=None)
+def test_polled_logs_follow_the_definition(rule, frame) -> None:
+    found, wanted = rows(frame, rule=rule), naive(frame, rule)
+    assert found["time"] == wanted["time"]
+    for name in ("s", "c"):
+        assert [value is None for value in found[name]] == [value is None for value in wanted[name]]
+        pairs = [(a, b) for a, b in zip(found[name], wanted[name], strict=True) if b is not None]
+        assert all(a == pytest.approx(b, rel=1e-9, abs=1e-9) for a, b in pairs)
+
+
+@given(frame=polled(), cut=st.integers(0, 60), rule=st.sampled_from(["crossfeed", "paper"]), drop=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_nothing_at_or_before_t_changes_when_everything_after_t_does(frame, cut, rule, drop) -> None:
+    before = frame.filter(pl.col(CLOCK) <= cut * SECOND)
+    if drop:
+        after = before
+    else:
+        late = pl.col(CLOCK) > cut * SECOND
+        after = frame.with_columns(pl.when(late).then(-7.5).otherwise(pl.col(name)).alias(name) for name in ("s", "c"))
+    full = resampling(rule=rule, deviation=True).apply(frame).frame.filter(pl.col("time") <= cut)
+    other = resampling(rule=rule, deviation=True).apply(after).frame.filter(pl.col("time") <= cut)
+    # A log that simply ends has no rows for the empty bins after its last sample; those it has are the same.
+    assert full.head(other.height).equals(other)
+    assert drop or full.height == other.height
+
+
+@given(cycles=st.integers(1000, 4000), start=st.integers(0, 3000))
+@settings(max_examples=20, deadline=None)
+def test_a_two_millisecond_stream_has_500_samples_in_every_whole_bin(cycles, start) -> None:
+    cycle = np.arange(start, start + cycles)
+    frame = frame_of((cycle * 2000).tolist(), [1.0] * cycles, [1.0] * cycles)
+    counted = frame.with_columns((-((-pl.col(CLOCK)) // SECOND)).alias("bin")).group_by("bin").len().sort("bin")
+    assert counted["len"][1:-1].to_list() == [500] * (counted.height - 2)
+    assert rows(frame)["time"] == [float(value) for value in counted["bin"]]
+
+
+def test_a_sample_on_the_boundary_belongs_to_the_bin_that_ends_there() -> None:
+    found = rows(frame_of([SECOND, SECOND + 2000, 2 * SECOND], [1.0, 2.0, 4.0], [0.0, 0.0, 0.0]))
+    assert found["time"] == [1.0, 2.0]
+    assert found["s"] == [1.0, 3.0]
+
+
+def test_accumulated_float_stamps_would_have_moved_rows_integer_cycles_do_not() -> None:
+    accumulated = np.cumsum(np.full(100_000, 0.002))
+    exact = np.arange(1, 100_001) * 2000
+    moved = int((np.ceil(accumulated) != -(-exact // SECOND)).sum())
+    found = rows(frame_of(exact.tolist(), [1.0] * 100_000, [1.0] * 100_000))
+    assert moved > 0
+    assert found["time"] == [float(t) for t in range(1, 201)]
+
+
+def test_the_rules_differ_only_in_the_command() -> None:
+    clock = [round((0.1 + 0.2 * i) * SECOND) for i in range(5)]
+    frame = frame_of(clock, [1.0, 2.0, 3.0, 4.0, 5.0], [0.0, 0.0, 0.0, 0.0, 100.0])
+    ours, paper = rows(frame), rows(frame, rule="paper")
+    assert ours["s"] == paper["s"] == [3.0]
+    assert paper["c"] == [100.0]
+    assert ours["c"] == [pytest.approx(25.0)]
+
+
+def test_a_one_hertz_log_on_the_grid_keeps_its_commands_beside_its_sensors() -> None:
+    frame = frame_of([SECOND, 2 * SECOND, 3 * SECOND], [1.0, 2.0, 3.0], [10.0, 20.0, 30.0])
+    assert rows(frame)["c"] == rows(frame, rule="paper")["c"] == [10.0, 20.0, 30.0]
+
+
+def test_gaps_are_carried_two_seconds_and_then_absent_while_commands_hold() -> None:
+    found = rows(frame_of([SECOND, 6 * SECOND], [5.0, 7.0], [3.0, 4.0]))
+    assert found["s"] == [5.0, 5.0, 5.0, None, None, 7.0]
+    assert found["c"] == [3.0, 3.0, 3.0, 3.0, 3.0, 4.0]
+
+
+def test_rows_before_the_first_known_command_are_dropped_and_counted() -> None:
+    result = resampling().apply(frame_of([SECOND, 2 * SECOND, 3 * SECOND], [1.0, 2.0, 3.0], [None, 4.0, None]))
+    assert result.frame["time"].to_list() == [2.0, 3.0]
+    assert result.frame["c"].to_list() == [4.0, 4.0]
+    assert result.counts["rows before the first known command, dropped"] == 1
+
+
+def test_an_absent_sensor_stays_null() -> None:
+    found = rows(frame_of([SECOND * i for i in range(1, 9)], [None] * 8, [1.0] * 8))
+    assert found["s"] == [None] * 8
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=10, deadline=None)
+def test_the_mean_of_a_whole_bin_is_conserved(seed) -> None:
+    values = np.random.default_rng(seed).normal(0.0, 1e3, 500).tolist()
+    frame = frame_of([2000 * (i + 1) for i in range(500)], values, values)
+    assert rows(frame)["s"][0] == pytest.approx(np.mean(values), abs=1e-9)
+    # Equal spacing gives equal weights, but the first sample of a session has no time before it.
+    assert rows(frame)["c"][0] == pytest.approx(np.mean(values[1:]), abs=1e-9)
+
+
+def test_the_deviation_inside_a_bin_is_kept_and_one_sample_has_none() -> None:
+    frame = frame_of([SECOND // 2, SECOND, 2 * SECOND], [1.0, 3.0, 9.0], [0.0, 0.0, 0.0])
+    assert rows(frame, deviation=True)["s__std"] == [1.0, None]
+
+
+def test_change_driven_values_hold_until_the_next_change() -> None:
+    clock, until = [0, 1_500_000, 4_000_000], [1_500_000, 4_000_000, 4_500_000]
+    frame = frame_of(clock, [10.0, 20.0, 30.0], [1.0, 2.0, 3.0], until)
+    found = rows(frame, change_driven=True)
+    assert found["time"] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert found["s"] == [10.0, 15.0, 20.0, 20.0, 30.0]
+    assert found["c"] == [1.0, 1.5, 2.0, 2.0, 3.0]
+    assert rows(frame, change_driven=True, rule="paper")["c"] == [1.0, 2.0, 2.0, 2.0, 3.0]
+
+
+def test_change_driven_means_ignore_the_time_in_which_nothing_is_known() -> None:
+    frame = frame_of([0, 250_000, 750_000], [4.0, None, 8.0], [1.0, 1.0, 1.0], [250_000, 750_000, SECOND])
+    assert rows(frame, change_driven=True)["s"] == [6.0]
+
+
+@pytest.mark.parametrize("period", [0.0, -1.0, float("nan"), float("inf"), 1e-9])
+def test_an_impossible_period_is_refused(period) -> None:
+    with pytest.raises(ConfigError, match="period"):
+        resampling(period=period)
+
+
+def test_another_period_gives_other_bins() -> None:
+    frame = frame_of([100_000 * i for i in range(1, 11)], [float(i) for i in range(1, 11)], [1.0] * 10)
+    assert rows(frame, period=0.1)["s"] == [float(i) for i in range(1, 11)]
+    assert rows(frame, period=0.5)["s"] == [3.0, 8.0]

@@ -1,0 +1,62 @@
+"""Every clock in whole microseconds."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossfeed.errors import ConfigError, LogError, SchemaError
+from crossfeed.machines.clock import clock_from_numbers, clock_from_text, require_clock, seconds
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    ["2024-03-12 08:16:30.5", " 2024-03-12T08:16:30.500Z ", "12.03.2024 08:16:30.500", "2024/03/12 08:16:30.5"],
+)
+def test_common_time_stamps_are_understood(stamp) -> None:
+    assert clock_from_text(pl.Series([stamp])).to_list() == [1710231390500000]
+
+
+def test_a_stated_format_and_a_time_zone() -> None:
+    found = clock_from_text(pl.Series(["12/03/24 09:16:30 +0100", "never"]), "%d/%m/%y %H:%M:%S %z")
+    assert found.to_list() == [1710231390000000, None]
+
+
+def test_mixed_stamps_are_read_one_by_one() -> None:
+    found = clock_from_text(pl.Series(["2024-03-12 08:16:30", "12.03.2024 08:16:31", None, "x"]))
+    assert found.to_list() == [1710231390000000, 1710231391000000, None, None]
+
+
+@given(cycles=st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
+def test_cycles_are_exact(cycles) -> None:
+    assert clock_from_numbers(pl.Series(cycles), "2 ms").to_list() == [2000 * cycle for cycle in cycles]
+
+
+def test_accumulated_stamps_are_rounded_to_the_microsecond() -> None:
+    found = clock_from_numbers(pl.Series(np.cumsum(np.full(100_000, 0.002))), "s")
+    assert found.to_list() == [2000 * (i + 1) for i in range(100_000)]
+
+
+def test_what_is_no_number_has_no_time() -> None:
+    found = clock_from_numbers(pl.Series([1.0, None, float("nan"), float("inf")]), "s")
+    assert found.to_list() == [1_000_000, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("step", "wanted"), [("s", 1.0), ("ms", 1e-3), ("2 ms", 2e-3), ("0.5 min", 30.0), ("h", 3600.0)]
+)
+def test_steps(step, wanted) -> None:
+    assert seconds(step) == pytest.approx(wanted)
+
+
+def test_what_is_no_step_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no time step"):
+        seconds("17")
+    with pytest.raises(SchemaError, match="kW"):
+        seconds("kW")
+
+
+def test_a_log_without_any_readable_time_is_refused() -> None:
+    with pytest.raises(LogError, match=r"'time' in log\.csv"):
+        require_clock(clock_from_text(pl.Series(["a", "b"])), "log.csv", "time")

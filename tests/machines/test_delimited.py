@@ -1,0 +1,134 @@
+"""Files as controllers and spreadsheets write them: each oddity read rightly, counted, or refused."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossfeed.errors import LogError
+from crossfeed.machines.declaration import Column
+from crossfeed.machines.delimited import read_log, sniff
+
+COLUMNS = (Column("Value A", "a", "A"), Column("b", "b", "A"))
+
+
+@pytest.fixture
+def read(tmp_path):
+    def run(content: bytes, texts=()):
+        path = tmp_path / "log.csv"
+        path.write_bytes(content)
+        return read_log(path, COLUMNS, texts=texts)
+
+    return run
+
+
+def test_a_plain_file(read) -> None:
+    frame, repairs = read(b"x,Value A,b\n0,1.5,2\n1,,3\n")
+    assert frame.to_dict(as_series=False) == {"a": [1.5, None], "b": [2.0, 3.0]}
+    assert repairs == {}
+
+
+def test_names_are_matched_ignoring_case_and_blanks(read) -> None:
+    frame, _ = read(b" value a ,B\n1,2\n")
+    assert frame.rows() == [(1.0, 2.0)]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_decimal_commas_with_other_separators(read, separator) -> None:
+    frame, repairs = read(f"Value A{separator}b\n1,5{separator}-2,25\n3{separator}4\n".encode())
+    assert frame.rows() == [(1.5, -2.25), (3.0, 4.0)]
+    assert repairs == {}
+
+
+def test_quoted_decimal_commas_between_commas(read) -> None:
+    frame, _ = read(b'Value A,b\n"1,5","2,5"\n"3,0",4\n')
+    assert frame.rows() == [(1.5, 2.5), (3.0, 4.0)]
+
+
+def test_decimal_commas_that_cannot_be_told_from_separators_are_refused(read) -> None:
+    with pytest.raises(LogError, match=r"Line 2 .* has 4 cells under 2 column names"):
+        read(b"Value A,b\n1,5,2,5\n")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(read) -> None:
+    frame, repairs = read(b"\xef\xbb\xbfValue A,b\n1,2\n")
+    assert frame.rows() == [(1.0, 2.0)]
+    assert repairs == {}
+
+
+def test_latin_1_and_utf_16_are_read_and_counted(read) -> None:
+    frame, repairs = read("Value A,b,Grad\n1,2,°C\n".encode("latin-1"), texts=["Grad"])
+    assert frame["@Grad"].to_list() == ["°C"]
+    assert repairs == {"file read as latin-1": 1}
+    frame, repairs = read("Value A,b\n1,2\n".encode("utf-16"))
+    assert frame.rows() == [(1.0, 2.0)]
+    assert repairs == {"file read as utf-16": 1}
+
+
+def test_latin_1_far_down_in_a_file_that_began_as_utf_8(read) -> None:
+    body = b"Value A,b,note\n" + b"1,2,ok\n" * 20_000 + "3,4,Öl\n".encode("latin-1")
+    frame, repairs = read(body, texts=["note"])
+    assert frame.height == 20_001
+    assert frame["@note"][-1] == "Öl"
+    assert repairs == {"file read as latin-1": 1}
+
+
+def test_text_in_a_numeric_column_becomes_null_and_is_counted(read) -> None:
+    frame, repairs = read(b"Value A,b\n1,2\nERROR,3\n4,N/A\n, 5 \n")
+    assert frame.rows() == [(1.0, 2.0), (None, 3.0), (4.0, None), (None, 5.0)]
+    assert repairs == {"a: text in a numeric column": 1}
+
+
+def test_a_line_cut_off_in_the_middle_is_dropped_and_counted(read) -> None:
+    frame, repairs = read(b"Value A,b\n1,2\n3")
+    assert frame.rows() == [(1.0, 2.0)]
+    assert repairs == {"last line cut short, dropped": 1}
+
+
+def test_windows_line_ends_and_a_missing_last_newline(read) -> None:
+    frame, repairs = read(b"Value A,b\r\n1,2\r\n3,4")
+    assert frame.rows() == [(1.0, 2.0), (3.0, 4.0)]
+    assert repairs == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"   "])
+def test_an_empty_file_is_refused(read, content) -> None:
+    with pytest.raises(LogError, match="is empty"):
+        read(content)
+
+
+def test_a_missing_column_names_the_nearest_one(read) -> None:
+    with pytest.raises(LogError, match=r"no column 'Value A' \(did you mean 'Valve A'\?\)"):
+        read(b"Valve A,b\n1,2\n")
+
+
+def test_two_columns_that_differ_in_case_only_are_refused(read) -> None:
+    with pytest.raises(LogError, match="several columns for 'Value A'"):
+        read(b"VALUE A,value a,b\n1,2,3\n")
+
+
+def test_a_file_with_one_column_is_refused(read) -> None:
+    with pytest.raises(LogError, match="one column"):
+        read(b"hello\nworld\n")
+
+
+@given(
+    rows=st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(-1000, 1000)), min_size=1, max_size=30),
+    separator=st.sampled_from([",", ";", "\t"]),
+    comma=st.booleans(),
+)
+@settings(max_examples=50, deadline=None)
+def test_numbers_survive_any_dialect(tmp_path_factory, rows, separator, comma) -> None:
+    path = tmp_path_factory.mktemp("dialect") / "log.csv"
+    lines = [separator.join(["Value A", "b"])]
+    for first, second in rows:
+        number = f"{first:.6f}"
+        if comma:
+            number = number.replace(".", ",")
+            number = f'"{number}"' if separator == "," else number
+        lines.append(f"{number}{separator}{second}")
+    path.write_text("\n".join(lines) + "\n")
+    frame, repairs = read_log(path, COLUMNS)
+    assert repairs == {}
+    assert sniff(path).decimal_comma == comma
+    for found, wanted in zip(frame.rows(), rows, strict=True):
+        assert found == pytest.approx(wanted, abs=1e-6)

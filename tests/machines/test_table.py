@@ -1,0 +1,204 @@
+"""Users' own logs through a mapping: CSV and Parquet, any clock, clear words for every mistake."""
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+from crossfeed.errors import ConfigError, CrossfeedError, LogError, SchemaError
+from crossfeed.ingest.pipeline import ingest
+from crossfeed.machines.kinds import log_kind
+from crossfeed.machines.mapping import TEMPLATE, Mapping
+from crossfeed.machines.table import mapped_kind
+
+SCHEMA = {
+    "name": "lathe",
+    "sensors": [
+        {"name": "load", "quantity": "load", "unit": "%"},
+        {"name": "power", "quantity": "power", "unit": "kW"},
+    ],
+    "commands": [{"name": "speed", "quantity": "rotational speed", "unit": "rpm"}],
+}
+MAPPING = {
+    "machine": "lathe_3",
+    "schema": SCHEMA,
+    "time": {"column": "t", "unit": "ms"},
+    "columns": [
+        {"native": "Load", "channel": "load", "unit": "%", "valid": [0, 200]},
+        {"native": "Power", "channel": "power", "unit": "W"},
+        {"native": "n", "channel": "speed", "unit": "1/min"},
+    ],
+}
+
+
+@pytest.fixture
+def described(tmp_path):
+    """Write a mapping and read it back as a kind of log."""
+
+    def make(**changes):
+        path = tmp_path / "mapping.yaml"
+        path.write_text(yaml.safe_dump({key: value for key, value in (MAPPING | changes).items() if value is not None}))
+        return mapped_kind(path)
+
+    return make
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Two parts of 30 s at 2 Hz with a status column and one impossible load."""
+    half = np.arange(60)
+    frame = pl.DataFrame(
+        {
+            "t": np.concatenate([half, half + 200]) * 500,
+            "Load": [20.0] * 119 + [999.0],
+            "Power": [1500.0] * 120,
+            "n": [800.0] * 120,
+            "State": [3] * 100 + [1] * 20,
+            "Part": ["a"] * 60 + ["b"] * 60,
+            "clock": ["x"] * 120,
+        }
+    )
+    path = tmp_path / "logs" / "shift.csv"
+    path.parent.mkdir()
+    frame.write_csv(path)
+    return path
+
+
+def test_a_csv_log_in_other_units(described, log) -> None:
+    table = ingest(described(), log)
+    assert [(g.machine, g.run, len(g)) for g in table.groups] == [("lathe_3", "shift", 131)]
+    np.testing.assert_allclose(table.sensors[:30], [[20.0, 1.5]] * 30)
+    assert table.commands[0, 0] == pytest.approx(800.0)
+    assert table.manifest["repairs"] == {"load: outside 0 to 200 %": 1}
+
+
+def test_segmentation_by_gap_state_and_length(described, log) -> None:
+    table = ingest(described(segmentation={"gap_s": 5, "keep": {"State": 3}, "min_rows": 50}), log)
+    assert [len(group) for group in table.groups] == [31]
+    assert table.manifest["counts"]["dropped_rows"] == {"State is not 3": 20, "session shorter than 50 rows": 40}
+
+
+def test_session_run_and_program_columns(described, log) -> None:
+    table = ingest(described(session={"column": "Part"}, run={"column": "Part"}, program={"column": "Part"}), log)
+    assert [(g.run, g.session, g.program) for g in table.groups] == [("a", "a", "a"), ("b", "b", "b")]
+    by_state = ingest(described(session={"column": "Part"}), log)
+    assert [g.session for g in by_state.groups] == ["shift-a", "shift-b"]
+
+
+def test_columns_of_the_log_may_have_the_names_we_use_ourselves(described, log) -> None:
+    table = ingest(described(program={"column": "clock"}), log)
+    assert {group.program for group in table.groups} == {"x"}
+
+
+def test_parquet_gives_the_same_table_as_csv(described, log) -> None:
+    wanted = ingest(described(), log)
+    pl.read_csv(log).write_parquet(log.with_suffix(".parquet"))
+    log.unlink()
+    assert ingest(described(), log.parent).fingerprint() == wanted.fingerprint()
+
+
+def test_time_stamps_in_text_and_in_parquet(described, log) -> None:
+    frame = pl.read_csv(log).with_columns(pl.from_epoch("t", time_unit="ms"))
+    written = frame.with_columns(pl.col("t").dt.strftime("%d.%m.%Y %H:%M:%S%.3f"))
+    written.write_csv(log)
+    wanted = ingest(described(time={"column": "t"}), log)
+    stated = ingest(described(time={"column": "t", "format": "%d.%m.%Y %H:%M:%S%.3f"}), log)
+    frame.write_parquet(log.with_suffix(".parquet"))
+    parquet = ingest(described(time={"column": "t"}), log.with_suffix(".parquet"))
+    assert wanted.fingerprint() == stated.fingerprint() == parquet.fingerprint()
+
+
+def test_semicolons_and_decimal_commas(described, log) -> None:
+    wanted = ingest(described(), log).fingerprint()
+    text = log.read_text().replace(",", ";").replace(".", ",")
+    log.write_text(text)
+    assert ingest(described(), log).fingerprint() == wanted
+    assert ingest(described(separator=";", decimal=","), log).fingerprint() == wanted
+
+
+def test_several_files_and_a_glob(described, log) -> None:
+    text = log.read_text()
+    (log.parent / "second.csv").write_text(text)
+    table = ingest(described(), log.parent / "*.csv")
+    assert [group.run for group in table.groups] == ["second", "shift"]
+
+
+def test_text_in_a_parquet_column_is_counted(described, log) -> None:
+    frame = pl.read_csv(log).with_columns(pl.Series("Power", ["1500.0"] * 119 + ["broken"]))
+    frame.write_parquet(log.with_suffix(".parquet"))
+    table = ingest(described(), log.with_suffix(".parquet"))
+    assert table.manifest["repairs"]["power: text in a numeric column"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"columns": [*MAPPING["columns"], MAPPING["columns"][0]]}, ConfigError, "twice: load"),
+        (
+            {"columns": [*MAPPING["columns"][:2], {"native": "n", "channel": "speed", "unit": "kW"}]},
+            SchemaError,
+            "'speed' is a rot",
+        ),
+        ({"columns": MAPPING["columns"][:2]}, ConfigError, "give no speed"),
+        (
+            {"columns": [*MAPPING["columns"], {"native": "x", "channel": "heat", "unit": "W"}]},
+            SchemaError,
+            "no channel 'heat'",
+        ),
+        ({"columns": [{"native": "x", "channel": "load", "unit": "%", "valid": [2, 1]}]}, ConfigError, "low < high"),
+        ({"columns": None}, ConfigError, "columns: Field required"),
+        ({"tiem": {"column": "t"}}, ConfigError, "tiem: Extra inputs"),
+        ({"time": {"column": "t", "unit": "s", "format": "%H"}}, ConfigError, "not both"),
+        ({"period": -1}, ConfigError, "period"),
+        ({"schema": "missing.yaml"}, SchemaError, "cannot be read"),
+        ({"schema": SCHEMA | {"sensors": [{"name": "time", "quantity": "load", "unit": "%"}]}}, SchemaError, "'time'"),
+    ],
+)
+def test_a_mapping_with_a_mistake_is_refused_in_words(described, changes, error, message) -> None:
+    with pytest.raises(error, match=message):
+        described(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"time": {"column": "tt", "unit": "ms"}}, r"no column 'tt' \(did you mean 't'"),
+        ({"time": {"column": "Part"}}, "No entry of the column 'Part'"),
+        ({"time": {"column": "t"}}, "No entry of the column 't'"),
+        ({"time": {"column": "t", "unit": "furlongs"}}, "furlongs"),
+        ({"segmentation": {"keep": {"State": 9}}}, "120 rows: State is not 9"),
+    ],
+)
+def test_a_log_that_does_not_fit_its_mapping_is_refused(described, log, changes, message) -> None:
+    with pytest.raises(CrossfeedError, match=message):
+        ingest(described(**changes), log)
+
+
+def test_empty_folders_and_broken_parquet_are_refused(described, tmp_path) -> None:
+    (tmp_path / "void").mkdir()
+    with pytest.raises(LogError, match="holds no logs"):
+        ingest(described(), tmp_path / "void")
+    (tmp_path / "void" / "x.parquet").write_bytes(b"PAR1 but no more")
+    with pytest.raises(LogError, match="cannot be read as Parquet"):
+        ingest(described(), tmp_path / "void")
+
+
+def test_the_template_is_a_valid_mapping_of_about_twenty_lines(tmp_path) -> None:
+    path = tmp_path / "mapping.yaml"
+    path.write_text(TEMPLATE, encoding="utf-8")
+    assert mapped_kind(path).machine == "mill_7"
+    assert len(TEMPLATE.splitlines()) <= 21
+    # Every key that a mapping understands occurs in the template, so that the template teaches all of them.
+    for key in (field.alias or name for name, field in Mapping.model_fields.items()):
+        assert f"{key}:" in TEMPLATE
+
+
+def test_unknown_kinds_and_missing_or_needless_mappings_are_refused(tmp_path) -> None:
+    with pytest.raises(LogError, match="did you mean 'joanneum'"):
+        log_kind("joaneum")
+    with pytest.raises(ConfigError, match="need a mapping"):
+        log_kind("table")
+    with pytest.raises(ConfigError, match="describe themselves"):
+        log_kind("thws", tmp_path / "mapping.yaml")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        log_kind("table", tmp_path / "missing.yaml")
