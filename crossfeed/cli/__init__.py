@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli import data, ingest, program, windows
+from crossfeed.cli import data, ingest, inspect, program, train, windows
 
 app = typer.Typer(
     name="crossfeed",
@@ -36,6 +36,8 @@ app.command()(program.program)
 app.add_typer(data.data, name="data")
 app.command()(ingest.ingest)
 app.command()(windows.windows)
+app.command()(train.train)
+app.command()(inspect.inspect)
 
 
 def main() -> None:

@@ -1,13 +1,17 @@
 """The complete configuration of a run: method, training and data in one frozen object, the two presets, YAML."""
 
-from typing import Literal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import Size
+from crossfeed.model.config import SIZES, Size, parse
 from crossfeed.model.presets import MethodConfig, crossfeed, paper
 from crossfeed.training.config import TrainingConfig, paper_training
+from crossfeed.training.folder import saved_config
+from crossfeed.training.overrides import override, parse_assignments, read_yaml
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method
 from crossfeed.windows.split import SPLIT_SEED, By
 
@@ -35,10 +39,31 @@ class RunConfig(MethodConfig):
     data: DataConfig = DataConfig()
 
 
-def preset(name: Literal["crossfeed", "paper"] | str = "crossfeed", size: Size = "base") -> RunConfig:
+def preset(name: str = "crossfeed", size: Size = "base") -> RunConfig:
     """One of the two complete configurations, in one of the five sizes."""
     if name not in PRESETS:
         raise ConfigError(f"There is no preset '{name}'.", expected=f"one of {', '.join(PRESETS)}")
     method = crossfeed(size) if name == "crossfeed" else paper(size)
     training = TrainingConfig() if name == "crossfeed" else paper_training()
     return RunConfig(model=method.model, masks=method.masks, objectives=method.objectives, training=training)
+
+
+def resolve_config(
+    name: str | None = None,
+    size: str | None = None,
+    file: Path | None = None,
+    assignments: Iterable[str] = (),
+    continued: Path | None = None,
+) -> RunConfig:
+    """Preset, then YAML file, then single settings; `continued` is a run whose configuration is the starting point."""
+    saved = saved_config(continued) if continued and not (name or size or file) else None
+    if size is not None and size not in SIZES:
+        raise ConfigError(f"There is no size '{size}'.", expected=f"one of {', '.join(SIZES)}")
+    config = (
+        parse(RunConfig, saved, f"The configuration of {continued}")
+        if saved
+        else preset(name or "crossfeed", cast(Size, size or "base"))
+    )
+    if file is not None:
+        config = override(config, read_yaml(file), origin=str(file))
+    return override(config, parse_assignments(assignments))

@@ -1,7 +1,9 @@
 """What a run found, as plain data for summary.json and the model's provenance, and as a table for people."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -74,6 +76,19 @@ def _floor(validator: Validator, name: str) -> Any:
         batch = validator.validation.batch(index_B)
         sums.add(batch.future_x_BHC, batch.future_m_BHC, FLOORS[name](batch.x_BKC, batch.m_BKC, model.horizons))
     return sums.scores()
+
+
+def print_summary(summary: dict[str, Any], model: Path, as_json: bool = False) -> None:
+    """Print the headline of a run and where its model lies, or the whole summary as JSON."""
+    from rich.console import Console
+
+    if as_json:
+        print(json.dumps(summary, indent=2, ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    console.print(summary_table(summary))
+    for line in (*summary_lines(summary), f"model: {model}"):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def summary_table(summary: dict[str, Any]) -> "RichTable":

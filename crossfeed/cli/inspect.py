@@ -1,0 +1,19 @@
+"""`crossfeed inspect`: what a model file says about itself."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(help="A model.safetensors made by `crossfeed train`.")],
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Show configuration, channels, normaliser, provenance, sizes and hashes of a model file.
+
+    Example: crossfeed inspect run/model.safetensors
+    """
+    from crossfeed.training.inspection import describe, print_description
+
+    print_description(describe(model), as_json=json)

@@ -1,0 +1,42 @@
+"""`crossfeed train`: tables become a world model."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    table: Annotated[list[Path], typer.Option("--table", "-t", help="A table to train on; several are balanced.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run: model, history, summary.")],
+    preset: Annotated[str | None, typer.Option(help="crossfeed (default) or paper.")] = None,
+    size: Annotated[str | None, typer.Option(help="tiny, compact, base (default), medium or large.")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file that changes the preset.")] = None,
+    assign: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting, after --config.")
+    ] = None,
+    pretrained: Annotated[Path | None, typer.Option(help="Take the body from this file; no pretraining.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Pretrain and fine-tune a world model, and compare it with its floors on validation windows.
+
+    Example: crossfeed train --table source.parquet --size compact --out run --set training.pretrain_epochs=5
+    """
+    from crossfeed.ingest.table import Table
+    from crossfeed.progress import be_quiet
+    from crossfeed.training.run import train as run_training
+    from crossfeed.training.run_config import resolve_config
+    from crossfeed.training.summary import print_summary
+
+    if quiet:
+        be_quiet()
+    resolved = resolve_config(preset, size, config, assign or (), continued=out if resume else None)
+    tables = [Table.read(path) for path in table]
+    result = run_training(
+        tables, resolved, out, resume=resume, device=device, pretrained=pretrained, tensorboard=tensorboard
+    )
+    print_summary(result.summary, result.model, as_json=json)
