@@ -1,8 +1,8 @@
 """Recompute everything a study claims and list every place where it is no longer what it was.
 
-What this can prove: nothing recorded was edited, removed or reordered since it was written, as long as the head hash you
-kept elsewhere is still in the ledger. What it cannot: that nobody looked at the target outside this software, or that a
-whole study was not rerun from scratch until it pleased. Keep the head hash where others can see it.
+What this can prove: nothing recorded was edited, removed or reordered since it was written, as long as the head hash
+you kept elsewhere is still in the ledger. What it cannot: that nobody looked at the target outside this software, or
+that a whole study was not rerun from scratch until it pleased. Keep the head hash where others can see it.
 """
 
 import hashlib
