@@ -16,14 +16,11 @@ from crossfeed.machines.simulated.parameters import RAD_PER_RPM, MachineParamete
 from crossfeed.machines.simulated.state import SimulationState
 from crossfeed.schema import canonical
 
-# Rows of the drive values that pass the drive's smoothing filter, in canonical sensor order.
-_DRIVE_VALUES = (
-    "spindle_current spindle_torque spindle_power x_current x_torque y_current y_torque z_current z_torque z_power "
-    "spindle_dc_voltage spindle_mod_depth"
-).split()
+# Sensors that pass the drive's smoothing filter: ten currents, torques and powers, then voltage and modulation depth.
 _SENSORS = canonical().sensor_names
-_DRIVE_ROWS = [_SENSORS.index(name) for name in _DRIVE_VALUES]
+_DRIVE_ROWS = [*range(10), _SENSORS.index("spindle_dc_voltage"), _SENSORS.index("spindle_mod_depth")]
 _TEMPERATURES = slice(_SENSORS.index("spindle_motor_temp"), _SENSORS.index("z_motor_temp") + 1)
+_DEPTH = _SENSORS.index("spindle_mod_depth")
 _CABINET = _SENSORS.index("ambient_temp")
 
 
@@ -76,8 +73,7 @@ def advance(
     )
     after["spindle_speed"], after["spindle_integral"] = np.array(speed), np.array(integral)
 
-    physics_rows = _drives(machine, inputs, motions, turning)
-    losses, physics, drive_values = physics_rows
+    losses, physics, drive_values = _drives(machine, inputs, motions, turning)
     total = physics.spindle_power + physics.axis_power.sum(axis=0) + machine.link.standing_load
     voltage, after["link"], after["mains"] = _link(machine, time_step, total, draws, state)
     terminal = spindle.terminal_voltage(machine.spindle, turning.speed, drive_values[0])
@@ -105,6 +101,7 @@ def advance(
 
     for index, name in enumerate(_SENSORS):
         sensors[index] += machine.logging.noise.get(name, 0.0) * draws[index]
+    np.maximum(sensors[_DEPTH], 0.0, out=sensors[_DEPTH])
     _round(sensors[_TEMPERATURES], machine.logging.temperature_step)
     _round(sensors[_CABINET], machine.logging.cabinet_step)
     return sensors, physics, SimulationState(state.machine, state.seed, state.step + len(inputs), after)

@@ -38,8 +38,9 @@ class Inputs:
                     remedy=_REMEDY,
                 )
             if not np.isfinite(values).all():
+                missing = np.count_nonzero(~np.isfinite(values))
                 raise MachineError(
-                    f"The input '{field.name}' holds {np.count_nonzero(~np.isfinite(values))} values that are no number.",
+                    f"The input '{field.name}' holds {missing} values that are no number.",
                     expected="finite set-points and engagement",
                     remedy=_REMEDY,
                 )

@@ -1,8 +1,9 @@
 """A job is an NC program made ready for a machine: commands, path and engagement along its own time.
 
-Played at another pace (feed override, a tougher material) the job runs through the same samples slower or faster.
+Played under a feed override the job runs through the same samples slower or faster.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,7 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """Planned duration at 100 % override in aluminium."""
+        """Planned duration at 100 % override."""
         return len(self.spindle_speed) / RATE
 
     @property
@@ -58,12 +59,18 @@ class Playback:
     tool: NDArray[np.intp]
     override: Floats  # (N,) feed override, 1 = 100 %
 
+    def __getitem__(self, part: slice) -> "Playback":
+        return Playback(self.inputs[part], self.position[part], self.line[part], self.tool[part], self.override[part])
 
-def prepare(program: Program, machine: MachineParameters, stock_top: float = 0.0) -> Job:
+
+def prepare(
+    program: Program, machine: MachineParameters, tool_notes: Mapping[str, str] | None = None, stock_top: float = 0.0
+) -> Job:
     """Plan a program within a machine's limits and mill it out of its stock."""
     trajectory = plan(program, motion_limits(machine))
     trace = trajectory.sample(RATE)
-    tools = [tool_named(name) for name in trajectory.tools]
+    notes = tool_notes or {}
+    tools = [tool_named(name, notes.get(name, "")) for name in trajectory.tools]
     kinds = np.asarray(trace.tool, dtype=np.intp)
     position = np.asarray(trace.position, dtype=np.float64)
     return Job(
@@ -93,28 +100,27 @@ def motion_limits(machine: MachineParameters) -> MotionLimits:
     )
 
 
-def clock(job: Job, override: float | Floats, material: Material) -> Floats:
-    """Seconds on the wall at the end of each sample; override and material change cutting feeds only."""
-    pace = np.where(job.cutting, np.asarray(override) * material.feed_factor, 1.0)
-    seconds: Floats = np.cumsum(1 / (RATE * pace))
+def _clock(job: Job, override: Floats) -> Floats:
+    """Seconds on the wall at the start and the end of each sample; the override acts on cutting feeds only."""
+    seconds: Floats = np.concatenate(([0.0], np.cumsum(1 / (RATE * np.where(job.cutting, override, 1.0)))))
     return seconds
 
 
 def play(job: Job, override: float | Floats, material: Material, time_step: float, steps: int) -> Playback:
     """Run a job from its start for `steps` inner steps; after its end the machine stands at the last position."""
-    wall = np.concatenate(([0.0], clock(job, override, material)))
     percent = np.broadcast_to(np.asarray(override, dtype=np.float64), job.cutting.shape)
+    wall = _clock(job, percent)
     now = (1 + np.arange(steps)) * time_step
     place = np.interp(now, wall, np.arange(len(wall))) - 1  # in samples; each holds its values at its end
     sample = np.clip(np.ceil(place - 1e-9).astype(int), 0, len(job.cutting) - 1)
     over = now > wall[-1] + 1e-9
-    pace = np.where(job.cutting, percent * material.feed_factor, 1.0)[sample] * ~over
+    pace = np.where(job.cutting, percent, 1.0)[sample] * ~over
     feed = np.column_stack([np.interp(place, np.arange(len(job.feed)), job.feed[:, axis]) for axis in range(3)])
     diameters = np.array([tool.diameter for tool in job.tools])
     teeth = np.array([float(tool.teeth) for tool in job.tools])
     tool = job.tool[sample]
     inputs = Inputs(
-        spindle_speed=job.spindle_speed[sample] * material.speed_factor * ~over,
+        spindle_speed=job.spindle_speed[sample] * ~over,
         feed=feed * pace[:, None],
         depth=job.engagement.depth[sample] * ~over,
         width=job.engagement.width[sample] * ~over,
@@ -127,3 +133,39 @@ def play(job: Job, override: float | Floats, material: Material, time_step: floa
         [np.interp(place, np.arange(len(job.position)), job.position[:, axis]) for axis in range(3)]
     )
     return Playback(inputs, position, job.line[sample], tool, percent[sample].copy())
+
+
+def fit(job: Job, material: Material, seconds: float, time_step: float, draw: np.random.Generator) -> Playback:
+    """Fill `seconds` with passes of a job at overrides an operator would choose.
+
+    The last pass ends with the program wherever an override from 30 to 120 % allows it, and is cut short otherwise.
+    """
+    passes = max(1, round(seconds / job.seconds))
+    steps = np.diff(np.round(np.linspace(0, seconds / time_step, passes + 1)).astype(int))
+    played = []
+    for count in steps.tolist():
+        chosen = _knob(job, draw)
+        cutting = float((job.cutting / (RATE * chosen)).sum())
+        other = float((~job.cutting).sum() / RATE)
+        room = count * time_step - other
+        scale = cutting / room if room > 0.5 * cutting else 1.0
+        override = np.clip(np.ceil(chosen * scale * 100) / 100, 0.3, 1.2)
+        played.append(play(job, override, material, time_step, count))
+    return joined(played)
+
+
+def _knob(job: Job, draw: np.random.Generator) -> Floats:
+    """The feed override along a job: the operator turns the knob once or twice, mostly near 100 %."""
+    count = len(job.cutting)
+    override = np.full(count, 1.0)
+    for place in sorted(draw.integers(0, count, int(draw.integers(0, 3))).tolist()):
+        override[place:] = draw.choice((0.6, 0.75, 0.9, 1.0, 1.0, 1.1))
+    return override
+
+
+def joined(parts: Sequence[Playback]) -> Playback:
+    """One playback after the other."""
+    return Playback(
+        Inputs.joined([part.inputs for part in parts]),
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("position", "line", "tool", "override")),
+    )

@@ -30,7 +30,7 @@ class Parameters(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             problems = "; ".join(
-                f"{'.'.join(str(part) for part in problem['loc']) or 'together'}: {problem['msg']}{_found(problem['input'])}"
+                ".".join(str(part) for part in problem["loc"]) + f": {problem['msg']}{_found(problem['input'])}"
                 for problem in error.errors()
             )
             raise MachineError(
@@ -186,7 +186,8 @@ class Logging(Parameters):
         known = canonical().sensor_names
         unknown = sorted((set(self.sensors) | set(self.noise)) - set(known))
         if unknown or not self.sensors:
-            raise ValueError(f"sensors must be some of {', '.join(known)}; unknown: {', '.join(unknown) or 'none given'}")
+            found = f"unknown: {', '.join(unknown)}" if unknown else "none given"
+            raise ValueError(f"sensors must be some of {', '.join(known)}; {found}")
         return self
 
 

@@ -79,8 +79,8 @@ class SimulatedMachine:
         """Names the machine and its time step; a state belongs to both."""
         return f"{self.parameters.fingerprint}/{self.time_step!r}"
 
-    def rest(self, seed: int = 0) -> SimulationState:
-        """Standing still, switched on, in thermal balance with a hall as warm as the seed says."""
+    def rest(self, seed: int = 0, cold: bool = False) -> SimulationState:
+        """Standing still in a hall as warm as the seed says: in thermal balance, or `cold`, just switched on."""
         if not 0 <= seed < 2**64:
             raise MachineError(f"The seed {seed} cannot be used.", expected="a whole number from 0 to 2^64 - 1")
         machine, step = self.parameters, self.time_step
@@ -96,7 +96,7 @@ class SimulatedMachine:
             drives += [axis.sense * current, axis.sense * torque]
         reported = np.array([*drives, losses[3] / 1000, min(voltage, machine.link.regeneration_limit), 0.0])
         heat = [
-            Modes.of(model).settled(step, loss, hall + model.surroundings)
+            Modes.of(model).settled(step, 0.0 if cold else loss, hall + model.surroundings)
             for model, loss in zip(machine.heats, losses)
         ]
         memory = {
@@ -129,7 +129,7 @@ class SimulatedMachine:
             values, behind, state = advance(self.parameters, self.time_step, inputs[start : start + _PIECE], state)
             sensors.append(values.T)
             physics.append(behind)
-        time = (first + 1 + np.arange(len(inputs))) * self.time_step
+        time = np.arange(first + 1.0, first + 1.0 + len(inputs)) * self.time_step
         return Trace(time, np.concatenate(sensors), inputs.commands, _joined(physics), self.time_step), state
 
 

@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -48,7 +48,8 @@ class SimulationState:
         """Write the state to one NPZ file, whole or not at all."""
         header = json.dumps({"format": _FORMAT, "machine": self.machine, "seed": self.seed, "step": self.step})
         with atomic_file(path) as temporary, temporary.open("wb") as handle:
-            np.savez(handle, header=np.array(header), **self.memory)
+            arrays: dict[str, Any] = {"header": np.array(header), **self.memory}
+            np.savez(handle, **arrays)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from crossfeed.machines.simulated.catalogue import spinner_620
 from crossfeed.machines.simulated.inputs import Inputs
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine
+from crossfeed.machines.simulated.spinners import spinner_620
 
 
 def silent(machine: MachineParameters) -> MachineParameters:

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.machines.simulated.axes import limit_rate
-from crossfeed.machines.simulated.catalogue import spinner_620, spinner_630
 from crossfeed.machines.simulated.inputs import Inputs
 from crossfeed.machines.simulated.rollout import SimulatedMachine
+from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
 from tests.machines.simulated.conftest import cutting_inputs, silent
 
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.machines.simulated.catalogue import spinner_620
 from crossfeed.machines.simulated.heat import Modes
 from crossfeed.machines.simulated.inputs import Inputs
 from crossfeed.machines.simulated.parameters import Heat
 from crossfeed.machines.simulated.rollout import SimulatedMachine
+from crossfeed.machines.simulated.spinners import spinner_620
 
 
 def test_time_constants_are_minutes_and_match_the_node_equations() -> None:
@@ -20,9 +20,10 @@ def test_time_constants_are_minutes_and_match_the_node_equations() -> None:
         determinant = inner * outer / (model.winding_capacity * model.housing_capacity)
         assert 1 / (quick * slow) == pytest.approx(determinant, rel=1e-9)
         assert 5 < quick < 300
-        assert 300 < slow < 3600
+        assert 300 < slow < 7200
 
 
+@settings(deadline=None)
 @given(
     capacities=st.tuples(st.floats(100, 5000), st.floats(1000, 50000)),
     resistances=st.tuples(st.floats(0.005, 0.5), st.floats(0.01, 0.5)),

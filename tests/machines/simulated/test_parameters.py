@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError
-from crossfeed.machines.simulated.catalogue import machine_named, random_machine, spinner_620, spinner_630
+from crossfeed.machines.simulated.catalogue import machine_named, random_machine
 from crossfeed.machines.simulated.parameters import MachineParameters
+from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
 from crossfeed.schema import canonical
 
 

@@ -1,5 +1,6 @@
 """Restoring a state and playing on: the same bits under the same commands, another future only after a change."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError, StorageError
-from crossfeed.machines.simulated.catalogue import random_machine, spinner_620, spinner_630
+from crossfeed.machines.simulated.catalogue import random_machine
 from crossfeed.machines.simulated.inputs import Inputs
 from crossfeed.machines.simulated.rollout import SimulatedMachine, counterfactual
+from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
 from crossfeed.machines.simulated.state import SimulationState
 from tests.machines.simulated.conftest import cutting_inputs
 
@@ -31,7 +33,7 @@ def test_a_run_in_pieces_equals_the_run_in_one_piece_bit_by_bit(cuts: list[int],
     whole, end = machine.run(inputs, machine.rest(seed))
     state, parts = machine.rest(seed), []
     edges = [0, *sorted(cuts), 1500]
-    for start, stop in zip(edges, edges[1:]):
+    for start, stop in pairwise(edges):
         trace, state = machine.run(inputs[start:stop], state)
         parts.append(trace.sensors)
     np.testing.assert_array_equal(np.concatenate(parts), whole.sensors)

@@ -1,0 +1,52 @@
+"""The shop the simulated machines stand in: bundled NC programs as jobs, products, and the morning's warm-up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from crossfeed.machines.simulated.jobs import Job, prepare
+from crossfeed.machines.simulated.parameters import MachineParameters
+from crossfeed.machines.simulated.production import Product
+from crossfeed.machines.simulated.workshop import material_noted, tool_notes
+from crossfeed.programs.blocks import Setup
+from crossfeed.programs.bundled import bundled_programs
+from crossfeed.programs.parse import parse_program
+
+WARM_UP = "SPINDLE_WARMUP"
+_WARM_UP_SPEEDS = (3000, 6000, 9000, 12000, 15000, 18000)
+
+
+@dataclass(frozen=True)
+class Shop:
+    """What the days of a machine are made of."""
+
+    jobs: Mapping[str, Job]  # by program name
+    products: tuple[Product, ...]
+    warm_up: Product
+
+
+def open_shop(machine: MachineParameters) -> Shop:
+    """Prepare every bundled program and the warm-up for a machine."""
+    jobs, products = {}, []
+    for path in bundled_programs().values():
+        text = path.read_text(encoding="utf-8")
+        name = path.stem.upper()
+        jobs[name] = prepare(parse_program(text, name), machine, tool_notes(text))
+        products.append(Product(name, material_noted(text) or "aluminium", jobs[name].seconds))
+    jobs[WARM_UP] = prepare(parse_program(_warm_up_text(), WARM_UP), machine)
+    return Shop(jobs, tuple(products), Product(WARM_UP, "aluminium", jobs[WARM_UP].seconds))
+
+
+def _warm_up_text() -> str:
+    """Step the spindle up and stroke the axes between the steps, in the air."""
+    x, y, z = (home - offset for home, offset in zip(Setup().home, Setup().work_offset))
+    lines = ["G17 G90 G94", f"G0 X{x:.3f} Y{y:.3f} Z{z:.3f}"]
+    for speed in _WARM_UP_SPEEDS:
+        lines += [
+            f"S{speed} M3",
+            "G4 F15",
+            f"G0 Z{z - 250:.3f}",
+            f"G0 X{x + 300:.3f} Y{y - 300:.3f}",
+            f"G0 X{x:.3f} Y{y:.3f}",
+            f"G0 Z{z:.3f}",
+        ]
+    return "\n".join([*lines, "M5", "G4 F4", "M30"])

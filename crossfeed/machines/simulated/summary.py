@@ -1,0 +1,45 @@
+"""What an export wrote: files, rows, sessions, and the range of every channel."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from crossfeed.machines.simulated.noise import Floats
+from crossfeed.schema import canonical
+
+
+@dataclass
+class Ranges:
+    """Smallest and largest value of each canonical channel seen so far."""
+
+    lowest: dict[str, float] = field(default_factory=dict)
+    highest: dict[str, float] = field(default_factory=dict)
+
+    def see(self, channel: str, values: Floats) -> None:
+        """Take values into account; missing ones do not count."""
+        if np.isfinite(values).any():
+            self.lowest[channel] = min(self.lowest.get(channel, np.inf), float(np.nanmin(values)))
+            self.highest[channel] = max(self.highest.get(channel, -np.inf), float(np.nanmax(values)))
+
+    def rows(self) -> list[tuple[str, str, float, float]]:
+        """(channel, unit, lowest, highest) in canonical order."""
+        return [
+            (channel.name, channel.unit, self.lowest[channel.name], self.highest[channel.name])
+            for channel in canonical().channels
+            if channel.name in self.lowest
+        ]
+
+
+@dataclass(frozen=True)
+class LogSummary:
+    """One exported log."""
+
+    machine: str
+    files: tuple[Path, ...]
+    raw_rows: int  # as written, with duplicates and everything segmentation leaves out
+    rows: int  # that survive the segmentation of this kind of log
+    sessions: int
+    seconds: float  # of machine time behind it
+    ranges: Ranges
+    remarks: tuple[str, ...] = ()
