@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,10 @@ _REMEDIES = {
 
 def storage_error(action: str, path: Path, error: OSError) -> StorageError:
     """Put an operating-system error into words a user can act on."""
-    remedy = _REMEDIES.get(error.errno or 0, "Check the path and try again.")
+    # Libraries written in Rust leave errno empty and put the number at the end of the text.
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    number = error.errno or (int(told[1]) if told else 0)
+    remedy = _REMEDIES.get(number, "Check the path and try again.")
     return StorageError(f"{action} {path} failed: {error.strerror or error}.", remedy=remedy)
 
 
