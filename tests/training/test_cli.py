@@ -1,0 +1,87 @@
+"""`crossfeed train` and `crossfeed inspect` as a user calls them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from crossfeed.cli import app
+from crossfeed.errors import ConfigError
+from tests.training.conftest import SMALL, toy_table
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run made on the command line, and what it printed."""
+    folder = tmp_path_factory.mktemp("cli")
+    toy_table().write(folder / "source.parquet")
+    toy_table("second", seed=3, absent=("current_4",)).write(folder / "other.parquet")
+    (folder / "small.yaml").write_text(json.dumps(SMALL_TREE))
+    result = CliRunner().invoke(app, arguments(folder), catch_exceptions=False, env={"COLUMNS": "140"})
+    assert result.exit_code == 0
+    return folder, result.stdout
+
+
+SMALL_TREE: dict[str, object] = {}
+for _name, _value in SMALL.items():
+    *_parents, _last = _name.split(".")
+    _place: dict = SMALL_TREE
+    for _parent in _parents:
+        _place = _place.setdefault(_parent, {})
+    _place[_last] = _value
+
+
+def arguments(folder: Path) -> list[str]:
+    tables = ["--table", str(folder / "source.parquet"), "--table", str(folder / "other.parquet")]
+    options = [
+        "--size",
+        "tiny",
+        "--config",
+        str(folder / "small.yaml"),
+        "--set",
+        "training.finetune_epochs=1",
+        "--quiet",
+    ]
+    return ["train", *tables, "--out", str(folder / "run"), *options]
+
+
+def test_train_ends_with_the_floors(trained: tuple[Path, str]) -> None:
+    folder, printed = trained
+    for word in ("crossfeed", "persistence", "linear drift", "shuffled commands", "h=4", "coverage 90 %"):
+        assert word in printed
+    assert "finetune: epoch 1 of 1 kept" in printed
+    assert str(folder / "run" / "model.safetensors") in printed
+
+
+def test_train_refuses_the_same_folder_and_resumes_without_repeating_options(trained: tuple[Path, str]) -> None:
+    folder, _ = trained
+    with pytest.raises(ConfigError, match="--resume"):
+        CliRunner().invoke(app, arguments(folder), catch_exceptions=False)
+    short = [*arguments(folder)[:7], "--resume", "--json", "--quiet"]
+    result = CliRunner().invoke(app, short, catch_exceptions=False)
+    assert json.loads(result.stdout)["data"]["machines"] == ["toy", "second"]
+
+
+def test_misspelt_setting_names_the_right_one(tmp_path: Path) -> None:
+    toy_table().write(tmp_path / "source.parquet")
+    call = ["train", "--table", str(tmp_path / "source.parquet"), "--out", str(tmp_path / "run")]
+    with pytest.raises(ConfigError, match=r"Did you mean training\.pretrain_epochs"):
+        CliRunner().invoke(app, [*call, "--set", "training.pretrain_epoch=3"], catch_exceptions=False)
+    with pytest.raises(ConfigError, match="no preset 'papers'"):
+        CliRunner().invoke(app, [*call, "--preset", "papers"], catch_exceptions=False)
+    with pytest.raises(ConfigError, match="no size 'huge'"):
+        CliRunner().invoke(app, [*call, "--size", "huge"], catch_exceptions=False)
+
+
+def test_inspect_shows_what_the_file_holds(trained: tuple[Path, str]) -> None:
+    model = str(trained[0] / "run" / "model.safetensors")
+    printed = CliRunner().invoke(app, ["inspect", model], catch_exceptions=False, env={"COLUMNS": "160"}).stdout
+    for word in ("current_0", "feed_1", "context_encoder", "training.finetune_epochs", "fitted_on", "content"):
+        assert word in printed
+    content = json.loads(CliRunner().invoke(app, ["inspect", model, "--json"], catch_exceptions=False).stdout)
+    assert content["config"]["blocks.width"] == 16
+    assert content["parameters"]["context_encoder"] == content["parameters"]["target_encoder"] > 1000
+    assert content["provenance"]["machines"] == ["toy", "second"]
+    assert len(content["hashes"]["file"]) == 64
+    assert [channel["name"] for channel in content["channels"]][-1] == "feed_1"
