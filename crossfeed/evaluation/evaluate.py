@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ForecastError, TableError
+from crossfeed.evaluation.distribution import Distribution
 from crossfeed.evaluation.forecaster import BATCH, Forecaster, spread_out
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.regimes import REGIMES, regimes
@@ -63,6 +64,24 @@ class EvaluationSet:
         """Evenly spread window numbers, at most `limit`: for probes that need many passes."""
         return spread_out(len(self.windows), limit)
 
+    def scores(self, name: str) -> Scores:
+        """An empty score sheet for one forecaster."""
+        return Scores(name, self.runs, REGIMES, self.windows.horizons, self.schema.sensor_names)
+
+    def count_in(self, scores: Scores, forecast: Distribution, batch: WindowBatch, part: Tensor) -> None:
+        """Score the forecast of one batch; `part` are the numbers of its windows."""
+        horizons = self.windows.horizons
+        location, scale = self.to_space()
+        floor_BHC = persistence(batch.x_BKC, batch.m_BKC, horizons)
+        scores.add(
+            forecast.rescaled(location, scale),
+            location + scale * batch.future_x_BHC.cpu().double(),
+            batch.future_m_BHC.cpu(),
+            location + scale * floor_BHC.cpu().double(),
+            self.run_W[part],
+            regimes(batch.a_BKA[:, -1], batch.future_a_BTA, horizons, self.schema, self.normaliser).cpu(),
+        )
+
 
 def evaluate(
     forecaster: Forecaster,
@@ -73,25 +92,15 @@ def evaluate(
     world: Change | None = None,
 ) -> Scores:
     """Score one forecaster; `change` alters what it sees, `world` both that and the truth it is judged by."""
-    windows, horizons = data.windows, data.windows.horizons
+    windows = data.windows
     index_W = torch.arange(len(windows)) if index_W is None else index_W
-    location, scale = data.to_space()
-    scores = Scores(forecaster.name, data.runs, REGIMES, horizons, data.schema.sensor_names)
+    scores = data.scores(forecaster.name)
     with torch.no_grad(), progress(title or f"Evaluating {forecaster.name}", len(index_W)) as task:
         for part in torch.split(index_W, BATCH):
             batch = windows.batch(part.to(windows.last_W.device))
             batch = batch if world is None else world(batch, part)
             seen = batch if change is None else change(batch, part)
-            forecast = forecaster.predict(seen).rescaled(location, scale)
-            floor_BHC = persistence(batch.x_BKC, batch.m_BKC, horizons)
-            scores.add(
-                forecast,
-                location + scale * batch.future_x_BHC.cpu().double(),
-                batch.future_m_BHC.cpu(),
-                location + scale * floor_BHC.cpu().double(),
-                data.run_W[part],
-                regimes(batch.a_BKA[:, -1], batch.future_a_BTA, horizons, data.schema, data.normaliser).cpu(),
-            )
+            data.count_in(scores, forecaster.predict(seen), batch, part)
             task.advance(len(part))
     return scores
 

@@ -1,0 +1,120 @@
+"""Few-shot adaptation: learn from the leading fraction of each run, judge on what follows the largest one."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from crossfeed.adaptation.parameters import Adaptable, Mode, Prepared, finish, prepare
+from crossfeed.adaptation.support import Supports, supports
+from crossfeed.errors import ForecastError
+from crossfeed.evaluation.command_use import ratio
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.metrics import Scores
+from crossfeed.progress import progress
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+
+class FewShotConfig(BaseModel):
+    """How much is learned; the defaults are the paper's (50 steps, 1e-4, predictor and head)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fractions: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2)
+    mode: Mode = "predictor"
+    steps: int = Field(50, ge=0)
+    learning_rate: float = Field(1e-4, gt=0.0)
+    batch_size: int = Field(64, ge=1)
+    rank: int = Field(4, ge=1)
+    clip_norm: float = Field(1.0, gt=0.0)
+    seed: int = Field(0, ge=0)
+
+
+@dataclass(frozen=True)
+class FewShot:
+    """One row of the few-shot table."""
+
+    fraction: float
+    support_windows: int
+    runs_without_support: tuple[str, ...]
+    updates: int
+    moved: int
+    scores: Scores
+    forecaster: Adaptable
+
+
+def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) -> tuple[list[FewShot], Supports]:
+    """Adapt anew for every fraction and score all of them on the common query set."""
+    divided = supports(data.windows, config.fractions)
+    rows = []
+    for fraction, index_W in divided.support.items():
+        adapted, moved, updates = forecaster, 0, 0
+        if len(index_W) and config.steps:
+            prepared = prepare(forecaster, config.mode, config.rank, config.seed)
+            updates, moved = learn(prepared, data.windows, index_W, config), prepared.count
+            adapted = finish(prepared)
+        scores = evaluate(adapted, data, divided.query, title=f"Few-shot {fraction:.0%}")
+        lacking = divided.runs_without_support.get(fraction, ())
+        rows.append(FewShot(fraction, len(index_W), lacking, updates, moved, scores, adapted))
+    return rows, divided
+
+
+def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, config: FewShotConfig) -> int:
+    """Take `steps` steps of presence-masked likelihood on batches of the support, drawn by the seed."""
+    optimiser = torch.optim.AdamW(prepared.parameters, lr=config.learning_rate, weight_decay=0.0)
+    generator = torch.Generator().manual_seed(config.seed)
+    with progress(f"Adapting to {len(index_W)} windows", config.steps) as task:
+        for _ in range(config.steps):
+            drawn = torch.randperm(len(index_W), generator=generator)[: config.batch_size]
+            update(prepared, windows.batch(index_W[drawn].to(windows.last_W.device)), optimiser, config.clip_norm)
+            task.advance()
+    return config.steps
+
+
+def update(prepared: Prepared, batch: WindowBatch, optimiser: torch.optim.Optimizer, clip_norm: float) -> None:
+    """One step on the mean negative log-likelihood of the present targets; absent channels are never regressed."""
+    name = prepared.forecaster.name
+    with torch.enable_grad():
+        nll_BHC = prepared.forecaster.predict(batch).nll(torch.where(batch.future_m_BHC, batch.future_x_BHC, 0.0))
+        if nll_BHC is None:
+            raise ForecastError(
+                f"Forecaster '{name}' claims no density, so it cannot be adapted by likelihood.",
+                expected="a Gaussian or Student-t forecast",
+            )
+        present = batch.future_m_BHC
+        loss = torch.where(present, nll_BHC, 0.0).sum() / present.sum().clamp_min(1)
+    if not bool(torch.isfinite(loss)):
+        raise ForecastError(
+            f"Adapting '{name}' led to a likelihood that is no number.", remedy="Use a smaller learning rate."
+        )
+    optimiser.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss)
+    torch.nn.utils.clip_grad_norm_(prepared.parameters, clip_norm)
+    optimiser.step()
+
+
+def few_shot_table(rows: list[FewShot], divided: Supports, config: FewShotConfig) -> dict[str, Any]:
+    """The result as plain data: each fraction beside zero-shot, with run-level intervals of the error ratio."""
+    zero_shot = rows[0].scores
+    return {
+        "config": config.model_dump(mode="json"),
+        "query_windows": len(divided.query),
+        "runs_without_query": list(divided.runs_without_query),
+        "fractions": [
+            {
+                "fraction": row.fraction,
+                "support_windows": row.support_windows,
+                "runs_without_support": list(row.runs_without_support),
+                "updates": row.updates,
+                "parameters_moved": row.moved,
+                "remark": "" if row.updates or not row.fraction else "no complete window in the support: zero-shot",
+                **row.scores.metrics(),
+                "rmse_ratio": ratio(row.scores, zero_shot, "squared"),
+                "crps_ratio": ratio(row.scores, zero_shot, "crps"),
+                "runs": {run: metrics["rmse"] for run, metrics in row.scores.by("run").items()},
+            }
+            for row in rows
+        ],
+    }

@@ -1,0 +1,113 @@
+"""Few-shot: fraction 0 is zero-shot bit by bit, learning helps on a shifted machine, absent channels stay out of it."""
+
+import numpy as np
+import pytest
+import torch
+
+from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table, update
+from crossfeed.adaptation.parameters import prepare
+from crossfeed.errors import ForecastError
+from crossfeed.evaluation.distribution import Point
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.windows.normalise import Normaliser
+from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
+from tests.evaluation.small_machine import SCHEMA, normaliser_of, small_table, window_set
+
+
+@pytest.fixture(scope="module")
+def normaliser() -> Normaliser:
+    return normaliser_of(small_table(runs=12))
+
+
+@pytest.fixture(scope="module")
+def trained(normaliser: Normaliser) -> NetworkForecaster:
+    network = NetworkForecaster()
+    windows = window_set(small_table(runs=12), normaliser)
+    network.fit(windows, windows, seed=0)
+    return network
+
+
+def shifted(normaliser: Normaliser, hidden: tuple[str, ...] = ()) -> EvaluationSet:
+    table = small_table(runs=6, rows=120, machine="other", level=1.5, seed=9)
+    return EvaluationSet(window_set(table, normaliser, hidden), SCHEMA, normaliser, normaliser)
+
+
+CONFIG = FewShotConfig(fractions=(0.0, 0.05, 0.2), mode="all", steps=60, learning_rate=3e-3)
+
+
+def test_twenty_percent_support_beats_zero_shot_on_the_common_query(
+    trained: NetworkForecaster, normaliser: Normaliser
+) -> None:
+    rows, divided = few_shot(trained, shifted(normaliser), CONFIG)
+    table = few_shot_table(rows, divided, CONFIG)["fractions"]
+    assert [row["fraction"] for row in table] == [0.0, 0.05, 0.2]
+    assert table[2]["rmse"] < 0.7 * table[0]["rmse"]
+    assert table[2]["crps"] < 0.7 * table[0]["crps"]
+    assert table[2]["rmse_ratio"].high < 1.0
+    assert len({row["count"] for row in table}) == 1, "one query set for all"
+
+
+def test_fraction_zero_and_an_empty_support_are_zero_shot_bit_by_bit(
+    trained: NetworkForecaster, normaliser: Normaliser
+) -> None:
+    data = shifted(normaliser)
+    rows, divided = few_shot(trained, data, CONFIG)
+    zero_shot = evaluate(trained, data, divided.query)
+    np.testing.assert_array_equal(rows[0].scores.sums, zero_shot.sums)
+    assert rows[1].support_windows == rows[1].updates == 0
+    np.testing.assert_array_equal(rows[1].scores.sums, zero_shot.sums)
+    remarks = [row["remark"] for row in few_shot_table(rows, divided, CONFIG)["fractions"]]
+    assert remarks == ["", "no complete window in the support: zero-shot", ""]
+
+
+def test_the_control_without_steps_changes_nothing(trained: NetworkForecaster, normaliser: Normaliser) -> None:
+    rows, _ = few_shot(trained, shifted(normaliser), CONFIG.model_copy(update={"steps": 0}))
+    np.testing.assert_array_equal(rows[0].scores.sums, rows[2].scores.sums)
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(
+    trained: NetworkForecaster, normaliser: Normaliser
+) -> None:
+    data = shifted(normaliser)
+    first, again, other = (
+        few_shot(trained, data, CONFIG.model_copy(update={"seed": seed}))[0][2].scores.sums for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_a_channel_absent_on_the_new_machine_is_not_regressed_to_zero(normaliser: Normaliser) -> None:
+    windows = shifted(normaliser, hidden=("power",)).windows
+    model = tiny_world_model(normaliser)
+    prepared = prepare(model, "head")
+    optimiser = torch.optim.AdamW(prepared.parameters, lr=1e-2, weight_decay=0.0)
+    for _ in range(3):
+        update(prepared, windows.batch(torch.arange(32)), optimiser, 1.0)
+    before, after = model.model.head.mean, prepared.forecaster.module.head.mean
+    absent = SCHEMA.sensor_names.index("power")
+    assert torch.equal(before.weight[absent], after.weight[absent])
+    assert before.bias[absent] == after.bias[absent]
+    assert not torch.equal(before.weight[0], after.weight[0])
+
+
+def test_the_variance_is_trained_too(trained: NetworkForecaster, normaliser: Normaliser) -> None:
+    rows, _ = few_shot(trained, shifted(normaliser), CONFIG)
+    before, after = trained.module.log_scale.weight, rows[2].forecaster.module.log_scale.weight
+    assert not torch.equal(before, after)
+    coverage = [row.scores.metrics()["coverage_0.9"] for row in rows]
+    assert abs(coverage[2] - 0.9) < abs(coverage[0] - 0.9)
+
+
+def test_the_world_model_goes_through_the_same_door(normaliser: Normaliser) -> None:
+    config = FewShotConfig(fractions=(0.0, 0.2), steps=10, learning_rate=3e-3)
+    rows, _ = few_shot(tiny_world_model(normaliser), shifted(normaliser), config)
+    assert rows[1].scores.metrics()["nll"] < rows[0].scores.metrics()["nll"]
+
+
+def test_a_forecaster_without_density_is_refused(normaliser: Normaliser) -> None:
+    class Blunt(NetworkForecaster):
+        def predict(self, batch):  # type: ignore[no-untyped-def]
+            return Point(super().predict(batch).mean)
+
+    with pytest.raises(ForecastError, match="'network' claims no density"):
+        few_shot(Blunt(), shifted(normaliser), CONFIG)

@@ -1,0 +1,69 @@
+"""Each mode moves exactly its part, on a copy, and low-rank corrections begin at nothing."""
+
+import pytest
+import torch
+
+from crossfeed.adaptation.fewshot import update
+from crossfeed.adaptation.parameters import MODES, finish, prepare
+from crossfeed.errors import ConfigError
+from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
+from tests.evaluation.small_machine import normaliser_of, small_table, window_set
+
+PARTS = {
+    "head": {"head"},
+    "predictor": {"predictor", "head"},
+    "channels": {"context_encoder.row.channel"},
+    "low-rank": {"context_encoder", "predictor", "head"},
+    "all": {"context_encoder", "predictor", "head"},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_moves_its_part_of_the_world_model_and_nothing_else(mode: str) -> None:
+    table = small_table(runs=6)
+    normaliser = normaliser_of(table)
+    windows = window_set(table, normaliser)
+    original = tiny_world_model(normaliser)
+    before = {name: values.clone() for name, values in original.model.state_dict().items()}
+    prepared = prepare(original, mode)
+    optimiser = torch.optim.AdamW(prepared.parameters, lr=1e-2, weight_decay=0.0)
+    for start in (0, 64):
+        update(prepared, windows.batch(torch.arange(start, start + 64)), optimiser, 1.0)
+    after = finish(prepared).module.state_dict()
+    assert after.keys() == before.keys(), "a low-rank correction is merged into plain weights"
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved
+    for part in PARTS[mode]:
+        assert any(name.startswith(part) for name in moved), part
+    assert all(name.startswith(tuple(PARTS[mode])) for name in moved)
+    for name, values in original.model.state_dict().items():
+        assert torch.equal(values, before[name]), "the original is never touched"
+    if mode == "low-rank":
+        change = after["predictor.state.weight"] - before["predictor.state.weight"]
+        assert int(torch.linalg.matrix_rank(change, atol=1e-5)) <= 4
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_without_a_step_the_prepared_copy_forecasts_the_same_bits(mode: str) -> None:
+    table = small_table(runs=6)
+    normaliser = normaliser_of(table)
+    batch = window_set(table, normaliser).batch(torch.arange(20))
+    original = tiny_world_model(normaliser)
+    copy = finish(prepare(original, mode))
+    assert torch.equal(original.predict(batch).mean, copy.predict(batch).mean)
+    assert torch.equal(original.predict(batch).standard_deviation, copy.predict(batch).standard_deviation)
+
+
+def test_a_baseline_names_its_own_parts_and_lacks_others() -> None:
+    baseline = NetworkForecaster()
+    assert prepare(baseline, "head").count == 2 * 9 * 49
+    assert prepare(baseline, "all").count > prepare(baseline, "low-rank").count > 0
+    with pytest.raises(
+        ConfigError, match=r"'network' has no part for adapting by 'channels'[\s\S]*'low-rank' or 'all'"
+    ):
+        prepare(baseline, "channels")
+
+
+def test_an_unknown_mode_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="'everything'[\\s\\S]*head, predictor, channels, low-rank, all"):
+        prepare(NetworkForecaster(), "everything")
