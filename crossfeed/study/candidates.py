@@ -6,7 +6,7 @@ candidates mean more in the `crossfeed` preset, because the paper's code did not
 masking really masks more (the authors' code ignored the ratio), and robust normalisation has a floor.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +175,15 @@ def from_yaml(path: Path, base: RunConfig) -> dict[str, RunConfig]:
         str(name): override(base, leaves(settings or {}), f"Candidate '{name}' in {path}")
         for name, settings in content.items()
     }
+
+
+def choose(base: RunConfig, path: Path | None = None, only: Sequence[str] | None = None) -> dict[str, RunConfig]:
+    """The paper's twenty, some of them by name, or those of a user's file."""
+    every = named(PAPER_CANDIDATES, base) if path is None else from_yaml(path, base)
+    unknown = sorted(set(only or ()) - every.keys())
+    if unknown:
+        raise ConfigError(f"There is no candidate {', '.join(unknown)}.", expected=f"some of {', '.join(every)}")
+    return {name: config for name, config in every.items() if not only or name in only}
 
 
 class _NoDuplicates(yaml.SafeLoader):

@@ -113,6 +113,15 @@ class RayEngine:
                 raise CrossfeedError(f"Run '{name}' failed on the cluster: {error}") from error
 
 
+def make_engine(name: str, jobs: int, address: str | None = None, gpus_per_run: float = 0.0) -> Engine:
+    """An engine by its name on the command line."""
+    if name == "local":
+        return LocalEngine(jobs)
+    if name == "ray":
+        return RayEngine(address, gpus_per_run, jobs=jobs)
+    raise ConfigError(f"There is no engine '{name}'.", expected="local or ray")
+
+
 def _execute_on_worker(folder: str, name: str) -> dict[str, Any]:
     from crossfeed.study.worker import execute
 

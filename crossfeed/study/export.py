@@ -1,6 +1,7 @@
 """One archive that a third party can verify without the data: database, lock, results and run artefacts."""
 
 import tarfile
+import tempfile
 from pathlib import Path
 
 from crossfeed.atomic import atomic_file
@@ -26,11 +27,14 @@ def export(store: Store, archive: Path) -> Path:
     return archive
 
 
-def verify_archive(archive: Path, scratch: Path) -> Verification:
-    """Unpack an exported study and check everything but the data."""
-    try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(scratch, filter="data")
-    except (OSError, tarfile.TarError) as error:
-        raise StorageError(f"The archive {archive} cannot be read: {error}.") from error
-    return verify(Store(scratch / "study"), data=False)
+def verify_anything(path: Path) -> Verification:
+    """Check a study folder whole, or everything but the data in an exported archive."""
+    if not path.is_file():
+        return verify(Store(path))
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            with tarfile.open(path) as tar:
+                tar.extractall(scratch, filter="data")
+        except (OSError, EOFError, tarfile.TarError) as error:
+            raise StorageError(f"The archive {path} cannot be read: {error}.") from error
+        return verify(Store(Path(scratch) / "study"), data=False)

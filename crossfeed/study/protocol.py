@@ -24,7 +24,13 @@ PROTOCOL_VERSION = 1
 
 
 def init(
-    folder: Path, sources: Sequence[Path], targets: Sequence[Path], preset: str, config: RunConfig, keep_targets: bool
+    folder: Path,
+    sources: Sequence[Path],
+    targets: Sequence[Path],
+    preset: str,
+    config: RunConfig,
+    minimum_seeds: int,
+    keep_targets: bool,
 ) -> Store:
     """Start a study: copy the sources in, move the targets into the vault, and write the protocol to the ledger."""
     store = Store(folder)
@@ -43,6 +49,7 @@ def init(
             "protocol_version": PROTOCOL_VERSION,
             "preset": preset,
             "config": config.model_dump(mode="json"),
+            "minimum_seeds": minimum_seeds,
             "crossfeed": crossfeed.__version__,
             "code": code_hash(),
             "sources": [

@@ -1,0 +1,197 @@
+"""crossfeed study: the protocol, step by step."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="The sealed study: candidates, source-only search, confirmation, lock, one opening of the target, ledger.",
+    no_args_is_help=True,
+)
+
+Folder = Annotated[Path, typer.Argument(help="The study folder.")]
+Engine = Annotated[str, typer.Option(help="Where runs are executed: local or ray.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Runs side by side.")]
+Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster; without it one is started here.")]
+Gpus = Annotated[float, typer.Option(min=0.0, help="GPU share of a run on Ray, for example 0.25.")]
+
+
+@app.command()
+def init(
+    folder: Folder,
+    source: Annotated[list[Path], typer.Option(help="Source table (repeatable).")],
+    target: Annotated[list[Path], typer.Option(help="Target table (repeatable): moves into the vault.")],
+    protocol: Annotated[str, typer.Option(help="paper or crossfeed.")] = "crossfeed",
+    size: Annotated[str, typer.Option(help="tiny, compact, base, medium or large.")] = "base",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="name=value for every candidate.")] = None,
+    minimum_seeds: Annotated[int, typer.Option(min=1, help="Valid seeds the locked candidate must have.")] = 5,
+    keep_targets: Annotated[bool, typer.Option(help="Leave the target tables where they are, too.")] = False,
+) -> None:
+    """Start a study and seal the target.
+
+    Example: crossfeed study init mystudy --source source.parquet --target target.parquet --protocol crossfeed
+    """
+    from crossfeed.study.study import Study
+    from crossfeed.training.overrides import parse_assignments
+
+    changes = parse_assignments(settings or [])
+    study = Study.init(folder, source, target, protocol, size, changes, minimum_seeds, keep_targets)
+    typer.echo(f"Study {folder} begun; {len(study.protocol['vault'])} target table(s) sealed.")
+    typer.echo(f"Ledger head: {study.verify().head}")
+
+
+@app.command()
+def search(
+    folder: Folder,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds for every candidate.")] = 4,
+    candidates: Annotated[Path | None, typer.Option(help="YAML file of your own candidates instead.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Some of the twenty, by name (repeatable).")] = None,
+    planned: Annotated[bool, typer.Option(help="Add nothing; finish what is planned.")] = False,
+    engine: Engine = "local",
+    jobs: Jobs = 1,
+    address: Address = None,
+    gpus_per_run: Gpus = 0.0,
+) -> None:
+    """Run every candidate with every seed; killed searches go on where they stopped.
+
+    Example: crossfeed study search mystudy --seeds 4 --jobs 2
+    """
+    from crossfeed.cli.study_tables import ranking
+    from crossfeed.study.candidates import choose
+    from crossfeed.study.engines import make_engine
+    from crossfeed.study.study import Study
+
+    study = Study(folder)
+    if not planned:
+        study.plan(choose(study.config, candidates, only), seeds)
+    study.search(make_engine(engine, jobs, address, gpus_per_run))
+    ranking(study)
+
+
+@app.command()
+def confirm(
+    folder: Folder,
+    most_seeds: Annotated[int, typer.Option(min=2, help="Stop adding seeds here, stable or not.")] = 12,
+    engine: Engine = "local",
+    jobs: Jobs = 1,
+    address: Address = None,
+    gpus_per_run: Gpus = 0.0,
+) -> None:
+    """Add seeds to the leaders until the leader is the same at two consecutive seed counts."""
+    from crossfeed.cli.study_tables import ranking
+    from crossfeed.study.engines import make_engine
+    from crossfeed.study.study import Study
+
+    study = Study(folder)
+    found = study.confirm(make_engine(engine, jobs, address, gpus_per_run), most_seeds)
+    ranking(study)
+    for seeds, name in found.leaders.items():
+        typer.echo(f"{seeds} seeds: {name}")
+    typer.echo("The leader stands." if found.stable else "The leader still changes: locking will be refused.")
+
+
+@app.command()
+def lock(folder: Folder) -> None:
+    """Freeze the confirmed leader: configuration, code, normaliser, data and checkpoint by SHA-256."""
+    from crossfeed.study.study import Study
+
+    content = Study(folder).lock()
+    typer.echo(f"Locked {content['candidate']}, seed {content['seed']} (the median one).")
+    for name in ("config", "code", "normaliser", "checkpoint"):
+        typer.echo(f"  {name:<11}{content[f'{name}_sha256']}")
+
+
+@app.command()
+def declare(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(help="A name for the ablation.")],
+    arm: Annotated[list[str], typer.Option(help="name:setting=value,... (repeatable); the first is the control.")],
+    condition: Annotated[str, typer.Option(help="When the target may be opened for it.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Paired seeds.")] = 3,
+) -> None:
+    """Declare an ablation before it runs, with the condition under which it may open the target.
+
+    Example: crossfeed study declare mystudy revin --arm control: --arm revin:model.instance_norm.kind=pure
+    --condition "all rmse components better on source validation"
+    """
+    from crossfeed.study.study import Study
+    from crossfeed.training.overrides import parse_assignments
+
+    arms = {}
+    for text in arm:
+        label, _, changes = text.partition(":")
+        arms[label] = parse_assignments([part for part in changes.split(",") if part])
+    declared = Study(folder).declare(name, arms, seeds, condition)
+    typer.echo(f"Declared '{declared.name}'. Now: crossfeed study search {folder} --planned")
+
+
+@app.command()
+def unseal(
+    folder: Folder,
+    declared: Annotated[str | None, typer.Option(help="Open for this declared ablation.")] = None,
+) -> None:
+    """Verify the lock, write the opening to the ledger, then evaluate on the target: once."""
+    from crossfeed.cli.study_tables import target_result
+    from crossfeed.study.study import Study
+
+    target_result(Study(folder).unseal(declared))
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(help="The study folder, or an exported archive.")],
+) -> None:
+    """Recompute everything; exit 1 if a byte of ledger, lock, runs or data changed."""
+    from crossfeed.cli.study_tables import verification
+    from crossfeed.study.export import verify_anything
+
+    found = verify_anything(folder)
+    verification(found)
+    if found.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(folder: Folder, archive: Annotated[Path, typer.Argument(help="The .tar.gz to write.")]) -> None:
+    """One archive that others can verify without the data."""
+    from crossfeed.study.export import export
+    from crossfeed.study.store import Store
+
+    typer.echo(f"Wrote {export(Store(folder), archive)}.")
+
+
+@app.command()
+def status(folder: Folder) -> None:
+    """Where the study stands, what may be done next, and the head of its ledger."""
+    from crossfeed.cli.study_tables import standing
+    from crossfeed.study.study import Study
+
+    standing(Study(folder))
+
+
+@app.command(name="rank")
+def rank_(folder: Folder, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """The ranking with both scores and all components."""
+    from crossfeed.cli.study_tables import ranking
+    from crossfeed.study.study import Study
+
+    ranking(Study(folder), as_json=json)
+
+
+@app.command()
+def runs(folder: Folder, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Every run with its status and components."""
+    from crossfeed.cli.study_tables import run_table
+    from crossfeed.study.study import Study
+
+    run_table(Study(folder), as_json=json)
+
+
+@app.command()
+def show(folder: Folder, run: Annotated[str, typer.Argument(help="Name of a run, see crossfeed study runs.")]) -> None:
+    """One run: its configuration and its outcome as JSON."""
+    from crossfeed.cli.study_tables import one_run
+    from crossfeed.study.study import Study
+
+    one_run(Study(folder), run)

@@ -1,0 +1,98 @@
+"""How a study is shown on a terminal."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from crossfeed.errors import ConfigError
+
+if TYPE_CHECKING:
+    from crossfeed.study.study import Study
+    from crossfeed.study.verify import Verification
+
+
+def _table(title: str, names: list[str], rows: list[list[Any]]) -> None:
+    table = Table(title=title)
+    for number, name in enumerate(names):
+        table.add_column(name, justify="left" if number == 0 else "right")
+    for row in rows:
+        table.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row))
+    Console().print(table)
+
+
+def ranking(study: "Study", as_json: bool = False) -> None:
+    """Candidates by the protocol's score, with the other score beside it."""
+    from crossfeed.study.confirm import score_of
+    from crossfeed.study.score import WEIGHTS, leaders_disagree
+    from crossfeed.study.search import outcomes
+
+    lines = study.rank()
+    if as_json:
+        print(json.dumps([asdict(line) for line in lines], indent=2))
+        return
+    names = ["candidate", "robust", "paper", "seeds", "invalid", "collapsed", "weak", *WEIGHTS]
+    counts = ("seeds", "invalid_seeds", "collapsed_seeds", "weak_seeds")
+    rows = [
+        [line.candidate, line.robust, line.paper, *(getattr(line, name) for name in counts), *line.components.values()]
+        for line in lines
+    ]
+    _table(f"Ranked by the {score_of(study.protocol)} score (lower is better)", names, rows)
+    if rows and leaders_disagree(outcomes(study.store, ["search", "confirm"])):
+        Console().print(
+            "[yellow]The two scores crown different candidates:[/] look at the components before trusting either."
+        )
+
+
+def run_table(study: "Study", as_json: bool = False) -> None:
+    """Every run on a line."""
+    frame = study.runs()
+    if as_json:
+        print(json.dumps(frame.to_dicts(), indent=2))
+        return
+    rows = [["" if value is None else value for value in row.values()] for row in frame.to_dicts()]
+    _table(f"{len(rows)} runs", frame.columns, rows)
+
+
+def one_run(study: "Study", name: str) -> None:
+    """Configuration and outcome of one run."""
+    run = next((run for run in study.store.runs() if run.name == name), None)
+    if run is None:
+        raise ConfigError(f"The study has no run named '{name}'.", remedy="List them with crossfeed study runs.")
+    print(json.dumps(asdict(run), indent=2))
+
+
+def standing(study: "Study") -> None:
+    """Counts, next steps, ledger."""
+    console = Console()
+    counts = study.runs()["status"].value_counts().to_dicts() if study.store.runs() else []
+    console.print(f"Protocol {study.protocol['preset']}, version {study.protocol['protocol_version']}")
+    console.print("Runs: " + (", ".join(f"{row['count']} {row['status']}" for row in counts) or "none planned"))
+    _table("Ledger", ["entry", "time", "what"], [[entry.number, entry.time, entry.kind] for entry in study.ledger()])
+    for reason in study.refusals():
+        console.print(f"Cannot be locked now: {reason}.")
+    console.print(f"Ledger head: {study.verify().head}")
+
+
+def target_result(result: dict[str, Any]) -> None:
+    """The sealed pass beside its floors."""
+    names = ["target", "RMSE", "MAE", "R2", "CRPS", "NLL", "coverage 90 %"]
+    keys = ("rmse", "mae", "r2", "crps", "nll", "coverage90")
+    rows = [
+        [name, *("-" if scores[key] is None else scores[key] for key in keys)]
+        for name, scores in result["scores"].items()
+    ]
+    _table(f"Target: {result['windows']} windows of {len(result['runs'])} runs", names, rows)
+
+
+def verification(found: "Verification") -> None:
+    """What verify found."""
+    console = Console(soft_wrap=True)
+    for problem in found.problems:
+        console.print(f"[red]changed:[/] {problem}")
+    for remark in found.remarks:
+        console.print(f"[yellow]note:[/] {remark}")
+    console.print(f"{found.entries} ledger entries, head {found.head}")
+    console.print("Nothing changed." if not found.problems else f"{len(found.problems)} problem(s).")

@@ -1,0 +1,126 @@
+"""A study from Python: one object over the folder, each method one step of the protocol."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from crossfeed.study import ledger
+from crossfeed.study.candidates import PAPER_CANDIDATES, named
+from crossfeed.study.confirm import Confirmation, confirm, score_of
+from crossfeed.study.declaration import Declaration, declare
+from crossfeed.study.engines import Engine, LocalEngine
+from crossfeed.study.lock import lock, refusals
+from crossfeed.study.opening import unseal
+from crossfeed.study.protocol import check_version, init
+from crossfeed.study.score import CandidateScore, Score, rank
+from crossfeed.study.search import outcomes, plan, search
+from crossfeed.study.store import Store
+from crossfeed.study.verify import Verification, verify
+from crossfeed.training.overrides import override
+from crossfeed.training.run_config import RunConfig, preset
+
+if TYPE_CHECKING:
+    import polars
+
+MOST_SEEDS = 12
+
+
+class Study:
+    """A folder with a protocol, runs, a ledger and a sealed target."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.store = Store(Path(folder))
+        self.protocol = check_version(self.store)
+
+    @classmethod
+    def init(
+        cls,
+        folder: Path | str,
+        sources: Sequence[Path | str],
+        targets: Sequence[Path | str],
+        protocol: str = "crossfeed",
+        size: str = "base",
+        settings: Mapping[str, Any] | None = None,
+        minimum_seeds: int = 5,
+        keep_targets: bool = False,
+    ) -> Self:
+        """Start a study; the target tables move into the vault (or stay as well, which the ledger then says)."""
+        config = override(preset(protocol, size), settings or {})  # type: ignore[arg-type]
+        init(
+            Path(folder),
+            [Path(path) for path in sources],
+            [Path(path) for path in targets],
+            protocol,
+            config,
+            minimum_seeds,
+            keep_targets,
+        )
+        return cls(folder)
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration from which every candidate departs."""
+        return RunConfig.model_validate(self.protocol["config"])
+
+    def plan(self, candidates: Mapping[str, RunConfig] | None = None, seeds: int = 4) -> int:
+        """Put candidates on the list, by default the paper's twenty; gives the number of new runs."""
+        chosen = named(PAPER_CANDIDATES, self.config) if candidates is None else candidates
+        return plan(self.store, chosen, range(seeds), "search")
+
+    def search(self, engine: Engine | None = None) -> None:
+        """Bring every planned run to its outcome."""
+        search(self.store, engine or LocalEngine())
+
+    def confirm(self, engine: Engine | None = None, most_seeds: int = MOST_SEEDS) -> Confirmation:
+        """Add seeds until the leader stands."""
+        return confirm(self.store, engine or LocalEngine(), most_seeds)
+
+    def refusals(self) -> list[str]:
+        """Why the study cannot be locked now."""
+        return refusals(self.store)
+
+    def lock(self) -> dict[str, Any]:
+        """Freeze the leader."""
+        return lock(self.store)
+
+    def declare(self, name: str, arms: Mapping[str, dict[str, Any]], seeds: int, condition: str) -> Declaration:
+        """Announce an ablation that may open the target again if its condition holds on the source."""
+        return declare(self.store, name, arms, seeds, condition)
+
+    def unseal(self, declaration: str | None = None) -> dict[str, Any]:
+        """Open the target, once."""
+        return unseal(self.store, declaration)
+
+    def verify(self) -> Verification:
+        """Find every byte that changed."""
+        return verify(self.store)
+
+    def rank(self, by: Score | None = None, stages: Iterable[str] = ("search", "confirm")) -> list[CandidateScore]:
+        """The ranking by the protocol's own score, or by the other one."""
+        return rank(outcomes(self.store, stages), by or score_of(self.protocol))
+
+    def ledger(self) -> list[ledger.Entry]:
+        """Everything that happened, in order."""
+        with self.store.reading() as connection:
+            return ledger.entries(connection)
+
+    def runs(self) -> "polars.DataFrame":
+        """One row per run with its components, so that anyone can compute the scores again."""
+        import polars
+
+        rows = []
+        for run in self.store.runs():
+            bundle = run.outcome.get("bundle", {})
+            rows.append(
+                {
+                    "run": run.name,
+                    "candidate": run.candidate,
+                    "seed": run.seed,
+                    "stage": run.stage,
+                    "status": run.status,
+                    "invalid": run.outcome.get("invalid") or None,
+                    **bundle.get("components", {}),
+                    **{name: bundle.get(name) for name in ("ssl_scale_free", "command_ratio", "collapsed")},
+                }
+            )
+        return polars.DataFrame(rows, infer_schema_length=None)
