@@ -32,7 +32,7 @@ def normaliser() -> Normaliser:
     return normaliser_of(small_table())
 
 
-def rows_of(table: Table, last: int) -> set[int]:
+def rows_of(last: int) -> set[int]:
     return set(range(last - CONTEXT + 1, last + max(HORIZONS) + 1))
 
 
@@ -43,9 +43,9 @@ def test_no_row_is_learned_from_and_judged_by(largest: float, smaller: float) ->
     windows = window_set(table, normaliser_of(small_table()))
     found = supports(windows, (largest, largest * smaller))
     last = windows.last_W.numpy()
-    query_rows = set().union(*(rows_of(table, int(last[i])) for i in found.query))
+    query_rows = set().union(*(rows_of(int(last[i])) for i in found.query))
     for fraction, index in found.support.items():
-        learned = set().union(set(), *(rows_of(table, int(last[i])) for i in index))
+        learned = set().union(set(), *(rows_of(int(last[i])) for i in index))
         assert not learned & query_rows
         for run in range(4):
             inside = {row - run * 60 for row in learned if run * 60 <= row < (run + 1) * 60}
