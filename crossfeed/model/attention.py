@@ -22,7 +22,7 @@ def attend(query_BNLE: Tensor, key_BNSE: Tensor, value_BNSE: Tensor, allowed: Te
 
 
 class SelfAttention(nn.Module):
-    """Every position reads the allowed positions of its own sequence."""
+    """Every position (or, on request, the last one only) reads the allowed positions of its own sequence."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -30,8 +30,10 @@ class SelfAttention(nn.Module):
         self.query_key_value = _projection(width, 3 * width)
         self.out = _output(width)
 
-    def forward(self, x_BLD: Tensor, allowed: Tensor | None = None) -> Tensor:
+    def forward(self, x_BLD: Tensor, allowed: Tensor | None = None, last_only: bool = False) -> Tensor:
         query, key, value = (_split(part, self.heads) for part in self.query_key_value(x_BLD).chunk(3, -1))
+        if last_only:
+            query = query[:, :, -1:]
         read_BNLE = attend(query, key, value, allowed, self.dropout if self.training else 0.0)
         out_BLD: Tensor = self.out(_merge(read_BNLE))
         return out_BLD

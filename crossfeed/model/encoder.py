@@ -3,8 +3,9 @@
 B windows, K rows, C sensors, A commands, D latent width.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -88,3 +89,12 @@ class Encoder(nn.Module):
             step_BKD = layer(step_BKD)
         step_BKD = self.norm(step_BKD)
         return Encoding(z_BD=step_BKD[:, -1], steps_BKD=step_BKD, pooled_BD=step_BKD.mean(1))
+
+    def state(self, row_BKD: Tensor, a_BKA: Tensor) -> Tensor:
+        """The state at the last row alone, which is all a forecast needs."""
+        step_BKD = row_BKD + self.command(a_BKA) + self.time[: row_BKD.shape[1]]
+        *layers, last = cast(Iterable[Block], self.layers)
+        for layer in layers:
+            step_BKD = layer(step_BKD)
+        z_BD: Tensor = self.norm(last.last(step_BKD))
+        return z_BD

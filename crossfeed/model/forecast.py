@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError, TableError
+from crossfeed.model.instance_norm import Statistics
 from crossfeed.model.prediction import standard_quantile
 from crossfeed.model.predictor import mean_commands
 from crossfeed.model.rows import read_rows
@@ -19,7 +20,6 @@ from crossfeed.model.rows import read_rows
 if TYPE_CHECKING:
     import polars
 
-    from crossfeed.model.prediction import Prediction
     from crossfeed.model.world_model import WorldModel
 
 
@@ -96,32 +96,49 @@ def forecast(
         parts = []
         for start in range(0, len(x_WKC), batch_size):
             rows = slice(start, start + batch_size)
-            x_BKC, future_BTA = x_WKC[rows], future_WTA[rows]
-            context = model.encode(x_BKC, x_BKC.isfinite(), a_WKA[rows], channels)
-            latent_BHD = model.predict(context.z_BD, mean_commands(future_BTA, asked), future_BTA, asked)
-            parts.append(model.decode(latent_BHD, context))
+            x_BKC, m_BKC = x_WKC[rows], x_WKC[rows].isfinite()
+            statistics = model.instance_norm.statistics(x_BKC, m_BKC)
+            row_BKD = model.encode_rows(x_BKC, m_BKC, statistics, channels)
+            parts.append(forecast_moments(model, row_BKD, a_WKA[rows], future_WTA[rows], asked, statistics))
     finally:
         model.train(was_training)
-    return to_forecast(model, parts, asked, present_C, single)
+    mean_WHC, log_variance_WHC = (torch.cat(side) for side in zip(*parts))
+    return to_forecast(model, mean_WHC, log_variance_WHC, asked, present_C, single)
+
+
+def forecast_moments(
+    model: "WorldModel",
+    row_BKD: Tensor,
+    a_BKA: Tensor,
+    future_BTA: Tensor,
+    horizons: tuple[int, ...],
+    statistics: Statistics | None,
+) -> tuple[Tensor, Tensor]:
+    """From encoded rows and planned commands to mean and log-variance in z-space."""
+    z_BD = model.context_encoder.state(row_BKD, a_BKA)
+    latent_BHD = model.predict(z_BD, mean_commands(future_BTA, horizons), future_BTA, horizons)
+    return model.moments(latent_BHD, statistics)
 
 
 def to_forecast(
-    model: "WorldModel", parts: "Sequence[Prediction]", horizons: tuple[int, ...], present_C: Tensor, single: bool
+    model: "WorldModel",
+    mean_WHC: Tensor,
+    log_variance_WHC: Tensor,
+    horizons: tuple[int, ...],
+    present_C: Tensor,
+    single: bool,
 ) -> Forecast:
-    """Predictions in z-space as one forecast in physical units."""
-    mean_WHC = torch.cat([part.mean_BHC for part in parts]).double().cpu().numpy()
-    deviation_WHC = torch.cat([part.standard_deviation for part in parts]).double().cpu().numpy()
-    dof_C = parts[0].degrees_of_freedom_C
-    mean_WHC = model.normaliser.inverse_sensors(mean_WHC)
-    deviation_WHC = deviation_WHC * model.normaliser.sensor_scale
-    names = model.schema.sensor_names
+    """Moments in z-space as a forecast in physical units."""
+    mean = model.normaliser.inverse_sensors(mean_WHC.double().cpu().numpy())
+    deviation = torch.exp(0.5 * log_variance_WHC.double()).cpu().numpy() * model.normaliser.sensor_scale
+    dof_C, names = model.head.degrees_of_freedom, model.schema.sensor_names
     return Forecast(
         horizons=horizons,
         sensors=names,
         measured=tuple(name for name, present in zip(names, present_C.tolist()) if present),
-        mean=mean_WHC[0] if single else mean_WHC,
-        standard_deviation=deviation_WHC[0] if single else deviation_WHC,
-        degrees_of_freedom=None if dof_C is None else dof_C.double().cpu().numpy(),
+        mean=mean[0] if single else mean,
+        standard_deviation=deviation[0] if single else deviation,
+        degrees_of_freedom=None if dof_C is None else dof_C.detach().double().cpu().numpy(),
     )
 
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.model.forecast import Forecast, check_horizons, read_commands, to_forecast
+from crossfeed.model.forecast import Forecast, check_horizons, forecast_moments, read_commands, to_forecast
 from crossfeed.model.instance_norm import Statistics
-from crossfeed.model.predictor import mean_commands
+from crossfeed.model.packed import Precision, packed
 from crossfeed.model.world_model import WorldModel
 
 
@@ -32,15 +32,16 @@ class LiveForecaster:
     """Keeps the last K rows and their vectors, so that a new row costs one row.
 
     Without instance normalisation the vectors never expire and forecasts are exact. With it, the statistics of the
-    window move with every row and with them every vector: at `tolerance` 0 all rows are encoded again (exact, and
-    some five times slower); above 0 the statistics are held, for input and output alike, until one of them has
-    moved by more than `tolerance` z-units.
+    window move with every row and with them every vector: at `tolerance` 0 all rows are encoded again, exact and some
+    three times slower; above 0 the statistics are held, for input and output alike, until one of them has moved by
+    more than `tolerance` z-units. `bfloat16` is quicker on CPUs that have units for it and costs about 0.01 standard
+    deviations; benchmarks/forecast.md has the figures.
     """
 
-    def __init__(self, model: WorldModel, tolerance: float = 0.0) -> None:
+    def __init__(self, model: WorldModel, tolerance: float = 0.0, precision: Precision = "float32") -> None:
         if tolerance < 0.0:
             raise ConfigError(f"A tolerance of {tolerance} makes no sense.", expected="0 (exact) or a small number")
-        self.model, self.tolerance = model.eval(), tolerance
+        self.model, self.tolerance = packed(model.eval(), precision), tolerance
         self._rows: deque[_Row] = deque(maxlen=model.config.context)
         self._held: Statistics | None = None
 
@@ -88,9 +89,8 @@ class LiveForecaster:
             )
         self._refresh(x_1KC, present_C)
         row_1KD = torch.stack([row.vector_D for row in self._rows if row.vector_D is not None]).unsqueeze(0)
-        context = self.model.encode_sequence(row_1KD, a_1KA, self._held)
-        latent_1HD = self.model.predict(context.z_BD, mean_commands(future_1TA, asked), future_1TA, asked)
-        return to_forecast(self.model, [self.model.decode(latent_1HD, context)], asked, present_C, single=True)
+        moments = forecast_moments(self.model, row_1KD, a_1KA, future_1TA, asked, self._held)
+        return to_forecast(self.model, *moments, asked, present_C, single=True)
 
     def _refresh(self, x_1KC: Tensor, present_C: Tensor) -> None:
         """Encode the rows that have no vector; all of them when the window's statistics have moved too far."""

@@ -77,17 +77,15 @@ class WorldModel(nn.Module):
         return latent_BHD
 
     def decode(self, latent_BHD: Tensor, context: Context) -> Prediction:
-        """Eq. (11): a distribution for every sensor, mapped back from the space of the window."""
+        """Eq. (11): a distribution for every sensor, in global z-space."""
+        mean_BHC, log_variance_BHC = self.moments(latent_BHD, context.statistics)
+        return Prediction(latent_BHD, mean_BHC, log_variance_BHC, self.head.degrees_of_freedom, context)
+
+    def moments(self, latent_BHD: Tensor, statistics: Statistics | None) -> tuple[Tensor, Tensor]:
+        """Mean and log-variance of every sensor, mapped back from the space of the window."""
         mean_BHC, log_variance_BHC = self.head(latent_BHD)
-        return Prediction(
-            latent_BHD=latent_BHD,
-            mean_BHC=self.instance_norm.restore_mean(mean_BHC, context.statistics),
-            log_variance_BHC=self.head.bound(
-                self.instance_norm.restore_log_variance(log_variance_BHC, context.statistics)
-            ),
-            degrees_of_freedom_C=self.head.degrees_of_freedom,
-            context=context,
-        )
+        log_variance_BHC = self.instance_norm.restore_log_variance(log_variance_BHC, statistics)
+        return self.instance_norm.restore_mean(mean_BHC, statistics), self.head.bound(log_variance_BHC)
 
     def forward(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Prediction:
         """Eq. (12): context and planned commands in, distributions at all horizons out; `m_BKC` shows a part only."""

@@ -70,3 +70,10 @@ def test_positions_give_time_an_order() -> None:
     assert not torch.equal(plain.z_BD, later.z_BD)
     torch.testing.assert_close(plain.pooled_BD, plain.steps_BKD.mean(1))
     assert torch.equal(plain.z_BD, plain.steps_BKD[:, -1])
+
+
+def test_the_state_alone_is_the_state_of_the_whole_pass() -> None:
+    model, windows = toy.model(toy.method({"model.encoder.temporal_layers": 3})), toy.batch()
+    encoder = model.context_encoder
+    rows = encoder.rows(windows.x_BKC, windows.m_BKC)
+    torch.testing.assert_close(encoder.state(rows, windows.a_BKA), encoder.sequence(rows, windows.a_BKA).z_BD)

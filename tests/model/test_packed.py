@@ -1,0 +1,41 @@
+"""Packed copies forecast the same and cannot be mistaken for a model to save."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from crossfeed.errors import CheckpointError
+from crossfeed.model.packed import PackedLinear, packed
+from crossfeed.model.world_model import WorldModel
+from tests.model import toy
+
+pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch cannot pack weights")
+
+
+@pytest.fixture(scope="module")
+def wide() -> WorldModel:
+    return toy.model(toy.method({"model.blocks.width": 64}))
+
+
+def test_packing_changes_nothing_but_the_layout(wide: WorldModel) -> None:
+    twin, windows = packed(wide), toy.batch()
+    assert any(isinstance(module, PackedLinear) for module in twin.modules())
+    assert not any(isinstance(module, PackedLinear) for module in wide.modules())
+    with torch.no_grad():
+        torch.testing.assert_close(twin(windows).mean_BHC, wide(windows).mean_BHC, atol=1e-5, rtol=1e-5)
+
+
+def test_bfloat16_stays_within_a_few_hundredths_of_a_deviation(wide: WorldModel) -> None:
+    windows = toy.batch()
+    with torch.no_grad():
+        exact, rounded = wide(windows), packed(wide, "bfloat16")(windows)
+    distance = (rounded.mean_BHC - exact.mean_BHC).abs() / exact.standard_deviation
+    assert 0.0 < distance.max() < 0.05
+    assert rounded.mean_BHC.dtype == torch.float32
+
+
+def test_a_packed_model_cannot_be_saved(wide: WorldModel, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="packed from"):
+        packed(wide).save(tmp_path / "model.safetensors", {})
+    assert list(tmp_path.iterdir()) == []
