@@ -11,16 +11,16 @@ NOMINAL = 0.9
 
 def calibration_penalty(scores: Scores, **choice: Sequence[str | int]) -> float:
     """Distance of the empirical coverage at the nominal 90 % level from 0.90."""
-    return abs(float(scores.metrics(**choice)["coverage_0.9"] or 0.0) - NOMINAL)
+    return abs(float(scores.metrics(**choice)["coverage90"] or 0.0) - NOMINAL)
 
 
 def calibration(scores: Scores, **choice: Sequence[str | int]) -> dict[str, object]:
     """Coverage against nominal, interval widths, PIT histogram and what its shape means."""
     metrics, pit = scores.metrics(**choice), scores.pit_histogram(**choice)
     return {
-        "coverage": {f"{level:g}": metrics[f"coverage_{level:g}"] for level in LEVELS},
-        "width": {f"{level:g}": metrics[f"width_{level:g}"] for level in LEVELS},
-        "penalty_90": calibration_penalty(scores, **choice),
+        "coverage": {f"{level:g}": metrics[f"coverage{100 * level:.0f}"] for level in LEVELS},
+        "width": {f"{level:g}": metrics[f"width{100 * level:.0f}"] for level in LEVELS},
+        "penalty90": calibration_penalty(scores, **choice),
         "pit": [float(share) for share in pit],
         "pit_deviation": float(np.abs(pit * PIT_BINS - 1.0).mean()),
         "reading": reading(pit),

@@ -18,12 +18,13 @@ from crossfeed.errors import ForecastError
 from crossfeed.evaluation.distribution import Distribution
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
+_PERCENTS = tuple(round(100 * level) for level in LEVELS)
 PIT_BINS = 20
 Axis = Literal["run", "regime", "horizon", "channel"]
 AXES: tuple[Axis, ...] = ("run", "regime", "horizon", "channel")
 SUMS = (
     "count", "squared", "absolute", "error", "value", "value_squared", "persistence_squared", "persistence_absolute",
-    "nll", "crps", *(f"inside_{level:g}" for level in LEVELS), *(f"width_{level:g}" for level in LEVELS),
+    "nll", "crps", *(f"inside{percent}" for percent in _PERCENTS), *(f"width{percent}" for percent in _PERCENTS),
 )  # fmt: skip
 Metrics = dict[str, float | None]
 
@@ -156,16 +157,16 @@ def from_sums(total_S: np.ndarray, has_density: bool = True, has_intervals: bool
         "nll": total["nll"] / count if has_density else None,
         "crps": total["crps"] / count,
         **{
-            f"{name}_{level:g}": total[f"{summed}_{level:g}"] / count if has_intervals else None
+            f"{name}{percent}": total[f"{summed}{percent}"] / count if has_intervals else None
             for name, summed in (("coverage", "inside"), ("width", "width"))
-            for level in LEVELS
+            for percent in _PERCENTS
         },
     }
 
 
 def physical(metrics: Metrics, scale: float) -> Metrics:
     """The metrics of one channel in its own unit, from those in evaluation space."""
-    scaled = ("rmse", "mae", "bias", "crps", *(f"width_{level:g}" for level in LEVELS))
+    scaled = ("rmse", "mae", "bias", "crps", *(f"width{percent}" for percent in _PERCENTS))
     changed = {name: value * scale for name, value in metrics.items() if name in scaled and value is not None}
     nll = metrics.get("nll")
     return metrics | changed | ({"nll": nll + math.log(scale)} if nll is not None else {})

@@ -109,5 +109,5 @@ def _attempt(
 
 def _row(scores: Scores, clean: Scores) -> dict[str, object]:
     metrics = scores.metrics()
-    chosen = {name: metrics[name] for name in ("rmse", "mae", "crps", "coverage_0.9")}
+    chosen = {name: metrics[name] for name in ("rmse", "mae", "crps", "coverage90")}
     return chosen | {"rmse_ratio": ratio(scores, clean, "squared"), "crps_ratio": ratio(scores, clean, "crps")}

@@ -94,7 +94,7 @@ def test_the_variance_is_trained_too(trained: NetworkForecaster, normaliser: Nor
     rows, _ = few_shot(trained, shifted(normaliser), CONFIG)
     before, after = trained.module.log_scale.weight, rows[2].forecaster.module.log_scale.weight
     assert not torch.equal(before, after)
-    coverage = [row.scores.metrics()["coverage_0.9"] for row in rows]
+    coverage = [row.scores.metrics()["coverage90"] for row in rows]
     assert abs(coverage[2] - 0.9) < abs(coverage[0] - 0.9)
 
 

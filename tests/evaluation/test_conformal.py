@@ -48,7 +48,7 @@ def test_split_conformal_covers_exchangeable_data_within_binomial_error() -> Non
     half = len(data.windows) // 2
     calibration, test = torch.arange(half), torch.arange(half, len(data.windows))
     before = evaluate(Overconfident(), data, test).metrics()
-    assert before["coverage_0.9"] < 0.5
+    assert before["coverage90"] < 0.5
     conformal = SplitConformal(Overconfident())
     conformal.calibrate(data.windows, calibration)
     after = evaluate(conformal, data, test)
@@ -57,7 +57,7 @@ def test_split_conformal_covers_exchangeable_data_within_binomial_error() -> Non
             found = after.metrics(channel=[channel], horizon=[1])
             # Both halves are samples: their binomial errors add.
             error = 4.0 * math.sqrt(level * (1.0 - level) * (1.0 / found["count"] + 1.0 / half))
-            assert found[f"coverage_{level:g}"] == pytest.approx(level, abs=error)
+            assert found[f"coverage{100 * level:.0f}"] == pytest.approx(level, abs=error)
     assert not conformal.borrowed.any()
 
 

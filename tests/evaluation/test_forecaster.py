@@ -38,7 +38,7 @@ def test_an_unfitted_floor_is_a_point_without_intervals() -> None:
     data = evaluation_set()
     metrics = evaluate(floors(HORIZONS)[0], data).metrics()
     assert metrics["nll"] is None
-    assert metrics["coverage_0.9"] is None
+    assert metrics["coverage90"] is None
     assert metrics["crps"] == pytest.approx(metrics["mae"])
 
 

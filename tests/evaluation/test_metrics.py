@@ -55,8 +55,8 @@ def check(found: dict[str, float | None], data: dict[str, torch.Tensor], chosen:
     assert found["crps"] == pytest.approx(scoringrules.crps_normal(x, mean, scale).mean())
     for level in LEVELS:
         low, high = stats.norm(mean, scale).interval(level)
-        assert found[f"coverage_{level:g}"] == pytest.approx(((x >= low) & (x <= high)).mean())
-        assert found[f"width_{level:g}"] == pytest.approx((high - low).mean())
+        assert found[f"coverage{100 * level:.0f}"] == pytest.approx(((x >= low) & (x <= high)).mean())
+        assert found[f"width{100 * level:.0f}"] == pytest.approx((high - low).mean())
 
 
 def test_pooled_metrics_agree_with_independent_implementations() -> None:
@@ -117,7 +117,7 @@ def test_coverage_and_pit_are_right_on_data_drawn_from_the_model() -> None:
         found, entries = scores.metrics(), math.prod(shape)
         for level in LEVELS:
             error = 4.0 * math.sqrt(level * (1 - level) / entries)
-            assert found[f"coverage_{level:g}"] == pytest.approx(level, abs=error)
+            assert found[f"coverage{100 * level:.0f}"] == pytest.approx(level, abs=error)
         assert stats.chisquare(scores.pit_histogram() * entries).pvalue > 1e-3
 
 
@@ -156,7 +156,7 @@ def test_quantile_forecasts_have_no_likelihood() -> None:
     arguments = (data["x"], data["present"], data["floor"], data["run"], data["regime"])
     scores.add(Quantiles(levels, fan, data["mean"]), *arguments)
     assert scores.metrics()["nll"] is None
-    assert scores.metrics()["coverage_0.95"] == pytest.approx(scored(data).metrics()["coverage_0.95"], abs=0.01)
+    assert scores.metrics()["coverage95"] == pytest.approx(scored(data).metrics()["coverage95"], abs=0.01)
 
 
 def test_physical_units_are_the_metrics_of_rescaled_data() -> None:
