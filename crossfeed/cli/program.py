@@ -80,7 +80,7 @@ def _rows(summary: "Summary") -> list[tuple[str, str]]:
         ("  cutting", f"{summary.cutting_length:.1f} mm"),
         ("  rapid", f"{summary.rapid_length:.1f} mm"),
         ("total time", _time(summary.total_time)),
-        ("  cutting", _time(summary.cutting_time)),
+        ("  cutting", f"{_time(summary.cutting_time)} (as programmed {_time(summary.programmed_cutting_time)})"),
         ("  rapid", _time(summary.rapid_time)),
         ("tools", ", ".join(summary.tools) or "none named"),
         ("spindle speeds", _span(summary.spindle_speeds, "rpm")),

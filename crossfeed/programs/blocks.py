@@ -135,6 +135,11 @@ class Program:
         return tuple(block for block in self.blocks if isinstance(block, Move))
 
     @property
+    def programmed_cutting_time(self) -> float:
+        """Seconds of cutting if every programmed feed were reached at once."""
+        return sum(move.length / move.feed * 60.0 for move in self.moves if move.feed is not None and move.spindle)
+
+    @property
     def understood(self) -> float:
         """Share of the motion lines that were understood, 1.0 for a program without motion."""
         return self.understood_motion_lines / self.motion_lines if self.motion_lines else 1.0

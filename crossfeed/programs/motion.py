@@ -13,6 +13,7 @@ from crossfeed.programs.words import Line
 
 LINEAR_AXES, ROTARY_AXES = "XYZ", "ABC"
 CENTERS = "IJK"
+_NOTHING = 1e-9  # mm; what rotated frames leave behind by rounding is no motion
 Values = Mapping[str, tuple[float, str]]  # address -> value, coordinate mode
 
 
@@ -24,7 +25,7 @@ def is_motion(values: Values) -> bool:
 def move(line: Line, values: Values, state: State, log: Log, machine_coordinates: bool, stop: bool) -> None:
     """Append the move of one line; what does not fit is listed, with what was assumed instead."""
     rotary = _rotary_target(values, state)
-    chain = replace_chain(state, rotary)
+    chain = _chain_after(state, rotary)
     if machine_coordinates:
         start, target, arc = state.position, _machine_target(values, state, log), None
     else:
@@ -35,14 +36,17 @@ def move(line: Line, values: Values, state: State, log: Log, machine_coordinates
             target = state.position
         arc = _arc(line, values, state, log, programmed, chain)
     turned = vector([new - old for new, old in zip(rotary, state.rotary)])
+    if state.tool_center_control and any(turned):
+        reason = "the axes are taken to go straight between the ends of moves that turn the workpiece under TRAORI"
+        log.find(line.number, line.text, reason, "note", once="five axes")
     kind: Literal["rapid", "linear", "arc"] = "arc" if arc else "rapid" if state.motion == "rapid" else "linear"
     length = arc.length if arc else math.dist(start, target)
     if not all(math.isfinite(value) and abs(value) < 1e7 for value in (*target, *rotary, length)):
         raise UnclearError("the target lies beyond 10 km")
     feed = None if kind == "rapid" else _feed(line, length, max(map(abs, turned)), state, log)
-    if length == 0 and any(turned):
+    if length < _NOTHING and any(turned):
         log.blocks.append(Rotary(line.number, state.rotary, rotary, target, feed, state.spindle, state.tool))
-    elif length > 0:
+    elif length >= _NOTHING:
         if kind != "rapid" and not state.spindle:
             _report_stopped_spindle(line, state, log)
         coordinates: Literal["work", "machine"] = "machine" if machine_coordinates else "work"
@@ -67,7 +71,7 @@ def move(line: Line, values: Values, state: State, log: Log, machine_coordinates
     state.position, state.rotary = target, rotary
 
 
-def replace_chain(state: State, rotary: Vector) -> Chain:
+def _chain_after(state: State, rotary: Vector) -> Chain:
     """The chain after the rotary axes have turned."""
     return state.chain() if rotary == state.rotary else replace(state, rotary=rotary).chain()
 
@@ -133,6 +137,8 @@ def _arc(line: Line, values: Values, state: State, log: Log, end: Vector, chain:
         return None
     start, clockwise = state.chain().to_programmed(state.position), state.motion == "clockwise"
     try:
+        if state.tool_center_control and any(axis in values for axis in ROTARY_AXES):
+            raise UnclearError("an arc while the workpiece turns")
         if "CR" in values or "R" in values:
             radius = (values.get("CR") or values["R"])[0] * state.length_unit
             center = center_from_radius(start, end, radius, state.plane, clockwise)
@@ -171,7 +177,7 @@ def _feed(line: Line, length: float, angle: float, state: State, log: Log) -> fl
             return log.setup.assumed_feed
         feed *= abs(state.spindle)
     elif feed is not None and state.feed_mode == "inverse time":
-        feed *= length or angle
+        feed *= max(length, angle) if length < _NOTHING else length
     if feed is None or feed <= 0:
         missing = "no feed F before this move" if feed is None else "a feed of zero"
         log.find(line.number, line.text, f"{missing}; {log.setup.assumed_feed:g} mm/min assumed", "error")

@@ -1,6 +1,7 @@
 """NC text becomes a Program: every line is read once, executed in order, with jumps and loops followed."""
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 from crossfeed.atomic import storage_error
@@ -13,9 +14,12 @@ from crossfeed.programs.geometry import vector
 from crossfeed.programs.state import Log, State
 from crossfeed.programs.tokens import UnclearError
 from crossfeed.programs.words import Line, read_line
+from crossfeed.progress import Task, progress
 
 _HEADER = re.compile(r"\s*(%|;?\$PATH|O\d+\s*(\(|$))", re.IGNORECASE)
 _LOOKS_LIKE_MOTION = re.compile(r"(?<![A-Z_$])[XYZABC]\s*(=|[-+.\d]|[AI]C\s*\()", re.IGNORECASE)
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f]")
+_LONG_PROGRAM = 20_000  # lines; shorter ones are read in less than two seconds
 _TOOL_CHANGE = re.compile(r"(?<![A-Z_$])M0*6(?!\d)", re.IGNORECASE)
 
 
@@ -53,20 +57,13 @@ def parse_program(text: str, name: str = "program", setup: Setup | None = None) 
     state, log = State(position=start), Log(setup)
     tool_needs_code = bool(_TOOL_CHANGE.search(text))
     flow = Flow(lines, name, setup.repeated_lines_limit)
-    ended = False
-    while not ended and (line := flow.next_line()) is not None:
-        if line.skippable and setup.block_skip:
-            continue
-        if line.problem:
-            _unread(line, line.problem, log)
-            continue
-        try:
-            items = flow.follow(line, state)
-            ended = execute(line, items, state, log, tool_needs_code)
-        except UnclearError as unclear:
-            _unread(line, str(unclear), log)
-    if ended:
-        _report_rest(lines, flow, log)
+    long = len(lines) > _LONG_PROGRAM
+    with progress(f"Following {name}", total=len(lines)) if long else nullcontext(Task()) as task:
+        while (line := flow.next_line()) is not None:
+            if _follow(line, flow, state, log, tool_needs_code):
+                _report_rest(lines, flow, log)
+                break
+            task.advance()
     return Program(
         name=name,
         blocks=tuple(log.blocks),
@@ -78,8 +75,22 @@ def parse_program(text: str, name: str = "program", setup: Setup | None = None) 
     )
 
 
+def _follow(line: Line, flow: Flow, state: State, log: Log, tool_needs_code: bool) -> bool:
+    """Let one line act, or list why it cannot; True at the end of the program."""
+    if line.skippable and log.setup.block_skip:
+        return False
+    if line.problem:
+        _unread(line, line.problem, log)
+        return False
+    try:
+        return execute(line, flow.follow(line, state), state, log, tool_needs_code)
+    except UnclearError as unclear:
+        _unread(line, str(unclear), log)
+        return False
+
+
 def _refuse_binary(text: str, name: str) -> None:
-    unprintable = sum(1 for character in text if ord(character) < 32 and character not in "\t\r\n\x1a\x0c")
+    unprintable = len(_UNPRINTABLE.findall(text))
     if "\0" in text or unprintable > max(8, len(text) // 50):
         raise ProgramError(
             f"{name} is a binary file: {unprintable} of its {len(text)} characters cannot be printed.",
@@ -89,11 +100,11 @@ def _refuse_binary(text: str, name: str) -> None:
 
 
 def _unread(line: Line, reason: str, log: Log) -> None:
-    """List a line that had no effect, and count it against the understood share if it would have moved an axis."""
+    """List a line that is not understood, and count it against the understood share if it would have moved an axis."""
     if line.number in log.motion or _LOOKS_LIKE_MOTION.search(line.text.split(";")[0]):
         log.motion.add(line.number)
         log.unclear_motion.add(line.number)
-    log.find(line.number, line.text, f"{reason}; the line has no effect", "error")
+    log.find(line.number, line.text, f"{reason}; nothing moves in this line", "error")
 
 
 def _report_rest(lines: list[Line], flow: Flow, log: Log) -> None:

@@ -54,8 +54,9 @@ def _allowed(limit: np.ndarray, share: np.ndarray) -> np.ndarray:
 def corner_speeds(legs: Legs, speed: np.ndarray, limits: MotionLimits) -> np.ndarray:
     """The highest speed at which each corner may be taken, N + 1 values; 0 at the ends and wherever the axes must stop.
 
-    A corner is rounded by the circle that stays within the corner tolerance and uses at most half of either leg, and
-    is passed no faster than the weakest axis can be pushed around that circle.
+    A corner is rounded by the circle that stays within the corner tolerance and uses at most half of either leg (legs
+    shorter than the tolerance may be cut across), and is passed no faster than the weakest axis can be pushed around
+    that circle.
     """
     count = len(legs)
     corners = np.zeros(count + 1)
@@ -68,7 +69,8 @@ def corner_speeds(legs: Legs, speed: np.ndarray, limits: MotionLimits) -> np.nda
     half = np.arccos(cosine) / 2.0
     with np.errstate(divide="ignore", invalid="ignore"):
         by_tolerance = limits.corner_tolerance * np.cos(half) / (1.0 - np.cos(half))
-        by_length = np.minimum(legs.length[first], legs.length[second]) / 2.0 / np.tan(half)
+        room = np.maximum(np.minimum(legs.length[first], legs.length[second]) / 2.0, limits.corner_tolerance)
+        by_length = room / np.tan(half)
         rounding = np.minimum(by_tolerance, by_length)
         allowed = np.sqrt(min(limits.acceleration) * np.maximum(rounding, 0.0))
     allowed = np.where(half < 1e-9, np.inf, allowed)

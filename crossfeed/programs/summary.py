@@ -21,6 +21,7 @@ class Summary:
     path_length: float
     cutting_length: float
     rapid_length: float
+    programmed_cutting_time: float
     cutting_time: float
     rapid_time: float
     total_time: float
@@ -49,6 +50,7 @@ def summarise(program: Program, trajectory: Trajectory) -> Summary:
         path_length=sum(move.length for move in moves),
         cutting_length=sum(move.length for move in cutting),
         rapid_length=sum(move.length for move in moves if move.feed is None),
+        programmed_cutting_time=program.programmed_cutting_time,
         cutting_time=trajectory.cutting_time,
         rapid_time=trajectory.rapid_time,
         total_time=trajectory.duration,

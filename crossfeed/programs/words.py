@@ -121,6 +121,8 @@ def _items(reader: Reader, keywords: frozenset[str]) -> list[Item]:
             continue
         else:
             raise UnclearError(f"'{token.text}' does not belong here")
+    if sum(isinstance(item, Jump | Structure) for item in items) > 1:
+        raise UnclearError("more than one jump or loop in a line")
     return items
 
 
