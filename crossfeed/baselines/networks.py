@@ -31,8 +31,9 @@ from crossfeed.errors import ConfigError
 
 FLAGGED = "zeros and a presence flag"
 ZEROS = "zeros in z-space, cannot mask"
-# +blind hides the planned commands, +revin adds instance normalisation, +gaussian trains a point network's spread.
-OPTIONS = ("blind", "revin", "gaussian")
+# +blind hides the planned commands, +revin adds instance normalisation, +plain takes away that of the original,
+# +gaussian trains the spread of a point network.
+OPTIONS = ("blind", "revin", "plain", "gaussian")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,19 @@ def network_forecaster(name: str, options: frozenset[str], budget: Budget, size:
     if "revin" in options and (recipe.revin or recipe.own_revin or not recipe.takes_revin):
         why = "has it already" if recipe.takes_revin else "learns from its own context rows in z-space"
         raise ConfigError(f"'{name}+revin' cannot be: {name} {why}.", remedy=f"Ask for '{name}'.")
+    if "plain" in options and not recipe.revin:
+        raise ConfigError(
+            f"'{name}+plain' cannot be: RevIN is {'a part of' if recipe.own_revin else 'not in'} {name}.",
+            remedy=f"Ask for '{name}'.",
+        )
     if "gaussian" in options and not recipe.point:
         raise ConfigError(f"'{name}+gaussian' is '{name}': it has a Gaussian head.", remedy=f"Ask for '{name}'.")
     inputs = Inputs(presence=recipe.absent == FLAGGED, future_commands="none" if "blind" in options else "steps")
+    instance = "revin" in options or (recipe.revin and "plain" not in options)
 
     def build(shape: Shape) -> Network:
         network = recipe.build(Features(shape, inputs), size, "gaussian" in options)
-        return InstanceNormalised(network) if recipe.revin or "revin" in options else network
+        return InstanceNormalised(network) if instance else network
 
     full_name = "+".join([name, *(option for option in OPTIONS if option in options)])
     rate = budget.learning_rate or learning_rate(size)

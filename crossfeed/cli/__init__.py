@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli import data, ingest, inspect, program, train, windows
+from crossfeed.cli import compare, data, ingest, inspect, program, train, windows
 
 app = typer.Typer(
     name="crossfeed",
@@ -38,6 +38,7 @@ app.command()(ingest.ingest)
 app.command()(windows.windows)
 app.command()(train.train)
 app.command()(inspect.inspect)
+app.command()(compare.compare)
 
 
 def main() -> None:

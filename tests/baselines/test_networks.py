@@ -57,7 +57,9 @@ def test_a_gradient_reaches_every_parameter(
         loss = loss + model.pretext(batch, generator)
     loss.backward()
     untouched = [
-        label for label, p in model.named_parameters() if p.grad is None or not (p.grad.isfinite().all() and p.grad.any())
+        label
+        for label, p in model.named_parameters()
+        if p.grad is None or not (p.grad.isfinite().all() and p.grad.any())
     ]
     assert untouched == []
 
@@ -112,10 +114,31 @@ def test_the_gaussian_option_trains_a_spread(name: str, parts: dict[str, WindowS
     assert estimate.log_variance_BHC.shape == estimate.mean_BHC.shape
 
 
-@pytest.mark.parametrize("spec", [("gru", "gaussian"), ("patchtst", "revin"), ("rssm", "revin"), ("tide", "revin")])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ("gru", "gaussian"),
+        ("patchtst", "revin"),
+        ("rssm", "revin"),
+        ("tide", "revin"),
+        ("gru", "plain"),
+        ("patchtst", "plain"),
+    ],
+)
 def test_options_that_would_change_nothing_are_refused(spec: tuple[str, str], tiny_budget: Budget) -> None:
     with pytest.raises(ConfigError):
         network_forecaster(spec[0], frozenset({spec[1]}), tiny_budget, "tiny")
+
+
+def test_plain_takes_revin_away(parts: dict[str, WindowSet], tiny_budget: Budget) -> None:
+    batch = some(parts["train"])
+    shifted = replace(batch, x_BKC=batch.x_BKC + 5.0)
+    moved = {}
+    for options in (frozenset[str](), frozenset({"plain"})):
+        forecaster = network_forecaster("tide", options, tiny_budget, "tiny")
+        forecaster.fit(parts["train"], parts["validation"], seed=0)
+        moved[len(options)] = (forecaster.predict(shifted).mean - forecaster.predict(batch).mean - 5.0).abs().max()
+    assert moved[0] < 1e-3 < moved[1]
 
 
 def test_sizes_shrink_and_base_has_the_widths_of_the_paper(shape: Shape) -> None:

@@ -1,0 +1,71 @@
+"""What all contenders share: tables, split, normaliser, windows, and the two sets they are scored on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from crossfeed.errors import TableError
+from crossfeed.evaluation.evaluate import EvaluationSet
+from crossfeed.ingest.table import Table
+from crossfeed.training.data import TrainingData, prepare
+from crossfeed.training.run_config import RunConfig
+from crossfeed.windows.windows import WindowSet
+
+
+@dataclass(frozen=True)
+class ComparisonData:
+    """Train and validation windows to learn from; source test and, if there is one, target windows to be scored on."""
+
+    tables: tuple[Table, ...]
+    config: RunConfig
+    training: TrainingData
+    scored: dict[str, EvaluationSet]
+    identity: dict[str, object]
+
+
+def comparison_data(
+    sources: Sequence[Table], target: Table | None, config: RunConfig, device: torch.device
+) -> ComparisonData:
+    """Split the source, fit the normaliser on its train rows, and window everything with it.
+
+    The target is never split or fitted on. Sensors the source never shows are hidden in it: there is no scale for them.
+    """
+    training = prepare(sources, config, device)
+    normaliser, model = training.normaliser, config.model
+    groups = [split.groups(table, "test") for split, table in zip(training.splits, sources, strict=True)]
+    arguments = (normaliser, model.context, model.horizons, config.data.stride, device)
+    test = WindowSet.build(list(sources), groups, *arguments)
+    scored = {"source": EvaluationSet(test, training.schema, normaliser, normaliser, "session")}
+    if target is not None:
+        _check_target(sources, target, normaliser.unseen)
+        hidden = [name for name in normaliser.unseen if name in training.schema.sensor_names]
+        windows = WindowSet.build(target, None, *arguments, hidden=hidden)
+        scored["target"] = EvaluationSet(windows, training.schema, normaliser, normaliser, "run")
+    identity: dict[str, object] = {
+        "sources": [table.fingerprint() for table in sources],
+        "target": None if target is None else target.fingerprint(),
+        "normaliser": normaliser.hash(),
+        "windows": {
+            "train": training.train.hash(), "validation": training.validation.hash(),
+            **{name: data.windows.hash() for name, data in scored.items()},
+        },
+    }  # fmt: skip
+    return ComparisonData(tuple(sources), config, training, scored, identity)
+
+
+def _check_target(sources: Sequence[Table], target: Table, unseen: Sequence[str]) -> None:
+    schema = sources[0].schema
+    if target.schema.fingerprint != schema.fingerprint:
+        raise TableError(
+            f"The target has the schema '{target.schema.name}', the source '{schema.name}'.",
+            expected="one schema for both; a machine that lacks a channel leaves it empty",
+            remedy="Ingest both machines with the same schema.",
+        )
+    pairs = zip(schema.sensor_names, target.present(), strict=True)
+    if not [name for name, present in pairs if present and name not in unseen]:
+        raise TableError(
+            "The target shows no sensor that the source shows, so nothing can be scored on it.",
+            expected="at least one sensor with values in both tables",
+            remedy="Check the column mapping of the machines.",
+        )

@@ -1,0 +1,23 @@
+"""From the words of the command line to the values a comparison is made with."""
+
+from crossfeed.baselines.budget import Budget, named_budget
+from crossfeed.baselines.sizes import Size
+from crossfeed.model.config import parse
+from crossfeed.training.run_config import DataConfig, RunConfig, preset
+from crossfeed.windows.split import By
+
+
+def budget_of(name: str, epochs: int | None, steps: int | None) -> Budget:
+    """A named budget, with epochs and steps changed where given; the pretext keeps its share of the epochs."""
+    budget = named_budget(name)
+    changes = budget.model_dump()
+    if epochs is not None:
+        changes |= {"epochs": epochs, "pretext_epochs": epochs * budget.pretext_epochs // budget.epochs}
+    if steps is not None:
+        changes["steps"] = steps
+    return parse(Budget, changes, "The budget")
+
+
+def config_of(size: Size, split_by: By) -> RunConfig:
+    """The windows of a comparison: those of the default preset, split as asked."""
+    return preset("crossfeed", size).model_copy(update={"data": DataConfig(split_by=split_by)})

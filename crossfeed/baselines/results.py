@@ -1,0 +1,93 @@
+"""What one model did with one seed: one JSON file, whole or not there, so that no finished run is run twice."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from crossfeed.atomic import atomic_file
+from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.evaluation.command_use import false_plan
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.forecaster import Forecaster
+
+METRICS = ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
+# Command use needs extra passes; so many evenly spread windows say enough.
+_PROBED = 2000
+
+
+@dataclass(frozen=True)
+class Result:
+    """One model, one seed; a diverged one has a reason instead of scores."""
+
+    model: str
+    seed: int
+    status: Literal["finished", "diverged"]
+    absent: str
+    reason: str = ""
+    uses_future_commands: bool = False
+    parameters: int = 0
+    seconds: float = 0.0
+    scores: dict[str, dict[str, Any]] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        """Save the result; it appears whole or not at all."""
+        write_json(path, asdict(self))
+
+    @classmethod
+    def read(cls, path: Path) -> "Result":
+        """Read a saved result."""
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise CheckpointError(
+                f"The result {path} cannot be read: {error}.", remedy="Delete the file; the run is then done again."
+            ) from error
+
+
+def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
+    """All metrics of the table on one set of windows, with the errors per horizon and per run beside them."""
+    scores = evaluate(forecaster, data)
+    pooled = scores.metrics()
+    index_W = data.sample(_PROBED)
+    true = scores if len(index_W) == len(data.windows) else evaluate(forecaster, data, index_W)
+    shuffled = evaluate(forecaster, data, index_W, false_plan("shuffled", data, index_W, seed=0))
+    rmse, rmse_shuffled = true.metrics()["rmse"], shuffled.metrics()["rmse"]
+    return {
+        **{name: pooled[name] for name in ("rmse", "mae", "crps", "nll", "skill_rmse", "skill_mae")},
+        "coverage90": pooled["coverage90"],
+        "command_use": rmse_shuffled / rmse if rmse and rmse_shuffled is not None else None,
+        "windows": scores.windows,
+        "rmse_by_horizon": {label: row["rmse"] for label, row in scores.by("horizon").items()},
+        "rmse_by_channel": {label: row["rmse"] for label, row in scores.by("channel").items()},
+        "rmse_by_run": {label: row["rmse"] for label, row in scores.by("run").items()},
+        "mae_by_run": {label: row["mae"] for label, row in scores.by("run").items()},
+    }
+
+
+def claim_folder(folder: Path, identity: dict[str, Any]) -> None:
+    """Make a folder this comparison's own, or refuse one that holds another comparison."""
+    path = folder / "comparison.json"
+    if not path.exists():
+        write_json(path, identity)
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.", remedy="Choose another folder.") from error
+    wanted = json.loads(json.dumps(identity))
+    different = sorted(key for key in found | wanted if found.get(key) != wanted.get(key))
+    if different:
+        raise ConfigError(
+            f"{folder} holds a comparison that differs in: {', '.join(different)}.",
+            expected="the same tables, split, windows, budget and size as before",
+            remedy="Go on with the same settings, or choose another folder.",
+        )
+
+
+def write_json(path: Path, content: object) -> None:
+    """Readable JSON, whole or not at all."""
+    with atomic_file(path) as temporary:
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        temporary.write_text(text + "\n", encoding="utf-8")

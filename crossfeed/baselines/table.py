@@ -1,0 +1,174 @@
+"""The table of a comparison: mean and spread over seeds, as CSV, JSON, Markdown and on the terminal."""
+
+import csv
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossfeed.atomic import atomic_file
+from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.comparison_data import ComparisonData
+from crossfeed.baselines.results import METRICS, Result, write_json
+from crossfeed.baselines.sizes import Size
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+_TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
+_HEADINGS = {
+    "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "cover 90", "command_use": "commands",
+}  # fmt: skip
+# Metrics of which the smallest value is the best; the best of each column is set in bold.
+_LOWEST = ("rmse", "mae", "crps", "nll")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model over its seeds; `mean` and `spread` are keyed by (set, metric) joined with a dot."""
+
+    model: str
+    seeds: int
+    diverged: int
+    mean: dict[str, float | None]
+    spread: dict[str, float | None]
+    parameters: int
+    seconds: float
+    uses_future_commands: bool
+    absent: str
+    remark: str
+
+
+@dataclass(frozen=True)
+class ComparisonTable:
+    """Rows in the order of the line-up, and the sentences without which the numbers mean little."""
+
+    sets: tuple[str, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def build(
+        cls, results: Sequence[Result], missing: dict[str, str], data: ComparisonData, budget: Budget, size: Size
+    ) -> "ComparisonTable":
+        """Average over seeds; diverged runs are counted, never averaged in."""
+        sets = tuple(data.scored)
+        models = dict.fromkeys([*(result.model for result in results), *missing])
+        rows = tuple(
+            _row(model, [result for result in results if result.model == model], sets, missing.get(model, ""))
+            for model in models
+        )
+        counts = ", ".join(f"{name} {len(part.windows)}" for name, part in data.scored.items())
+        train = data.training
+        return cls(sets, rows, (
+            f"Errors in z-units of the source's train rows, over present entries of all horizons; {counts} windows.",
+            f"Learned on {len(train.train)} windows, stopped on {len(train.validation)}; size {size}; "
+            f"budget {budget.sentence()}.",
+            "commands = RMSE under the planned commands of another window / under the true ones; 1 = not listened to.",
+            "Point forecasters have the spread of their validation errors (floors: of their train errors).",
+        ))  # fmt: skip
+
+    def best(self) -> dict[str, float]:
+        """The lowest mean of each error column."""
+        best = {}
+        for column in [f"{name}.{metric}" for name in self.sets for metric in _LOWEST]:
+            values = [value for row in self.rows if (value := row.mean.get(column)) is not None]
+            if values:
+                best[column] = min(values)
+        return best
+
+
+def _row(model: str, results: Sequence[Result], sets: Sequence[str], remark: str) -> Row:
+    finished = [result for result in results if result.status == "finished"]
+    diverged = [result for result in results if result.status == "diverged"]
+    mean: dict[str, float | None] = {}
+    spread: dict[str, float | None] = {}
+    for name in sets:
+        for metric in METRICS:
+            values = [result.scores[name][metric] for result in finished]
+            known = [float(value) for value in values if value is not None]
+            mean[f"{name}.{metric}"] = statistics.fmean(known) if known else None
+            spread[f"{name}.{metric}"] = statistics.stdev(known) if len(known) > 1 else None
+    if diverged:
+        remark = f"diverged in {len(diverged)} of {len(results)} seeds: {diverged[0].reason}"
+    return Row(
+        model=model, seeds=len(finished), diverged=len(diverged), mean=mean, spread=spread,
+        parameters=max((result.parameters for result in finished), default=0),
+        seconds=statistics.fmean([result.seconds for result in finished]) if finished else 0.0,
+        uses_future_commands=any(result.uses_future_commands for result in finished),
+        absent=results[0].absent if results else "", remark=remark,
+    )  # fmt: skip
+
+
+def write_table(folder: Path, table: ComparisonTable, results: Sequence[Result]) -> None:
+    """Save the table as CSV, JSON (with every single result) and Markdown."""
+    write_json(folder / "table.json", {**asdict(table), "results": [asdict(result) for result in results]})
+    with atomic_file(folder / "table.md") as temporary:
+        temporary.write_text(markdown(table), encoding="utf-8")
+    with atomic_file(folder / "table.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        flat = [_flat(row) for row in table.rows]
+        writer = csv.DictWriter(file, list(flat[0]) if flat else [])
+        writer.writeheader()
+        writer.writerows(flat)
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    plain = {key: value for key, value in asdict(row).items() if key not in ("mean", "spread")}
+    spread = {f"{column}.sd": value for column, value in row.spread.items()}
+    return {"model": plain.pop("model"), **row.mean, **spread, **plain}
+
+
+def markdown(table: ComparisonTable) -> str:
+    """The table for a document, one part for each set of windows."""
+    parts = []
+    for name in table.sets:
+        header, *body = cells(table, name, bold=("**", "**"))
+        lines = [header, ["---"] * len(header), *body]
+        parts += [f"### {_TITLES[name]}", "\n".join("| " + " | ".join(line) + " |" for line in lines)]
+    return "\n\n".join([*parts, *table.notes]) + "\n"
+
+
+def print_table(table: ComparisonTable, folder: Path, as_json: bool) -> None:
+    """The table on standard output: for people, or as JSON for programs."""
+    from rich.console import Console
+
+    if as_json:
+        print(json.dumps(asdict(table), ensure_ascii=False))
+        return
+    for name in table.sets:
+        Console().print(terminal(table, name))
+    for note in table.notes:
+        print(note)
+    print(f"Saved in {folder}: table.csv, table.json, table.md and one file for each run")
+
+
+def terminal(table: ComparisonTable, name: str) -> "RichTable":
+    """One part of the table for people at a terminal."""
+    from rich.table import Table as RichTable
+
+    header, *body = cells(table, name, bold=("[bold]", "[/]"))
+    shown = RichTable(title=_TITLES[name])
+    for number, title in enumerate(header):
+        shown.add_column(title, justify="left" if number in (0, len(header) - 1) else "right")
+    for line in body:
+        shown.add_row(*line)
+    return shown
+
+
+def cells(table: ComparisonTable, name: str, bold: tuple[str, str]) -> list[list[str]]:
+    """Header and rows of one set as text; the best error of each column between the `bold` marks."""
+    best, lines = table.best(), [["model", "seeds", *_HEADINGS.values(), "parameters", "train s", "absent channels"]]
+    for row in table.rows:
+        if not row.seeds:
+            lines.append([row.model, "0", *["-"] * (len(_HEADINGS) + 2), row.remark])
+            continue
+        values = []
+        for column in [f"{name}.{metric}" for metric in _HEADINGS]:
+            mean, spread = row.mean[column], row.spread[column]
+            text = "-" if mean is None else f"{mean:.3f}" + ("" if spread is None else f" ±{spread:.3f}")
+            values.append(f"{bold[0]}{text}{bold[1]}" if mean is not None and mean == best.get(column) else text)
+        absent = f"{row.absent}; {row.remark}" if row.remark else row.absent
+        lines.append([row.model, str(row.seeds), *values, f"{row.parameters:,}", f"{row.seconds:.0f}", absent])
+    return lines

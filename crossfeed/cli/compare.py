@@ -1,0 +1,38 @@
+"""`crossfeed compare`: every competitor on the same windows, one table."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def compare(
+    table: Annotated[list[Path], typer.Option(help="Source table to learn from; repeat for several machines.")],
+    out: Annotated[Path, typer.Option(help="Folder for the results; run again with the same one to go on.")],
+    target: Annotated[Path | None, typer.Option(help="Table of a machine that nobody learns from.")] = None,
+    models: Annotated[str, typer.Option(help="all, short, or names such as gru,trees,patchtst+blind.")] = "short",
+    seeds: Annotated[int, typer.Option(help="Training seeds for each model that has randomness.")] = 3,
+    size: Annotated[Literal["tiny", "compact", "base"], typer.Option(help="base: widths of the paper.")] = "tiny",
+    budget: Annotated[Literal["smoke", "demo", "paper"], typer.Option(help="Epochs and steps for all.")] = "demo",
+    epochs: Annotated[int | None, typer.Option(help="Another number of epochs than the budget's.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Another number of batches per epoch.")] = None,
+    split_by: Annotated[Literal["session", "program"], typer.Option(help="What stays on one side.")] = "session",
+    repo: Annotated[list[Path] | None, typer.Option(help="Clone of official PatchTST or iTransformer code.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Train the world model and its competitors on the same windows, score them alike, print one table.
+
+    Example: crossfeed compare --table source.parquet --target target.parquet --models short --out comparison
+    """
+    from crossfeed.baselines.compare import compare as run
+    from crossfeed.baselines.options import budget_of, config_of
+    from crossfeed.baselines.table import print_table
+    from crossfeed.ingest.table import Table
+
+    comparison = run(
+        [Table.read(path) for path in table], Table.read(target) if target else None, out,
+        models=models, seeds=seeds, budget=budget_of(budget, epochs, steps), size=size,
+        repositories=repo or (), config=config_of(size, split_by), device=device,
+    )  # fmt: skip
+    print_table(comparison.table, comparison.folder, as_json=json)

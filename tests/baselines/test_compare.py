@@ -1,0 +1,235 @@
+"""The comparison: one table, no run twice, divergence reported, everybody on the same windows."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from crossfeed.baselines import contenders, networks
+from crossfeed.baselines.arms import ARMS, arm_config
+from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.compare import Comparison, compare
+from crossfeed.baselines.contenders import NAMES, SHORT, Setting, contender, line_up
+from crossfeed.baselines.fitting import DivergedError
+from crossfeed.baselines.neural import NeuralForecaster
+from crossfeed.baselines.options import budget_of, config_of
+from crossfeed.baselines.results import Result
+from crossfeed.errors import CheckpointError, ConfigError, TableError
+from crossfeed.ingest.table import Table
+from crossfeed.training.run_config import RunConfig, preset
+
+from .conftest import CONTEXT, HORIZONS, toy_table
+
+
+@pytest.fixture(scope="module")
+def config() -> RunConfig:
+    base = preset("crossfeed", "tiny")
+    return base.model_copy(update={"model": base.model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS})})
+
+
+@pytest.fixture(scope="module")
+def other() -> Table:
+    """Another machine: one sensor missing, levels shifted."""
+    table = toy_table("other", sessions=2, seed=5)
+    table.sensors[:] += 1.0
+    return table.without(["sum"])
+
+
+def run(toy: Table, other: Table | None, out: Path, budget: Budget, config: RunConfig, **more: Any) -> Comparison:
+    return compare([toy], other, out, budget=budget, size="tiny", config=config, device="cpu", **more)
+
+
+def test_one_table_with_floors_networks_and_the_world_model(
+    toy: Table, other: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
+) -> None:
+    models = "persistence,drift,ridge,gru,gru+blind,itransformer,crossfeed-no-latent"
+    result = run(toy, other, tmp_path, tiny_budget, config, models=models, seeds=2)
+    rows = {row.model: row for row in result.table.rows}
+    assert list(rows) == models.split(",")
+    assert {name: row.seeds for name, row in rows.items()} == dict.fromkeys(rows, 2) | {
+        "persistence": 1, "drift": 1, "ridge": 1,
+    }  # fmt: skip
+    for row in rows.values():
+        assert all(row.mean[f"{part}.{metric}"] is not None for part in ("source", "target") for metric in
+                   ("rmse", "mae", "crps", "nll", "coverage90", "command_use"))  # fmt: skip
+    for name in ("persistence", "gru+blind"):
+        assert rows[name].mean["source.command_use"] == 1.0
+        assert not rows[name].uses_future_commands
+    assert rows["ridge"].mean["source.command_use"] > 1.5
+    assert rows["gru"].mean["source.command_use"] != 1.0
+    assert "cannot mask" in rows["itransformer"].absent
+    assert rows["crossfeed-no-latent"].absent == "masked"
+    assert rows["gru"].parameters > rows["persistence"].parameters == 0
+
+
+def test_the_saved_tables_hold_what_was_found(
+    toy: Table, other: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
+) -> None:
+    result = run(toy, other, tmp_path, tiny_budget, config, models="persistence,mlp", seeds=2)
+    with (tmp_path / "table.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    saved = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+    text = (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert [row["model"] for row in rows] == ["persistence", "mlp"]
+    mean = sum(r.scores["target"]["rmse"] for r in result.results if r.model == "mlp") / 2
+    assert float(rows[1]["target.rmse"]) == pytest.approx(mean)
+    assert len(saved["results"]) == 3
+    assert "at most 2 epochs of at most 2 batches of 16" in text
+    assert "| mlp | 2 |" in text
+
+
+def test_a_finished_run_is_never_run_twice(
+    toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(toy, None, tmp_path, tiny_budget, config, models="mlp,gru", seeds=1)
+    fits: list[str] = []
+    fit = NeuralForecaster.fit
+
+    def counted(self: NeuralForecaster, *arguments: Any) -> None:
+        fits.append(self.name)
+        fit(self, *arguments)
+
+    monkeypatch.setattr(NeuralForecaster, "fit", counted)
+    (tmp_path / "runs" / "gru-seed0.json").unlink()
+    again = run(toy, None, tmp_path, tiny_budget, config, models="mlp,gru", seeds=2)
+    assert sorted(fits) == ["gru", "gru", "mlp"]
+    before, after = ({(r.model, r.seed): r.scores for r in result.results} for result in (first, again))
+    assert after[("mlp", 0)] == before[("mlp", 0)]
+    assert after[("gru", 0)] == before[("gru", 0)]
+
+
+def test_an_interrupted_world_model_goes_on_where_it_stopped(
+    toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = run(toy, None, tmp_path / "a", tiny_budget, config, models="crossfeed", seeds=1)
+    measure = "crossfeed.baselines.compare.measure"
+    with monkeypatch.context() as patch:
+        patch.setattr(measure, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(toy, None, tmp_path / "b", tiny_budget, config, models="crossfeed", seeds=1)
+    assert not list((tmp_path / "b" / "runs").glob("*")) if (tmp_path / "b" / "runs").exists() else True
+    resumed = run(toy, None, tmp_path / "b", tiny_budget, config, models="crossfeed", seeds=1)
+    assert resumed.results[0].scores == undisturbed.results[0].scores
+
+
+def test_a_folder_of_another_comparison_is_refused_with_what_differs(
+    toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
+) -> None:
+    run(toy, None, tmp_path, tiny_budget, config, models="persistence", seeds=1)
+    with pytest.raises(ConfigError, match="differs in: budget"):
+        run(toy, None, tmp_path, tiny_budget.model_copy(update={"epochs": 3}), config, models="persistence")
+    with pytest.raises(ConfigError, match="sources"):
+        run(toy_table(seed=9), None, tmp_path, tiny_budget, config, models="persistence")
+
+
+def test_a_diverging_baseline_is_reported_and_the_rest_goes_on(
+    toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(self: NeuralForecaster, *_: Any) -> None:
+        raise DivergedError(f"{self.name} diverged: the loss is nan.")
+
+    monkeypatch.setattr(NeuralForecaster, "fit", explode)
+    result = run(toy, None, tmp_path, tiny_budget, config, models="gru,persistence", seeds=2)
+    gru, floor = result.table.rows
+    assert (gru.seeds, gru.diverged) == (0, 2)
+    assert gru.remark == "diverged in 2 of 2 seeds: gru diverged: the loss is nan."
+    assert floor.mean["source.rmse"] is not None
+    assert "diverged" in (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert Result.read(tmp_path / "runs" / "gru-seed1.json").status == "diverged"
+
+
+def test_forecasts_that_are_no_numbers_count_as_diverged(
+    toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predict = NeuralForecaster.predict
+
+    def spoilt(self: NeuralForecaster, batch: Any) -> Any:
+        forecast = predict(self, batch)
+        forecast.mean[0] = torch.nan
+        return forecast
+
+    monkeypatch.setattr(NeuralForecaster, "predict", spoilt)
+    result = run(toy, None, tmp_path, tiny_budget, config, models="mlp", seeds=1)
+    assert result.results[0].status == "diverged"
+    assert "no finite number" in result.results[0].reason
+
+
+def test_a_model_that_cannot_be_built_is_named_and_tried_again_next_time(
+    toy: Table, tmp_path: Path, tiny_budget: Budget
+) -> None:
+    base = preset("crossfeed", "tiny")
+    short = base.model_copy(update={"model": base.model.model_copy(update={"context": 6, "horizons": (1, 2)})})
+    result = run(toy, None, tmp_path, tiny_budget, short, models="patchtst,mlp", seeds=1)
+    remarks = {row.model: row.remark for row in result.table.rows}
+    assert "patches of 8 rows" in remarks["patchtst"]
+    assert [r.model for r in result.results] == ["mlp"]
+    assert not (tmp_path / "runs" / "patchtst-seed0.json").exists()
+
+
+def test_a_damaged_result_is_named_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "gru-seed0.json"
+    path.write_text('{"model": "gru"', encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"gru-seed0\.json") as error:
+        Result.read(path)
+    assert "Delete the file" in str(error.value)
+
+
+def test_a_target_without_a_shared_sensor_is_refused(
+    toy: Table, other: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
+) -> None:
+    with pytest.raises(TableError, match="no sensor that the source shows"):
+        run(toy.without(["fast", "slow"]), other, tmp_path, tiny_budget, config, models="persistence")
+
+
+def test_sensors_the_source_never_shows_are_not_scored_on_the_target(
+    toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
+) -> None:
+    target = toy_table("other", sessions=2, seed=5)
+    result = run(toy.without(["slow"]), target, tmp_path, tiny_budget, config, models="persistence", seeds=1)
+    assert list(result.results[0].scores["target"]["rmse_by_channel"]) == ["fast", "sum"]
+
+
+def setting(budget: Budget) -> Setting:
+    return Setting(budget, "tiny", "cpu", {})
+
+
+def test_lists_name_everybody_and_missing_extras_are_said(tiny_budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contenders, "find_spec", lambda _: None)
+    everybody, missing = line_up("all", setting(tiny_budget))
+    assert {one.name for one in everybody} == {n for n in NAMES if not n.startswith("official")} - {"trees"}
+    assert "crossfeed[trees]" in missing["trees"]
+    short, _ = line_up("short", setting(tiny_budget))
+    assert [one.name for one in short] == [name for name in SHORT if name != "trees"]
+
+
+@pytest.mark.parametrize("spec", ["grue", "gru+blnd", "persistence+blind", "crossfeed+revin", "ridge+revin", " , "])
+def test_unknown_models_and_options_are_refused_before_anything_runs(spec: str, tiny_budget: Budget) -> None:
+    with pytest.raises(ConfigError):
+        line_up(spec, setting(tiny_budget))
+
+
+def test_official_code_without_a_clone_says_what_to_clone(tiny_budget: Budget) -> None:
+    with pytest.raises(ConfigError, match="no clone") as error:
+        contender("official-patchtst", setting(tiny_budget))
+    assert "git clone https://github.com/yuqinie98/PatchTST" in str(error.value)
+
+
+@pytest.mark.parametrize("arm", list(ARMS))
+def test_every_arm_gets_the_budget_of_the_others(arm: str, config: RunConfig) -> None:
+    budget = budget_of("demo", epochs=12, steps=7)
+    made = arm_config(arm, budget, "tiny", 4, config)
+    training = made.training
+    assert sum(training.stages.values()) == 12
+    assert (training.steps_per_epoch, training.batch_size, training.seed) == (7, budget.batch_size, 4)
+    assert training.learning_rate == networks.learning_rate("tiny")
+    assert made.data == config.data
+    assert made.model.horizons == HORIZONS
+    assert (made.objectives.weights.latent == 0.0) == (arm == "crossfeed-no-latent")
+    assert (made.model.instance_norm.kind == "pure") == (arm == "paper-revin")
+
+
+def test_the_split_can_follow_programs() -> None:
+    assert config_of("tiny", "program").data.split_by == "program"

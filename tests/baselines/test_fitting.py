@@ -1,0 +1,180 @@
+"""The one fitting loop: it learns, it repeats itself, it stops, and it diverges loudly."""
+
+import pytest
+import torch
+
+from crossfeed.baselines.budget import Budget, named_budget
+from crossfeed.baselines.fitting import DivergedError, Stage, fit_stage
+from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.mlp import Mlp
+from crossfeed.baselines.network import Estimate, Network, bounded, forecast_loss
+from crossfeed.baselines.networks import RECIPES, network_forecaster
+from crossfeed.baselines.neural import NeuralForecaster, forecast_score
+from crossfeed.baselines.ridge import RidgeForecaster
+from crossfeed.baselines.sizes import Size
+from crossfeed.errors import ConfigError, ForecastError
+from crossfeed.evaluation.distribution import Gaussian
+from crossfeed.evaluation.forecaster import Learner, batches
+from crossfeed.training.floors import persistence
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+LEARNING = Budget(epochs=6, pretext_epochs=1, steps=14, batch_size=32, learning_rate=5e-3, validation_windows=100)
+
+
+def rmse(learner: Learner, windows: WindowSet) -> float:
+    squared = count = 0.0
+    with torch.no_grad():
+        for batch in batches(windows, torch.arange(len(windows))):
+            error = (learner.predict(batch).mean - batch.future_x_BHC) * batch.future_m_BHC
+            squared, count = squared + float(error.square().sum()), count + float(batch.future_m_BHC.sum())
+    return float((squared / count) ** 0.5)
+
+
+def persistence_rmse(windows: WindowSet) -> float:
+    batch = windows.batch(torch.arange(len(windows)))
+    error = persistence(batch.x_BKC, batch.m_BKC, windows.horizons) - batch.future_x_BHC
+    return float(error.square().mean().sqrt())
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_network_learns_the_toy_better_than_persistence(name: str, parts: dict[str, WindowSet]) -> None:
+    forecaster = network_forecaster(name, frozenset(), LEARNING, "tiny")
+    forecaster.fit(parts["train"], parts["validation"], seed=0)
+    assert rmse(forecaster, parts["test"]) < 0.95 * persistence_rmse(parts["test"])
+
+
+def test_ridge_learns_the_toy_almost_completely_and_listens_to_commands(parts: dict[str, WindowSet]) -> None:
+    seeing, blind = RidgeForecaster(Inputs()), RidgeForecaster(Inputs(future_commands="none"))
+    for forecaster in (seeing, blind):
+        forecaster.fit(parts["train"], parts["validation"], seed=0)
+    assert rmse(seeing, parts["test"]) < 0.3 * persistence_rmse(parts["test"])
+    assert rmse(seeing, parts["test"]) < 0.5 * rmse(blind, parts["test"])
+
+
+def test_ridge_solves_the_normal_equations_where_targets_are_missing(gappy: WindowSet) -> None:
+    forecaster = RidgeForecaster(Inputs(past_commands=False, future_commands="means"))
+    forecaster.fit(gappy, gappy, seed=0)
+    batch = gappy.batch(torch.arange(len(gappy)))
+    forecast = forecaster.predict(batch).mean
+    assert forecast.isfinite().all()
+    # The channel that is absent throughout teaches nothing and is forecast at its source mean.
+    assert torch.equal(forecast[..., 2], torch.zeros_like(forecast[..., 2]))
+    present = batch.future_m_BHC[:, 0, 0]
+    predictors = forecaster._predictors(batch)[present]
+    residual = (batch.future_x_BHC - forecast)[present][:, 0, 0].double()
+    weight = forecaster._weight_PO[:, 0]
+    centred = predictors - predictors.mean(0)
+    unit = torch.linalg.eigvalsh(centred.T @ centred).mean()
+    gradient = centred.T @ residual - forecaster.penalty * unit * weight
+    assert gradient.abs().max() < 1e-3 * (centred.abs().T @ residual.abs()).max()
+    assert abs(float(residual.mean())) < 1e-5
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others(
+    parts: dict[str, WindowSet], tiny_budget: Budget
+) -> None:
+    batch = parts["test"].batch(torch.arange(8))
+
+    def forecast(seed: int) -> Gaussian:
+        torch.manual_seed(torch.randint(1000, ()).item())  # whatever the caller did before must not matter
+        forecaster = network_forecaster("simmtm", frozenset(), tiny_budget, "tiny")
+        forecaster.fit(parts["train"], parts["validation"], seed)
+        return forecaster.predict(batch)
+
+    first, again, other = forecast(1), forecast(1), forecast(2)
+    assert torch.equal(first.mean, again.mean)
+    assert torch.equal(first.scale, again.scale)
+    assert not torch.equal(first.mean, other.mean)
+
+
+def test_point_networks_get_the_spread_of_their_validation_residuals(
+    parts: dict[str, WindowSet], tiny_budget: Budget
+) -> None:
+    forecaster = network_forecaster("itransformer", frozenset(), tiny_budget, "tiny")
+    forecaster.fit(parts["train"], parts["validation"], seed=0)
+    batch = parts["validation"].batch(torch.arange(len(parts["validation"])))
+    with torch.no_grad():
+        forecast = forecaster.predict(batch)
+    expected = (forecast.mean - batch.future_x_BHC).square().mean(0).sqrt()
+    assert torch.allclose(forecast.scale[0], expected, rtol=1e-4)
+    assert torch.equal(forecast.scale[0], forecast.scale[-1])
+
+
+def test_the_best_epoch_is_kept_and_patience_ends_training(parts: dict[str, WindowSet], shape: Shape) -> None:
+    torch.manual_seed(0)
+    network = Mlp(Features(shape, Inputs()), 8)
+    scores = iter([3.0, 1.0, 2.0, 2.0, 2.0, 2.0])
+    states = []
+
+    def score(batch: WindowBatch, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: ARG001
+        states.append(network.first.weight.detach().clone())
+        return torch.tensor(next(scores) ** 2), torch.tensor(1.0)
+
+    budget = Budget(epochs=6, pretext_epochs=0, steps=1, batch_size=16, patience=2, validation_windows=8)
+    stage = Stage("forecast", 6, network.objective, score)
+    report = fit_stage(network, stage, parts["train"], parts["validation"], budget, 1e-2, 0, "toy")
+    assert (report.epochs, report.best_epoch, report.steps, report.score) == (4, 1, 4, 1.0)
+    assert torch.equal(network.first.weight, states[1])
+    assert not torch.equal(states[1], states[3])
+
+
+class Exploding(Network):
+    """Its loss is a number once and never again."""
+
+    def __init__(self, inner: Network) -> None:
+        super().__init__()
+        self.inner, self.calls = inner, 0
+
+    def forward(self, batch: WindowBatch) -> Estimate:
+        self.calls += 1
+        estimate: Estimate = self.inner(batch)
+        return estimate if self.calls < 3 else Estimate(estimate.mean_BHC * torch.nan, estimate.log_variance_BHC)
+
+
+def test_a_loss_that_is_no_number_is_called_diverged_with_its_epoch(
+    parts: dict[str, WindowSet], tiny_budget: Budget
+) -> None:
+    forecaster = NeuralForecaster(
+        "exploding", lambda shape: Exploding(Mlp(Features(shape, Inputs()), 8)), tiny_budget, 1e-3
+    )
+    with pytest.raises(DivergedError, match="exploding diverged: after epoch 1"):
+        forecaster.fit(parts["train"], parts["validation"], seed=0)
+
+
+def test_an_unfitted_forecaster_says_so(parts: dict[str, WindowSet], tiny_budget: Budget) -> None:
+    for forecaster in (network_forecaster("mlp", frozenset(), tiny_budget, "tiny"), RidgeForecaster(Inputs())):
+        with pytest.raises(ForecastError, match="before it was fitted"):
+            forecaster.predict(parts["test"].batch(torch.arange(2)))
+
+
+@pytest.mark.parametrize("size", ["tiny", "compact", "base"])
+def test_all_networks_of_a_comparison_train_at_the_same_rate(size: Size, tiny_budget: Budget) -> None:
+    rates = {network_forecaster(name, frozenset(), tiny_budget, size)._rate for name in RECIPES}
+    assert len(rates) == 1
+
+
+def test_absent_targets_weigh_nothing(gappy: WindowSet) -> None:
+    batch = gappy.batch(torch.arange(20))
+    mean_BHC = torch.where(batch.future_m_BHC, batch.future_x_BHC + 0.5, 1e3)
+    score, count = forecast_score(lambda _: Estimate(mean_BHC, None))(batch, torch.Generator())
+    assert float(score / count) == pytest.approx(0.25, rel=1e-5)
+    assert float(forecast_loss(Estimate(mean_BHC, None), batch)) == pytest.approx(0.25, rel=1e-5)
+
+
+def test_the_log_variance_stays_in_its_range_and_keeps_a_gradient() -> None:
+    raw = torch.tensor([-40.0, -9.0, 0.0, 4.0, 40.0], dtype=torch.float64, requires_grad=True)
+    bound = bounded(raw)
+    assert bound.min() >= -9.2
+    assert bound.max() <= 4.7
+    assert float(bound[2].detach()) == pytest.approx(0.0, abs=0.02)
+    bound.sum().backward()
+    assert raw.grad is not None
+    assert (raw.grad > 0).all()
+
+
+def test_budgets_have_names_and_leave_epochs_for_forecasting() -> None:
+    assert named_budget("paper").patience == 15
+    with pytest.raises(ConfigError, match="no budget 'huge'"):
+        named_budget("huge")
+    with pytest.raises(ValueError, match="leave none of the 3 epochs"):
+        Budget(epochs=3, pretext_epochs=3)
