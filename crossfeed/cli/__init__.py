@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli import compare, data, ingest, inspect, program, train, windows
+from crossfeed.cli import audit, compare, data, ingest, inspect, program, simulate, train, windows
 
 app = typer.Typer(
     name="crossfeed",
@@ -33,8 +33,10 @@ def options(
 
 
 app.command()(program.program)
+app.command()(simulate.simulate)
 app.add_typer(data.data, name="data")
 app.command()(ingest.ingest)
+app.command()(audit.audit)
 app.command()(windows.windows)
 app.command()(train.train)
 app.command()(inspect.inspect)

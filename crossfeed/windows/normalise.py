@@ -68,8 +68,8 @@ class Normaliser:
             )
         if method not in ("zscore", "robust"):
             raise TableError(f"Unknown normaliser method '{method}'.", expected="'zscore' or 'robust'")
-        sensor_statistics = _fit(train.sensors, train.schema.sensor_names, method, floor)
-        command_statistics = _fit(train.commands, train.schema.command_names, "zscore", floor)
+        sensor_statistics = channel_statistics(train.sensors, train.schema.sensor_names, method, floor)
+        command_statistics = channel_statistics(train.commands, train.schema.command_names, "zscore", floor)
         return cls(
             method=method,
             floor=float(floor),
@@ -128,7 +128,7 @@ class Normaliser:
         return int(self.hash()[:15], 16)
 
 
-def _fit(
+def channel_statistics(
     values: np.ndarray, names: tuple[str, ...], method: Method, floor: float
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """Location, scale and the channels never seen; a constant channel gets its value and scale 1."""

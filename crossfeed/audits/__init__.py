@@ -1,0 +1,1 @@
+"""A conformance checker for tables, splits, normalisers, windows and pipelines; each finding says what to do."""

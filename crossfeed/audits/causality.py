@@ -1,0 +1,141 @@
+"""The causality probe: change everything after a moment, and nothing known at that moment may change.
+
+A stage is any function from an input to its outputs, each with the moment at which it claims to be known. The probe
+runs it on the input and on the same input with another future, and compares what both claim to have known before.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from crossfeed.audits.finding import Finding
+from crossfeed.audits.subject import Case, Subject
+from crossfeed.ingest.table import Table
+
+if TYPE_CHECKING:
+    from crossfeed.machines.declaration import LogKind
+
+CHECK = "causality"
+Input = TypeVar("Input")
+# For every output: when it claims to be known, and its values.
+Known = tuple[np.ndarray, np.ndarray]
+# Moments at which the probe cuts, as shares of the rows.
+CUTS = (0.2, 0.5, 0.8)
+# Straight pieces through so many noisy sensors at once are drawn by interpolation, not by a machine.
+STRAIGHT_SENSORS, STRAIGHT_ROWS = 3, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """Outputs that knew the future: how many, and how far the earliest one looked ahead."""
+
+    moment: float
+    compared: int
+    changed: int
+    lead: float
+
+
+def probe(stage: Callable[[Input], Known], original: Input, other_future: Input, moment: float) -> Leak | None:
+    """Compare what a stage claims to know at `moment` under two futures; None when it is the same."""
+    times_one, values_one = stage(original)
+    times_two, values_two = stage(other_future)
+    one, two = times_one <= moment, times_two <= moment
+    if one.sum() != two.sum() or not np.array_equal(times_one[one], times_two[two]):
+        return Leak(moment, int(one.sum()), int(one.sum()), 0.0)
+    before, after = values_one[one], values_two[two]
+    same = (before == after) | (np.isnan(before) & np.isnan(after))
+    changed = ~same.reshape(len(same), -1).all(axis=1)
+    if not changed.any():
+        return None
+    return Leak(moment, len(changed), int(changed.sum()), float(moment - times_one[one][changed].min()))
+
+
+def with_other_future(table: Table, row: int, seed: int = 0) -> Table:
+    """The same table up to `row`; later values are others, later sensors come and go.
+
+    Missing commands stay missing: whether a window is offered may depend on the commands of its future, what it
+    shows may not.
+    """
+    rng = np.random.default_rng(seed)
+    later = np.arange(len(table)) > row
+    sensors, commands = table.sensors.copy(), table.commands.copy()
+    commands[later] += rng.normal(scale=1e3, size=commands[later].shape)
+    noise = rng.normal(scale=1e3, size=sensors[later].shape)
+    sensors[later] = np.where(rng.random(noise.shape) < 0.3, np.nan, np.nan_to_num(sensors[later]) + noise)
+    return replace(table, sensors=sensors, commands=commands)
+
+
+def check_causality(case: Case) -> Iterator[Finding]:
+    """Probe windows, masks and ingest, and look for rows that were drawn between their neighbours."""
+    from crossfeed.audits.stages import pipeline_stages
+
+    for table in case.tables:
+        label = ", ".join(table.machines())
+        for name, stage in pipeline_stages(table):
+            for cut in CUTS:
+                row = int(cut * (len(table) - 1))
+                leak = probe(stage, table, with_other_future(table, row), row)
+                if leak is not None:
+                    yield leak_finding(f"{label}: {name}", leak, "rows")
+    for kind, path in case.raw:
+        yield from _ingest(kind, path)
+    for subject in case.subjects:
+        yield from _interpolated(subject)
+
+
+def _ingest(kind: "LogKind", path: Path) -> Iterator[Finding]:
+    """Ingest the raw logs twice, the second time with another future from the median moment on."""
+    from crossfeed.audits.stages import other_future_of_logs, rows_of
+    from crossfeed.ingest.pipeline import ingest
+
+    table = ingest(kind, path)
+    moment = float(np.median(table.time))
+    leak = probe(rows_of, table, ingest(other_future_of_logs(kind, moment), path), moment)
+    if leak is not None:
+        yield leak_finding(f"ingest of {kind.name} logs", leak, "seconds")
+
+
+def leak_finding(subject: str, leak: Leak, unit: str) -> Finding:
+    """Put a leak into words."""
+    return Finding(
+        check=CHECK,
+        severity="violation",
+        subject=subject,
+        measured=f"{leak.changed} of {leak.compared} outputs known at {leak.moment:g} changed with the future, "
+        f"up to {leak.lead:g} {unit} ahead",
+        meaning="the model is shown values that did not exist yet; no live machine can give it those",
+        cause="two-sided interpolation or smoothing, back-filling, or a statistic over the whole series",
+        remedy="Use only rows up to t for what is known at t: carry forward, never back.",
+        numbers={"changed": leak.changed, "compared": leak.compared, "lead": leak.lead},
+    )
+
+
+def _interpolated(subject: Subject) -> Iterator[Finding]:
+    """Rows in which several noisy sensors lie on straight lines at once."""
+    noisy = [s.values for s in subject.measured if s.role == "sensor" and len(np.unique(s.finite)) > len(s.finite) / 4]
+    if len(noisy) < STRAIGHT_SENSORS:
+        return
+    values = np.stack(noisy, axis=1)
+    slope, scale = np.diff(values, axis=0), np.nanstd(values, axis=0)
+    bend = np.abs(np.diff(slope, axis=0))
+    straight = (bend <= 1e-9 * scale + 1e-12 * np.abs(values[1:-1])) & (np.abs(slope[1:]) > 1e-6 * scale)
+    hit = np.zeros(len(values), dtype=bool)
+    hit[1:-1] = straight.sum(axis=1) >= STRAIGHT_SENSORS
+    for group in subject.groups:
+        hit[[group.start, group.stop - 1]] = False
+    runs = hit[:-1] & hit[1:]
+    if runs.sum() >= STRAIGHT_ROWS - 1:
+        yield Finding(
+            check=CHECK,
+            severity="violation",
+            subject=subject.label,
+            measured=f"{int(hit.sum())} rows lie exactly on straight lines in {STRAIGHT_SENSORS} + noisy sensors; "
+            f"the first is row {int(np.argmax(hit))}",
+            meaning="these rows were computed from rows after them: a context that ends there knows the future",
+            cause="gaps were filled by two-sided interpolation",
+            remedy="Leave gaps absent, or carry the last value forward for at most two seconds.",
+            numbers={"rows": int(hit.sum())},
+        )

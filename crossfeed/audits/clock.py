@@ -1,0 +1,136 @@
+"""Does time run as a table claims: forwards, once, and one period from row to row inside a group?"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from crossfeed.audits.finding import Finding, Severity
+from crossfeed.audits.subject import Case, Subject
+
+CHECK = "clock"
+# A step counts as one period when it is off by less than this share; stamps written in whole milliseconds pass.
+TOLERANCE = 0.1
+# So many equal rows in a row are no coincidence on sensors that otherwise move.
+FROZEN_ROWS = 10
+
+
+def check_clock(case: Case) -> Iterator[Finding]:
+    """Report clocks that stand, jump or run backwards, and loggers that froze."""
+    for subject in case.subjects:
+        if subject.time is None or subject.period is None:
+            yield Finding(
+                check=CHECK,
+                severity="note",
+                subject=subject.label,
+                measured="the table has no clock column",
+                meaning="gaps and repeated rows cannot be seen",
+                cause="the log was exported without time stamps",
+                remedy="Export the time column as well; rows are taken as evenly spaced.",
+            )
+        else:
+            yield from _steps(subject, subject.time, subject.period)
+        yield from _frozen(subject)
+
+
+def _steps(subject: Subject, time: np.ndarray, period: float) -> Iterator[Finding]:
+    counts = {"no number": 0, "backwards": 0, "repeated": 0, "gap": 0, "uneven": 0}
+    where: dict[str, str] = {}
+    longest = 0.0
+    for group in subject.groups:
+        stamps = time[group.start : group.stop]
+        steps = np.diff(stamps) / period
+        kinds = {
+            "no number": ~np.isfinite(stamps),
+            "backwards": steps < -TOLERANCE,
+            "repeated": np.abs(steps) <= TOLERANCE,
+            "gap": steps > 1.0 + TOLERANCE,
+            "uneven": (steps > TOLERANCE) & (steps < 1.0 - TOLERANCE),
+        }
+        for kind, hits in kinds.items():
+            counts[kind] += int(hits.sum())
+            if hits.any():
+                row = int(np.argmax(hits))
+                where.setdefault(kind, f"first in {group.key} at {stamps[row]:.6g} s (row {group.start + row})")
+        longest = max(longest, float(np.nanmax(steps, initial=0.0)) * period)
+    texts = _texts(period, longest, subject.keyed)
+    for kind, (severity, meaning, cause, remedy) in texts.items():
+        if counts[kind]:
+            plural = "s" if counts[kind] != 1 else ""
+            measured = f"{counts[kind]} {kind} step{plural} of the clock; {where[kind]}"
+            numbers = {"count": counts[kind], "period_s": period, "longest_step_s": longest}
+            yield Finding(
+                check=CHECK,
+                severity=severity,
+                subject=subject.label,
+                measured=measured,
+                meaning=meaning,
+                cause=cause,
+                remedy=remedy,
+                numbers=numbers,
+            )
+
+
+def _texts(period: float, longest: float, keyed: bool) -> dict[str, tuple[Severity, str, str, str]]:
+    return {
+        "no number": (
+            "violation",
+            "rows without a time cannot be put in order",
+            "empty or damaged time stamps",
+            "Drop these rows before the table is made.",
+        ),
+        "backwards": (
+            "violation",
+            "rows are not in the order in which they happened: a window shows the future first",
+            "files joined in the wrong order, a reset of the clock or the change to winter time",
+            "Sort by time inside each session, and start a new session where the clock was reset.",
+        ),
+        "repeated": (
+            "violation",
+            "the same moment stands in the table twice",
+            "overlapping exports, or stamps rounded to less than the sampling period",
+            "Drop duplicate stamps (keep the first), or compute the time from the controller's cycle counter.",
+        ),
+        "gap": (
+            "violation" if keyed else "warning",
+            f"neighbouring rows are up to {longest:.6g} s apart instead of {period:.6g} s: a window over the gap "
+            "shows a jump that never happened",
+            "the logger paused inside a session",
+            "Start a new session at every gap, or resample so that missing rows are present as absent values.",
+        ),
+        "uneven": (
+            "warning",
+            f"rows follow each other faster than every {period:.6g} s in places, so a horizon means different times",
+            "jitter of the logger, or files of different sampling rates in one table",
+            "Resample to one period with crossfeed ingest.",
+        ),
+    }
+
+
+def _frozen(subject: Subject) -> Iterator[Finding]:
+    """All moving sensors repeat their last value together."""
+    sensors = [s.values for s in subject.measured if s.role == "sensor" and s.spread > 0]
+    if len(sensors) < 3:
+        return
+    values = np.stack(sensors, axis=1)
+    same = np.zeros(len(values), dtype=bool)
+    same[1:] = ((values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))).all(axis=1)
+    same[1:] &= np.isfinite(values[1:]).any(axis=1)
+    starts = np.zeros(len(values), dtype=bool)
+    starts[[group.start for group in subject.groups]] = True
+    same &= ~starts
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], same.astype(int), [0]])))
+    lengths = edges[1::2] - edges[::2]
+    long = lengths >= FROZEN_ROWS
+    if long.any():
+        row = int(edges[::2][long][0])
+        yield Finding(
+            check=CHECK,
+            severity="warning",
+            subject=subject.label,
+            measured=f"{int(lengths[long].sum())} rows in {int(long.sum())} stretches repeat every sensor exactly; "
+            f"the longest has {int(lengths.max())} rows, the first begins at row {row}",
+            meaning="values were carried forward or the logger froze; a model learns that the machine stands still",
+            cause="gaps filled with the last value without a limit",
+            remedy="Carry values forward for two seconds at most and leave longer gaps absent.",
+            numbers={"rows": int(lengths[long].sum()), "longest": int(lengths.max())},
+        )

@@ -1,0 +1,117 @@
+"""Are the commands set-points, or measured values under that name?
+
+A set-point stands exactly still on a plateau and is exactly zero at rest; a measured value trembles around both, and
+the current of the drive comes before it instead of after it.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from crossfeed.audits.drives import command_of, drive_of, inside_groups, signals_of
+from crossfeed.audits.finding import Finding
+from crossfeed.audits.subject import Case, Signal, Subject
+
+CHECK = "commands"
+# On real logs with both columns, set-points repeat exactly on 58 % or more of the plateau rows and measured values on
+# 30 % or less; at rest 84 % against 59 % are exactly zero.
+EXACT_PLATEAU, EXACT_REST = 0.4, 0.7
+FEWEST_ROWS = 30
+LONGEST_LAG = 5
+
+
+class Stillness(NamedTuple):
+    """A command that does not change: shares of exact repeats and exact zeros, and the rows behind them."""
+
+    plateau: float
+    plateau_rows: int
+    rest: float
+    rest_rows: int
+
+
+class Lag(NamedTuple):
+    """Where the drive answers changes of a command: rows later (negative: earlier), and how clearly."""
+
+    rows: int
+    correlation: float
+
+
+def stillness(command: Signal, inside: np.ndarray) -> Stillness:
+    """Measure exact repeats on plateaus and exact zeros at rest."""
+    values, size = command.values, command.reach
+    step = np.abs(np.diff(values))
+    still = inside & (step < 0.01 * size)
+    moving = np.abs(values[1:]) > 0.05 * size
+    plateau, rest = still & moving, still & ~moving
+    exact, zero = step <= 1e-6 * size, np.abs(values[1:]) <= 1e-6 * size
+    return Stillness(_share(exact, plateau), int(plateau.sum()), _share(zero, rest), int(rest.sum()))
+
+
+def response_lag(command: Signal, response: Signal, inside: np.ndarray) -> Lag | None:
+    """The lag at which the size of the response follows changes of the command most clearly."""
+    change = np.where(inside, np.abs(np.diff(command.values)), np.nan)
+    answer = np.abs(response.values[1:])
+    found = []
+    for lag in range(-LONGEST_LAG, LONGEST_LAG + 1):
+        one = change[max(0, -lag) : len(change) - max(0, lag)]
+        two = answer[max(0, lag) : len(answer) - max(0, -lag)]
+        known = np.isfinite(one) & np.isfinite(two)
+        if known.sum() > FEWEST_ROWS and one[known].std() > 0 and two[known].std() > 0:
+            found.append(Lag(lag, float(np.corrcoef(one[known], two[known])[0, 1])))
+    return max(found, key=lambda item: item.correlation) if found else None
+
+
+def check_commands(case: Case) -> Iterator[Finding]:
+    """Report commands that tremble like measurements, or that the drive answers before they are given."""
+    for subject in case.subjects:
+        for command in subject.measured:
+            if command.role == "command" and command.quantity in ("rotational speed", "feed") and command.spread > 0:
+                yield from _command(subject, command)
+
+
+def _command(subject: Subject, command: Signal) -> Iterator[Finding]:
+    inside = inside_groups(subject, len(command.values))
+    still = stillness(command, inside)
+    votes = [
+        share < limit
+        for share, rows, limit in (
+            (still.plateau, still.plateau_rows, EXACT_PLATEAU),
+            (still.rest, still.rest_rows, EXACT_REST),
+        )
+        if rows >= FEWEST_ROWS
+    ]
+    lag = _best_lag(subject, command, inside)
+    answered_early = lag is not None and lag.rows < 0 and lag.correlation > 0.3
+    if not (votes and all(votes)) and not answered_early:
+        return
+    evidence = [
+        f"{still.plateau:.0%} of {still.plateau_rows} plateau rows repeat exactly",
+        f"{still.rest:.0%} of {still.rest_rows} rows at rest are exactly zero",
+    ]
+    if lag is not None:
+        evidence.append(f"the drive answers {lag.rows:+d} rows after a change (correlation {lag.correlation:.2f})")
+    yield Finding(
+        check=CHECK,
+        severity="warning",
+        subject=f"{subject.label}: {command.name}",
+        measured="; ".join(evidence),
+        meaning="this looks like a measured speed, not a set-point: as an input it tells the model part of the answer, "
+        "and nobody knows it in advance when asking 'what if'",
+        cause="the log holds actual values under the name of the command",
+        remedy="Log the set-point, or plan the commands from the NC program; otherwise say so beside every result.",
+        numbers={"exact_on_plateaus": still.plateau, "zero_at_rest": still.rest, "lag_rows": lag.rows if lag else 0},
+    )
+
+
+def _best_lag(subject: Subject, command: Signal, inside: np.ndarray) -> Lag | None:
+    drive = drive_of(command)
+    if drive is None or command_of(subject, drive) is not command:
+        return None
+    responses = [*signals_of(subject, drive, "torque", "sensor"), *signals_of(subject, drive, "current", "sensor")]
+    found = [lag for response in responses if (lag := response_lag(command, response, inside)) is not None]
+    return max(found, key=lambda lag: lag.correlation) if found else None
+
+
+def _share(hits: np.ndarray, rows: np.ndarray) -> float:
+    return float(hits[rows].mean()) if rows.any() else 1.0

@@ -1,0 +1,219 @@
+"""Open whatever table a user has: crossfeed's own, a foreign Parquet file, or text with any separator."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crossfeed.atomic import storage_error
+from crossfeed.audits.names import guess
+from crossfeed.audits.subject import Case, Signal, Subject, WindowRows, subjects_of
+from crossfeed.errors import CheckpointError, TableError
+from crossfeed.ingest.table import KEYS, Group, Table
+from crossfeed.windows.normalise import Normaliser
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_CLOCKS = ("time", "timestamp", "datetime", "zeit", "t")
+
+
+def load_case(
+    paths: Sequence[Path],
+    split: Path | None = None,
+    normaliser: Path | None = None,
+    windows: Path | None = None,
+    raw: Sequence[tuple[str, Path]] = (),
+) -> Case:
+    """Read all that an audit is to look at; `raw` names kinds of log and where they lie."""
+    from crossfeed.machines.kinds import log_kind
+
+    subjects: list[Subject] = []
+    tables: list[Table] = []
+    for path in paths:
+        if not path.is_file():
+            raise TableError(f"There is no file {path}.", expected="Parquet or CSV tables", remedy="Check the path.")
+        if path.suffix.lower() in (".parquet", ".pq") and _is_canonical(path):
+            table = Table.read(path)
+            tables.append(table)
+            subjects += subjects_of(table, path.stem)
+        else:
+            subjects += _foreign(path)
+    return Case(
+        subjects=_unambiguous(subjects),
+        tables=tuple(tables),
+        split=_read_json(split, "split") if split else None,
+        normaliser=_read_normaliser(normaliser) if normaliser else None,
+        windows=_read_windows(windows) if windows else None,
+        raw=tuple((log_kind(kind), path) for kind, path in raw),
+    )
+
+
+def _is_canonical(path: Path) -> bool:
+    """Whether `Table.read` understands the file: crossfeed's metadata, or a clock and canonical channel names."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from crossfeed.schema import canonical
+
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"{path} cannot be read as Parquet: {error}", expected="a Parquet or CSV table") from error
+    if b"crossfeed" in (schema.metadata or {}):
+        return True
+    names, known = set(schema.names), canonical()
+    return "time" in names and bool(names & set(known.sensor_names)) and bool(names & set(known.command_names))
+
+
+def _foreign(path: Path) -> list[Subject]:
+    """The machines of a table of unknown make: keys and clock by name, every other numeric column a signal."""
+    frame = _read_frame(path)
+    if frame.height == 0:
+        raise TableError(f"{path} has no rows.", expected="at least one row under the header")
+    lower = {name.strip().lower(): name for name in reversed(frame.columns)}
+    keys = {key: lower[key] for key in KEYS if key in lower}
+    clock = next((lower[name] for name in _CLOCKS if name in lower), None)
+    time = _seconds(frame[clock]) if clock else None
+    signals = {
+        name: frame[name].cast(float).to_numpy().astype(np.float64)
+        for name in frame.columns
+        if frame[name].dtype.is_numeric() and name.strip() and name != clock and name not in keys.values()
+    }
+    if not signals:
+        raise TableError(f"{path} has no numeric column.", expected="at least one column of numbers")
+    subjects = []
+    groups = _groups(frame, keys, path.stem)
+    for machine in dict.fromkeys(group.machine for group in groups):
+        own = [group for group in groups if group.machine == machine]
+        rows = np.concatenate([np.arange(group.start, group.stop) for group in own])
+        moved, start = [], 0
+        for group in own:
+            names = (group.machine, group.session, group.run, group.program)
+            moved.append(Group(*names, start, start + len(group)))
+            start += len(group)
+        steps = np.diff(time[rows]) if time is not None else np.zeros(0)
+        steps = steps[steps > 0]
+        subjects.append(
+            Subject(
+                label=machine,
+                signals=tuple(_signal(name, values[rows]) for name, values in signals.items()),
+                groups=tuple(moved),
+                time=time[rows] if time is not None else None,
+                period=float(np.median(steps)) if len(steps) else None,
+                keyed=bool(keys),
+            )
+        )
+    return subjects
+
+
+def _signal(name: str, values: np.ndarray) -> Signal:
+    meaning = guess(name)
+    return Signal(name, meaning.quantity, meaning.unit, meaning.role, values, meaning.declared)
+
+
+def _read_frame(path: Path) -> "pl.DataFrame":
+    import polars as pl
+
+    from crossfeed.machines.delimited import sniff
+
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            return pl.read_parquet(path)
+        dialect = sniff(path)
+        text = path.read_bytes().decode(dialect.encoding, errors="replace").lstrip("\ufeff").encode()
+        return pl.read_csv(
+            text,
+            separator=dialect.separator,
+            decimal_comma=dialect.decimal_comma and dialect.separator != ",",
+            infer_schema_length=None,
+            truncate_ragged_lines=True,
+            null_values=["", "NaN", "nan", "NA", "null"],
+        )
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise TableError(f"{path} cannot be read: {error}", expected="a Parquet or CSV table") from error
+
+
+def _seconds(column: "pl.Series") -> np.ndarray | None:
+    """A clock in seconds, from numbers or from time stamps; None when it is neither."""
+    import polars as pl
+
+    if column.dtype.is_numeric():
+        return column.cast(pl.Float64).to_numpy().astype(np.float64)
+    try:
+        stamps = column.str.to_datetime(time_unit="us", strict=False) if column.dtype == pl.String else column
+        micro = stamps.cast(pl.Datetime("us")).dt.epoch("us")
+    except pl.exceptions.PolarsError:
+        return None
+    return None if micro.null_count() == len(micro) else micro.cast(pl.Float64).to_numpy() / 1e6
+
+
+def _groups(frame: "pl.DataFrame", keys: dict[str, str], label: str) -> list[Group]:
+    """Contiguous rows with the same keys; without key columns the whole file is one group."""
+    defaults = {"machine": label, "session": "all", "run": "all", "program": ""}
+    values = {
+        key: frame[keys[key]].cast(str).fill_null("").to_list() if key in keys else [defaults[key]] * frame.height
+        for key in KEYS
+    }
+    rows = list(zip(*(values[key] for key in ("machine", "session", "run")), strict=True))
+    starts = [row for row in range(frame.height) if row == 0 or rows[row] != rows[row - 1]]
+    stops = [*starts[1:], frame.height]
+    return [
+        Group(start=start, stop=stop, **{key: values[key][start] for key in KEYS})
+        for start, stop in zip(starts, stops, strict=True)
+    ]
+
+
+def _unambiguous(subjects: list[Subject]) -> tuple[Subject, ...]:
+    """Number the labels that occur twice, so that findings name one machine."""
+    from dataclasses import replace
+
+    labels = [subject.label for subject in subjects]
+    return tuple(
+        replace(subject, label=f"{subject.label} ({labels[: i + 1].count(subject.label)})")
+        if labels.count(subject.label) > 1
+        else subject
+        for i, subject in enumerate(subjects)
+    )
+
+
+def _read_json(path: Path, what: str) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise storage_error("Reading", path, error) from error
+    except ValueError as error:
+        raise TableError(f"The {what} {path} is not JSON: {error}", expected=f"the JSON text of a {what}") from error
+    if not isinstance(content, dict):
+        raise TableError(f"The {what} {path} holds a {type(content).__name__}.", expected="a JSON object")
+    return content
+
+
+def _read_normaliser(path: Path) -> Normaliser:
+    """A normaliser from its JSON text, or from the metadata of a model file."""
+    if path.suffix == ".safetensors":
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, "numpy") as handle:
+                metadata = handle.metadata() or {}
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(f"{path} cannot be read: {error}", expected="a model file of crossfeed") from error
+        if "normaliser" not in metadata:
+            raise CheckpointError(f"{path} carries no normaliser.", expected="a model file of crossfeed")
+        return Normaliser.from_json(metadata["normaliser"])
+    return Normaliser.from_json(json.dumps(_read_json(path, "normaliser")))
+
+
+def _read_windows(path: Path) -> WindowRows:
+    frame = _read_frame(path)
+    missing = [name for name in ("first", "last", "part") if name not in frame.columns]
+    if missing:
+        raise TableError(
+            f"The window list {path} lacks the columns {', '.join(missing)}.",
+            expected="'first' and 'last' (row numbers of the table, both inside the window) and 'part'",
+        )
+    first, last = (frame[name].cast(int).to_numpy() for name in ("first", "last"))
+    return WindowRows(first, last, np.array(frame["part"].cast(str).to_list()))

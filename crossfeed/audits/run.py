@@ -1,0 +1,81 @@
+"""The audit: every check there is, run on whatever was given."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from crossfeed.audits.causality import check_causality
+from crossfeed.audits.clock import check_clock
+from crossfeed.audits.commands import check_commands
+from crossfeed.audits.crossing import check_windows
+from crossfeed.audits.dead import check_dead
+from crossfeed.audits.finding import SEVERITIES, AuditReport, Finding
+from crossfeed.audits.fitted import check_normaliser
+from crossfeed.audits.load import load_case
+from crossfeed.audits.sides import check_split
+from crossfeed.audits.subject import Case
+from crossfeed.audits.swapped import check_swapped
+from crossfeed.audits.twins import check_twins
+from crossfeed.audits.units import check_units
+from crossfeed.errors import ConfigError
+from crossfeed.progress import progress
+
+Check = Callable[[Case], Iterator[Finding]]
+
+CHECKS: dict[str, Check] = {
+    "units": check_units,
+    "swapped": check_swapped,
+    "dead": check_dead,
+    "commands": check_commands,
+    "clock": check_clock,
+    "twins": check_twins,
+    "split": check_split,
+    "normaliser": check_normaliser,
+    "windows": check_windows,
+    "causality": check_causality,
+}
+
+
+def audit_files(
+    paths: Sequence[Path],
+    split: Path | None = None,
+    normaliser: Path | None = None,
+    windows: Path | None = None,
+    raw: Sequence[tuple[str, Path]] = (),
+    only: Sequence[str] = (),
+) -> AuditReport:
+    """Audit tables, with the split, normaliser, window list and raw logs that belong to them."""
+    unknown = [name for name in only if name not in CHECKS]
+    if unknown:
+        raise ConfigError(f"There is no check '{unknown[0]}'.", expected=f"one of {', '.join(CHECKS)}")
+    case = load_case(paths, split, normaliser, windows, raw)
+    return audit(case, only, [str(path) for path in paths])
+
+
+def audit(case: Case, only: Sequence[str] = (), tables: Sequence[str] = ()) -> AuditReport:
+    """Run the checks, all of them unless some are named; findings come most severe first."""
+    findings: list[Finding] = []
+    ran: list[str] = []
+    skipped: dict[str, str] = {}
+    chosen = [name for name in CHECKS if not only or name in only]
+    with progress("audit", total=len(chosen)) as task:
+        for name in chosen:
+            reason = _missing_input(name, case)
+            if reason:
+                skipped[name] = reason
+            else:
+                findings += CHECKS[name](case)
+                ran.append(name)
+            task.advance(note=name)
+    findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), chosen.index(finding.check)))
+    return AuditReport(tuple(tables), tuple(findings), tuple(ran), skipped)
+
+
+def _missing_input(name: str, case: Case) -> str:
+    """Why a check cannot run on this case, or nothing."""
+    if name == "split" and case.split is None:
+        return "needs a split (--split)"
+    if name == "normaliser" and (case.normaliser is None or case.split is None or not case.tables):
+        return "needs a canonical table, a split and a normaliser (--split, --normaliser)"
+    if name == "windows" and not case.tables and case.windows is None:
+        return "needs a canonical table or a window list (--windows)"
+    return ""

@@ -1,0 +1,111 @@
+"""What an audit looks at: the signals of one machine, whoever made the table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from crossfeed.ingest.table import Group, Table
+from crossfeed.windows.normalise import Normaliser
+
+if TYPE_CHECKING:
+    from crossfeed.machines.declaration import LogKind
+
+Role = Literal["sensor", "command", "other"]
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """One column with what is known, or guessed from its name, about its meaning."""
+
+    name: str
+    quantity: str | None
+    unit: str | None
+    role: Role
+    values: np.ndarray
+    declared: bool = True
+
+    @cached_property
+    def finite(self) -> np.ndarray:
+        """The values that were measured."""
+        return np.asarray(self.values[np.isfinite(self.values)])
+
+    @cached_property
+    def reach(self) -> float:
+        """How far from zero the signal goes: the 99.8 % quantile of its magnitude, 0 when nothing was measured."""
+        return float(np.quantile(np.abs(self.finite), 0.998)) if len(self.finite) else 0.0
+
+    @cached_property
+    def spread(self) -> float:
+        """The width of the middle 95 % of the values."""
+        return float(np.subtract(*np.quantile(self.finite, (0.975, 0.025)))) if len(self.finite) else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The rows of one machine. `keyed` says whether its groups were named in the file or assumed."""
+
+    label: str
+    signals: tuple[Signal, ...]
+    groups: tuple[Group, ...]
+    time: np.ndarray | None
+    period: float | None
+    keyed: bool
+
+    def signal(self, name: str) -> Signal | None:
+        """A signal by name, if it has any value."""
+        return next((signal for signal in self.measured if signal.name == name), None)
+
+    @cached_property
+    def measured(self) -> tuple[Signal, ...]:
+        """The signals that have values."""
+        return tuple(signal for signal in self.signals if len(signal.finite))
+
+    def of(self, quantity: str, role: Role | None = None) -> list[Signal]:
+        """The measured signals of one quantity."""
+        return [s for s in self.measured if s.quantity == quantity and (role is None or s.role == role)]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Everything an audit was given."""
+
+    subjects: tuple[Subject, ...]
+    tables: tuple[Table, ...] = ()
+    split: dict[str, Any] | None = None
+    normaliser: Normaliser | None = None
+    windows: "WindowRows | None" = None
+    raw: tuple[tuple["LogKind", Path], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class WindowRows:
+    """A list of windows from anywhere: each covers the rows first..last of the one table, for one side."""
+
+    first: np.ndarray
+    last: np.ndarray
+    part: np.ndarray
+
+
+def subjects_of(table: Table, label: str) -> tuple[Subject, ...]:
+    """One subject for each machine of a canonical table."""
+    machines = table.machines()
+    subjects = []
+    for machine in machines:
+        groups = [group for group in table.groups if group.machine == machine]
+        own = table.select(groups) if len(machines) > 1 else table
+        roles: Sequence[tuple[Role, Any, np.ndarray]] = (
+            ("sensor", table.schema.sensors, own.sensors),
+            ("command", table.schema.commands, own.commands),
+        )
+        signals = tuple(
+            Signal(channel.name, channel.quantity, channel.unit, role, block[:, column])
+            for role, channels, block in roles
+            for column, channel in enumerate(channels)
+        )
+        name = machine or label
+        subjects.append(Subject(name, signals, own.groups, own.time, own.period, keyed=True))
+    return tuple(subjects)

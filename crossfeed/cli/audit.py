@@ -1,0 +1,35 @@
+"""`crossfeed audit`: is this table, split, normaliser or window list what it claims to be?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def audit(
+    tables: Annotated[list[Path], typer.Argument(help="Parquet or CSV tables; crossfeed need not have made them.")],
+    split: Annotated[Path | None, typer.Option(help="A split as JSON: lists of sessions for each side.")] = None,
+    normaliser: Annotated[Path | None, typer.Option(help="A normaliser as JSON, or a model.safetensors.")] = None,
+    windows: Annotated[Path | None, typer.Option(help="A window list: columns first, last, part.")] = None,
+    raw: Annotated[
+        list[str] | None, typer.Option(help="KIND=PATH of raw logs, to probe their ingest for causality.")
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Run this check only; may be repeated.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Check tables for wrong units, swapped columns, leaks and more; exit code 1 on a violation.
+
+    Example: crossfeed audit source.parquet target.parquet --split split.json
+    """
+    from crossfeed.audits.report import print_report
+    from crossfeed.audits.run import audit_files
+
+    logs = []
+    for text in raw or ():
+        kind, found, path = text.partition("=")
+        if not found:
+            raise typer.BadParameter(f"'{text}' should look like joanneum=logs/joanneum", param_hint="--raw")
+        logs.append((kind, Path(path)))
+    report = audit_files(tables, split, normaliser, windows, logs, only or ())
+    print_report(report, as_json=json)
+    raise typer.Exit(report.exit_code)
