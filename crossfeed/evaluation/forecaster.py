@@ -53,6 +53,11 @@ class Floor:
         self._formula = formula
         self._spread_HC: Tensor | None = None
 
+    @property
+    def fitted(self) -> bool:
+        """Whether it knows its spread."""
+        return self._spread_HC is not None
+
     def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:  # noqa: ARG002
         self._spread_HC = residual_spread(self._mean, train)
 

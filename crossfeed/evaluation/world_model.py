@@ -1,9 +1,7 @@
 """The world model behind the one interface."""
 
-import torch
 from torch import nn
 
-from crossfeed.errors import TableError
 from crossfeed.evaluation.distribution import Distribution, Gaussian, StudentT
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.world_model import WorldModel
@@ -32,14 +30,3 @@ def distribution(prediction: Prediction) -> Distribution:
     if prediction.degrees_of_freedom_C is None:
         return Gaussian(prediction.mean_BHC, prediction.scale)
     return StudentT(prediction.mean_BHC, prediction.scale, prediction.degrees_of_freedom_C)
-
-
-def check_shared_channels(model: WorldModel, present_C: torch.Tensor, table: str) -> None:
-    """Refuse a table that shows none of the sensors the model was trained on."""
-    known = torch.tensor([name not in model.normaliser.unseen for name in model.schema.sensor_names])
-    if not (known & present_C).any():
-        raise TableError(
-            f"{table} shows none of the sensors the model was trained on.",
-            expected=f"at least one of {', '.join(n for n, k in zip(model.schema.sensor_names, known) if k)}",
-            remedy="Check the column mapping of the machine, or train a model on sensors that both machines have.",
-        )

@@ -1,0 +1,154 @@
+"""The bundle of one run: the six components of the paper's score and what stands beside them, on source validation.
+
+Everything is measured in one space and under one fixed suite, so that bundles of different candidates can be compared;
+the anchor (errors of trivial predictors) proves that they were.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crossfeed.errors import ConfigError
+from crossfeed.evaluation.calibration import calibration, calibration_penalty
+from crossfeed.evaluation.command_use import false_plan
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.metrics import SUMS, Scores
+from crossfeed.evaluation.plain import plain, write_plain
+from crossfeed.evaluation.robustness import PROTOCOL_SEED
+from crossfeed.evaluation.source import Source
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.ingest.table import Table
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.run_config import RunConfig
+from crossfeed.training.validate import Validator
+from crossfeed.windows.corrupt import MaskConfig, level_shift, validation_masks
+from crossfeed.windows.windows import WindowBatch
+
+# The suite under which every candidate is judged, whatever masks it was trained with.
+SUITE = MaskConfig(mode="mixed", ratio=0.35, channel_drop=0.15)
+
+
+def measure_bundle(
+    model: WorldModel,
+    tables: Sequence[Table],
+    config: RunConfig,
+    summary: dict[str, Any],
+    shared: Sequence[str],
+    path: Path | str,
+) -> dict[str, Any]:
+    """Measure a finished run and write its bundle; `shared` are the sensors the target machine has."""
+    hidden = _hidden(model, shared)
+    device, precision = _same_place(summary)
+    model = model.to(device)
+    source, forecaster = Source.of(tables, config.data), WorldModelForecaster(model)
+    stride = config.data.stride
+    data = source.evaluation_set(model, "validation", stride=stride)
+    reduced = source.evaluation_set(model, "validation", hidden, stride)
+    every = torch.arange(len(data.windows))
+    clean = evaluate(forecaster, data, title="Bundle: clean")
+    schema_drop = evaluate(forecaster, reduced, title="Bundle: schema-drop")
+    masked = evaluate(forecaster, data, change=_suite_mask, title="Bundle: masked")
+    shuffled = evaluate(forecaster, data, every, false_plan("shuffled", data, every, PROTOCOL_SEED), "Bundle: shuffled")
+    shifted = evaluate(forecaster, data, world=_suite_shift, title="Bundle: level shift")
+    validator = Validator(model, source.windows(model, "train", (), stride), data.windows, config, precision)
+    health = validator.health()
+    ssl, ssl_scale_free = _ssl(model, validator, config, Path(path).parent / "pretrained.safetensors")
+    content = {
+        "components": {
+            "clean": _rmse(clean),
+            "schema_drop": _rmse(schema_drop),
+            "masked": _rmse(masked),
+            "long_horizon": max(_number(row["rmse"]) for row in clean.by("horizon").values()),
+            "calibration": calibration_penalty(clean),
+            "ssl": ssl,
+        },
+        "ssl_scale_free": ssl_scale_free,
+        "command_ratio": _rmse(shuffled) / _rmse(clean),
+        "collapsed": bool(health.reasons),
+        "collapse_reasons": list(health.reasons),
+        "health": health.values,
+        "replay_rmse": validator.forecast().rmse,
+        "anchor": _anchor(clean, data),
+        "details": {
+            "clean": clean.metrics(),
+            "clean_by_horizon": clean.by("horizon"),
+            "clean_by_channel": clean.by("channel"),
+            "clean_on_shared_sensors": clean.metrics(channel=list(shared)),
+            "schema_drop": schema_drop.metrics(),
+            "masked": masked.metrics(),
+            "level_shift": shifted.metrics(),
+            "calibration": calibration(clean),
+            "shared_sensors": list(shared),
+        },
+    }
+    write_plain(path, content)
+    return dict(plain(content))
+
+
+def _anchor(clean: Scores, data: EvaluationSet) -> dict[str, Any]:
+    """Errors of trivial predictors: equal for all bundles that were measured on the same windows in the same space."""
+    total = dict(zip(SUMS, clean.sums.sum((0, 1, 2, 3)), strict=True))
+    return {
+        "persistence_rmse": math.sqrt(total["persistence_squared"] / total["count"]),
+        "source_mean_rmse": math.sqrt(total["value_squared"] / total["count"]),
+        "entries": int(total["count"]),
+        "windows": data.windows.hash(),
+        "space": data.space.hash(),
+    }
+
+
+def _ssl(model: WorldModel, validator: Validator, config: RunConfig, pretrained: Path) -> tuple[float, float]:
+    """Held-out self-supervised loss as the paper scores it, and the scale-free latent error, of the pretrained body.
+
+    A run without pretraining is measured as it is after fine-tuning.
+    """
+    judged = WorldModel.load(pretrained, device=validator.device) if pretrained.exists() else model
+
+    def score(selection: str) -> float:
+        training = config.training.model_copy(update={"selection": selection})
+        chosen = config.model_copy(update={"training": training})
+        return Validator(judged, validator.train, validator.validation, chosen, "float32").losses("pretrain")[1]
+
+    return score("paper"), score("scale_free")
+
+
+def _suite_mask(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
+    m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, SUITE, PROTOCOL_SEED)
+    return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
+
+
+def _suite_shift(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
+    return level_shift(batch, PROTOCOL_SEED)
+
+
+def _hidden(model: WorldModel, shared: Sequence[str]) -> list[str]:
+    known = [name for name in shared if name in model.schema.sensor_names and name not in model.normaliser.unseen]
+    if not known:
+        raise ConfigError(
+            f"None of the shared sensors ({', '.join(shared) or 'none given'}) is one the model was trained on.",
+            expected=f"at least one of {', '.join(model.schema.sensor_names)}",
+            remedy="Name the sensors that source and target machine both have.",
+        )
+    return [name for name in model.schema.sensor_names if name not in shared]
+
+
+def _same_place(summary: dict[str, Any]) -> tuple[torch.device, str]:
+    """Device and precision of the training run, if the device is at hand, so that a replay gives the same numbers."""
+    wanted = torch.device(str(summary.get("device", "cpu")))
+    if wanted.type == "cpu" or torch.cuda.is_available():
+        return wanted, str(summary.get("precision", "float32"))
+    return torch.device("cpu"), "float32"
+
+
+def _rmse(scores: Scores) -> float:
+    return _number(scores.metrics()["rmse"])
+
+
+def _number(value: float | None) -> float:
+    assert value is not None
+    return value

@@ -1,0 +1,141 @@
+"""Evaluate a model file on a table: find out what the table is to the model, then report."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from crossfeed.errors import ConfigError, TableError
+from crossfeed.evaluation.evaluate import EvaluationSet, Unit
+from crossfeed.evaluation.forecaster import Floor
+from crossfeed.evaluation.forecaster import floors as floors_without_spread
+from crossfeed.evaluation.plain import plain, write_plain
+from crossfeed.evaluation.report import Suite, report
+from crossfeed.evaluation.source import Source, foreign_set
+from crossfeed.evaluation.target import fitted_floors
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.ingest.table import Table
+from crossfeed.model.config import parse
+from crossfeed.model.model_file import read_model_file
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.precision import choose_device
+from crossfeed.training.run_config import RunConfig
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.split import Part
+
+Side = Literal["auto", "train", "validation", "test", "all"]
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model from disk with what its file says about where it came from."""
+
+    path: Path
+    forecaster: WorldModelForecaster
+    sha256: str
+    provenance: dict[str, Any]
+
+    @property
+    def model(self) -> WorldModel:
+        return self.forecaster.model
+
+    @property
+    def config(self) -> RunConfig:
+        """The complete configuration of the training run."""
+        if "config" not in self.provenance:
+            raise ConfigError(
+                f"{self.path} does not say how it was trained, so its split cannot be rebuilt.",
+                expected="a model file made by crossfeed train",
+            )
+        return parse(RunConfig, self.provenance["config"], f"The configuration in {self.path}")
+
+    def trained_on(self, table: Table) -> bool:
+        """Whether this very table was among the tables of the training run."""
+        return table.fingerprint() in self.provenance.get("tables", ())
+
+
+def open_model(path: Path | str, device: str = "auto") -> OpenedModel:
+    """Read a model file, or the model in the folder of a run."""
+    path = Path(path)
+    path = path / "model.safetensors" if path.is_dir() else path
+    file = read_model_file(path)
+    model = WorldModel.load(path, device=choose_device(device))
+    name = path.parent.name if path.name == "model.safetensors" and path.parent.name else path.stem
+    return OpenedModel(path, WorldModelForecaster(model, name), file.sha256, file.provenance)
+
+
+@dataclass(frozen=True)
+class Facing:
+    """A model facing a table: the windows to be judged on, the floors, and what the table is to the model."""
+
+    data: EvaluationSet
+    floors: list[Floor]
+    part: str
+
+
+def face(
+    opened: OpenedModel, table: Table, part: Side = "auto", source: Table | None = None, unit: Unit | None = None
+) -> Facing:
+    """Prepare the windows: the test side of a table the model was trained on, all of any other."""
+    model = opened.model
+    own = opened.trained_on(table)
+    if not own and part not in ("auto", "all"):
+        raise ConfigError(
+            f"The model was not trained on this table, so it has no {part} side.",
+            expected="--part all, or a table the model was trained on",
+        )
+    known = table if own else source
+    if known is not None and not opened.trained_on(known):
+        raise TableError(
+            "The source table is not the one the model was trained on.",
+            expected="the very table given to crossfeed train (its fingerprint is in the model file)",
+        )
+    rebuilt = Source.of([known], opened.config.data) if known is not None else None
+    space = _space(model, rebuilt, len(opened.provenance.get("tables", ())))
+    floors = fitted_floors(rebuilt, model) if rebuilt is not None else floors_without_spread(model.horizons)
+    if rebuilt is None or not own or part == "all":
+        return Facing(foreign_set(model, [table], space, unit or ("session" if own else "run")), floors, "all")
+    side: Part = "test" if part == "auto" else part
+    windows = rebuilt.windows(model, side)
+    return Facing(EvaluationSet(windows, model.schema, model.normaliser, space, unit or "session"), floors, side)
+
+
+def _space(model: WorldModel, source: Source | None, tables: int) -> Normaliser:
+    """The common evaluation space: the model's own normaliser if it is a z-score, else that of the source's rows."""
+    if model.normaliser.method == "zscore":
+        return model.normaliser
+    if source is None or tables != 1:
+        raise ConfigError(
+            "The model uses a robust normaliser, and the z-score of its source rows is not at hand.",
+            expected="the one source table the model was trained on",
+            remedy="Add --source SOURCE.parquet.",
+        )
+    return source.space
+
+
+def evaluate_model(
+    model: Path | str,
+    table: Path | str,
+    *,
+    part: Side = "auto",
+    source: Path | str | None = None,
+    suite: Suite = "standard",
+    unit: Unit | None = None,
+    out: Path | str | None = None,
+    device: str = "auto",
+) -> dict[str, Any]:
+    """Report on one model and one table; with `out`, also as `evaluation.json` in that folder."""
+    opened = open_model(model, device)
+    read = Table.read(table, opened.model.schema)
+    given = Table.read(source, opened.model.schema) if source is not None else None
+    facing = face(opened, read, part, given, unit)
+    content = {
+        "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
+        "table": {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())},
+        "part": facing.part,
+        "trained_on_this_table": opened.trained_on(read),
+        "floors_have_spread": any(floor.fitted for floor in facing.floors),
+        **report([opened.forecaster], facing.floors, facing.data, suite),
+    }
+    if out is not None:
+        write_plain(Path(out) / "evaluation.json", content)
+    return dict(plain(content))

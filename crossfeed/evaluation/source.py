@@ -1,0 +1,112 @@
+"""What a model was trained on, rebuilt from its tables: split, common evaluation space, windows of each side."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from crossfeed.errors import TableError
+from crossfeed.evaluation.evaluate import EvaluationSet, Unit
+from crossfeed.ingest.table import Group, Table
+from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import Schema, conversion
+from crossfeed.training.run_config import DataConfig
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.split import Part, Split, TrainRows, split_table
+from crossfeed.windows.windows import WindowSet
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source tables with their splits; `space` is the z-score of all their train rows, whatever a model uses."""
+
+    tables: tuple[Table, ...]
+    splits: tuple[Split, ...]
+    space: Normaliser
+
+    @classmethod
+    def of(cls, tables: Sequence[Table], data: DataConfig) -> "Source":
+        """Split the tables exactly as training did."""
+        fractions = (data.train_fraction, data.validation_fraction)
+        splits = tuple(split_table(table, data.split_by, data.split_seed, fractions) for table in tables)
+        rows = TrainRows.join([split.train_rows(table) for split, table in zip(splits, tables, strict=True)])
+        return cls(tuple(tables), splits, Normaliser.fit(rows, "zscore"))
+
+    def groups(self, part: Part) -> list[tuple[Group, ...]]:
+        """The groups of one side, table by table."""
+        return [split.groups(table, part) for split, table in zip(self.splits, self.tables, strict=True)]
+
+    def windows(self, model: WorldModel, part: Part, hidden: Iterable[str] = (), stride: int = 1) -> WindowSet:
+        """Windows of one side in the model's own z-space."""
+        return WindowSet.build(
+            list(self.tables), self.groups(part), model.normaliser, model.config.context, model.horizons, stride,
+            _device(model), hidden,
+        )  # fmt: skip
+
+    def evaluation_set(
+        self, model: WorldModel, part: Part, hidden: Iterable[str] = (), stride: int = 1
+    ) -> EvaluationSet:
+        """The windows of one side, with sessions as independent units: they are what the split divides."""
+        windows = self.windows(model, part, hidden, stride)
+        return EvaluationSet(windows, model.schema, model.normaliser, self.space, "session")
+
+
+def foreign_set(model: WorldModel, tables: Sequence[Table], space: Normaliser, unit: Unit = "run") -> EvaluationSet:
+    """All windows of machines the model was not trained on, by default with runs as independent units.
+
+    Sensors the source never showed are hidden: there is no scale to judge them by.
+    """
+    aligned = [align(table, model.schema) for table in tables]
+    check_shared_channels(model, aligned)
+    hidden = [name for name in model.normaliser.unseen if name in model.schema.sensor_names]
+    windows = WindowSet.build(
+        aligned, None, model.normaliser, model.config.context, model.horizons, 1, _device(model), hidden
+    )
+    return EvaluationSet(windows, model.schema, model.normaliser, space, unit)
+
+
+def align(table: Table, schema: Schema) -> Table:
+    """The table in another schema's order: names decide, units are converted, sensors it lacks are absent."""
+    if table.schema.fingerprint == schema.fingerprint:
+        return table
+    missing = [name for name in schema.command_names if name not in table.schema.command_names]
+    if missing:
+        raise TableError(
+            f"The table of {', '.join(table.machines())} lacks the commands {', '.join(missing)}.",
+            expected=f"all commands of the model: {', '.join(schema.command_names)}",
+            remedy="Ingest the machine with a mapping that names these commands.",
+        )
+    sensors = np.full((len(table), len(schema.sensors)), np.nan)
+    for position, name in enumerate(schema.sensor_names):
+        if name in table.schema.sensor_names:
+            sensors[:, position] = _converted(table, schema, name)
+    commands = np.stack([_converted(table, schema, name) for name in schema.command_names], axis=1)
+    return replace(table, schema=schema, sensors=sensors, commands=commands)
+
+
+def check_shared_channels(model: WorldModel, tables: Sequence[Table]) -> None:
+    """Refuse machines that show none of the sensors the model was trained on."""
+    known = [name for name in model.schema.sensor_names if name not in model.normaliser.unseen]
+    for table in tables:
+        shown = {name for name, present in zip(table.schema.sensor_names, table.present(), strict=True) if present}
+        if not shown & set(known):
+            raise TableError(
+                f"The table of {', '.join(table.machines())} shows none of the sensors the model was trained on.",
+                expected=f"at least one of {', '.join(known)}",
+                remedy="Check the column mapping of the machine, or train on sensors that both machines have.",
+            )
+
+
+def _converted(table: Table, schema: Schema, name: str) -> np.ndarray:
+    found, wanted = table.schema.channel(name), schema.channel(name)
+    names, values = (
+        (table.schema.sensor_names, table.sensors)
+        if name in table.schema.sensor_names
+        else (table.schema.command_names, table.commands)
+    )
+    factor = conversion(found.unit, wanted.unit)
+    return np.asarray(values[:, names.index(name)] * factor.scale + factor.offset)
+
+
+def _device(model: WorldModel) -> str:
+    return str(next(model.parameters()).device)
