@@ -25,17 +25,36 @@ def to_arrow(table: "Table") -> Any:
     counts = [len(group) for group in table.groups]
     columns: dict[str, Any] = {}
     for key in KEYS:
-        values = np.repeat(np.arange(len(table.groups)), counts)
-        names = pa.array([getattr(group, key) for group in table.groups], pa.string())
-        columns[key] = names.take(pa.array(values)).dictionary_encode()
-    columns["time"] = pa.array(table.time, pa.float64())
+        names = list(dict.fromkeys(getattr(group, key) for group in table.groups))
+        codes = np.repeat([names.index(getattr(group, key)) for group in table.groups], counts).astype(np.int32)
+        indices = pa.Array.from_buffers(pa.int32(), len(codes), [None, pa.py_buffer(codes)])
+        columns[key] = pa.DictionaryArray.from_arrays(indices, _strings(names))
+    columns["time"] = _floats(table.time)
     for names_of, block in ((table.schema.sensor_names, table.sensors), (table.schema.command_names, table.commands)):
         for index, name in enumerate(names_of):
-            columns[name] = pa.array(block[:, index], pa.float64(), from_pandas=True)
+            columns[name] = _floats(block[:, index])
     for name, extra in table.extras.items():
-        columns[name] = pa.array(extra, pa.float64(), from_pandas=True)
+        columns[name] = _floats(extra)
     content = {"schema": table.schema.model_dump(mode="json"), "period": table.period, "manifest": table.manifest}
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(content, allow_nan=False).encode()})
+
+
+# pyarrow's own converters import pandas wherever it is installed, which takes longer than everything else here.
+def _floats(values: np.ndarray) -> Any:
+    """Floats with null for NaN."""
+    import pyarrow as pa
+
+    known = np.packbits(~np.isnan(values), bitorder="little")
+    buffers = [pa.py_buffer(known), pa.py_buffer(np.ascontiguousarray(values, dtype=np.float64))]
+    return pa.Array.from_buffers(pa.float64(), len(values), buffers)
+
+
+def _strings(texts: list[str]) -> Any:
+    import pyarrow as pa
+
+    coded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *(len(text) for text in coded)]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(coded)))
 
 
 def write_arrow(arrow: Any, path: Path) -> None:

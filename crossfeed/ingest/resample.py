@@ -9,7 +9,7 @@ set-points and hold until they change. Nothing is ever filled from the future.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,8 +21,9 @@ from crossfeed.machines.declaration import CLOCK, MICROSECONDS
 
 CARRY_FORWARD_S = 2.0
 Rule = Literal["crossfeed", "paper"]
-_BIN, _WEIGHT, _COUNT = "@@bin", "@@weight", "@@count"
+_BIN, _WEIGHT, _COUNT, _RUN_OF_ROWS = "@@bin", "@@weight", "@@count", "@@run_of_rows"
 _KEYS = [SESSION, _BIN]
+_Summary = Callable[[str], pl.Expr]
 
 
 @dataclass(slots=True)
@@ -67,20 +68,13 @@ class Resampling:
         return -((-clock) // self.ticks)
 
     def _samples(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Weigh every sample with the time since the one before it, as far as that lies in the same bin."""
         same = pl.col(SESSION) == pl.col(SESSION).shift(1)
         since = pl.when(same).then(pl.col(CLOCK) - pl.col(CLOCK).shift(1)).otherwise(0)
         inside = pl.col(CLOCK) - (pl.col(_BIN) - 1) * self.ticks
-        weighted = frame.lazy().with_columns(self._bin_of(pl.col(CLOCK)).alias(_BIN))
-        weighted = weighted.with_columns(pl.min_horizontal(since, inside).alias(_WEIGHT))
-        last = [pl.col(name).drop_nulls().last() for name in self.commands]
-        means = [pl.col(name).mean() for name in self.sensors]
-        commands = last if self.rule == "paper" else [_weighted_mean(name) for name in self.commands]
-        spread = [_deviation(name) for name in self.sensors] if self.deviation else []
-        return (
-            weighted.group_by(_KEYS, maintain_order=True)
-            .agg(pl.len().alias(_COUNT), *means, *commands, *spread)
-            .collect()
-        )
+        samples = frame.lazy().with_columns(self._bin_of(pl.col(CLOCK)).alias(_BIN))
+        samples = samples.with_columns(pl.min_horizontal(since, inside).alias(_WEIGHT))
+        return self._per_bin(samples, _mean, _deviation)
 
     def _changes(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Cut every interval between changes at the bin edges it spans, then average over time."""
@@ -89,15 +83,19 @@ class Resampling:
         begin = pl.max_horizontal(pl.col(CLOCK), (pl.col(_BIN) - 1) * self.ticks)
         end = pl.min_horizontal(pl.col(UNTIL), pl.col(_BIN) * self.ticks)
         pieces = pieces.with_columns((end - begin).alias(_WEIGHT))
-        last_values = [pl.col(name).drop_nulls().last() for name in self.commands]
-        means = [_weighted_mean(name) for name in self.sensors]
-        commands = last_values if self.rule == "paper" else [_weighted_mean(name) for name in self.commands]
-        spread = [_weighted_deviation(name) for name in self.sensors] if self.deviation else []
-        return (
-            pieces.group_by(_KEYS, maintain_order=True)
-            .agg(pl.len().alias(_COUNT), *means, *commands, *spread)
-            .collect()
-        )
+        return self._per_bin(pieces, _weighted_mean, _weighted_deviation)
+
+    def _per_bin(self, rows: pl.LazyFrame, mean: _Summary, deviation: _Summary) -> pl.DataFrame:
+        """One row for every bin that holds anything; rows come in order, so bins are runs of equal numbers."""
+        last = [pl.col(name).drop_nulls().last() for name in self.commands]
+        commands = last if self.rule == "paper" else [_weighted_mean(name) for name in self.commands]
+        sensors = [mean(name) for name in self.sensors]
+        spread = [deviation(name) for name in self.sensors] if self.deviation else []
+        firsts = [pl.col(name).first() for name in _KEYS]
+        numbered = rows.with_columns(pl.struct(_KEYS).rle_id().set_sorted().alias(_RUN_OF_ROWS))
+        grouped = numbered.group_by(_RUN_OF_ROWS, maintain_order=True)
+        counted = pl.len().alias(_COUNT)
+        return grouped.agg(*firsts, counted, *sensors, *commands, *spread).drop(_RUN_OF_ROWS).collect()
 
     def _complete(self, binned: pl.DataFrame) -> Resampled:
         """Give every bin of a session a row, carry values forward, drop rows before the first known command."""
@@ -129,6 +127,10 @@ class Resampling:
 
 def _nulls(frame: pl.DataFrame, names: Sequence[str]) -> int:
     return sum(frame[name].null_count() for name in names)
+
+
+def _mean(name: str) -> pl.Expr:
+    return pl.col(name).mean()
 
 
 def _weighted_mean(name: str) -> pl.Expr:

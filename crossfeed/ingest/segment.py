@@ -90,7 +90,8 @@ def _number(
         dropped_sessions[why] = gone.height
         dropped[f"session {why}"] = int(gone["rows"].sum())
         frame = frame.join(gone, on=SESSION, how="anti", maintain_order="left")
-    return Segments(frame, sessions.filter(~short), repairs, +dropped, dropped_sessions)
+    # One piece of memory for each column: sums then do not depend on how the file was read.
+    return Segments(frame.rechunk(), sessions.filter(~short), repairs, +dropped, dropped_sessions)
 
 
 def _names(run: str | None, labelled: bool) -> list[pl.Expr]:

@@ -65,7 +65,7 @@ def sniff(path: Path, separator: str | None = None, decimal: str | None = None) 
     cut_short = not tail.endswith((b"\n", b"\r", b"\x00")) and len(next(csv.reader([last], delimiter=chosen))) < len(
         header
     )
-    commas = decimal == "," if decimal else _decimal_comma(rows[1:], chosen)
+    commas = decimal == "," if decimal else _decimal_comma(rows[1:])
     return Dialect(encoding, chosen, commas, header, cut_short)
 
 
@@ -125,10 +125,12 @@ def _refuse_long_rows(path: Path, rows: list[list[str]], separator: str) -> None
             )
 
 
-def _decimal_comma(rows: list[list[str]], separator: str) -> bool:
-    cells = [cell.strip() for row in rows for cell in row]
+def _decimal_comma(rows: list[list[str]]) -> bool:
+    cells = [cell.strip() for row in rows for cell in row if "," in cell]
+    if not cells:
+        return False
     commas = sum(bool(_COMMA_NUMBER.fullmatch(cell)) for cell in cells)
-    points = 0 if separator != "," else sum(bool(_POINT_NUMBER.fullmatch(cell)) for cell in cells)
+    points = sum(bool(_POINT_NUMBER.fullmatch(cell.strip())) for row in rows for cell in row)
     return commas > points
 
 
@@ -158,8 +160,13 @@ def _read_as_text(
     frame = frame.select(pl.col(name).alias(new) for new, name in wanted.items())
     for name in numbers:
         cells = frame[name].str.strip_chars()
-        clean = cells.str.replace(",", ".", literal=True) if dialect.decimal_comma else cells
-        values = clean.cast(pl.Float64, strict=False)
+        values = cells.cast(pl.Float64, strict=False)
+        if dialect.decimal_comma or dialect.separator != ",":
+            commas = cells.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+            late = int((values.is_null() & commas.is_not_null()).sum())
+            if late and not dialect.decimal_comma:
+                repairs[f"{name}: decimal comma among decimal points"] = late
+            values = values.zip_with(values.is_not_null(), commas)
         bad = int((values.is_null() & ~cells.fill_null("").str.to_lowercase().is_in(_EMPTY)).sum())
         if bad:
             repairs[f"{name}: text in a numeric column"] = bad

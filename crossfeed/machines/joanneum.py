@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +19,7 @@ CYCLE = "2 ms"
 _NAME = re.compile(r"(?P<run>.+?)_(?P<part>full|part(?P<number>\d+))", re.IGNORECASE)
 _MATERIAL = re.compile(r"_(alu|pla)$", re.IGNORECASE)
 _FILE_PART = "@@file_part"
+_Part = tuple[pl.DataFrame, dict[str, int]]
 
 COLUMNS = (
     Column("Current_SP1", "spindle_current", "A"),
@@ -39,10 +40,13 @@ COLUMNS = (
 
 
 def read(kind: LogKind, path: Path) -> Iterator[RawRun]:
-    """One run after the other; a run's parts are read side by side."""
+    """One run after the other; a run's parts are read side by side, and the next run while this one is worked on."""
+    runs = sorted(_runs(path).items())
     with ThreadPoolExecutor(max_workers=2) as pool:
-        for run, files in sorted(_runs(path).items()):
-            parts = list(pool.map(lambda numbered: _read_part(kind, *numbered), sorted(files.items())))
+        waiting = _start(pool, kind, runs[0][1])
+        for number, (run, files) in enumerate(runs, start=1):
+            parts = [future.result() for future in waiting]
+            waiting = _start(pool, kind, runs[number][1]) if number < len(runs) else []
             repairs: dict[str, int] = {}
             for _, counts in parts:
                 for what, count in counts.items():
@@ -52,6 +56,10 @@ def read(kind: LogKind, path: Path) -> Iterator[RawRun]:
             frame = frame.with_columns(pl.lit(program).alias(PROGRAM))
             findings = _joints(run, [part for part, _ in parts])
             yield RawRun(run, frame, frame.height, tuple(files[key] for key in sorted(files)), repairs, findings)
+
+
+def _start(pool: ThreadPoolExecutor, kind: LogKind, files: dict[int, Path]) -> list[Future[_Part]]:
+    return [pool.submit(_read_part, kind, number, file) for number, file in sorted(files.items())]
 
 
 def _runs(path: Path) -> dict[str, dict[int, Path]]:
@@ -82,7 +90,7 @@ def _runs(path: Path) -> dict[str, dict[int, Path]]:
     return runs
 
 
-def _read_part(kind: LogKind, number: int, file: Path) -> tuple[pl.DataFrame, dict[str, int]]:
+def _read_part(kind: LogKind, number: int, file: Path) -> _Part:
     dialect = sniff(file)
     named = any(name.strip().lower() == "part" for name in dialect.header)
     match_columns(dialect.header, ["Cycle"], str(file))

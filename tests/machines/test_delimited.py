@@ -39,6 +39,12 @@ def test_decimal_commas_with_other_separators(read, separator) -> None:
     assert repairs == {}
 
 
+def test_decimal_commas_that_begin_far_down_are_read_and_counted(read) -> None:
+    frame, repairs = read(b"Value A;b\n" + b"0;0\n" * 30_000 + b"1,5;2\n")
+    assert frame.row(-1) == (1.5, 2.0)
+    assert repairs == {"a: decimal comma among decimal points": 1}
+
+
 def test_quoted_decimal_commas_between_commas(read) -> None:
     frame, _ = read(b'Value A,b\n"1,5","2,5"\n"3,0",4\n')
     assert frame.rows() == [(1.5, 2.5), (3.0, 4.0)]
