@@ -23,12 +23,8 @@ _NOT_APPLIED_WORDS = {
     "FRCM": "the feed of a chamfer",
     "FB": "a feed for one block",
     "OVR": "a programmed override",
-    "AR": "an opening angle",
-    "AP": "a polar angle",
-    "RP": "a polar radius",
-    "ANG": "a contour angle",
 }
-_UNINTERPOLATED = frozenset(("AR", "AP", "RP", "ANG"))
+_ANGLES = frozenset(("AR", "AP", "RP", "ANG"))
 _KNOWN_WORDS = frozenset("XYZABCIJKRFSTDHOLPQ") | {"CR", "TURN", "SPOS", "SPOSA", "ADIS", "ADISPOS", "LIMS", "SCC"}
 _LONGEST_DWELL = 86_400.0
 
@@ -63,7 +59,7 @@ def execute(line: Line, items: Iterable[Item], state: State, log: Log, tool_need
     if is_motion(parts.values) and other:
         reason = f"{other[0]} ({gcodes.OTHER_MEANING[other[0]]}) is not applied; nothing moves"
         log.find(line.number, line.text, reason, "error")
-    elif is_motion(parts.values) and "G65" not in parts.codes:
+    elif (is_motion(parts.values) or parts.values.keys() & _ANGLES) and "G65" not in parts.codes:
         _motion(line, parts, state, log)
     ends = "RET" in parts.keywords or any(code in gcodes.PROGRAM_ENDS for code in parts.codes)
     if ends or "M5" in parts.codes:
@@ -89,6 +85,8 @@ def _sort(items: Iterable[Item], state: State) -> Parts:
             elif address in parts.values or address in parts.texts:
                 raise UnclearError(f"the address {address} stands twice in the line")
             elif isinstance(value, str):
+                if address != "T":
+                    raise UnclearError(f"the address {address} needs a number, found the text '{value}'")
                 parts.texts[address] = value
             else:
                 parts.values[address] = (value, item.mode)
@@ -159,7 +157,7 @@ def _technology(line: Line, parts: Parts, state: State, log: Log) -> None:
             log.find(line.number, line.text, f"{_NOT_APPLIED_WORDS[address]} ({address}) is not applied")
             if is_motion(parts.values):
                 log.unclear_motion.add(line.number)
-        elif address not in _KNOWN_WORDS:
+        elif address not in _KNOWN_WORDS | _ANGLES:
             log.find(line.number, line.text, f"the address {address} is not known here and has no effect")
 
 
@@ -199,8 +197,8 @@ def _tool(line: Line, parts: Parts, state: State, log: Log, tool_needs_code: boo
 
 def _motion(line: Line, parts: Parts, state: State, log: Log) -> None:
     log.motion.add(line.number)
-    if parts.values.keys() & _UNINTERPOLATED:
-        raise UnclearError("the end point is given by angles")
+    if parts.values.keys() & _ANGLES:
+        raise UnclearError("an end point given by angles or polar coordinates is not supported")
     if "G28" in parts.codes or "G30" in parts.codes:
         go_home(line, parts.values, state, log)
         return

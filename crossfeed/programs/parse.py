@@ -17,7 +17,7 @@ from crossfeed.programs.words import Line, read_line
 from crossfeed.progress import Task, progress
 
 _HEADER = re.compile(r"\s*(%|;?\$PATH|O\d+\s*(\(|$))", re.IGNORECASE)
-_LOOKS_LIKE_MOTION = re.compile(r"(?<![A-Z_$])[XYZABC]\s*(=|[-+.\d]|[AI]C\s*\()", re.IGNORECASE)
+_LOOKS_LIKE_MOTION = re.compile(r"(?<![A-Z_$])(?:[XYZABC]|AP|RP)(?![A-Z_$])", re.IGNORECASE)
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f]")
 _LONG_PROGRAM = 20_000  # lines; shorter ones are read in less than two seconds
 _TOOL_CHANGE = re.compile(r"(?<![A-Z_$])M0*6(?!\d)", re.IGNORECASE)

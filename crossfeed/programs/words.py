@@ -168,7 +168,7 @@ def _name(reader: Reader, name: str, keywords: frozenset[str]) -> list[Item]:
         reader.place = len(reader.tokens)
         return []
     if name in JUMPS:
-        return [Jump(name, _target(reader), None)]
+        return [Jump(name, _target(reader, name), None)]
     if name in STRUCTURES:
         return [_structure(reader, name)]
     if name in VALUE_NAMES and reader.accept("="):
@@ -225,9 +225,11 @@ def _definition(reader: Reader) -> list[Item]:
     return assignments
 
 
-def _target(reader: Reader) -> str:
+def _target(reader: Reader, kind: str) -> str:
+    if kind == "GOTOS":
+        return ""
     token = reader.take()
-    if token.kind == "letter":
+    if token.kind == "letter" and reader.peek().kind == "number":
         token = Token("name", token.text + reader.take().text.lstrip("0"))
     if token.kind not in ("name", "number", "string"):
         raise UnclearError("a jump without a target")
@@ -246,7 +248,8 @@ def _structure(reader: Reader, kind: str) -> Item:
     if kind in ("IF", "WHILE", "UNTIL"):
         condition = reader.expression()
         if kind == "IF" and reader.peek().text in JUMPS:
-            return Jump(reader.take().text, _target(reader), condition)
+            jump = reader.take().text
+            return Jump(jump, _target(reader, jump), condition)
         if reader.peek().kind == "name":
             raise UnclearError(f"'{reader.peek().text}' after a condition is not supported")
         return Structure(kind, condition)
