@@ -15,7 +15,8 @@ from crossfeed.machines.simulated.parameters import RAD_PER_RPM, MachineParamete
 from crossfeed.machines.simulated.stock import Engagement, engage
 from crossfeed.machines.simulated.workshop import Material, Tool, tool_named
 from crossfeed.programs.blocks import Program
-from crossfeed.programs.plan import MotionLimits, plan
+from crossfeed.programs.limits import MotionLimits
+from crossfeed.programs.plan import plan
 
 RATE = 100.0  # Hz of the samples that describe a job
 

@@ -1,6 +1,6 @@
 """The shop the simulated machines stand in: bundled NC programs as jobs, products, and the morning's warm-up."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from crossfeed.machines.simulated.jobs import Job, prepare
@@ -24,12 +24,14 @@ class Shop:
     warm_up: Product
 
 
-def open_shop(machine: MachineParameters) -> Shop:
-    """Prepare every bundled program and the warm-up for a machine."""
+def open_shop(machine: MachineParameters, programs: Collection[str] | None = None) -> Shop:
+    """Prepare the bundled programs, or some of them, and the warm-up for a machine."""
     jobs, products = {}, []
     for path in bundled_programs().values():
-        text = path.read_text(encoding="utf-8")
         name = path.stem.upper()
+        if programs is not None and name not in programs:
+            continue
+        text = path.read_text(encoding="utf-8")
         jobs[name] = prepare(parse_program(text, name), machine, tool_notes(text))
         products.append(Product(name, material_noted(text) or "aluminium", jobs[name].seconds))
     jobs[WARM_UP] = prepare(parse_program(_warm_up_text(), WARM_UP), machine)

@@ -9,7 +9,7 @@ from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.workshop import Tool
 
 _CELL = 0.5  # mm, side of a height cell
-_STRIDE = 0.5  # mm along the path between two looks at the stock
+_STRIDE, _STRIDES = 0.5, 12.0  # mm along the path between two looks at the stock, or a part of the tool's diameter
 _LOOKS = 5  # neighbouring looks that are averaged: cells are square, chips are not
 _MOST_CELLS = 4_000_000  # larger parts get coarser cells
 _AIR = 1e-3  # mm^2, a chip cross-section that counts as none
@@ -88,7 +88,7 @@ class _Block:
 def _along(block: _Block, points: Floats, tool: Tool) -> tuple[Floats, Floats]:
     """Depth and width at the samples of one stretch cut with one tool."""
     travelled = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))))
-    count = max(1, round(travelled[-1] / _STRIDE))
+    count = max(1, round(travelled[-1] / max(_STRIDE, tool.diameter / _STRIDES)))
     stride = max(float(travelled[-1]) / count, 1e-6)
     looks = (np.arange(count) + 1) * stride
     places = np.column_stack([np.interp(looks, travelled, points[:, axis]) for axis in range(3)])

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,3 +44,16 @@ class LogSummary:
     seconds: float  # of machine time behind it
     ranges: Ranges
     remarks: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "machine": self.machine,
+            "files": [str(path) for path in self.files],
+            "rows_written": self.raw_rows,
+            "rows_kept": self.rows,
+            "sessions": self.sessions,
+            "seconds": self.seconds,
+            "ranges": {name: {"unit": unit, "low": low, "high": high} for name, unit, low, high in self.ranges.rows()},
+            "remarks": list(self.remarks),
+        }

@@ -1,0 +1,96 @@
+"""`crossfeed simulate`: machines whose physics we know write logs in the formats of real ones."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from crossfeed.machines.simulated.summary import LogSummary
+
+
+def simulate(
+    out: Annotated[Path, typer.Argument(help="Folder for the logs.")],
+    pair: Annotated[
+        Literal["spinner"] | None, typer.Option(help="Two machines in their native log formats (the default).")
+    ] = None,
+    scale: Annotated[Literal["demo", "full"], typer.Option(help="Size of the pair; full is that of the real logs.")] = (
+        "demo"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")] = 0,
+    plots: Annotated[bool, typer.Option("--plots", help="Draw every channel over a program: OUT/sheet.png.")] = False,
+    measured_commands: Annotated[
+        bool, typer.Option("--measured-commands", help="Log measured speeds and feeds where set-points belong.")
+    ] = False,
+    fleet: Annotated[int | None, typer.Option(min=1, help="This many random machines, each with a mapping.")] = None,
+    program: Annotated[str | None, typer.Option(help="Run this NC file, or bundled:NAME, on one machine.")] = None,
+    machine: Annotated[str, typer.Option(help="For --program: spinner_620, spinner_630, random:7.")] = "spinner_620",
+    material: Annotated[str | None, typer.Option(help="For --program: aluminium, steel or pla.")] = None,
+    stock_top: Annotated[float, typer.Option(help="For --program: z of the stock's top face in mm.")] = 0.0,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Simulate machines at work and write their logs.
+
+    Examples: crossfeed simulate logs --pair spinner --scale demo --seed 0 --plots
+
+    crossfeed simulate part --program part.mpf --machine spinner_630 --material steel
+    """
+    if sum(choice is not None for choice in (pair, fleet, program)) > 1:
+        raise typer.BadParameter("choose one of --pair, --fleet and --program")
+    from crossfeed.machines.simulated.fleet import simulate_fleet
+    from crossfeed.machines.simulated.pair import simulate_pair
+    from crossfeed.machines.simulated.single import simulate_program
+
+    if program is not None:
+        _show([simulate_program(out, program, machine, material, seed, stock_top)], json)
+    elif fleet is not None:
+        _show(simulate_fleet(out, fleet, seed), json)
+    else:
+        _show(simulate_pair(out, scale, seed, measured_commands, plots), json)
+        if plots and not json:
+            typer.echo(f"wrote {out / 'sheet.png'}")
+
+
+def _show(summaries: "Sequence[LogSummary]", as_json: bool) -> None:
+    """Print what was written."""
+    if as_json:
+        from json import dumps
+
+        typer.echo(dumps([summary.as_dict() for summary in summaries], indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table("machine")
+    for name in ("files", "rows written", "rows kept", "sessions", "machine time"):
+        table.add_column(name, justify="right")
+    for summary in summaries:
+        counts = (len(summary.files), summary.raw_rows, summary.rows, summary.sessions)
+        table.add_row(summary.machine, *(f"{count:,}" for count in counts), f"{summary.seconds:,.0f} s")
+    console.print(table)
+    if len(summaries) <= 2:
+        console.print(_ranges(summaries))
+    for summary in summaries:
+        for remark in summary.remarks:
+            console.print(f"note: {escape(remark)}")
+        if len(summaries) <= 2:
+            console.print("\n".join(f"wrote {escape(str(path))}" for path in summary.files))
+
+
+def _ranges(summaries: "Sequence[LogSummary]") -> "Table":
+    """Lowest and highest value of every channel, a column per machine."""
+    from rich.table import Table
+
+    table = Table("channel", "unit", *(f"{summary.machine}, lowest to highest" for summary in summaries))
+    spans = [{row[0]: row for row in summary.ranges.rows()} for summary in summaries]
+    for name in dict.fromkeys(name for span in spans for name in span):
+        unit = next(span[name][1] for span in spans if name in span)
+        shown = (f"{span[name][2]:,.2f} to {span[name][3]:,.2f}" if name in span else "not logged" for span in spans)
+        table.add_row(name, unit, *shown)
+    return table

@@ -1,0 +1,49 @@
+"""A fleet: random machines at work, each with a log in a dialect of its own."""
+
+from pathlib import Path
+
+import numpy as np
+
+from crossfeed.errors import MachineError
+from crossfeed.machines.simulated.catalogue import random_machine
+from crossfeed.machines.simulated.jobs import fit
+from crossfeed.machines.simulated.mapped import Dialect, LoggedRun, write_mapped
+from crossfeed.machines.simulated.parameters import MachineParameters
+from crossfeed.machines.simulated.rollout import SimulatedMachine
+from crossfeed.machines.simulated.shop import open_shop
+from crossfeed.machines.simulated.summary import LogSummary
+from crossfeed.machines.simulated.workshop import material_named
+from crossfeed.progress import progress
+
+_RUNS = 5  # of each machine
+_PREFIXES = ("", "drive.", "CH1_", "mc/")
+_OTHER_UNITS = {"kW": "W", "mm/min": "mm/s", "rpm": "deg/s"}
+
+
+def simulate_fleet(out: Path, count: int, seed: int = 0) -> list[LogSummary]:
+    """Write OUT/<machine>/log.csv and mapping.yaml for `count` random machines."""
+    if count < 1:
+        raise MachineError(f"A fleet of {count} machines cannot be simulated.", expected="at least one machine")
+    written = []
+    with progress("Simulating the fleet", total=count) as task:
+        for number in range(count):
+            machine = random_machine(seed * 10_000 + number)
+            written.append(_at_work(out / machine.name, machine, np.random.default_rng([seed, 5, number])))
+            task.advance(note=machine.name)
+    return written
+
+
+def _at_work(out: Path, machine: MachineParameters, draw: np.random.Generator) -> LogSummary:
+    """Some runs of bundled programs on one machine, logged in a dialect of its own."""
+    simulated = SimulatedMachine(machine)
+    shop = open_shop(machine)
+    state = simulated.rest(int(draw.integers(2**32)))
+    runs = []
+    for _ in range(_RUNS):
+        product = shop.products[int(draw.integers(len(shop.products)))]
+        seconds = float(draw.uniform(90, 300))
+        played = fit(shop.jobs[product.program], material_named(product.material), seconds, simulated.time_step, draw)
+        trace, state = simulated.run(played.inputs, state)
+        runs.append(LoggedRun(product.program, trace))
+    units = {unit: other for unit, other in _OTHER_UNITS.items() if draw.random() < 0.5}
+    return write_mapped(out, machine, runs, Dialect(str(draw.choice(_PREFIXES)), units))

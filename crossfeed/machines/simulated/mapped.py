@@ -1,0 +1,88 @@
+"""Logs in a format of one's own with the YAML mapping that explains it: for fleets and for single programs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from crossfeed.atomic import atomic_file
+from crossfeed.machines.simulated.csvfile import rounded, write_csv
+from crossfeed.machines.simulated.parameters import MachineParameters
+from crossfeed.machines.simulated.rollout import Trace
+from crossfeed.machines.simulated.summary import LogSummary, Ranges
+from crossfeed.schema import canonical, conversion
+
+LOG, MAPPING = "log.csv", "mapping.yaml"
+GAP = 60.0  # s between the runs of a log
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRun:
+    """One run of a machine: what it made, and the trace at the inner rate."""
+
+    program: str
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a control names its columns and in which units it writes them."""
+
+    prefix: str = ""
+    units: Mapping[str, str] | None = None  # canonical unit -> unit of the log
+
+
+def write_mapped(
+    out: Path, machine: MachineParameters, runs: Sequence[LoggedRun], dialect: Dialect | None = None
+) -> LogSummary:
+    """Write OUT/log.csv, one row every logging period, and OUT/mapping.yaml for `crossfeed ingest table`."""
+    dialect = dialect or Dialect()
+    schema = canonical()
+    units = dialect.units or {}
+    names = (*machine.logging.sensors, *schema.command_names)
+    described = [
+        {
+            "native": dialect.prefix + name,
+            "channel": name,
+            "unit": units.get(schema.channel(name).unit, schema.channel(name).unit),
+        }
+        for name in names
+    ]
+    parts: dict[str, list[Any]] = {"time": [], "session": [], "run": [], "program": []}
+    parts |= {column["native"]: [] for column in described}
+    ranges, clock = Ranges(), 0.0
+    for number, run in enumerate(runs, start=1):
+        stride = max(1, round(machine.logging.period / run.trace.time_step))
+        rows = slice(stride - 1, None, stride)
+        time = run.trace.time[rows]
+        parts["time"].append(np.round(clock + time - run.trace.time[0], 3))
+        clock += float(time[-1] - run.trace.time[0]) + GAP
+        for label, value in (("session", f"session_{number}"), ("run", f"run_{number}"), ("program", run.program)):
+            parts[label].append(np.full(len(time), value))
+        for column in described:
+            values = run.trace[column["channel"]][rows]
+            ranges.see(column["channel"], values)
+            scale = conversion(schema.channel(column["channel"]).unit, column["unit"]).scale
+            parts[column["native"]].append(rounded(values * scale, column["unit"]))
+    log = out / LOG
+    count = write_csv(log, {name: np.concatenate(values) for name, values in parts.items()})
+    with atomic_file(out / MAPPING) as temporary:
+        temporary.write_text(yaml.safe_dump(_mapping(machine.name, described), sort_keys=False), encoding="utf-8")
+    seconds = sum(len(run.trace) * run.trace.time_step for run in runs)
+    return LogSummary(machine.name, (log, out / MAPPING), count, count, len(runs), seconds, ranges)
+
+
+def _mapping(machine: str, columns: list[dict[str, str]]) -> dict[str, Any]:
+    return {
+        "machine": machine,
+        "schema": "canonical",
+        "time": {"column": "time", "unit": "s"},
+        "columns": columns,
+        "session": {"column": "session"},
+        "run": {"column": "run"},
+        "program": {"column": "program"},
+        "segmentation": {"gap_s": 5.0, "min_rows": 48},
+    }

@@ -1,0 +1,67 @@
+"""A user's NC file on one machine: a log, its mapping, and a sheet of plots."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from crossfeed.errors import MachineError
+from crossfeed.machines.simulated.catalogue import machine_named
+from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.jobs import Job, play, prepare
+from crossfeed.machines.simulated.mapped import LoggedRun, write_mapped
+from crossfeed.machines.simulated.rollout import SimulatedMachine
+from crossfeed.machines.simulated.sheet import SHEET, SheetColumn, draw_sheet
+from crossfeed.machines.simulated.summary import LogSummary
+from crossfeed.machines.simulated.workshop import material_named, material_noted, tool_notes
+from crossfeed.programs.blocks import Program
+from crossfeed.programs.bundled import program_path
+from crossfeed.programs.parse import read_program
+
+_IDLE = 8.0  # s before and after the program
+_SHOWN = 5  # findings of the parser that are repeated here
+
+
+def simulate_program(
+    out: Path,
+    file: str,
+    machine_name: str = "spinner_620",
+    material: str | None = None,
+    seed: int = 0,
+    stock_top: float = 0.0,
+) -> LogSummary:
+    """Run an NC file (or bundled:NAME) once and write OUT/log.csv, OUT/mapping.yaml and OUT/sheet.png."""
+    machine, path = machine_named(machine_name), program_path(file)
+    program = read_program(path)
+    text = path.read_text(encoding="utf-8", errors="replace")
+    job = prepare(program, machine, tool_notes(text), stock_top)
+    noted = material_noted(text)
+    chosen = material_named(material or noted or "aluminium")
+    simulated = SimulatedMachine(machine, min(0.02, machine.logging.period))
+    steps = round(job.seconds / simulated.time_step)
+    if not steps:
+        raise MachineError(f"{path.name} takes no time at all.", expected="a program that moves or dwells")
+    idle = Inputs.idle(round(_IDLE / simulated.time_step))
+    inputs = Inputs.joined([idle, play(job, 1.0, chosen, simulated.time_step, steps).inputs, idle])
+    trace, _ = simulated.run(inputs, simulated.rest(seed))
+    written = write_mapped(out, machine, [LoggedRun(program.name, trace)])
+    title = f"{program.name} on {machine.name}, {chosen.name}"
+    draw_sheet(out / SHEET, [SheetColumn(title, trace, machine.logging, inputs.depth > 0)])
+    remarks = _remarks(program, job, stock_top)
+    if material is None and noted is None:
+        remarks.insert(0, "the material is not named in the program: aluminium is assumed (--material)")
+    return replace(written, files=(*written.files, out / SHEET), remarks=tuple(remarks))
+
+
+def _remarks(program: Program, job: Job, stock_top: float) -> list[str]:
+    """What the user should know: unclear lines, assumed tools, a path that never meets the stock."""
+    remarks = [*job.remarks]
+    if job.cutting.any() and not (job.engagement.depth > 0).any():
+        lowest = float(job.position[job.cutting, 2].min())
+        remarks.append(
+            f"nothing is cut: the stock top is z = {stock_top:g} mm and the lowest feed move is at z = {lowest:g} mm "
+            "(--stock-top)"
+        )
+    unclear = [finding for finding in program.findings if finding.severity != "note"]
+    remarks += [f"line {finding.line}: {finding.text.strip()}: {finding.reason}" for finding in unclear[:_SHOWN]]
+    if len(unclear) > _SHOWN:
+        remarks.append(f"{len(unclear) - _SHOWN} more findings: crossfeed program {program.name}")
+    return remarks
