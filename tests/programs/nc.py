@@ -23,4 +23,3 @@ def only_move(*lines: str) -> Move:
 def reasons(program: Program) -> list[str]:
     """What the findings say, each with its line number."""
     return [f"{finding.line}: {finding.reason}" for finding in program.findings]
-

@@ -159,13 +159,17 @@ def test_old_encodings_are_read(tmp_path: Path) -> None:
     assert read_program(path).findings == ()
 
 
-FRAGMENTS = st.sampled_from(
-    "G0 G1 G2 G3 G4 G18 G28 G53 G81 G83 G80 G91 G95 M3 M5 M6 M30 T1 S1000 S-5 F100 F=R1 X1 X-5.5 X=IC(3) Y=R1*2 Z Z=".split()
-    + "I1 J-1 CR=5 R5 R1=5 R1=R1+1 #1=2 X#1 TURN=2 B90 C=DC(10) _A=3 _A=1/0 TRAORI SUPA MCALL L10 FOO FOO(1,2) AA:".split()
-    + "GOTOC LOOP ENDLOOP ELSE ENDIF ENDFOR CASE % O100 N10 / (comment ;c P500 Q1 AP=3 RND=1 @ G=1 CYCLE832() (".split()
-    + ["DEF REAL _A", "AROT Z45", "TRANS X1", "GOTOB AA", "GOTOF AA", "IF R1<5 GOTOB AA", "IF R1>2", "WHILE R1<3"]
-    + ["ENDWHILE", "FOR R2=1 TO 3", "REPEAT", "UNTIL R1>3", 'MSG("x")', 'MSG("', "X=1EX400", "X=((1", '"']
+_SINGLE_WORDS = """
+G0 G1 G2 G3 G4 G18 G28 G53 G81 G83 G80 G91 G95 M3 M5 M6 M30 T1 S1000 S-5 F100 F=R1 X1 X-5.5 X=IC(3) Y=R1*2 Z Z= I1 J-1
+CR=5 R5 R1=5 R1=R1+1 #1=2 X#1 TURN=2 B90 C=DC(10) _A=3 _A=1/0 TRAORI SUPA MCALL L10 FOO FOO(1,2) AA: GOTOC GOTOS LOOP
+ENDLOOP ELSE ENDIF ENDFOR ENDWHILE REPEAT CASE % O100 N10 / (comment ;c P500 Q1 AP=3 RND=1 @ G=1 CYCLE832() ( " X=((1
+X=1EX400 MSG("x") MSG("
+"""
+_PHRASES = (
+    *("DEF REAL _A", "AROT Z45", "TRANS X1", "GOTOB AA", "GOTOF AA", "IF R1<5 GOTOB AA", "IF R1>2", "WHILE R1<3"),
+    *("FOR R2=1 TO 3", "UNTIL R1>3"),
 )
+FRAGMENTS = st.sampled_from([*_SINGLE_WORDS.split(), *_PHRASES])
 NC_LIKE = st.lists(st.lists(FRAGMENTS, min_size=1, max_size=5).map(" ".join), max_size=15).map("\n".join)
 
 
@@ -175,8 +179,7 @@ NC_LIKE = st.lists(st.lists(FRAGMENTS, min_size=1, max_size=5).map(" ".join), ma
 def test_arbitrary_text_raises_nothing_but_program_errors(text: str) -> None:
     try:
         program = parse_program(text)
-    except ProgramError as error:
-        assert str(error)
+    except ProgramError:
         return
     assert 0 <= program.understood_motion_lines <= program.motion_lines <= program.lines
     assert all(1 <= finding.line <= program.lines for finding in program.findings)

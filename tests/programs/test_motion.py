@@ -209,7 +209,7 @@ def test_header_lines_are_no_words() -> None:
 
 
 def test_calls_are_skipped_and_counted() -> None:
-    lines = ("MSG(\"a\")", "CYCLE800()", "CYCLE800(1,\"T\")", "POCKET4(1,2)", "MYPART", "L123", "M98 P1000", "G65 P9 X5")
+    lines = ('MSG("a")', "CYCLE800()", 'CYCLE800(1,"T")', "POCKET4(1,2)", "MYPART", "L123", "M98 P1000", "G65 P9 X5")
     program = parse(*lines)
     expected = {"CYCLE800": 2, "L123": 1, "MSG": 1, "MYPART": 1, "O1000": 1, "O9": 1, "POCKET4": 1}
     assert program.skipped_calls == expected
