@@ -21,7 +21,8 @@ _QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
 class Tally:
     """Everything counted on the way from raw rows to the table."""
 
-    raw_rows: int = 0
+    rows_read: int = 0
+    duplicates: int = 0
     kept_rows: int = 0
     rows: int = 0
     sessions: int = 0
@@ -107,7 +108,9 @@ def build_manifest(
             },
         },
         "counts": {
-            "raw_rows": tally.raw_rows,
+            "rows_read": tally.rows_read,
+            "duplicates_dropped": tally.duplicates,
+            "raw_rows": tally.rows_read - tally.duplicates,
             "kept_rows": tally.kept_rows,
             "rows": tally.rows,
             "sessions": tally.sessions,

@@ -51,7 +51,7 @@ def ingest(
             if root == path:
                 prints += [pool.submit(fingerprint_file, file) for file in raw.files]
             pieces.append(_one_run(raw, kind, resampling, tally))
-            task.advance(note=f"{tally.raw_rows:,} rows")
+            task.advance(note=f"{tally.rows_read:,} rows")
         files = [future.result() for future in prints]
     rows = pl.concat(pieces) if pieces else pl.DataFrame()
     if rows.is_empty():
@@ -67,12 +67,13 @@ def ingest(
 
 def _one_run(raw: RawRun, kind: LogKind, resampling: Resampling, tally: Tally) -> pl.DataFrame:
     """Everything that happens to one run; the raw rows are let go afterwards."""
-    tally.raw_rows += raw.rows_read
+    tally.rows_read += raw.rows_read
     tally.repairs.update(raw.repairs)
     tally.findings.update(raw.findings)
     frame, repairs = to_schema_units(raw.frame, kind)
     tally.repairs.update(repairs)
     segments = segment(replace(raw, frame=frame), kind)
+    tally.duplicates += segments.duplicates
     tally.repairs.update(segments.repairs)
     tally.dropped_rows.update(segments.dropped_rows)
     tally.dropped_sessions.update(segments.dropped_sessions)

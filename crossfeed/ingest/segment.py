@@ -16,6 +16,7 @@ class Segments:
 
     frame: pl.DataFrame
     sessions: pl.DataFrame
+    duplicates: int
     repairs: Counter[str] = field(default_factory=Counter)
     dropped_rows: Counter[str] = field(default_factory=Counter)
     dropped_sessions: Counter[str] = field(default_factory=Counter)
@@ -36,8 +37,8 @@ def segment(raw: RawRun, kind: LogKind) -> Segments:
         repairs["clock ran backwards, rows sorted by time"] = backwards
         frame = frame.sort(CLOCK, maintain_order=True)
     again = (frame[CLOCK].diff() == 0).fill_null(False)
-    if again.any():
-        dropped["same time as the row before"] = int(again.sum())
+    duplicates = int(again.sum())
+    if duplicates:
         frame = frame.filter(~again)
     if kind.change_driven:
         # What was in force at a change stays so until the next one; the last change has no end.
@@ -52,12 +53,14 @@ def segment(raw: RawRun, kind: LogKind) -> Segments:
         kept = frame.filter(pl.col(PROGRAM) != name)
         dropped[f"program {name or 'unknown'}"] += frame.height - kept.height
         frame = kept
-    return _number(frame, raw.name, kind, repairs, dropped)
+    frame, sessions, dropped_sessions = _number(frame, raw.name, kind, dropped)
+    return Segments(frame, sessions, duplicates, repairs, +dropped, dropped_sessions)
 
 
 def _number(
-    frame: pl.DataFrame, run: str | None, kind: LogKind, repairs: Counter[str], dropped: Counter[str]
-) -> Segments:
+    frame: pl.DataFrame, run: str | None, kind: LogKind, dropped: Counter[str]
+) -> tuple[pl.DataFrame, pl.DataFrame, Counter[str]]:
+    """Number the sessions, name them, and leave out the short ones."""
     rules = kind.segmentation
     since = pl.col(CLOCK) - (pl.col(UNTIL) if kind.change_driven else pl.col(CLOCK)).shift(1)
     begins = pl.lit(False)
@@ -91,7 +94,7 @@ def _number(
         dropped[f"session {why}"] = int(gone["rows"].sum())
         frame = frame.join(gone, on=SESSION, how="anti", maintain_order="left")
     # One piece of memory for each column: sums then do not depend on how the file was read.
-    return Segments(frame.rechunk(), sessions.filter(~short), repairs, +dropped, dropped_sessions)
+    return frame.rechunk(), sessions.filter(~short), dropped_sessions
 
 
 def _names(run: str | None, labelled: bool) -> list[pl.Expr]:

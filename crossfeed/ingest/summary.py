@@ -15,8 +15,10 @@ def print_summary(manifest: dict[str, Any], console: Console) -> None:
     """Print what came in, what was kept, what was repaired, and the channels with units and ranges."""
     counts = manifest["counts"]
     console.print(f"[bold]{manifest['machine']}[/] ({manifest['kind']}), licence {manifest['licence']}")
+    doubled = counts["duplicates_dropped"]
     console.print(
-        f"{counts['raw_rows']:,} raw rows -> {counts['kept_rows']:,} kept rows -> {counts['rows']:,} rows of "
+        (f"{counts['rows_read']:,} rows read, {doubled:,} of them twice -> " if doubled else "")
+        + f"{counts['raw_rows']:,} raw rows -> {counts['kept_rows']:,} kept rows -> {counts['rows']:,} rows of "
         f"{manifest['rules']['period_s']:g} s; {counts['sessions']} sessions in {counts['runs']} runs; "
         f"rule {manifest['rules']['rule']}"
     )
