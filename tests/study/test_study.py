@@ -1,0 +1,245 @@
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from crossfeed.errors import CheckpointError, ConfigError, CrossfeedError
+from crossfeed.ingest.table import Table
+from crossfeed.study import vault
+from crossfeed.study.lock import LOCK
+from crossfeed.study.study import Study
+from tests.study.conftest import CANDIDATES, begin
+from tests.training.conftest import toy_table
+
+CONDITION = "all rmse components better on source validation"
+
+
+def kinds(study: Study) -> list[str]:
+    return [entry.kind for entry in study.ledger()]
+
+
+def test_the_target_table_moves_into_the_vault_and_cannot_be_read_there(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study")
+    assert not (tmp_path / "study-tables" / "target.parquet").exists()
+    (sealed,) = (study.store.folder / "vault").iterdir()
+    with pytest.raises(CrossfeedError):
+        Table.read(sealed)
+    rows = toy_table("target", sessions=3, rows=40, seed=5, absent=("current_4",)).sensors
+    assert rows[:, 0].tobytes() not in sealed.read_bytes()
+
+
+def test_no_function_gives_a_target_row_without_a_recorded_opening(locked: Study) -> None:
+    for entry in ["", "0" * 64, locked.ledger()[0].hash, locked.ledger()[-1].hash]:
+        with pytest.raises(ConfigError, match="stays closed"):
+            vault.reveal(locked.store, vault.Opening(entry))
+
+
+def test_a_source_that_contains_the_target_machine_is_refused(tmp_path: Path) -> None:
+    toy_table("same").write(tmp_path / "a.parquet")
+    toy_table("same", seed=3).write(tmp_path / "b.parquet")
+    with pytest.raises(ConfigError, match="same is in the source and in the target"):
+        Study.init(tmp_path / "study", [tmp_path / "a.parquet"], [tmp_path / "b.parquet"], size="tiny")
+    assert (tmp_path / "b.parquet").exists()
+
+
+def test_a_second_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    begin(tmp_path / "study")
+    with pytest.raises(ConfigError, match="already holds a study"):
+        begin(tmp_path / "study")
+
+
+def test_a_study_of_another_protocol_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(tmp_path / "study")
+    monkeypatch.setattr("crossfeed.study.protocol.PROTOCOL_VERSION", 2)
+    with pytest.raises(ConfigError, match="protocol version 1"):
+        Study(tmp_path / "study")
+
+
+def test_every_run_has_its_components_in_one_table(locked: Study) -> None:
+    runs = locked.runs()
+    assert set(runs["candidate"]) == set(CANDIDATES)
+    assert runs.filter(pl.col("status") != "finished").is_empty()
+    assert (
+        runs.select("clean", "schema_drop", "masked", "long_horizon", "calibration", "ssl")
+        .null_count()
+        .sum_horizontal()
+        .item()
+        == 0
+    )
+
+
+def test_a_changed_candidate_under_an_old_name_is_refused(locked: Study) -> None:
+    changed = locked.config.model_copy(update={"training": locked.config.training.model_copy(update={"patience": 3})})
+    with pytest.raises(ConfigError, match="different candidate named"):
+        locked.plan({CANDIDATES[0]: changed}, seeds=1)
+
+
+def test_a_study_before_its_confirmation_cannot_be_locked(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study")
+    assert study.refusals() == ["the confirmation stage was not run (crossfeed study confirm)"]
+    with pytest.raises(ConfigError, match="confirmation stage was not run"):
+        study.lock()
+    with pytest.raises(ConfigError, match="nothing to confirm"):
+        study.confirm()
+
+
+def test_a_lock_is_never_revisited(locked: Study) -> None:
+    with pytest.raises(ConfigError, match="locked already"):
+        locked.lock()
+
+
+@pytest.mark.parametrize(
+    ("leaders", "stable", "complaint"),
+    [
+        ({"1": CANDIDATES[0], "2": CANDIDATES[1]}, False, "the leader changed between the last two seed counts"),
+        ({"1": CANDIDATES[3], "2": CANDIDATES[3]}, True, "valid seeds, fewer than 9"),
+    ],
+)
+def test_an_unstable_or_unproven_leader_is_not_locked(
+    tmp_path: Path, locked_folder: Path, leaders: dict[str, str], stable: bool, complaint: str
+) -> None:
+    study = begin(tmp_path / "study", minimum_seeds=9)
+    _copy_runs(Study(locked_folder), study)
+    study.store.record("confirmation", {"finalists": [], "leaders": leaders, "score": "robust", "stable": stable})
+    assert any(complaint in reason for reason in study.refusals())
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        ({"collapsed": True}, "collapsed or failed on"),
+        ({"command_ratio": 1.001}, "weak use of the commands"),
+    ],
+)
+def test_a_flagged_leader_is_not_locked(
+    tmp_path: Path, locked_folder: Path, damage: dict[str, object], complaint: str
+) -> None:
+    study = begin(tmp_path / "study", minimum_seeds=1)
+    _copy_runs(Study(locked_folder), study, damage)
+    leaders = {"1": CANDIDATES[0], "2": CANDIDATES[0]}
+    study.store.record("confirmation", {"finalists": [], "leaders": leaders, "score": "robust", "stable": True})
+    assert any(complaint in reason for reason in study.refusals())
+
+
+def _copy_runs(finished: Study, study: Study, damage: dict[str, object] | None = None) -> None:
+    for run in finished.store.runs("finished"):
+        study.store.add_runs([(run.name, run.candidate, run.seed, run.stage, run.config)])
+        outcome = json.loads(json.dumps(run.outcome))
+        outcome["bundle"] |= damage or {}
+        study.store.finish(run.name, "finished", outcome)
+
+
+def test_the_opening_is_in_the_ledger_before_the_target_is_read(locked: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def reveal(_: object, opening: vault.Opening) -> list[Table]:
+        seen.append((kinds(locked)[-1], locked.ledger()[-1].hash == opening.entry))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(vault, "reveal", reveal)
+    with pytest.raises(KeyboardInterrupt):
+        locked.unseal()
+    assert seen == [("opening", True)]
+    monkeypatch.undo()
+    locked.unseal()
+    assert kinds(locked).count("opening") == 1, "an interrupted opening is taken up again, not doubled"
+
+
+def test_the_target_is_opened_once(locked: Study) -> None:
+    result = locked.unseal()
+    assert result["windows"] > 0
+    assert {"persistence", "linear drift"} <= {name.replace("_", " ") for name in result["scores"]}
+    assert kinds(locked)[-2:] == ["opening", "opening result"]
+    with pytest.raises(ConfigError, match="was opened for this purpose"):
+        locked.unseal()
+    assert locked.verify().problems == ()
+
+
+def test_an_unlocked_study_stays_sealed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not locked"):
+        begin(tmp_path / "study").unseal()
+
+
+def test_an_undeclared_ablation_stays_sealed(locked: Study) -> None:
+    with pytest.raises(ConfigError, match="Nothing named 'revin' was declared"):
+        locked.unseal("revin")
+
+
+def test_what_was_run_cannot_be_declared_after_the_fact(locked: Study) -> None:
+    other = next(
+        run for run in locked.store.runs("finished") if run.candidate != json.loads(_lock(locked))["candidate"]
+    )
+    settings = {"objectives.weights.latent": other.config["objectives"]["weights"]["latent"]}
+    settings |= {"model.predictor.injection": other.config["model"]["predictor"]["injection"]}
+    settings |= {
+        f"objectives.weights.{name}": other.config["objectives"]["weights"][name] for name in ("schema", "recovery")
+    }
+    settings |= {"masks.mode": other.config["masks"]["mode"]}
+    with pytest.raises(ConfigError, match="after the fact"):
+        locked.declare("late", {"control": {}, "variant": settings}, 1, CONDITION)
+
+
+def test_a_declared_ablation_opens_the_target_only_if_its_condition_holds(locked: Study) -> None:
+    locked.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
+    with pytest.raises(ConfigError, match="unfinished runs"):
+        locked.unseal("revin")
+    with pytest.raises(ConfigError, match="declared before"):
+        locked.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
+    locked.search()
+    components = {run.candidate: run.outcome["bundle"]["components"] for run in locked.store.runs("finished")}
+    better = all(
+        components["revin.revin"][name] < components["revin.control"][name]
+        for name in ("clean", "schema_drop", "masked", "long_horizon")
+    )
+    if better:
+        assert "revin.revin-0" in locked.unseal("revin")["scores"]
+    else:
+        with pytest.raises(ConfigError, match="does not hold on source validation"):
+            locked.unseal("revin")
+    assert "verdict" in kinds(locked)
+
+
+def test_a_declared_condition_that_holds_opens_and_one_that_fails_does_not(
+    locked: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crossfeed.study import opening
+    from crossfeed.study.conditions import Verdict
+
+    locked.declare("again", {"control": {}, "floor": {"model.instance_norm.kind": "floored"}}, 1, CONDITION)
+    locked.search()
+    monkeypatch.setattr(opening, "verdict_of", lambda *_: Verdict(False, (0,), {"clean": [0.1]}))
+    with pytest.raises(ConfigError, match="does not hold"):
+        locked.unseal("again")
+    assert "opening" not in kinds(locked)
+    monkeypatch.setattr(opening, "verdict_of", lambda *_: Verdict(True, (0,), {"clean": [-0.1]}))
+    result = locked.unseal("again")
+    assert {"again.control-0", "again.floor-0"} <= result["scores"].keys()
+    assert kinds(locked)[-3:] == ["verdict", "opening", "opening result"]
+
+
+@pytest.mark.parametrize("what", ["config", "checkpoint", "vault", "lock"])
+def test_an_opening_finds_what_changed_since_the_lock(locked: Study, what: str) -> None:
+    folder, run = locked.store.folder, json.loads(_lock(locked))["run"]
+    if what == "config":
+        with locked.store.transaction() as connection:
+            connection.execute("UPDATE runs SET config = replace(config, '0.05', '0.06') WHERE name = ?", (run,))
+    else:
+        (sealed,) = (folder / "vault").iterdir()
+        path = {"checkpoint": folder / "runs" / run / "model.safetensors", "vault": sealed, "lock": folder / LOCK}[what]
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(bytes(content))
+    with pytest.raises(CheckpointError):
+        locked.unseal()
+    assert "opening" not in kinds(locked)
+
+
+def test_changed_code_breaks_the_lock(locked: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crossfeed.study.lock.code_hash", lambda: "another")
+    with pytest.raises(CheckpointError, match="code"):
+        locked.unseal()
+
+
+def _lock(study: Study) -> str:
+    return (study.store.folder / LOCK).read_text()

@@ -1,0 +1,90 @@
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from crossfeed.errors import StorageError
+from crossfeed.ingest.table import Table
+from crossfeed.study.export import export, verify_anything
+from crossfeed.study.study import Study
+
+
+def test_an_untouched_study_verifies(locked: Study) -> None:
+    found = locked.verify()
+    assert found.problems == ()
+    assert found.head == locked.ledger()[-1].hash
+
+
+def _flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1 << (place % 8)
+    path.write_bytes(bytes(content))
+
+
+KEPT = ("lock.json", "model.safetensors", "config.yaml", "summary.json", "bundle.json", "outcome.json", "*.sealed")
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_any_flipped_byte_in_a_kept_file_is_found(locked: Study, name: str) -> None:
+    choices = random.Random(name)
+    path = choices.choice(sorted(locked.store.folder.rglob(name)))
+    original = path.read_bytes()
+    for place in [0, len(original) - 1, *(choices.randrange(len(original)) for _ in range(6))]:
+        _flip(path, place)
+        assert locked.verify().problems, f"{path.name}, byte {place}"
+        path.write_bytes(original)
+    assert locked.verify().problems == ()
+
+
+def test_a_changed_source_value_is_found(locked: Study) -> None:
+    path = locked.store.folder / "tables" / "source.parquet"
+    table = Table.read(path)
+    table.sensors[7, 2] += 1e-9
+    table.write(path)
+    assert any("source.parquet" in problem for problem in locked.verify().problems)
+    path.write_bytes(path.read_bytes()[:-100])
+    assert locked.verify().problems
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE ledger SET content = replace(content, 'e', 'f') WHERE number = 2",
+        "UPDATE ledger SET time = '2020-01-01' WHERE number = 3",
+        "DELETE FROM ledger WHERE number = 2",
+        "UPDATE runs SET outcome = replace(outcome, '\"collapsed\":', '\"was\":')",
+        "UPDATE runs SET status = 'invalid' WHERE rowid = 1",
+        "UPDATE runs SET config = replace(config, '\"seed\":0', '\"seed\":7') WHERE seed = 0",
+        "DELETE FROM runs WHERE rowid = 1",
+        "UPDATE protocol SET content = replace(content, 'crossfeed', 'paper')",
+    ],
+)
+def test_any_edit_of_the_database_is_found(locked: Study, statement: str) -> None:
+    with sqlite3.connect(locked.store.path) as connection:
+        changed = connection.execute(statement).rowcount
+    connection.close()
+    assert changed > 0
+    assert locked.verify().problems
+
+
+def test_a_removed_run_folder_is_found(locked: Study) -> None:
+    shutil.rmtree(next((locked.store.folder / "runs").iterdir()))
+    assert any("is missing" in problem for problem in locked.verify().problems)
+
+
+def test_another_package_version_is_a_remark_not_a_problem(locked: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crossfeed.study.verify.code_hash", lambda: "another")
+    found = locked.verify()
+    assert found.problems == ()
+    assert any("source files" in remark for remark in found.remarks)
+
+
+def test_an_export_verifies_without_the_data_and_a_damaged_one_does_not(locked: Study, tmp_path: Path) -> None:
+    archive = export(locked.store, tmp_path / "study.tar.gz")
+    assert verify_anything(archive).problems == ()
+    assert verify_anything(archive).head == locked.verify().head
+    archive.write_bytes(archive.read_bytes()[: archive.stat().st_size // 2])
+    with pytest.raises(StorageError, match="cannot be read"):
+        verify_anything(archive)
