@@ -10,8 +10,8 @@ from crossfeed.audits.subject import Case, Subject
 CHECK = "clock"
 # A step counts as one period when it is off by less than this share; stamps written in whole milliseconds pass.
 TOLERANCE = 0.1
-# So many equal rows in a row are no coincidence on sensors that otherwise move.
-FROZEN_ROWS = 10
+# So many equal rows one after the other are no coincidence on sensors that otherwise rarely repeat a value.
+FROZEN_ROWS, RARELY = 10, 0.3
 
 
 def check_clock(case: Case) -> Iterator[Finding]:
@@ -107,8 +107,8 @@ def _texts(period: float, longest: float, keyed: bool) -> dict[str, tuple[Severi
 
 
 def _frozen(subject: Subject) -> Iterator[Finding]:
-    """All moving sensors repeat their last value together."""
-    sensors = [s.values for s in subject.measured if s.role == "sensor" and s.spread > 0]
+    """All sensors that are never still repeat their last value together."""
+    sensors = [s.values for s in subject.measured if s.role == "sensor" and _repeats(s.values) < RARELY]
     if len(sensors) < 3:
         return
     values = np.stack(sensors, axis=1)
@@ -134,3 +134,8 @@ def _frozen(subject: Subject) -> Iterator[Finding]:
             remedy="Carry values forward for two seconds at most and leave longer gaps absent.",
             numbers={"rows": int(lengths[long].sum()), "longest": int(lengths.max())},
         )
+
+
+def _repeats(values: np.ndarray) -> float:
+    """How often a value is exactly the one before it."""
+    return float((np.diff(values) == 0).mean()) if len(values) > 1 else 1.0

@@ -15,10 +15,12 @@ from crossfeed.audits.subject import Case, Signal, Subject
 
 CHECK = "commands"
 # On real logs with both columns, set-points repeat exactly on 58 % or more of the plateau rows and measured values on
-# 30 % or less; at rest 84 % against 59 % are exactly zero.
-EXACT_PLATEAU, EXACT_REST = 0.4, 0.7
+# 30 % or less; of the rows next to zero 98 % against 59 % are exactly zero. A spindle set-point always repeats; the
+# feed of one axis changes all the time on a contour, so both signs must agree before a feed is accused.
+SPINDLE_PLATEAU, FEED_PLATEAU, FEED_REST = 0.6, 0.4, 0.7
+NEXT_TO_ZERO = 0.003
 FEWEST_ROWS = 30
-LONGEST_LAG = 5
+LONGEST_LAG, CLEAR_LAG = 5, 0.4
 
 
 class Stillness(NamedTuple):
@@ -31,7 +33,7 @@ class Stillness(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """Where the drive answers changes of a command: rows later (negative: earlier), and how clearly."""
+    """When the drive answers a start of the command: rows later (negative: earlier), and how clearly."""
 
     rows: int
     correlation: float
@@ -41,17 +43,15 @@ def stillness(command: Signal, inside: np.ndarray) -> Stillness:
     """Measure exact repeats on plateaus and exact zeros at rest."""
     values, size = command.values, command.reach
     step = np.abs(np.diff(values))
-    still = inside & (step < 0.01 * size)
-    moving = np.abs(values[1:]) > 0.05 * size
-    plateau, rest = still & moving, still & ~moving
+    plateau = inside & (step < 0.01 * size) & (np.abs(values[1:]) > 0.05 * size)
+    rest = inside & (np.abs(values[1:]) < NEXT_TO_ZERO * size)
     exact, zero = step <= 1e-6 * size, np.abs(values[1:]) <= 1e-6 * size
     return Stillness(_share(exact, plateau), int(plateau.sum()), _share(zero, rest), int(rest.sum()))
 
 
 def response_lag(command: Signal, response: Signal, inside: np.ndarray) -> Lag | None:
-    """The lag at which the size of the response follows changes of the command most clearly."""
-    change = np.where(inside, np.abs(np.diff(command.values)), np.nan)
-    answer = np.abs(response.values[1:])
+    """The lag at which the response rises when the command rises; starts only, for a drive works until it stops."""
+    change, answer = _rises(command, inside), _rises(response, inside)
     found = []
     for lag in range(-LONGEST_LAG, LONGEST_LAG + 1):
         one = change[max(0, -lag) : len(change) - max(0, lag)]
@@ -73,24 +73,21 @@ def check_commands(case: Case) -> Iterator[Finding]:
 def _command(subject: Subject, command: Signal) -> Iterator[Finding]:
     inside = inside_groups(subject, len(command.values))
     still = stillness(command, inside)
-    votes = [
-        share < limit
-        for share, rows, limit in (
-            (still.plateau, still.plateau_rows, EXACT_PLATEAU),
-            (still.rest, still.rest_rows, EXACT_REST),
-        )
-        if rows >= FEWEST_ROWS
-    ]
+    trembles = still.plateau_rows >= FEWEST_ROWS and still.plateau < (
+        SPINDLE_PLATEAU if command.quantity == "rotational speed" else FEED_PLATEAU
+    )
+    if command.quantity == "feed":
+        trembles &= still.rest_rows >= FEWEST_ROWS and still.rest < FEED_REST
     lag = _best_lag(subject, command, inside)
-    answered_early = lag is not None and lag.rows < 0 and lag.correlation > 0.3
-    if not (votes and all(votes)) and not answered_early:
+    answered_early = lag is not None and lag.rows < 0 and lag.correlation > CLEAR_LAG
+    if not trembles and not answered_early:
         return
     evidence = [
         f"{still.plateau:.0%} of {still.plateau_rows} plateau rows repeat exactly",
-        f"{still.rest:.0%} of {still.rest_rows} rows at rest are exactly zero",
+        f"{still.rest:.0%} of {still.rest_rows} rows next to zero are exactly zero",
     ]
     if lag is not None:
-        evidence.append(f"the drive answers {lag.rows:+d} rows after a change (correlation {lag.correlation:.2f})")
+        evidence.append(f"the drive answers {lag.rows:+d} rows after a start (correlation {lag.correlation:.2f})")
     yield Finding(
         check=CHECK,
         severity="warning",
@@ -111,6 +108,12 @@ def _best_lag(subject: Subject, command: Signal, inside: np.ndarray) -> Lag | No
     responses = [*signals_of(subject, drive, "torque", "sensor"), *signals_of(subject, drive, "current", "sensor")]
     found = [lag for response in responses if (lag := response_lag(command, response, inside)) is not None]
     return max(found, key=lambda lag: lag.correlation) if found else None
+
+
+def _rises(signal: Signal, inside: np.ndarray) -> np.ndarray:
+    """By how much the signal moves away from its usual level from row to row, 0 where it comes back."""
+    level = 0.0 if signal.role == "command" else float(np.median(signal.finite))
+    return np.where(inside, np.maximum(0.0, np.diff(np.abs(signal.values - level))), np.nan)
 
 
 def _share(hits: np.ndarray, rows: np.ndarray) -> float:

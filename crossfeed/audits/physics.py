@@ -1,4 +1,8 @@
-"""Units inside one machine: power is torque times speed, and voltage times current, whatever the header says."""
+"""Units inside one machine: the power of a drive is its torque times its speed, whatever the header says.
+
+For a spindle the speed is known. For an axis it is the feed over the travel of one motor turn, which no log contains
+but which lies between a few and some tens of millimetres; that is enough to see a factor of 60 or 1000.
+"""
 
 import math
 from collections.abc import Iterator
@@ -6,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crossfeed.audits.drives import drive_of, signals_of
+from crossfeed.audits.drives import AXES, command_of, signals_of
 from crossfeed.audits.factors import Factor, factors, nearest
 from crossfeed.audits.finding import Finding
 from crossfeed.audits.subject import Signal, Subject
@@ -14,10 +18,9 @@ from crossfeed.errors import SchemaError
 from crossfeed.schema import conversion
 
 CHECK = "units"
-# Rows count where both factors of the product are above this share of their reach; fewer rows say nothing.
-LOADED, FEWEST_ROWS = 0.2, 30
-# Losses, gears and the difference between set and actual speed stay within this factor.
-NATURAL, EXPLAINED_WITHIN = 3.0, 2.2
+# Rows count where torque and speed are above this share of their reach; fewer rows say nothing.
+LOADED, FEWEST_ROWS = 0.05, 20
+TRAVEL_MM = 12.0
 
 
 class Balance(NamedTuple):
@@ -29,12 +32,28 @@ class Balance(NamedTuple):
     rows: int
 
 
+class Law(NamedTuple):
+    """How close to 1 a balance is on sound machines, and within what a factor must explain it."""
+
+    natural: float
+    within: float
+    words: str
+
+
+# Losses, gears and the difference between set and actual speed; the travel of a motor turn is known to a factor of 8.
+SPINDLE = Law(3.0, 2.2, "torque x speed")
+AXIS = Law(8.0, 4.0, f"torque x feed at {TRAVEL_MM:g} mm a motor turn")
+
+
 def power_balance(power: Signal, torque: Signal, speed: Signal) -> Balance | None:
-    """Electric or active power over torque times speed; about 1, and above it by the losses."""
+    """Power over torque times speed of a drive; about 1, and above it by the losses."""
     try:
-        watts = power.values * conversion(power.unit or "kW", "W").scale
-        newton_metres = torque.values * conversion(torque.unit or "N m", "N m").scale
-        radians = speed.values * conversion(speed.unit or "rpm", "rad/s").scale
+        watts = power.values * conversion(power.unit or "", "W").scale
+        newton_metres = torque.values * conversion(torque.unit or "", "N m").scale
+        if speed.quantity == "feed":
+            radians = speed.values * conversion(speed.unit or "", "mm/s").scale / TRAVEL_MM * 2.0 * math.pi
+        else:
+            radians = speed.values * conversion(speed.unit or "", "rad/s").scale
     except SchemaError:
         return None
     return _balance(np.abs(watts), np.abs(newton_metres), np.abs(radians))
@@ -50,8 +69,8 @@ def _balance(product: np.ndarray, one: np.ndarray, two: np.ndarray) -> Balance |
     known = np.isfinite(product) & np.isfinite(one) & np.isfinite(two)
     if known.sum() < FEWEST_ROWS:
         return None
-    rows = known & (one > LOADED * np.quantile(one[known], 0.998)) & (two > LOADED * np.quantile(two[known], 0.998))
-    rows &= product > 0
+    limits = [LOADED * np.quantile(values[known], 0.998) for values in (product, one, two)]
+    rows = known & (product > limits[0] * LOADED) & (one > limits[1]) & (two > limits[2])
     if rows.sum() < FEWEST_ROWS:
         return None
     low, middle, high = np.quantile(product[rows] / (one[rows] * two[rows]), (0.25, 0.5, 0.75))
@@ -59,51 +78,50 @@ def _balance(product: np.ndarray, one: np.ndarray, two: np.ndarray) -> Balance |
 
 
 def check_physics(subject: Subject) -> Iterator[Finding]:
-    """Report a spindle whose power is not its torque times its speed."""
-    for speed in subject.of("rotational speed", "command"):
-        drive = drive_of(speed)
-        for power in signals_of(subject, drive, "power") if drive else ():
-            for torque in signals_of(subject, drive, "torque") if drive else ():
-                balance = power_balance(power, torque, speed)
-                if balance is not None:
-                    yield from _spindle(subject, balance, power, torque, speed)
+    """Report drives whose power is not their torque times their speed."""
+    for drive in ("spindle", *AXES):
+        speed, law = command_of(subject, drive), SPINDLE if drive == "spindle" else AXIS
+        powers, torques = signals_of(subject, drive, "power"), signals_of(subject, drive, "torque")
+        if speed is not None and powers and torques:
+            balance = power_balance(powers[0], torques[0], speed)
+            if balance is not None and abs(math.log(balance.ratio)) > math.log(law.natural):
+                yield _finding(subject, law, balance, (powers[0], torques[0], speed))
 
 
-def _spindle(subject: Subject, balance: Balance, power: Signal, torque: Signal, speed: Signal) -> Iterator[Finding]:
-    if 1.0 / NATURAL <= balance.ratio <= NATURAL:
-        return
-    blame: list[tuple[Signal, Factor]] = []
-    for signal, direction in ((power, 1), (torque, -1), (speed, -1)):
-        for factor in factors(signal.quantity or "", signal.unit or ""):
-            blame.append((signal, Factor(factor.unit, factor.inflation**direction)))
-    found = nearest(balance.ratio, [factor for _, factor in blame])
+def _finding(subject: Subject, law: Law, balance: Balance, signals: tuple[Signal, Signal, Signal]) -> Finding:
+    # Power too large inflates the balance, torque or speed too large deflates it. Inches are as likely as not a
+    # machine with another travel, so an axis is not accused of them.
+    blame = [
+        (signal, Factor(factor.unit, factor.inflation**direction))
+        for signal, direction in zip(signals, (1, -1, -1), strict=True)
+        for factor in factors(signal.quantity or "", signal.unit or "")
+        if not factor.unit.startswith("in")
+    ]
+    best = nearest(balance.ratio, [factor for _, factor in blame])
+    declared = all(signal.declared for signal in signals)
     measured = (
-        f"power is {balance.ratio:.3g} times torque x speed (quartiles {balance.low:.3g} to {balance.high:.3g}, "
+        f"power is {balance.ratio:.3g} times {law.words} (quartiles {balance.low:.3g} to {balance.high:.3g}, "
         f"{balance.rows} rows under load)"
     )
-    if found is None or found[1] > EXPLAINED_WITHIN:
-        yield Finding(
+    if best is None or best[1] > law.within:
+        return Finding(
             check=CHECK,
             severity="warning",
-            subject=f"{subject.label}: {power.name}, {torque.name}, {speed.name}",
+            subject=f"{subject.label}: {', '.join(signal.name for signal in signals)}",
             measured=measured + "; no usual unit explains it",
-            meaning="the three columns do not belong to one spindle, or one of them is no physical value",
-            cause="a gear, a rated-load percentage, or power of the whole machine",
+            meaning="the three columns do not belong to one drive, or one of them is no physical value",
+            cause="a gear, a percentage of the rated load, or the power of the whole machine",
             remedy="Check what the three columns really hold.",
             numbers={"ratio": balance.ratio},
         )
-        return
-    close = [
-        (signal, factor) for signal, factor in blame if math.isclose(factor.inflation, found[0].inflation, rel_tol=0.05)
-    ]
-    names = " or ".join(f"{signal.name} in {factor.unit} instead of {signal.unit}" for signal, factor in close)
-    yield Finding(
+    suspects = [(s, f) for s, f in blame if math.isclose(f.inflation, best[0].inflation, rel_tol=0.05)]
+    return Finding(
         check=CHECK,
-        severity="violation",
-        subject=f"{subject.label}: {' or '.join(signal.name for signal, _ in close)}",
-        measured=f"{measured}, explained to within {found[1]:.2g} by factor {found[0].size:.4g}",
-        meaning="power, torque and speed of one spindle contradict each other",
-        cause=names,
+        severity="violation" if declared else "warning",
+        subject=f"{subject.label}: {' or '.join(signal.name for signal, _ in suspects)}",
+        measured=f"{measured}, which factor {best[0].size:.4g} explains to within {best[1]:.2g}",
+        meaning="power, torque and speed of one drive contradict each other",
+        cause=" or ".join(f"{signal.name} in {factor.unit} instead of {signal.unit}" for signal, factor in suspects),
         remedy="Declare the unit in which the column is really written.",
-        numbers={"ratio": balance.ratio, "factor": round(found[0].size, 6)},
+        numbers={"ratio": balance.ratio, "factor": round(best[0].size, 6)},
     )
