@@ -42,13 +42,17 @@ def ingest(
     tally = Tally()
     prints: list[Future[dict[str, Any]]] = []
     pieces: list[pl.DataFrame] = []
-    with unpacked(path) as root, ThreadPoolExecutor(max_workers=1) as pool, progress(f"ingest {kind.name}") as task:
-        if root != path:
-            prints.append(pool.submit(fingerprint_file, path))
+    with (
+        unpacked(path) as (root, archive),
+        ThreadPoolExecutor(max_workers=1) as pool,
+        progress(f"ingest {kind.name}") as task,
+    ):
+        if archive is not None:
+            prints.append(pool.submit(fingerprint_file, archive))
         if kind.prepare is not None:
             kind = kind.prepare(kind, root)
         for raw in kind.read(kind, root):
-            if root == path:
+            if archive is None:
                 prints += [pool.submit(fingerprint_file, file) for file in raw.files]
             pieces.append(_one_run(raw, kind, resampling, tally))
             task.advance(note=f"{tally.rows_read:,} rows")

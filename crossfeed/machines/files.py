@@ -16,14 +16,26 @@ _LOGS = (".csv", ".txt", ".gz", ".parquet", ".xml")
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[Path]:
-    """The path itself, or a temporary folder with the logs inside a zip archive (archives within it are left alone)."""
-    if not path.is_file() or path.suffix.lower() != ".zip":
-        yield path
+def unpacked(path: Path) -> Iterator[tuple[Path, Path | None]]:
+    """The path itself, or a temporary folder with the logs of a zip archive and that archive.
+
+    A folder that holds one archive and no logs, as after a download, counts as the archive. Archives in an archive or
+    beside logs are left alone.
+    """
+    archive = path if path.is_file() and path.suffix.lower() == ".zip" else _only_archive(path)
+    if archive is None:
+        yield path, None
         return
     with tempfile.TemporaryDirectory(prefix="crossfeed-") as folder:
-        _unpack(path, Path(folder))
-        yield Path(folder)
+        _unpack(archive, Path(folder))
+        yield Path(folder), archive
+
+
+def _only_archive(path: Path) -> Path | None:
+    if not path.is_dir() or any(file.name.lower().endswith(_LOGS) for file in path.rglob("*")):
+        return None
+    archives = list(path.glob("*.zip"))
+    return archives[0] if len(archives) == 1 else None
 
 
 def _unpack(path: Path, folder: Path) -> None:

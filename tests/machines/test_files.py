@@ -28,15 +28,27 @@ def test_files_folders_and_globs(tmp_path) -> None:
 
 def test_an_archive_is_unpacked_without_the_archives_inside(tmp_path) -> None:
     path = archive(tmp_path / "logs.zip", {"run/a.csv": b"a", "run/b.zip": b"b", "readme.pdf": b"c"})
-    with unpacked(path) as folder:
+    with unpacked(path) as (folder, source):
+        assert source == path
         assert [str(file.relative_to(folder)) for file in folder.rglob("*.*")] == ["run/a.csv"]
     assert not folder.exists()
 
 
 def test_an_archive_cannot_write_outside_its_folder(tmp_path) -> None:
     path = archive(tmp_path / "logs.zip", {"../../evil.csv": b"a", "/etc/evil.csv": b"b"})
-    with unpacked(path) as folder:
+    with unpacked(path) as (folder, _):
         assert sorted(str(file.relative_to(folder)) for file in folder.rglob("*.csv")) == ["etc/evil.csv", "evil.csv"]
+
+
+def test_a_folder_with_one_archive_and_no_logs_counts_as_the_archive(tmp_path) -> None:
+    path = archive(tmp_path / "logs.zip", {"run/a.csv": b"a"})
+    (tmp_path / "checksums.json").write_text("{}")
+    with unpacked(tmp_path) as (folder, source):
+        assert source == path
+        assert (folder / "run" / "a.csv").exists()
+    (tmp_path / "b.csv").write_text("b")
+    with unpacked(tmp_path) as (folder, source):
+        assert (folder, source) == (tmp_path, None)
 
 
 @pytest.mark.parametrize("keep", [0.5, 0.9, 0.0])
