@@ -34,14 +34,17 @@ def program(
     from crossfeed.programs.parse import read_program
     from crossfeed.programs.plan import plan
     from crossfeed.programs.summary import summarise
+    from crossfeed.progress import console
 
     parsed = read_program(program_path(file))
     motion_limits = read_limits(limits) if limits else MotionLimits()
     trajectory = plan(parsed, motion_limits, feed_override=feed_override, rapid_override=rapid_override)
     if plot:
         draw_program(parsed, trajectory, plot, rate)
+        console().print(f"Picture written to {plot}", markup=False)
     if csv:
         write_commands(trajectory.sample(rate, "mean"), trajectory.tools, csv)
+        console().print(f"Commands written to {csv}", markup=False)
     _show(summarise(parsed, trajectory), json)
 
 

@@ -152,6 +152,8 @@ def _technology(line: Line, parts: Parts, state: State, log: Log) -> None:
         state.direction = gcodes.SPINDLE_CODES.get(code, state.direction)
     if parts.values.keys() & {"SPOS", "SPOSA"} or ("M5" in parts.codes and not is_motion(parts.values)):
         state.direction = 0.0
+    if "M0" in parts.codes:
+        log.find(line.number, line.text, "M0 waits for the operator; no time is planned for it", "note", once="M0")
     for address in parts.values:
         if address in _NOT_APPLIED_WORDS:
             log.find(line.number, line.text, f"{_NOT_APPLIED_WORDS[address]} ({address}) is not applied")

@@ -108,7 +108,7 @@ def build_legs(blocks: Sequence[Block], tool_change_seconds: float, waits_for_sp
         if isinstance(block, Move):
             if block.feed is not None and block.spindle != spindle_at_last_cut:
                 spindle_at_last_cut = block.spindle
-                if waits_for_spindle:
+                if waits_for_spindle and block.spindle:
                     wait = _Row(LegKind.STANDING, block.line, tool, block.spindle, block.start, seconds=math.nan)
                     rows.append(wait)
             rows.append(_moving(block, tool))

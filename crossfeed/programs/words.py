@@ -6,8 +6,9 @@ from typing import NamedTuple
 from crossfeed.programs.expressions import Expression, Reader, Variable
 from crossfeed.programs.tokens import Token, UnclearError, tokenise
 
-_PLAIN_WORD = re.compile(r"\s*([A-Z])\s*([-+]?(?:\d+\.?\d*|\.\d+))\s*")
-_PLAIN_LINE = re.compile(r"(?:\s*[A-Z]\s*[-+]?(?:\d+\.?\d*|\.\d+)\s*)*")
+_PLAIN_WORD = re.compile(r"([A-Z])\s*([-+]?(?:\d+\.?\d*|\.\d+))")
+# Possessive throughout: a line that is not plain must be given up at once, not after trying every split of its digits.
+_PLAIN_LINE = re.compile(r"(?:\s*+[A-Z]\s*+[-+]?+(?>\d++\.?+\d*+|\.\d++))*+\s*+")
 _NUMBERING = re.compile(r"\s*(/\d?)?\s*(?:[N:]\s*(\d+)(?!\s*[\d.=]))?\s*(/\d?)?\s*", re.IGNORECASE)
 # Addresses of more than one letter that take a value; every other `NAME=` sets a variable.
 VALUE_NAMES = frozenset(
@@ -117,8 +118,6 @@ def _items(reader: Reader, keywords: frozenset[str]) -> list[Item]:
         elif token.text == "#":
             reader.place -= 1
             items.append(_assignment(reader))
-        elif token.text == "," and items and isinstance(items[-1], Call):
-            continue
         else:
             raise UnclearError(f"'{token.text}' does not belong here")
     if sum(isinstance(item, Jump | Structure) for item in items) > 1:

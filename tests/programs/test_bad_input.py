@@ -118,6 +118,7 @@ def test_offset_codes_move_nothing(line: str) -> None:
         ("X1 RND=2", "corner rounding (RND) is not applied"),
         ("MIRROR X0 Y1", "MIRROR is not applied"),
         ("M6", "a tool change without a tool"),
+        ("M00", "M0 waits for the operator"),
         ("G4", "a dwell needs a time"),
         ("G4 F-1", "a dwell needs a time"),
         ("X1 WHATEVER", "the word WHATEVER is not known here"),

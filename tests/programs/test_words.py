@@ -91,3 +91,10 @@ def test_problem_is_named(text: str, complaint: str) -> None:
     line = read(text)
     assert complaint in line.problem
     assert line.items == ()
+
+
+def test_long_line_with_a_comment_does_not_try_every_split_of_its_digits() -> None:
+    words = " ".join(f"{letter}123456789" for letter in "GXYZABCIJKFSTM")
+    line = read(f"{words} (the end)")
+    assert len(line.items) == 14
+    assert read("X1 " + " " * 5000 + "Y2 (the end)").items == (Word("X", 1.0), Word("Y", 2.0))
