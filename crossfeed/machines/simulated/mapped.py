@@ -36,7 +36,7 @@ class Dialect:
 
 
 def write_mapped(
-    out: Path, machine: MachineParameters, runs: Sequence[LoggedRun], dialect: Dialect | None = None
+    out: Path, machine: MachineParameters, runs: Sequence[LoggedRun], dialect: Dialect | None = None, min_rows: int = 48
 ) -> LogSummary:
     """Write OUT/log.csv, one row every logging period, and OUT/mapping.yaml for `crossfeed ingest table`."""
     dialect = dialect or Dialect()
@@ -70,12 +70,14 @@ def write_mapped(
     log = out / LOG
     count = write_csv(log, {name: np.concatenate(values) for name, values in parts.items()})
     with atomic_file(out / MAPPING) as temporary:
-        temporary.write_text(yaml.safe_dump(_mapping(machine.name, described), sort_keys=False), encoding="utf-8")
+        temporary.write_text(
+            yaml.safe_dump(_mapping(machine.name, described, min_rows), sort_keys=False), encoding="utf-8"
+        )
     seconds = sum(len(run.trace) * run.trace.time_step for run in runs)
     return LogSummary(machine.name, (log, out / MAPPING), count, count, len(runs), seconds, ranges)
 
 
-def _mapping(machine: str, columns: list[dict[str, str]]) -> dict[str, Any]:
+def _mapping(machine: str, columns: list[dict[str, str]], min_rows: int) -> dict[str, Any]:
     return {
         "machine": machine,
         "schema": "canonical",
@@ -84,5 +86,5 @@ def _mapping(machine: str, columns: list[dict[str, str]]) -> dict[str, Any]:
         "session": {"column": "session"},
         "run": {"column": "run"},
         "program": {"column": "program"},
-        "segmentation": {"gap_s": 5.0, "min_rows": 48},
+        "segmentation": {"gap_s": 5.0, "min_rows": min_rows},
     }

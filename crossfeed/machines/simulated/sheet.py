@@ -51,7 +51,7 @@ class SheetColumn:
 
 def draw_sheet(path: Path, columns: Sequence[SheetColumn]) -> None:
     """Draw machines side by side; what a machine does not log says so."""
-    with progress("Drawing the sheet"), new_figure(4.3 * len(columns), 0.64 * len(_PANELS)) as figure:
+    with progress("Drawing the sheet"), new_figure(max(7.0, 4.3 * len(columns)), 0.64 * len(_PANELS)) as figure:
         grid = figure.subplots(len(_PANELS), len(columns), sharex="col", squeeze=False)
         for index, column in enumerate(columns):
             seconds = column.trace.resample(1.0) if column.logging.period < _QUICK else None
@@ -131,14 +131,15 @@ def _envelope(time: Floats, values: Floats) -> tuple[Floats, Floats]:
 def _share_scale(row: "list[Axes]", robust: bool) -> None:
     """The same limits for every machine that logs the channel; peaks of a second or less may leave a robust panel."""
     shown = [axes for axes in row if axes.lines]
+    if not shown:
+        return
     if robust:
         lines = [np.asarray(axes.lines[-1].get_ydata(), dtype=np.float64) for axes in shown]
         spans = [np.quantile(values, (0.02, 0.98)) for values in lines]
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)
         low, high = low - 0.6 * (high - low), high + 0.6 * (high - low)
     else:
-        low = min((axes.get_ylim()[0] for axes in shown), default=0.0)
-        high = max((axes.get_ylim()[1] for axes in shown), default=1.0)
+        low, high = min(axes.get_ylim()[0] for axes in shown), max(axes.get_ylim()[1] for axes in shown)
     for axes in shown:
         axes.set_ylim(low, high)
 

@@ -42,7 +42,7 @@ def simulate_program(
     idle = Inputs.idle(round(_IDLE / simulated.time_step))
     inputs = Inputs.joined([idle, play(job, 1.0, chosen, simulated.time_step, steps).inputs, idle])
     trace, _ = simulated.run(inputs, simulated.rest(seed))
-    written = write_mapped(out, machine, [LoggedRun(program.name, trace)])
+    written = write_mapped(out, machine, [LoggedRun(program.name, trace)], min_rows=1)
     title = f"{program.name} on {machine.name}, {chosen.name}"
     draw_sheet(out / SHEET, [SheetColumn(title, trace, machine.logging, inputs.depth > 0)])
     remarks = _remarks(program, job, stock_top)
