@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crossfeed.adaptation.parameters import Adaptable, Mode, Prepared, finish, prepare
 from crossfeed.adaptation.support import Supports, supports
-from crossfeed.errors import ForecastError
+from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.metrics import Scores
@@ -43,6 +43,16 @@ class FewShot:
     moved: int
     scores: Scores
     forecaster: Adaptable
+
+
+def parse_fractions(text: str) -> tuple[float, ...]:
+    """Fractions from a list such as 0,0.05,0.1."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(
+            f"'{text}' is no list of fractions.", expected="numbers from 0 to below 1 with commas, such as 0,0.05,0.1"
+        ) from None
 
 
 def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) -> tuple[list[FewShot], Supports]:

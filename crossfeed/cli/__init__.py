@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli import audit, compare, data, ingest, inspect, program, simulate, train, windows
+from crossfeed.cli import adapt, audit, compare, data, evaluate, ingest, inspect, program, simulate, train, windows
 
 app = typer.Typer(
     name="crossfeed",
@@ -40,6 +40,8 @@ app.command()(audit.audit)
 app.command()(windows.windows)
 app.command()(train.train)
 app.command()(inspect.inspect)
+app.command()(evaluate.evaluate)
+app.command()(adapt.adapt)
 app.command()(compare.compare)
 
 

@@ -1,0 +1,121 @@
+"""Adapt a model file to a table, a fraction of each run at a time or online, and report both beside zero-shot."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table
+from crossfeed.adaptation.online import OnlineConfig, online
+from crossfeed.adaptation.parameters import Mode
+from crossfeed.errors import ConfigError
+from crossfeed.evaluation.command_use import ratio
+from crossfeed.evaluation.conformal import Trace, adaptive_widths, coverage
+from crossfeed.evaluation.distribution import Distribution
+from crossfeed.evaluation.evaluate import EvaluationSet
+from crossfeed.evaluation.metrics import LEVELS
+from crossfeed.evaluation.model_evaluation import OpenedModel, face, open_model
+from crossfeed.evaluation.plain import plain, write_plain
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.ingest.table import Table
+from crossfeed.model.config import parse
+
+
+def adapt_model(
+    model: Path | str,
+    table: Path | str,
+    *,
+    fewshot: FewShotConfig | None = None,
+    streaming: OnlineConfig | None = None,
+    source: Path | str | None = None,
+    out: Path | str | None = None,
+    device: str = "auto",
+) -> dict[str, Any]:
+    """Adapt and judge; with `out`, write `adaptation.json` and the adapted models into that folder."""
+    opened = open_model(model, device)
+    read = Table.read(table, opened.model.schema)
+    if opened.trained_on(read):
+        raise ConfigError(
+            "The model was trained on this very table, so there is nothing to adapt to.",
+            expected="a table of another machine",
+        )
+    given = Table.read(source, opened.model.schema) if source is not None else None
+    data = face(opened, read, source=given).data
+    content: dict[str, Any] = {
+        "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
+        "table": {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())},
+        "windows": len(data.windows),
+        "runs": list(data.runs),
+    }
+    if fewshot is not None:
+        rows, divided = few_shot(opened.forecaster, data, fewshot)
+        content["few_shot"] = few_shot_table(rows, divided, fewshot)
+        if out is not None and rows[-1].updates:
+            _save(rows[-1].forecaster, opened, Path(out) / "few_shot.safetensors", content["table"], fewshot)
+    if streaming is not None:
+        content["online"] = _stream(opened, data, streaming, None if out is None else Path(out), content["table"])
+    if out is not None:
+        write_plain(Path(out) / "adaptation.json", content)
+    return dict(plain(content))
+
+
+def plans(
+    fractions: tuple[float, ...], streaming: bool, mode: Mode, steps: int | None, rate: float, seed: int
+) -> tuple[FewShotConfig | None, OnlineConfig | None]:
+    """What the command line asks for: one of the two ways to adapt, with its own defaults."""
+    asked: dict[str, Any] = {"mode": mode, "learning_rate": rate, "seed": seed}
+    asked |= {} if steps is None else {"steps": steps}
+    if streaming:
+        return None, parse(OnlineConfig, asked, "The request")
+    return parse(FewShotConfig, asked | {"fractions": fractions}, "The request"), None
+
+
+def _stream(
+    opened: OpenedModel, data: EvaluationSet, config: OnlineConfig, out: Path | None, table: dict[str, Any]
+) -> dict[str, Any]:
+    """Online adaptation and, on top of it, intervals tracked while running."""
+    said: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def keep(part: Tensor, forecast: Distribution) -> None:
+        said.append((part, forecast.mean.cpu().double(), forecast.standard_deviation.cpu().double()))
+
+    result = online(opened.forecaster, data, config, keep)
+    index, mean, spread = (torch.cat(parts) for parts in zip(*said, strict=True))
+    batch = data.windows.batch(index.to(data.windows.last_W.device))
+    stream = Trace(
+        batch.last_index_B.cpu().numpy(), mean.numpy(), spread.numpy(), batch.future_x_BHC.cpu().double().numpy(),
+        batch.future_m_BHC.cpu().numpy(),
+    )  # fmt: skip
+    tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))
+    if out is not None:
+        for machine, adapted in result.forecasters.items():
+            _save(adapted, opened, out / f"online_{machine}.safetensors", table, config)
+    return {
+        "config": config.model_dump(mode="json"),
+        "updates": result.updates,
+        "parameters_moved": result.moved,
+        "zero_shot": result.zero_shot.metrics(),
+        "online": result.online.metrics(),
+        "rmse_ratio": ratio(result.online, result.zero_shot, "squared"),
+        "mae_ratio": ratio(result.online, result.zero_shot, "absolute"),
+        "crps_ratio": ratio(result.online, result.zero_shot, "crps"),
+        "tracked_coverage": dict(zip(map(str, LEVELS), tracked.tolist(), strict=True)),
+        "by_run": {
+            run: {"zero_shot": before["rmse"], "online": result.online.by("run")[run]["rmse"]}
+            for run, before in result.zero_shot.by("run").items()
+        },
+        "by_horizon": {
+            horizon: {"zero_shot": before["rmse"], "online": result.online.by("horizon")[horizon]["rmse"]}
+            for horizon, before in result.zero_shot.by("horizon").items()
+        },
+    }
+
+
+def _save(
+    adapted: object, opened: OpenedModel, path: Path, table: dict[str, Any], config: FewShotConfig | OnlineConfig
+) -> None:
+    """Keep an adapted model as a model file of its own that says what it was adapted from, to and how."""
+    assert isinstance(adapted, WorldModelForecaster)
+    history = {"from": opened.sha256, "to": table, "how": config.model_dump(mode="json")}
+    adapted.model.save(path, {**opened.provenance, "adapted": history})

@@ -1,0 +1,41 @@
+"""`crossfeed adapt`: teach a model a new machine."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def adapt(
+    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    table: Annotated[Path, typer.Option("--table", "-t", help="The table of the new machine.")],
+    fractions: Annotated[str, typer.Option(help="Leading shares of each run to learn from.")] = "0,0.05,0.1,0.2",
+    online: Annotated[bool, typer.Option("--online", help="Learn while the machine runs instead.")] = False,
+    mode: Annotated[
+        Literal["head", "predictor", "channels", "low-rank", "all"], typer.Option(help="What may change.")
+    ] = "predictor",
+    steps: Annotated[int | None, typer.Option(help="Gradient steps: 50 in all, online 2 per update.")] = None,
+    rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-4,
+    seed: Annotated[int, typer.Option(help="Seed of the batches.")] = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for adaptation.json and models.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Source table, for models with a robust normaliser.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Adapt a model to another machine and judge it on rows it has not learned from.
+
+    Examples: crossfeed adapt run/ --table target.parquet --fractions 0,0.1,0.2 --out adapted/
+    crossfeed adapt run/ --table target.parquet --online
+    """
+    from json import dumps
+
+    from crossfeed.adaptation.fewshot import parse_fractions
+    from crossfeed.adaptation.model_adaptation import adapt_model, plans
+    from crossfeed.adaptation.show import show
+
+    fewshot, streaming = plans(parse_fractions(fractions), online, mode, steps, rate, seed)
+    content = adapt_model(model, table, fewshot=fewshot, streaming=streaming, source=source, out=out, device=device)
+    if json:
+        typer.echo(dumps(content, indent=2, ensure_ascii=False))
+    else:
+        show(content)

@@ -1,0 +1,44 @@
+"""`crossfeed evaluate`: how good a model is on a table."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    table: Annotated[Path, typer.Option("--table", "-t", help="The table to forecast.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for evaluation.json.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="The table the model was trained on; gives the floors their spread.")
+    ] = None,
+    part: Annotated[
+        Literal["auto", "train", "validation", "test", "all"],
+        typer.Option(help="Side of a table the model was trained on; auto: its test side, all of any other table."),
+    ] = "auto",
+    suite: Annotated[
+        Literal["standard", "full"], typer.Option(help="full adds robustness, channel curves and conformal layers.")
+    ] = "standard",
+    unit: Annotated[
+        Literal["run", "session", "program"] | None, typer.Option(help="What counts as independent in intervals.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Measure a model beside its floors: errors, calibration, command use, robustness, with run-level intervals.
+
+    Example: crossfeed evaluate run/ --table target.parquet --source source.parquet --suite full --out results/
+    """
+    from json import dumps
+
+    from crossfeed.evaluation.model_evaluation import evaluate_model
+    from crossfeed.evaluation.show import show
+
+    content = evaluate_model(model, table, part=part, source=source, suite=suite, unit=unit, out=out, device=device)
+    if json:
+        typer.echo(dumps(content, indent=2, ensure_ascii=False))
+    else:
+        show(content)
+    if content["model"]["name"] in content["excluded"]:
+        raise typer.Exit(1)
