@@ -64,7 +64,7 @@ def _draw_path(figure: Any, program: Program) -> None:
     if lines:
         space.add_collection3d(Line3DCollection(lines, array=values, norm=scale, cmap="viridis", linewidths=0.8))
     space.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
-    space.set(xlabel="X", ylabel="Y", zlabel="Z", title="Path on the workpiece, in mm")
+    space.set(xlabel="X", ylabel="Y", title="Path on the workpiece, in mm")
     space.set_box_aspect(high - low, zoom=0.9)
     for axis in (space.xaxis, space.yaxis, space.zaxis):
         axis.set_major_locator(MaxNLocator(4))
