@@ -69,12 +69,12 @@ def check_split(case: Case) -> Iterator[Finding]:
 
 
 def _both_sides(sides: dict[str, list[str]], home: dict[str, set[str]]) -> Iterator[Finding]:
-    where: dict[str, set[str]] = defaultdict(set)
+    # The same session may be listed under its short and its long name.
+    where: dict[str, set[str]] = defaultdict(set, {key: set(found) for key, found in home.items()})
     for side, units in sides.items():
         for unit in units:
             where[unit].add(side)
-    # The same session may be listed under its short and its long name.
-    for unit, found in sorted({**home, **where}.items()):
+    for unit, found in sorted(where.items()):
         if len(found) > 1:
             yield Finding(
                 check=CHECK,

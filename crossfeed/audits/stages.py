@@ -50,11 +50,13 @@ def context_stage(context: int, horizon: int) -> Callable[[Table], Known]:
 
 
 def mask_stage(context: int, horizon: int) -> Callable[[Table], Known]:
-    """What a validation mask leaves visible at each moment; the event part of it looks at values."""
+    """What a validation mask leaves visible at each moment, in the one mode that looks at values."""
+
+    config = MaskConfig(mode="event", ratio=0.5)
 
     def stage(changed: Table) -> Known:
         rows, batch = _windows(changed, context, horizon)
-        masks = validation_masks(batch.x_BKC, batch.m_BKC, torch.from_numpy(rows), MaskConfig(mode="mixed"), seed=0)
+        masks = validation_masks(batch.x_BKC, batch.m_BKC, torch.from_numpy(rows), config, seed=0)
         return rows, masks.flatten(1).float().numpy()
 
     return stage

@@ -1,0 +1,28 @@
+"""Channels that say nothing are named, and what is allowed is only noted."""
+
+import numpy as np
+
+from crossfeed.audits.dead import check_dead
+from tests.audits.conftest import case_of
+from tests.windows.tables import random_table
+
+
+def test_each_kind_of_dead_channel() -> None:
+    table = random_table([60] * 4)
+    table.sensors[:, 0] = np.nan
+    table.sensors[:, 1] = 3.0
+    table.sensors[5, 2] = np.inf
+    table.commands[:, 0] = np.nan
+    table.commands[7, 1] = np.nan
+    found = {finding.subject: finding.severity for finding in check_dead(case_of(table))}
+    assert found == {
+        "mill: s0": "note",
+        "mill: s1": "warning",
+        "mill: s2": "violation",
+        "mill: c0": "violation",
+        "mill: c1": "warning",
+    }
+
+
+def test_a_living_table_has_no_finding() -> None:
+    assert not list(check_dead(case_of(random_table([60] * 4, absent=0.2))))

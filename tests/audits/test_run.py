@@ -1,0 +1,66 @@
+"""The command: exit codes, JSON, and a report people can read."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crossfeed.audits.run import CHECKS, audit
+from crossfeed.errors import ConfigError
+from crossfeed.windows.split import split_table
+from tests.audits.conftest import case_of
+from tests.windows.tables import random_table
+
+
+def _run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "crossfeed.cli", "audit", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_sound_table_exits_with_0_and_a_broken_one_with_1(tmp_path: Path) -> None:
+    table = random_table([60] * 8)
+    table.write(tmp_path / "sound.parquet")
+    table.time[30:60] += 9.0
+    table.write(tmp_path / "broken.parquet")
+    sound = _run(tmp_path / "sound.parquet", "--only", "clock")
+    assert (sound.returncode, sound.stderr) == (0, "")
+    broken = _run(tmp_path / "broken.parquet", "--only", "clock")
+    assert broken.returncode == 1
+    for word in ("violation", "measured", "means", "cause", "to do"):
+        assert word in broken.stdout
+
+
+def test_json_holds_the_same_findings(tmp_path: Path) -> None:
+    table = random_table([60] * 8)
+    table.time[30:60] += 9.0
+    table.write(tmp_path / "table.parquet")
+    split_table(table).write(tmp_path / "split.json")
+    result = _run(tmp_path / "table.parquet", "--json", "--split", tmp_path / "split.json")
+    content = json.loads(result.stdout)
+    assert result.returncode == 1
+    assert content["violations"] == sum(finding["severity"] == "violation" for finding in content["findings"]) == 1
+    assert set(content["ran"]) | set(content["skipped"]) == set(CHECKS)
+
+
+def test_errors_are_told_without_a_traceback(tmp_path: Path) -> None:
+    result = _run(tmp_path / "nowhere.parquet")
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert "no file" in result.stderr
+
+
+def test_an_unknown_check_is_refused(tmp_path: Path) -> None:
+    from crossfeed.audits.run import audit_files
+
+    with pytest.raises(ConfigError, match="no check 'unit'"):
+        audit_files([tmp_path / "table.parquet"], only=["unit"])
+
+
+def test_findings_come_most_severe_first() -> None:
+    table = random_table([60] * 8)
+    table.sensors[:, 0] = 1.0
+    table.time[30:60] += 9.0
+    severities = [finding.severity for finding in audit(case_of(table)).findings]
+    assert severities == ["violation", "warning"]
