@@ -184,9 +184,12 @@ def read_log(
     """Read one log file: declared columns under their channel's name, further ones under `@` and their own name."""
     dialect = dialect or sniff(path)
     found = match_columns(dialect.header, [*(column.native for column in columns), *numbers, *texts], str(path))
-    return read_delimited(
+    frame, repairs = read_delimited(
         path,
         dialect,
         {column.channel: found[column.native] for column in columns} | {f"@{name}": found[name] for name in numbers},
         {f"@{name}": found[name] for name in texts},
     )
+    if frame.is_empty():
+        raise LogError(f"{path} has a header but no rows.", remedy="Fetch or export the file again, or remove it.")
+    return frame, repairs

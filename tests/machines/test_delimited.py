@@ -102,6 +102,11 @@ def test_an_empty_file_is_refused(read, content) -> None:
         read(content)
 
 
+def test_a_file_with_a_header_and_no_rows_is_refused(read) -> None:
+    with pytest.raises(LogError, match="header but no rows"):
+        read(b"Value A,b\n")
+
+
 def test_a_missing_column_names_the_nearest_one(read) -> None:
     with pytest.raises(LogError, match=r"no column 'Value A' \(did you mean 'Valve A'\?\)"):
         read(b"Valve A,b\n1,2\n")
