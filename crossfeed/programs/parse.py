@@ -110,5 +110,5 @@ def _unread(line: Line, reason: str, log: Log) -> None:
 def _report_rest(lines: list[Line], flow: Flow, log: Log) -> None:
     rest = [line for line in lines[flow.place :] if line.items or line.problem]
     if rest:
-        reason = f"{len(rest)} lines after the end of the program were not read"
+        reason = f"what follows the end of the program was not read (lines with code: {len(rest)})"
         log.find(rest[0].number, rest[0].text, reason, "note")

@@ -192,7 +192,7 @@ def test_exact_stop_modes() -> None:
 def test_end_of_program_and_text_behind_it() -> None:
     program = parse(CUT, "G1 X1", "M30", "G1 X2")
     assert len(program.moves) == 1
-    assert reasons(program) == ["4: 1 lines after the end of the program were not read"]
+    assert reasons(program) == ["4: what follows the end of the program was not read (lines with code: 1)"]
 
 
 def test_block_skip_switch() -> None:
