@@ -15,7 +15,7 @@ from crossfeed.errors import ConfigError, TableError
 from crossfeed.model.instance_norm import Statistics
 from crossfeed.model.prediction import standard_quantile
 from crossfeed.model.predictor import mean_commands
-from crossfeed.model.rows import read_rows
+from crossfeed.model.rows import check_plausible, read_rows
 
 if TYPE_CHECKING:
     import polars
@@ -161,11 +161,10 @@ def read_history(model: "WorldModel", history: Any) -> tuple[Tensor, Tensor, boo
             remedy="Rename the columns to the names of the model's schema.",
         )
     _check_commands(a, commands, "history")
-    return (
-        _tensor(model, model.normaliser.transform_sensors(x)),
-        _tensor(model, model.normaliser.transform_commands(a)),
-        single,
-    )
+    z, command_z = model.normaliser.transform_sensors(x), model.normaliser.transform_commands(a)
+    check_plausible(z, sensors, "history")
+    check_plausible(command_z, commands, "history")
+    return _tensor(model, z), _tensor(model, command_z), single
 
 
 def read_commands(model: "WorldModel", commands: Any, horizons: tuple[int, ...]) -> Tensor:
@@ -180,7 +179,9 @@ def read_commands(model: "WorldModel", commands: Any, horizons: tuple[int, ...])
         )
     values = values[:, :longest]
     _check_commands(values, names, "planned commands")
-    return _tensor(model, model.normaliser.transform_commands(values))
+    z = model.normaliser.transform_commands(values)
+    check_plausible(z, names, "planned commands")
+    return _tensor(model, z)
 
 
 def check_horizons(horizons: Sequence[int]) -> tuple[int, ...]:

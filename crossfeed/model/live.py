@@ -15,7 +15,8 @@ from torch import Tensor
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.model.forecast import Forecast, check_horizons, forecast_moments, read_commands, to_forecast
 from crossfeed.model.instance_norm import Statistics
-from crossfeed.model.packed import Precision, packed
+from crossfeed.model.packed_weights import Precision, packed
+from crossfeed.model.rows import check_plausible
 from crossfeed.model.world_model import WorldModel
 
 
@@ -63,9 +64,11 @@ class LiveForecaster:
         if not np.isfinite(a).all():
             missing = [name for name, value in zip(schema.command_names, a) if not np.isfinite(value)]
             raise TableError(f"The row lacks the commands {', '.join(missing)}.", expected="a value of every command")
+        x, a = normaliser.transform_sensors(x), normaliser.transform_commands(a)
+        check_plausible(x, schema.sensor_names, "row")
+        check_plausible(a, schema.command_names, "row")
         device = next(self.model.parameters()).device
-        x_C = torch.from_numpy(normaliser.transform_sensors(x).astype(np.float32)).to(device)
-        a_A = torch.from_numpy(normaliser.transform_commands(a).astype(np.float32)).to(device)
+        x_C, a_A = (torch.from_numpy(values.astype(np.float32)).to(device) for values in (x, a))
         self._rows.append(_Row(x_C, a_A))
 
     @torch.inference_mode()

@@ -10,6 +10,8 @@ import numpy as np
 
 from crossfeed.errors import TableError
 
+FARTHEST = 1e6  # in z-units
+
 
 def read_rows(source: Any, names: tuple[str, ...], what: str) -> tuple[np.ndarray, bool]:
     """Values as (W, R, names) with NaN for columns the source lacks, and whether the source was a single window."""
@@ -23,6 +25,18 @@ def read_rows(source: Any, names: tuple[str, ...], what: str) -> tuple[np.ndarra
         values = _by_position(source, names, what)
     single = values.ndim == 2
     return (values[None] if single else values), single
+
+
+def check_plausible(z: np.ndarray, names: tuple[str, ...], what: str) -> None:
+    """Refuse values so far from the training data that float32 arithmetic would break; usually a wrong unit."""
+    far = [name for name, column in zip(names, np.moveaxis(z, -1, 0)) if (np.abs(column) > FARTHEST).any()]
+    if far:
+        raise TableError(
+            f"The {what} has values of {', '.join(far)} more than {FARTHEST:g} standard deviations from all that was "
+            "trained on.",
+            expected="values in the units of the model's schema",
+            remedy="Check the units of these columns, and set broken readings to null.",
+        )
 
 
 def _by_name(source: Any, names: tuple[str, ...], what: str) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from crossfeed.errors import ConfigError
 from crossfeed.model.config import ModelConfig
 from crossfeed.model.encoder import Encoder
 from crossfeed.model.forecast import Forecast, forecast
@@ -30,6 +31,11 @@ class WorldModel(nn.Module):
 
     def __init__(self, config: ModelConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__()
+        if (normaliser.sensor_names, normaliser.command_names) != (schema.sensor_names, schema.command_names):
+            raise ConfigError(
+                f"The normaliser was fitted on other channels than those of the schema '{schema.name}'.",
+                expected=f"{', '.join(schema.sensor_names + schema.command_names)}, in this order",
+            )
         self.config, self.schema, self.normaliser = config, schema, normaliser
         self.horizons = config.horizons
         sensors, commands, width = len(schema.sensors), len(schema.commands), config.blocks.width
@@ -89,17 +95,29 @@ class WorldModel(nn.Module):
 
     def forward(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Prediction:
         """Eq. (12): context and planned commands in, distributions at all horizons out; `m_BKC` shows a part only."""
+        self._check(batch)
         context = self.encode(batch.x_BKC, batch.m_BKC if m_BKC is None else m_BKC, batch.a_BKA)
         return self.decode(self.predict(context.z_BD, batch.mean_a_BHA, batch.future_a_BTA), context)
 
     def forward_views(self, batch: WindowBatch, *masks: Tensor) -> tuple[Prediction, ...]:
         """Several views of the same windows in one pass, one prediction for each."""
+        self._check(batch)
         copies = len(masks)
         context = self.encode(batch.x_BKC.repeat(copies, 1, 1), torch.cat(masks), batch.a_BKA.repeat(copies, 1, 1))
         latent_VHD = self.predict(
             context.z_BD, batch.mean_a_BHA.repeat(copies, 1, 1), batch.future_a_BTA.repeat(copies, 1, 1)
         )
         return self.decode(latent_VHD, context).split(len(batch.x_BKC))
+
+    def _check(self, batch: WindowBatch) -> None:
+        """Refuse windows that were cut for another model."""
+        found = (batch.x_BKC.shape[1], batch.mean_a_BHA.shape[1], batch.future_a_BTA.shape[1])
+        if found != (self.config.context, len(self.horizons), self.horizons[-1]):
+            raise ConfigError(
+                f"The windows have {found[0]} context rows and {found[1]} horizons up to {found[2]}.",
+                expected=f"{self.config.context} context rows and the horizons {', '.join(map(str, self.horizons))}",
+                remedy="Build the window set with the context and horizons of the model.",
+            )
 
     @torch.no_grad()
     def encode_target(self, batch: WindowBatch, statistics: Statistics | None = None) -> Tensor:

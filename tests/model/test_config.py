@@ -1,5 +1,6 @@
 """Configurations: what cannot work is refused with the sentence that fixes it, and every leaf has an effect."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,10 @@ def _effect(config: MethodConfig) -> dict[str, Any]:
     windows = toy.batch()
     windows.m_BKC[0, 2] = False
     net = toy.model(config)
+    tail = -net.config.context
+    windows = replace(
+        windows, x_BKC=windows.x_BKC[:, tail:], m_BKC=windows.m_BKC[:, tail:], a_BKA=windows.a_BKA[:, tail:]
+    )
     seen: dict[str, Any] = {"shapes": {name: tuple(value.shape) for name, value in net.state_dict().items()}}
     seen["rows needed"] = LiveForecaster(net).missing_rows
     net.train()

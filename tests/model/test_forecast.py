@@ -151,6 +151,8 @@ def test_forecasting_leaves_a_model_in_training_as_it_was() -> None:
         ({**_history(), "feed_1": np.full(8, np.nan)}, _plan(), None, TableError, "lacks values of feed_1"),
         (_history(), {"feed_0": np.zeros(4)}, None, TableError, "lacks values of feed_1"),
         ({**_history(), "current_1": np.full(8, np.inf)}, _plan(), None, TableError, "infinite"),
+        ({**_history(), "current_1": np.full(8, 1e39)}, _plan(), None, TableError, "current_1 more than"),
+        (_history(), {**_plan(), "feed_0": np.full(4, 1e39)}, None, TableError, "feed_0 more than"),
         ({**_history(), "current_1": ["a"] * 8}, _plan(), None, TableError, "no number"),
         ({**_history(), "current_1": np.zeros(9)}, _plan(), None, TableError, "shapes"),
         (np.zeros((8, 6)), _plan(), None, TableError, "shape"),

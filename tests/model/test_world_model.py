@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from crossfeed.errors import ConfigError
 from crossfeed.model.objectives import Stage, losses, total
 from crossfeed.model.presets import MethodConfig, crossfeed, paper
 from crossfeed.model.views import draw_views
@@ -104,3 +105,17 @@ def test_predictions_have_ordered_quantiles_around_their_mean(likelihood: str) -
     torch.testing.assert_close(middle, prediction.mean_BHC)
     with pytest.raises(ValueError, match="between 0 and 1"):
         prediction.quantile(1.0)
+
+
+def test_windows_cut_for_another_model_are_refused() -> None:
+    windows = batch()
+    with pytest.raises(ConfigError, match="7 context rows"):
+        model()(replace(windows, x_BKC=windows.x_BKC[:, 1:], m_BKC=windows.m_BKC[:, 1:], a_BKA=windows.a_BKA[:, 1:]))
+    with pytest.raises(ConfigError, match="2 horizons up to 2"):
+        model()(replace(windows, mean_a_BHA=windows.mean_a_BHA[:, :2], future_a_BTA=windows.future_a_BTA[:, :2]))
+
+
+def test_a_normaliser_of_other_channels_is_refused() -> None:
+    turned = replace(toy.normaliser(), sensor_names=toy.SCHEMA.sensor_names[::-1])
+    with pytest.raises(ConfigError, match="other channels"):
+        WorldModel(method().model, toy.SCHEMA, turned)

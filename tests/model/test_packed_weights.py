@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crossfeed.errors import CheckpointError
-from crossfeed.model.packed import PackedLinear, packed
+from crossfeed.model.packed_weights import PackedLinear, packed
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 
@@ -33,6 +33,11 @@ def test_bfloat16_stays_within_a_few_hundredths_of_a_deviation(wide: WorldModel)
     distance = (rounded.mean_BHC - exact.mean_BHC).abs() / exact.standard_deviation
     assert 0.0 < distance.max() < 0.05
     assert rounded.mean_BHC.dtype == torch.float32
+
+
+def test_packing_twice_is_packing_once(wide: WorldModel) -> None:
+    twin = packed(wide)
+    assert packed(twin) is twin
 
 
 def test_a_packed_model_cannot_be_saved(wide: WorldModel, tmp_path: Path) -> None:

@@ -37,10 +37,11 @@ class PackedLinear(nn.Module):
 
 
 def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
-    """A copy of the model for forecasting; the model itself where its weights cannot be packed."""
+    """A copy of the model for forecasting; the model itself where its weights cannot or need not be packed."""
     available: Callable[[], bool] = torch.backends.mkldnn.is_available
     on_cpu = next(model.parameters()).device.type == "cpu"
-    if not on_cpu or not available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    already = any(isinstance(module, PackedLinear) for module in model.modules())
+    if already or not on_cpu or not available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return model
     twin = copy.deepcopy(model).eval().requires_grad_(False)
     for part in (twin.context_encoder, twin.predictor):
