@@ -1,0 +1,173 @@
+"""What a forecast costs on a CPU: one live forecast on one core, 2,457 overlapping windows on two.
+
+Run it alone on the machine: `python benchmarks/forecast.py`; it rewrites benchmarks/forecast.md. The weights are
+random, which changes no cost. The sessions are synthetic: 13 of 236 rows with 10 of the 17 sensors, which gives as many
+windows as the target machine of the paper.
+"""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from crossfeed.ingest.table import Group, Table
+from crossfeed.model.live import LiveForecaster
+from crossfeed.model.packed_weights import packed
+from crossfeed.model.presets import crossfeed, paper
+from crossfeed.model.sweep import Sweep
+from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import canonical
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.windows import WindowSet
+
+SCHEMA = canonical()
+SHARED = 10
+SESSIONS, ROWS = 13, 236
+
+
+def normaliser() -> Normaliser:
+    """Identity: the synthetic rows are already in z-space."""
+    sensors, commands = len(SCHEMA.sensors), len(SCHEMA.commands)
+    return Normaliser(
+        "zscore", 0.05, SCHEMA.sensor_names, SCHEMA.command_names, np.zeros(sensors), np.ones(sensors),
+        np.zeros(commands), np.ones(commands), (), "0" * 64,
+    )  # fmt: skip
+
+
+def sessions() -> Table:
+    """Levels that change every 40 rows, with a little noise; seven sensors absent."""
+    random = np.random.default_rng(0)
+    count = SESSIONS * ROWS
+    levels = np.repeat(random.normal(size=(count // 40 + 1, len(SCHEMA.sensors))), 40, axis=0)[:count]
+    sensors = levels + 0.02 * random.normal(size=levels.shape)
+    sensors[:, SHARED:] = np.nan
+    groups = tuple(Group("b", f"s{n:02d}", "r", "p", n * ROWS, (n + 1) * ROWS) for n in range(SESSIONS))
+    commands = np.repeat(random.normal(size=(count // 40 + 1, len(SCHEMA.commands))), 40, axis=0)[:count]
+    return Table(SCHEMA, groups, np.tile(np.arange(float(ROWS)), SESSIONS), sensors, commands, 1.0, {})
+
+
+def model(name: str, kind: str) -> WorldModel:
+    """A base-size model of a preset with the given instance normalisation."""
+    config = (paper() if name == "paper" else crossfeed()).model
+    torch.manual_seed(0)
+    norm = config.instance_norm.model_copy(update={"kind": kind})
+    return WorldModel(config.model_copy(update={"instance_norm": norm}), SCHEMA, normaliser()).eval()
+
+
+def milliseconds(action: Callable[[], object], repeats: int = 60) -> str:
+    """Median duration after a warm-up."""
+    for _ in range(3):
+        action()
+    durations = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        action()
+        durations.append(time.perf_counter() - start)
+    return f"{1e3 * statistics.median(durations):.1f}"
+
+
+def live_costs(net: WorldModel, values: np.ndarray) -> list[str]:
+    """One new row on one core: without cache, live, live in bfloat16, live with a tolerance."""
+    names = SCHEMA.sensor_names + SCHEMA.command_names
+    plan = {name: np.zeros(16) for name in SCHEMA.command_names}
+    history = dict(zip(names, values[:32].T))
+    cells = [milliseconds(lambda: net.forecast(history, plan))]
+    for precision, tolerance in (("float32", 0.0), ("bfloat16", 0.0), ("float32", 0.05)):
+        live = LiveForecaster(net, tolerance, "bfloat16" if precision == "bfloat16" else "float32")
+        feed = iter(values)
+        for _ in range(32):
+            live.push(dict(zip(names, next(feed))))
+        cells.append(milliseconds(partial(_next_row, live, feed, names, plan)))
+    return cells
+
+
+def _next_row(live: LiveForecaster, feed: Iterator[np.ndarray], names: Sequence[str], plan: dict[str, Any]) -> None:
+    live.push(dict(zip(names, next(feed))))
+    live.forecast(plan)
+
+
+def sweep_costs(net: WorldModel, windows: WindowSet) -> list[str]:
+    """All windows on two cores: one by one, as a sweep, as a sweep in bfloat16."""
+    parts = [torch.arange(start, min(start + 128, len(windows))) for start in range(0, len(windows), 128)]
+    start = time.perf_counter()
+    with torch.inference_mode():
+        for part in parts[:4]:
+            net(windows.batch(part))
+    cells = [f"{(time.perf_counter() - start) * len(windows) / 512:.1f}"]
+    for twin in (net, packed(net, "bfloat16")):
+        start = time.perf_counter()
+        sweep = Sweep(twin, windows)
+        for part in parts:
+            sweep.predict(part)
+        cells.append(f"{time.perf_counter() - start:.1f}")
+    return cells
+
+
+def measure() -> tuple[list[list[str]], list[list[str]]]:
+    """Both tables, for the two presets and for the default without instance normalisation."""
+    table = sessions()
+    filler = 0.1 * np.sin(np.arange(len(table)))[:, None]
+    machines = {17: np.where(np.isnan(table.sensors), filler, table.sensors), SHARED: table.sensors}
+    live, swept = [], []
+    for preset, kind in (("paper", "none"), ("crossfeed", "none"), ("crossfeed", "centred")):
+        net = model(preset, kind)
+        torch.set_num_threads(1)
+        for sensors, values in machines.items():
+            rows = np.concatenate([values, table.commands], axis=1)
+            live.append([preset, kind, str(sensors), *live_costs(net, rows)])
+        torch.set_num_threads(2)
+        windows = WindowSet.build(table, None, normaliser())
+        swept.append([preset, kind, str(len(windows)), *sweep_costs(net, windows)])
+    return live, swept
+
+
+def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table."""
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, ["---"] * len(header), *lines))
+
+
+def processor() -> str:
+    """The CPU by name, and whether it has bfloat16 units."""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
+    name = next((line.split(":")[1].strip() for line in text.splitlines() if line.startswith("model name")), "")
+    return f"{name or platform.processor()}, bfloat16 units: {'yes' if 'bf16' in text else 'no'}"
+
+
+def main() -> None:
+    """Measure and write the tables."""
+    live, swept = measure()
+    ways = ["preset", "instance norm", "sensors", "without cache", "live", "live, bfloat16", "live, tolerance 0.05"]
+    sweeps = ["preset", "instance norm", "windows", "window by window", "sweep", "sweep, bfloat16"]
+    text = f"""# What a forecast costs
+
+Base size, {date.today():%Y-%m-%d}, {processor()}; torch {torch.__version__}, Python
+{platform.python_version()}. Made by `python benchmarks/forecast.py`.
+
+## One new row in, all horizons out: milliseconds on one core (median)
+
+"Without cache" encodes all 32 rows with `WorldModel.forecast`. "Live" is `LiveForecaster`: weights packed once, rows
+encoded once where instance normalisation permits. Under `centred` the window's mean moves with every row, so the exact
+live forecast encodes all rows again; with a tolerance the mean is held until it has moved by 0.05 z-units.
+
+{markdown(ways, live)}
+
+## 2,457 overlapping windows of 13 sessions, 10 of 17 sensors: seconds on two cores
+
+"Window by window" is `WorldModel.forward` in batches of 128, scaled up from 512 windows. "Sweep" is `Sweep`: absent
+sensors are left out, and without instance normalisation every row is encoded once.
+
+{markdown(sweeps, swept)}
+"""
+    Path(__file__).with_suffix(".md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
