@@ -57,9 +57,9 @@ def write_mapped(
     for number, run in enumerate(runs, start=1):
         stride = max(1, round(machine.logging.period / run.trace.time_step))
         rows = slice(stride - 1, None, stride)
-        time = run.trace.time[rows]
-        parts["time"].append(np.round(clock + time - run.trace.time[0], 3))
-        clock += float(time[-1] - run.trace.time[0]) + GAP
+        time = clock + run.trace.time[rows] - run.trace.time[0] + run.trace.time_step
+        parts["time"].append(np.round(time, 3))
+        clock = float(time[-1]) + GAP
         for label, value in (("session", f"session_{number}"), ("run", f"run_{number}"), ("program", run.program)):
             parts[label].append(np.full(len(time), value))
         for column in described:
@@ -69,10 +69,9 @@ def write_mapped(
             parts[column["native"]].append(rounded(values * scale, column["unit"]))
     log = out / LOG
     count = write_csv(log, {name: np.concatenate(values) for name, values in parts.items()})
+    mapping = yaml.safe_dump(_mapping(machine.name, described, min_rows), sort_keys=False)
     with atomic_file(out / MAPPING) as temporary:
-        temporary.write_text(
-            yaml.safe_dump(_mapping(machine.name, described, min_rows), sort_keys=False), encoding="utf-8"
-        )
+        temporary.write_text(mapping, encoding="utf-8")
     seconds = sum(len(run.trace) * run.trace.time_step for run in runs)
     return LogSummary(machine.name, (log, out / MAPPING), count, count, len(runs), seconds, ranges)
 

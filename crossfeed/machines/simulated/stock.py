@@ -12,6 +12,7 @@ _CELL = 0.5  # mm, side of a height cell
 _STRIDE, _STRIDES = 0.5, 12.0  # mm along the path between two looks at the stock, or a part of the tool's diameter
 _LOOKS = 5  # neighbouring looks that are averaged: cells are square, chips are not
 _MOST_CELLS = 4_000_000  # larger parts get coarser cells
+_FACE_MILL = 25.0  # mm of diameter from which a tool is one
 _AIR = 1e-3  # mm^2, a chip cross-section that counts as none
 
 
@@ -26,13 +27,23 @@ class Engagement:
 def engage(
     position: Floats, cutting: NDArray[np.bool_], tool: NDArray[np.intp], tools: list[Tool], stock_top: float
 ) -> Engagement:
-    """Mill the path (N, 3) out of a block whose top lies at z = `stock_top` and whose outline the path itself spans."""
+    """Mill the path (N, 3) out of a block whose top lies at z = `stock_top`.
+
+    The block is as long and wide as the path itself, less the radius of a face mill, which runs off the stock.
+    """
     depth, width = np.zeros(len(position)), np.zeros(len(position))
     inside = cutting & (position[:, 2] < stock_top - 1e-6)
     samples = np.flatnonzero(inside)
     if not len(samples):
         return Engagement(depth, width)
-    block = _Block.around(position[samples, :2], stock_top)
+    low, high = np.full(2, np.inf), np.full(2, -np.inf)
+    for kind in np.unique(tool[samples]):
+        own = position[samples[tool[samples] == kind], :2]
+        overrun = tools[int(kind)].diameter / 2 if tools[int(kind)].diameter >= _FACE_MILL else 0.0
+        middle = (own.min(axis=0) + own.max(axis=0)) / 2
+        low = np.minimum(low, np.minimum(own.min(axis=0) + overrun, middle))
+        high = np.maximum(high, np.maximum(own.max(axis=0) - overrun, middle))
+    block = _Block.spanning(low, high, stock_top)
     starts = np.flatnonzero(np.diff(samples, prepend=-2) > 1)  # each stretch of cutting
     for first, last in zip(starts, np.append(starts[1:], len(samples))):
         stretch = samples[first:last]
@@ -51,11 +62,11 @@ class _Block:
         self._discs: dict[float, NDArray[np.bool_]] = {}
 
     @classmethod
-    def around(cls, points: Floats, top: float) -> "_Block":
-        corner, extent = points.min(axis=0), np.ptp(points, axis=0)
+    def spanning(cls, low: Floats, high: Floats, top: float) -> "_Block":
+        extent = high - low
         cell = max(_CELL, float(np.sqrt(extent[0] * extent[1] / _MOST_CELLS)))
         shape = (int(extent[0] / cell) + 1, int(extent[1] / cell) + 1)
-        return cls(corner, shape, cell, top)
+        return cls(low, shape, cell, top)
 
     def disc(self, radius: float) -> NDArray[np.bool_]:
         """The cells a tool covers around its centre."""

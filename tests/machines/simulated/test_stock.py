@@ -1,5 +1,7 @@
 """The stock model: what is cut once is gone, and the chip cross-section is depth times width."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def line(start: tuple[float, float, float], end: tuple[float, float, float], spa
 
 
 def mill(*paths: Floats, cutting: bool = True) -> Engagement:
-    """Mill paths out of a block of 80 x 60 mm, with a rapid sample between them; what they meet, one after the other."""
+    """Mill paths out of a block of 80 x 60 mm, with a rapid sample between them."""
     away = np.array([[0.0, 0.0, 50.0]])
     corners = (np.array([[0.0, 0.0, -1e-4]]), np.array([[80.0, 60.0, -1e-4]]))
     pieces = [piece for path in (*corners, *paths) for piece in (away, path)]
@@ -91,6 +93,17 @@ def test_the_volume_that_is_cut_is_the_volume_that_is_missing() -> None:
     section = engagement.depth * engagement.width
     removed = float(section.mean()) * 80.0
     assert removed == pytest.approx(3.0 * (10.0 * 80.0), rel=0.06)
+
+
+def test_a_face_mill_that_runs_off_the_stock_enters_it_gradually() -> None:
+    face = tool_named("PLAN_D50_N_AP4")
+    corners = [(-40, 0, -1), (140, 0, -1), (140, 40, -1), (-40, 40, -1), (-40, 80, -1), (140, 80, -1)]
+    path = np.concatenate([line(start, end) for start, end in pairwise(corners)])
+    kinds = np.zeros(len(path), dtype=np.intp)
+    met = engage(path, np.full(len(path), True), kinds, [face], stock_top=0.0)
+    section = met.depth * met.width
+    assert section[0] < 0.1
+    assert 20.0 < section.max() < 1.3 * 50.0
 
 
 @pytest.mark.parametrize(
