@@ -1,0 +1,73 @@
+"""Adapting a model file: tables, files that load again, refusals, and the command."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from crossfeed.adaptation.fewshot import FewShotConfig, parse_fractions
+from crossfeed.adaptation.model_adaptation import adapt_model, plans
+from crossfeed.adaptation.online import OnlineConfig
+from crossfeed.cli import app
+from crossfeed.errors import ConfigError
+from crossfeed.evaluation.model_evaluation import evaluate_model, open_model
+from tests.evaluation.conftest import TrainedRun
+
+
+def test_few_shot_and_online_reports_and_the_adapted_files(trained_run: TrainedRun, tmp_path: Path) -> None:
+    content = adapt_model(
+        trained_run.folder,
+        trained_run.target,
+        fewshot=FewShotConfig(fractions=(0.0, 0.05, 0.3), steps=20, learning_rate=1e-3),
+        streaming=OnlineConfig(every=16, learning_rate=1e-3),
+        out=tmp_path,
+        device="cpu",
+    )
+    zero, tiny, support = content["few_shot"]["fractions"]
+    assert zero["rmse_ratio"]["estimate"] == 1.0
+    assert tiny["remark"].startswith("no complete window")
+    assert tiny["rmse"] == zero["rmse"]
+    assert support["updates"] == 20
+    assert support["nll"] < zero["nll"]
+    assert content["online"]["zero_shot"]["count"] == content["online"]["online"]["count"]
+    assert set(content["online"]["tracked_coverage"]) == {"0.5", "0.8", "0.9", "0.95"}
+    assert json.loads((tmp_path / "adaptation.json").read_text()) == content
+    for name in ("few_shot", "online_lathe"):
+        adapted = open_model(tmp_path / f"{name}.safetensors", "cpu")
+        assert adapted.provenance["adapted"]["from"] == open_model(trained_run.folder, "cpu").sha256
+        assert adapted.sha256 != content["model"]["sha256"]
+    evaluate_model(tmp_path / "few_shot.safetensors", trained_run.target, device="cpu")
+
+
+def test_the_table_of_training_is_nothing_to_adapt_to(trained_run: TrainedRun) -> None:
+    with pytest.raises(ConfigError, match="trained on this very table"):
+        adapt_model(trained_run.folder, trained_run.source, fewshot=FewShotConfig())
+
+
+def test_plans_keep_the_defaults_of_each_way() -> None:
+    fewshot, none = plans((0.0, 0.2), False, "head", None, 1e-4, 3)
+    assert none is None
+    assert (fewshot.steps, fewshot.mode, fewshot.seed, fewshot.fractions) == (50, "head", 3, (0.0, 0.2))
+    none, streaming = plans((0.0,), True, "all", 5, 1e-3, 0)
+    assert none is None
+    assert (streaming.steps, streaming.learning_rate) == (5, 1e-3)
+    with pytest.raises(ConfigError, match="learning_rate"):
+        plans((0.0,), False, "head", None, -1.0, 0)
+
+
+def test_fractions_that_are_no_numbers_are_refused() -> None:
+    assert parse_fractions("0, 0.05,0.2") == (0.0, 0.05, 0.2)
+    with pytest.raises(ConfigError, match="'0,x' is no list of fractions"):
+        parse_fractions("0,x")
+
+
+def test_the_command_prints_both_ways(trained_run: TrainedRun) -> None:
+    arguments = ["adapt", str(trained_run.folder), "--table", str(trained_run.target), "--device", "cpu"]
+    few = CliRunner().invoke(app, [*arguments, "--fractions", "0,0.05,0.3", "--steps", "2"], env={"COLUMNS": "200"})
+    assert few.exit_code == 0, few.output
+    assert "Few-shot (predictor)" in few.output
+    assert "5%: no complete window in the support" in few.output
+    stream = CliRunner().invoke(app, [*arguments, "--online", "--steps", "1"], env={"COLUMNS": "200"})
+    assert stream.exit_code == 0, stream.output
+    assert "prequential" in stream.output

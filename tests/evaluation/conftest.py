@@ -1,0 +1,56 @@
+"""One small trained run on disk, with the table it was trained on and the table of another machine."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from crossfeed.ingest.table import Table
+from crossfeed.training.run import train
+from crossfeed.training.run_config import RunConfig, preset
+from tests.evaluation.small_machine import CONTEXT, HORIZONS, small_table
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    folder: Path
+    source: Path
+    target: Path
+    config: RunConfig
+    summary: dict[str, Any]
+
+
+def small_config(**data: object) -> RunConfig:
+    config = preset("crossfeed", "tiny")
+    model = config.model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS})
+    health = config.training.health.model_copy(update={"windows": 64})
+    training = config.training.model_copy(
+        update={"batch_size": 32, "pretrain_epochs": 1, "finetune_epochs": 2, "steps_per_epoch": 10, "health": health}
+    )
+    return config.model_copy(update={"model": model, "training": training, "data": config.data.model_copy(update=data)})
+
+
+def target_table() -> Table:
+    """Another machine: shifted, without a thermometer, its runs in two sessions each."""
+    table = small_table(runs=5, rows=70, machine="lathe", level=0.5, seed=7)
+    table.sensors[:, 2] = np.nan
+    groups = []
+    for group in table.groups:
+        middle = group.start + 46
+        groups += [replace(group, session=f"{group.session}a", stop=middle)]
+        groups += [replace(group, session=f"{group.session}b", start=middle)]
+    return replace(table, groups=tuple(groups))
+
+
+@pytest.fixture(scope="session")
+def trained_run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
+    folder = tmp_path_factory.mktemp("evaluated")
+    source, target = folder / "source.parquet", folder / "target.parquet"
+    table = small_table(runs=14, rows=60)
+    table.write(source)
+    target_table().write(target)
+    config = small_config()
+    result = train(table, config, folder / "run", device="cpu")
+    return TrainedRun(folder / "run", source, target, config, result.summary)

@@ -1,0 +1,121 @@
+"""A model file facing a table: the right side, the right floors, the right refusals."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from crossfeed.cli import app
+from crossfeed.errors import ConfigError, TableError
+from crossfeed.evaluation.model_evaluation import evaluate_model, face, open_model
+from crossfeed.evaluation.source import align
+from crossfeed.evaluation.target import evaluate_target
+from crossfeed.ingest.table import Table
+from crossfeed.schema import Channel, Schema
+from crossfeed.windows.split import split_table
+from tests.evaluation.conftest import TrainedRun
+from tests.evaluation.small_machine import SCHEMA, small_table
+
+
+def test_a_table_the_model_was_trained_on_is_judged_on_its_test_sessions(trained_run: TrainedRun) -> None:
+    content = evaluate_model(trained_run.folder, trained_run.source, device="cpu")
+    split = split_table(Table.read(trained_run.source))
+    assert content["part"] == "test"
+    assert content["trained_on_this_table"]
+    assert sorted(content["runs"]) == sorted(split.test)
+    assert set(content["scores"]) == {"run", "persistence", "linear drift"}
+    assert content["scores"]["persistence"]["nll"] is not None
+    assert content["scores"]["persistence"]["skill_rmse"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_another_machine_is_judged_whole_with_runs_as_units(trained_run: TrainedRun, tmp_path: Path) -> None:
+    content = evaluate_model(
+        trained_run.folder, trained_run.target, source=trained_run.source, suite="full", out=tmp_path, device="cpu"
+    )
+    assert content["part"] == "all"
+    assert len(content["runs"]) == 5
+    assert set(content["by_channel"]["run"]) == {"current", "power"}, "the thermometer it lacks is not judged"
+    assert content["by_channel"]["run"]["current"]["unit"] == "A"
+    scale = open_model(trained_run.folder).model.normaliser.sensor_scale[0]
+    row = content["by_channel"]["run"]["current"]
+    assert row["physical"]["rmse"] == pytest.approx(row["rmse"] * scale)
+    assert len(content["comparisons"][0]) == 2
+    for section in ("robustness", "slower_logging", "channel_curve", "conformal", "command_use"):
+        assert "run" in content[section]
+    assert content["conformal"]["run"]["split"]["calibrated_on"] == ["lathe/run0", "lathe/run1"]
+    assert json.loads((tmp_path / "evaluation.json").read_text()) == content
+
+
+def test_without_the_source_the_floors_are_points(trained_run: TrainedRun) -> None:
+    content = evaluate_model(trained_run.folder, trained_run.target, device="cpu")
+    assert not content["floors_have_spread"]
+    assert content["scores"]["persistence"]["coverage90"] is None
+    assert content["scores"]["persistence"]["rmse"] > 0
+
+
+def test_an_all_constant_channel_is_said_to_be_constant(trained_run: TrainedRun, tmp_path: Path) -> None:
+    table = Table.read(trained_run.target)
+    table.sensors[:, 1] = 2.5
+    table.write(tmp_path / "flat.parquet")
+    content = evaluate_model(trained_run.folder, tmp_path / "flat.parquet", device="cpu")
+    assert content["by_channel"]["run"]["power"]["constant"]
+    assert content["by_channel"]["run"]["power"]["r2"] is None
+    assert content["by_channel"]["run"]["power"]["skill_rmse"] is None
+
+
+def test_a_target_that_shares_no_channel_is_refused(trained_run: TrainedRun) -> None:
+    table = Table.read(trained_run.target)
+    table.sensors[:] = np.nan
+    with pytest.raises(TableError, match=r"shows none of the sensors[\s\S]*current, power, temperature"):
+        face(open_model(trained_run.folder, "cpu"), table)
+
+
+def test_a_side_of_a_foreign_table_and_a_wrong_source_are_refused(trained_run: TrainedRun) -> None:
+    opened, target = open_model(trained_run.folder, "cpu"), Table.read(trained_run.target)
+    with pytest.raises(ConfigError, match="has no test side"):
+        face(opened, target, part="test")
+    with pytest.raises(TableError, match="not the one the model was trained on"):
+        face(opened, target, source=small_table(seed=99))
+
+
+def test_columns_in_another_order_and_unit_make_no_difference(trained_run: TrainedRun) -> None:
+    table = Table.read(trained_run.target)
+    watts = Channel(name="power", quantity="power", unit="W")
+    shuffled = Schema(name="other", sensors=(SCHEMA.sensors[2], watts), commands=SCHEMA.commands[::-1])
+    columns = [2, 1]
+    moved = replace(
+        table, schema=shuffled, sensors=table.sensors[:, columns] * [1.0, 1000.0], commands=table.commands[:, ::-1]
+    )
+    back = align(moved, SCHEMA)
+    np.testing.assert_allclose(back.sensors[:, 1], table.sensors[:, 1])
+    np.testing.assert_array_equal(back.commands, table.commands)
+    assert np.isnan(back.sensors[:, 0]).all(), "a sensor it lacks is absent"
+    with pytest.raises(TableError, match="lacks the commands feed_x"):
+        align(replace(moved, schema=Schema(name="o", sensors=shuffled.sensors, commands=SCHEMA.commands[:1]),
+                      commands=table.commands[:, :1]), SCHEMA)  # fmt: skip
+
+
+def test_the_target_pass_judges_models_and_floors_on_the_same_windows(trained_run: TrainedRun) -> None:
+    model = open_model(trained_run.folder, "cpu").model
+    sources, targets = [Table.read(trained_run.source)], [Table.read(trained_run.target)]
+    content = evaluate_target({"locked": (model, trained_run.config)}, sources, targets)
+    assert set(content["scores"]) == {"locked", "persistence", "linear drift"}
+    alone = evaluate_model(trained_run.folder, trained_run.target, source=trained_run.source, device="cpu")
+    assert content["scores"]["locked"] == pytest.approx(alone["scores"]["run"])
+    assert content["windows"] == alone["windows"]
+    assert len(content["runs"]) == 5
+    json.dumps(content, allow_nan=False)
+
+
+def test_the_command_prints_tables_and_writes_json(trained_run: TrainedRun, tmp_path: Path) -> None:
+    arguments = ["evaluate", str(trained_run.folder), "--table", str(trained_run.target), "--device", "cpu"]
+    found = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
+    assert found.exit_code == 0, found.output
+    assert "Command use" in found.output
+    assert "persistence" in found.output
+    content = json.loads((tmp_path / "evaluation.json").read_text())
+    printed = CliRunner().invoke(app, [*arguments, "--json"])
+    assert json.loads(printed.stdout) == content
