@@ -6,11 +6,13 @@ The plan fixes to the second which log rows survive segmentation, so that a log 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Literal
 
 import numpy as np
 
 from crossfeed.errors import MachineError
 
+DAYS = 3  # as in the real log
 JOG_PROGRAM = "MA_JOG_STEP1"
 SHORTEST_SESSION = 64  # rows; shorter ones are dropped by the segmentation of the THWS log
 SPLITTING_GAP = 5  # s; a longer gap begins a new session
@@ -38,7 +40,7 @@ class Product:
 class Phase:
     """A stretch of whole seconds in which the status and the program path stay the same."""
 
-    kind: str  # idle, jog, run, hold
+    kind: Literal["idle", "jog", "run", "hold"]
     seconds: int
     status: Status
     program: str
@@ -59,15 +61,13 @@ class Order:
     raw_rows: int  # of the whole log
     duplicates: int  # rows that repeat the stamp of the row before
     lost_rows: int  # missing seconds inside surviving sessions
-    days: int = 3
 
     def __post_init__(self) -> None:
-        needed = self.rows + self.duplicates + 30 * self.sessions + 40 * self.days
-        if self.sessions < self.days or self.rows < 70 * self.sessions or self.raw_rows < needed:
+        needed = self.rows + self.duplicates + 30 * self.sessions + 40 * DAYS
+        if self.sessions < DAYS or self.rows < 70 * self.sessions or self.raw_rows < needed:
             raise MachineError(
-                f"A log of {self.raw_rows} rows with {self.rows} rows in {self.sessions} sessions on {self.days} days "
-                "cannot be planned.",
-                expected=f"a session a day, 70 rows a session, and at least {needed} rows in all",
+                f"A log of {self.raw_rows} rows with {self.rows} rows in {self.sessions} sessions cannot be planned.",
+                expected=f"{DAYS} sessions or more, 70 rows in each, and at least {needed} rows in all",
             )
 
 
@@ -97,8 +97,8 @@ def plan_days(order: Order, products: Sequence[Product], warm_up: Product, seed:
 
 def _runs(order: Order, products: Sequence[Product], warm_up: Product, draw: np.random.Generator) -> list[list[_Run]]:
     """Which product runs when: a warm-up each morning, then batches; some runs break in two sessions."""
-    share = np.full(order.days, order.sessions // order.days)
-    share[: order.sessions % order.days] += 1
+    share = np.full(DAYS, order.sessions // DAYS)
+    share[: order.sessions % DAYS] += 1
     days: list[list[_Run]] = []
     product, waiting = products[0], list[Product]()
     for sessions in share.tolist():

@@ -10,7 +10,7 @@ from crossfeed.machines.simulated.inputs import Inputs
 from crossfeed.machines.simulated.jobs import Playback, fit
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
-from crossfeed.machines.simulated.production import JOG_PROGRAM, Order, Phase, Status, plan_days
+from crossfeed.machines.simulated.production import DAYS, JOG_PROGRAM, Order, Phase, Status, plan_days
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.shop import Shop, open_shop
 from crossfeed.machines.simulated.spinners import spinner_620
@@ -59,8 +59,8 @@ class _Day:
 
     def __init__(self, machine: SimulatedMachine, shop: Shop, seed: int, number: int, measured: bool) -> None:
         self.machine, self.shop, self.measured = machine, shop, measured
-        self.state = machine.rest(seed * 3 + number, cold=True)
-        self.start = _STARTS[number % len(_STARTS)]
+        self.state = machine.rest(seed * DAYS + number, cold=True)
+        self.start = _STARTS[number]
         self.draw = np.random.default_rng([seed, 3, number])
         self.second = 0
         self.rows: list[dict[str, Any]] = []
