@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from crossfeed.windows.draws import Draw, generator_draw, window_draw
+from crossfeed.windows.largest import largest
 from crossfeed.windows.windows import WindowBatch
 
 MaskMode = Literal["none", "random", "block", "channel", "event", "mixed"]
@@ -72,22 +73,28 @@ def _corrupt(x_BKC: Tensor, m_BKC: Tensor, config: MaskConfig, draw: Draw) -> Te
         return m_BKC
     shape, ratio = (m_BKC.shape[0], m_BKC.shape[1], m_BKC.shape[2]), config.ratio
     if config.mode == "random":
-        hidden = _random(shape, ratio, draw)
+        hidden = draw(shape) < ratio
     elif config.mode == "block":
         hidden = _block(shape, ratio, draw)
     elif config.mode == "channel":
         hidden = _channel(shape, config.channel_drop, draw)
     elif config.mode == "event":
-        hidden = _event(x_BKC, m_BKC, ratio, draw)
+        hidden, of_events = _events(x_BKC, m_BKC), _share_of_events(ratio)
+        if of_events < 1.0:
+            hidden = hidden & (draw(shape) < of_events)
     else:
-        hidden = _random(shape, 0.35 * ratio, draw) | _block(shape, 0.30 * ratio, draw)
-        hidden = hidden | _channel(shape, config.channel_drop, draw) | _event(x_BKC, m_BKC, 0.20 * ratio, draw)
+        single, of_events = 0.35 * ratio, _share_of_events(0.20 * ratio)
+        hidden = _block(shape, 0.30 * ratio, draw) | _channel(shape, config.channel_drop, draw)
+        # One draw serves twice: what is left above `single` is uniform again, and decides about the events.
+        lot_BKC = draw(shape)
+        hidden = hidden | (lot_BKC < single)
+        hidden = hidden | (_events(x_BKC, m_BKC) & (lot_BKC < single + (1.0 - single) * of_events))
     return _never_empty(m_BKC, m_BKC & ~hidden, draw)
 
 
-def _random(shape: tuple[int, int, int], ratio: float, draw: Draw) -> Tensor:
-    """Single entries."""
-    return draw(shape) < ratio
+def _share_of_events(ratio: float) -> float:
+    """Which part of the events is hidden, so that about `ratio` of all entries are."""
+    return min(1.0, ratio / (1.0 - EVENT_QUANTILE))
 
 
 def _channel(shape: tuple[int, int, int], probability: float, draw: Draw) -> Tensor:
@@ -130,8 +137,8 @@ def _enough_runs(wanted: int) -> int:
     return math.ceil(mean + 3.0 * math.sqrt(mean)) + 2
 
 
-def _event(x_BKC: Tensor, m_BKC: Tensor, ratio: float, draw: Draw) -> Tensor:
-    """Steps whose absolute change is strictly above the channel's 0.8 quantile in the window, a random part of them.
+def _events(x_BKC: Tensor, m_BKC: Tensor) -> Tensor:
+    """Steps whose absolute change is strictly above the channel's 0.8 quantile in the window.
 
     With n changes, "above the interpolated quantile" and "above the order statistic floor(0.8 (n - 1))" are the same
     set, so no interpolation is needed. Only changes between two present entries count.
@@ -142,21 +149,19 @@ def _event(x_BKC: Tensor, m_BKC: Tensor, ratio: float, draw: Draw) -> Tensor:
     known = m_BKC[:, 1:] & m_BKC[:, :-1]
     change = torch.where(known, (x_BKC[:, 1:] - x_BKC[:, :-1]).abs(), -1.0)
     from_top = math.ceil((1.0 - EVENT_QUANTILE) * (steps - 2) - 1e-9)
-    largest_BCT = change.transpose(1, 2).topk(from_top + 1, dim=2).values
+    largest_TBC = largest(change.transpose(0, 1).reshape(steps - 1, -1), from_top + 1).view(-1, batch, channels)
     last_BC = (known.sum(1) - 1).clamp_min(0)
     rank_BC = torch.ceil((1.0 - EVENT_QUANTILE) * last_BC - 1e-4).long()
-    threshold_BC = largest_BCT.gather(2, rank_BC[..., None])[..., 0]
+    threshold_BC = largest_TBC.gather(0, rank_BC[None])[0]
     event = known & (change > threshold_BC[:, None])
-    if ratio < 1.0 - EVENT_QUANTILE:
-        event = event & (draw((batch, steps - 1, channels)) < ratio / (1.0 - EVENT_QUANTILE))
     return torch.cat([torch.zeros_like(event[:, :1]), event], dim=1)
 
 
 def _never_empty(before_BKC: Tensor, after_BKC: Tensor, draw: Draw) -> Tensor:
     """Give an emptied window one channel back, drawn from those that were present; fixed shapes, no branch."""
     batch, _, channels = before_BKC.shape
-    # The largest byte instead of any(): ten times quicker on a CPU.
-    present_BC = before_BKC.view(torch.uint8).amax(1).bool()
+    # Sums and the largest byte instead of any(): four and six times quicker on a CPU.
+    present_BC = before_BKC.sum(1) > 0
     empty_B = after_BKC.reshape(batch, -1).view(torch.uint8).amax(1) == 0
     lot_BC = torch.where(present_BC, draw((batch, channels)), -1.0)
     chosen_BC = torch.arange(channels, device=lot_BC.device) == lot_BC.argmax(1, keepdim=True)
