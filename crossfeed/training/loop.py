@@ -102,6 +102,9 @@ def _epoch(
         row |= {name: getattr(scores, name) for name in ("rmse", "mae", "nll", "crps", "coverage90")}
     row["score"] = score
     row |= health.values
+    for name, value in row.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _not_a_number(name, value, f"after {stage} epoch {epoch + 1}")
     row["collapse"] = "; ".join(health.reasons) or None
     row["train_seconds"] = trained - began
     row["validation_seconds"] = time.perf_counter() - trained
@@ -114,10 +117,13 @@ def _check_finite(step: TrainStep, stage: Stage, epoch: int, steps: int) -> Tens
     if bool(trace_ST.isfinite().all()):
         return trace_ST
     number, term = torch.nonzero(~trace_ST.isfinite())[0].tolist()
-    name, value = step.names[term], float(trace_ST[number, term])
-    what = "is no number" if math.isnan(value) else "is infinite"
-    raise TrainingError(
-        f"The {name.replace('_', ' ')} {what} in step {number + 1} of {stage} epoch {epoch + 1}.",
+    where = f"in step {number + 1} of {stage} epoch {epoch + 1}"
+    raise _not_a_number(step.names[term], float(trace_ST[number, term]), where)
+
+
+def _not_a_number(name: str, value: float, where: str) -> TrainingError:
+    return TrainingError(
+        f"The {name.replace('_', ' ')} {'is no number' if math.isnan(value) else 'is infinite'} {where}.",
         expected="finite losses",
         remedy="The state after the last complete epoch is kept. Lower training.learning_rate, give "
         "training.warmup_steps, or look for extreme values in the table (crossfeed audit).",

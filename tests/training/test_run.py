@@ -15,6 +15,7 @@ from crossfeed.training.history import read_history
 from crossfeed.training.overrides import override, read_yaml
 from crossfeed.training.run import RunResult, train
 from crossfeed.training.run_config import DataConfig, preset
+from crossfeed.training.validate import Validator
 from tests.training.conftest import small_config, toy_table
 
 ONLY_LATENT = {f"objectives.weights.{name}": 0.0 for name in ("vicreg", "schema", "recovery")}
@@ -163,6 +164,14 @@ def test_loss_that_is_no_number_stops_and_names_the_term(tmp_path: Path, table: 
     resumed = train(table, small_config(), tmp_path / "run", resume=True)
     untouched = train(table, small_config(), tmp_path / "other")
     assert resumed.summary["validation"] == untouched.summary["validation"]
+
+
+def test_validation_loss_that_is_infinite_stops_too(
+    tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Validator, "losses", lambda *_: ({"latent": float("inf")}, 1.0))
+    with pytest.raises(TrainingError, match="validation latent is infinite after pretrain epoch 1"):
+        train(table, small_config(), tmp_path / "run")
 
 
 def test_occupied_folder_is_refused(tmp_path: Path, learned: RunResult, table: Table) -> None:
