@@ -4,7 +4,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from crossfeed.errors import StorageError
@@ -40,7 +40,8 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     except OSError as error:
         raise storage_error("Writing", path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that is none, or a disk that is gone, must not hide the error above
+            temporary.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:
