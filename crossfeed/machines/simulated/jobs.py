@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.inputs import Inputs
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM, MachineParameters
@@ -68,6 +69,8 @@ def prepare(
     program: Program, machine: MachineParameters, tool_notes: Mapping[str, str] | None = None, stock_top: float = 0.0
 ) -> Job:
     """Plan a program within a machine's limits and mill it out of its stock."""
+    if not np.isfinite(stock_top):
+        raise MachineError(f"The stock top z = {stock_top} mm is no place.", expected="a finite height in mm")
     trajectory = plan(program, motion_limits(machine))
     trace = trajectory.sample(RATE)
     notes = tool_notes or {}

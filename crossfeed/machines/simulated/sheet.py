@@ -140,6 +140,8 @@ def _share_scale(row: "list[Axes]", robust: bool) -> None:
         low, high = low - 0.6 * (high - low), high + 0.6 * (high - low)
     else:
         low, high = min(axes.get_ylim()[0] for axes in shown), max(axes.get_ylim()[1] for axes in shown)
+    if high - low < 1e-6:
+        low, high = low - 1.0, high + 1.0
     for axes in shown:
         axes.set_ylim(low, high)
 

@@ -11,6 +11,7 @@ import pytest
 
 from crossfeed.errors import MachineError, StorageError
 from crossfeed.machines.simulated import thws
+from crossfeed.machines.simulated.csvfile import write_csv
 from crossfeed.machines.simulated.pair import Scale, simulate_pair
 from crossfeed.machines.simulated.production import Order
 from crossfeed.machines.simulated.summary import LogSummary
@@ -189,6 +190,12 @@ def test_unknown_scales_and_seeds_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="seed"):
         simulate_pair(tmp_path, "demo", seed=-1)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_output_folder_that_is_a_file_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match="Not a directory"):
+        write_csv(tmp_path / "file" / "log.csv", {"a": [1.0]})
 
 
 def test_a_full_disk_is_a_storage_error_that_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,8 @@ def test_programs_that_cannot_be_run_are_refused(tmp_path: Path, nc_file: Path) 
         simulate_program(tmp_path / "out", str(nc_file), material="wood")
     with pytest.raises(MachineError, match="no machine 'lathe'"):
         simulate_program(tmp_path / "out", str(nc_file), "lathe")
+    with pytest.raises(MachineError, match="no place"):
+        simulate_program(tmp_path / "out", str(nc_file), stock_top=float("nan"))
     assert not (tmp_path / "out").exists()
 
 
