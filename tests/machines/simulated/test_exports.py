@@ -195,7 +195,7 @@ def test_unknown_scales_and_seeds_are_refused(tmp_path: Path) -> None:
 def test_an_output_folder_that_is_a_file_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="Not a directory"):
-        write_csv(tmp_path / "file" / "log.csv", {"a": [1.0]})
+        write_csv(tmp_path / "file" / "thws" / "log.csv", {"a": [1.0]})
 
 
 def test_a_full_disk_is_a_storage_error_that_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
