@@ -23,6 +23,9 @@ def evaluate(
     unit: Annotated[
         Literal["run", "session", "program"] | None, typer.Option(help="What counts as independent in intervals.")
     ] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="Roll changed plans out on this simulated machine: spinner_620, spinner_630.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
@@ -35,7 +38,9 @@ def evaluate(
     from crossfeed.evaluation.model_evaluation import evaluate_model
     from crossfeed.evaluation.show import show
 
-    content = evaluate_model(model, table, part=part, source=source, suite=suite, unit=unit, out=out, device=device)
+    content = evaluate_model(
+        model, table, part=part, source=source, suite=suite, unit=unit, machine=machine, out=out, device=device
+    )
     if json:
         typer.echo(dumps(content, indent=2, ensure_ascii=False))
     else:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from crossfeed.errors import ConfigError, TableError
+from crossfeed.evaluation.counterfactual import counterfactual_error, counterfactual_tables
 from crossfeed.evaluation.evaluate import EvaluationSet, Unit
 from crossfeed.evaluation.forecaster import Floor
 from crossfeed.evaluation.forecaster import floors as floors_without_spread
@@ -14,9 +15,12 @@ from crossfeed.evaluation.source import Source, foreign_set
 from crossfeed.evaluation.target import fitted_floors
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
+from crossfeed.machines.simulated.catalogue import machine_named
+from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.model.config import parse
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import canonical
 from crossfeed.training.precision import choose_device
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.normalise import Normaliser
@@ -120,10 +124,14 @@ def evaluate_model(
     source: Path | str | None = None,
     suite: Suite = "standard",
     unit: Unit | None = None,
+    machine: str | None = None,
     out: Path | str | None = None,
     device: str = "auto",
 ) -> dict[str, Any]:
-    """Report on one model and one table; with `out`, also as `evaluation.json` in that folder."""
+    """Report on one model and one table; with `out`, also as `evaluation.json` in that folder.
+
+    `machine` names a simulated machine on which changed plans are rolled out and compared with the forecasts.
+    """
     opened = open_model(model, device)
     read = Table.read(table, opened.model.schema)
     given = Table.read(source, opened.model.schema) if source is not None else None
@@ -136,6 +144,23 @@ def evaluate_model(
         "floors_have_spread": any(floor.fitted for floor in facing.floors),
         **report([opened.forecaster], facing.floors, facing.data, suite),
     }
+    if machine is not None:
+        content["counterfactual"] = _counterfactual(opened.forecaster, machine, facing.data.space)
     if out is not None:
         write_plain(Path(out) / "evaluation.json", content)
     return dict(plain(content))
+
+
+def _counterfactual(forecaster: WorldModelForecaster, machine: str, space: Normaliser) -> dict[str, Any]:
+    """What the forecasts make of changed plans, judged by the simulator."""
+    model = forecaster.model
+    if model.schema.fingerprint != canonical().fingerprint:
+        raise ConfigError(
+            "Simulated machines speak the canonical schema, the model another one.",
+            expected="a model of the canonical channels",
+            remedy="Leave --machine away.",
+        )
+    simulated = SimulatedMachine(machine_named(machine))
+    tables = counterfactual_tables(simulated, model.config.context, model.horizons[-1])
+    found = counterfactual_error(forecaster, tables, model.normaliser, space, model.config.context, model.horizons)
+    return {"machine": machine, **found}

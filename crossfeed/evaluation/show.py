@@ -33,6 +33,8 @@ def show(content: dict[str, Any]) -> None:
     console.print(_channels(content["by_channel"][model]))
     console.print(f"Calibration: {content['calibration'][model]['reading']}.")
     console.print(_commands(content["command_use"][model]))
+    if "counterfactual" in content:
+        console.print(_counterfactual(content["counterfactual"]))
     if "robustness" in content:
         console.print(_robustness(content["robustness"][model]))
         console.print(_conformal(content["conformal"][model]))
@@ -77,6 +79,21 @@ def _commands(content: dict[str, Any]) -> Table:
         bounds = "-" if ratio["low"] is None else f"{ratio['low']:.3f} to {ratio['high']:.3f}"
         crps = number(row["crps_ratio"]["estimate"])
         table.add_row(condition, number(ratio["estimate"]), bounds, crps, f"{row['runs_worse']} of {row['runs']}")
+    return table
+
+
+def _counterfactual(content: dict[str, Any]) -> Table:
+    title = (
+        f"Changed plans rolled out on {content['machine']}: {content['cases']} moments of {len(content['jobs'])} jobs"
+    )
+    table = _grid(title, ["plan", "RMSE", "plan not told", "persistence", "effect foreseen (R2)", "95 % over jobs"])
+    for name, row in content.items():
+        if not isinstance(row, dict) or "effect_r2" not in row:
+            continue
+        effect = row["effect_r2"]
+        bounds = "-" if effect["low"] is None else f"{effect['low']:.3f} to {effect['high']:.3f}"
+        values = (row["rmse"], row["rmse_not_told"], row["rmse_persistence"], effect["estimate"])
+        table.add_row(name, *(number(value) for value in values), bounds)
     return table
 
 

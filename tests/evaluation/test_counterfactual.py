@@ -1,0 +1,65 @@
+"""Counterfactuals on the simulator: same past, other futures, and an oracle that foresees them all."""
+
+import numpy as np
+import pytest
+import torch
+
+from crossfeed.evaluation.counterfactual import ALTERATIONS, FACTUAL, counterfactual_error, counterfactual_tables
+from crossfeed.evaluation.distribution import Gaussian
+from crossfeed.evaluation.forecaster import floors
+from crossfeed.ingest.table import Table
+from crossfeed.machines.simulated.rollout import SimulatedMachine
+from crossfeed.machines.simulated.spinners import spinner_630
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.split import split_table
+from crossfeed.windows.windows import WindowBatch
+
+CONTEXT, HORIZONS = 12, (1, 4, 8)
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, Table]:
+    return counterfactual_tables(SimulatedMachine(spinner_630()), CONTEXT, 8, cases_per_job=3, seconds=90)
+
+
+@pytest.fixture(scope="module")
+def normaliser(tables: dict[str, Table]) -> Normaliser:
+    table = tables[FACTUAL]
+    return Normaliser.fit(split_table(table).train_rows(table))
+
+
+def test_every_alteration_shares_the_past_and_changes_the_future(tables: dict[str, Table]) -> None:
+    factual = tables[FACTUAL]
+    length = CONTEXT + 8
+    past = np.arange(len(factual)) % length < CONTEXT
+    assert set(tables) == {FACTUAL, *ALTERATIONS}
+    assert {len(group) for group in factual.groups} == {length}
+    assert factual.present().sum() == 10
+    for name in ALTERATIONS:
+        np.testing.assert_array_equal(tables[name].sensors[past], factual.sensors[past])
+        np.testing.assert_array_equal(tables[name].commands[past], factual.commands[past])
+        assert (tables[name].commands[~past] != factual.commands[~past]).any()
+        assert not np.array_equal(tables[name].sensors[~past], factual.sensors[~past], equal_nan=True)
+    assert not tables["spindle stop"].commands[~past].any()
+
+
+class Oracle:
+    """Has seen every future."""
+
+    name, uses_future_commands = "oracle", True
+
+    def predict(self, batch: WindowBatch) -> Gaussian:
+        return Gaussian(batch.future_x_BHC, torch.ones_like(batch.future_x_BHC))
+
+
+def test_an_oracle_foresees_every_effect_and_persistence_none(tables: dict[str, Table], normaliser: Normaliser) -> None:
+    oracle = counterfactual_error(Oracle(), tables, normaliser, normaliser, CONTEXT, HORIZONS)
+    deaf = counterfactual_error(floors(HORIZONS)[0], tables, normaliser, normaliser, CONTEXT, HORIZONS)
+    assert oracle["cases"] == len(tables[FACTUAL].groups)
+    for name in ALTERATIONS:
+        assert oracle[name]["rmse"] == 0.0
+        assert oracle[name]["effect_r2"].estimate == 1.0
+        assert deaf[name]["effect_r2"].estimate == 0.0
+        assert deaf[name]["ratio_to_not_told"].estimate == 1.0
+        assert deaf[name]["ratio_to_persistence"].estimate == 1.0
+        assert deaf[name]["rmse"] > 0.0
