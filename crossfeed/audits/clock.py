@@ -130,8 +130,8 @@ def _frozen(subject: Subject) -> Iterator[Finding]:
             measured=f"{int(lengths[long].sum())} rows in {int(long.sum())} stretches repeat every sensor exactly; "
             f"the longest has {int(lengths.max())} rows, the first begins at row {row}",
             meaning="values were carried forward or the logger froze; a model learns that the machine stands still",
-            cause="gaps filled with the last value without a limit",
-            remedy="Carry values forward for two seconds at most and leave longer gaps absent.",
+            cause="gaps filled with the last value without a limit, or a logger that stood still",
+            remedy="Leave such stretches absent; carry values forward for two seconds at most.",
             numbers={"rows": int(lengths[long].sum()), "longest": int(lengths.max())},
         )
 

@@ -90,7 +90,7 @@ def _both_sides(sides: dict[str, list[str]], home: dict[str, set[str]]) -> Itera
 def _programs(groups: list[Group], home: dict[str, set[str]], by: str) -> Iterator[Finding]:
     spread: dict[str, set[str]] = defaultdict(set)
     for group in groups:
-        if group.program:
+        if group.program and home[group.key]:
             spread[group.program] |= home[group.key]
     shared = sorted(program for program, sides in spread.items() if len(sides) > 1)
     if shared:

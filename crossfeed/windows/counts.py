@@ -9,7 +9,7 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up
 from crossfeed.windows.split import PARTS, Split
 
-_LOST = {"groups_too_short": "groups too short", "lost_to_commands": "miss a command", "lost_to_gaps": "over a gap"}
+_LOST = {"groups_too_short": "too short", "lost_to_commands": "miss a command", "lost_to_gaps": "over a gap"}
 
 
 @dataclass(frozen=True, slots=True)
