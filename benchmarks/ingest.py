@@ -7,6 +7,7 @@ Without --logs, 11 files with 1,503,915 rows are made first: signals are noise, 
 
 import argparse
 import json
+import os
 import platform
 import re
 import resource
@@ -116,8 +117,6 @@ def measure(side: str, folder: Path) -> dict[str, float]:
 
 def hardware() -> str:
     """The processor and the number of cores in use."""
-    import os
-
     names = (
         re.findall(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
         if Path("/proc/cpuinfo").exists()
@@ -147,7 +146,8 @@ def report(folder: Path, repeats: int) -> str:
         "To reach: 5 s and 1,500 MB. The pandas version reads, sorts, scales and averages; crossfeed also computes",
         "SHA-256 fingerprints, time-weighted commands, repairs, findings and statistics.",
         f"Best of {repeats} runs each, taken in turn. Measured 2026-11-15 on {hardware()}, Python",
-        f"{platform.python_version()}, with `python benchmarks/ingest.py --write`.",
+        f"{platform.python_version()}, with `python benchmarks/ingest.py --write`. Load while measuring: "
+        f"{os.getloadavg()[0]:.0f} processes; above 2, compare the processor seconds, which others do not stretch.",
     ]
     return "\n".join(lines) + "\n"
 
