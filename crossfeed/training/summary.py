@@ -96,17 +96,30 @@ def summary_table(summary: dict[str, Any]) -> "RichTable":
     from rich.table import Table as RichTable
 
     validation = summary["validation"]
-    rows = {"crossfeed": validation["model"]} | {name: validation[name] for name in (*FLOORS, "shuffled commands")}
-    horizons = list(validation["model"]["rmse_by_horizon"])
-    table = RichTable(title=f"Source validation, {validation['windows']} windows, z-space (lower is better)")
+    named = {"crossfeed": "model", **{name: name for name in (*FLOORS, "shuffled commands")}}
+    table = RichTable(title=f"Source validation, {validation['windows']} windows, z-space")
     table.add_column("")
-    for title in ("RMSE", "MAE", *(f"h={horizon}" for horizon in horizons), "NLL", "CRPS", "coverage 90 %"):
+    for title in named:
         table.add_column(title, justify="right")
-    for name, scores in rows.items():
-        values = [scores["rmse"], scores["mae"], *scores["rmse_by_horizon"].values()]
-        values += [scores["nll"], scores["crps"], scores["coverage90"]]
-        table.add_row(name, *("-" if value is None else f"{value:.3f}" for value in values))
+    for title, *path in _metrics(validation["model"]["rmse_by_horizon"]):
+        values = [_look_up(validation[name], path) for name in named.values()]
+        table.add_row(title, *("-" if value is None else f"{value:.3f}" for value in values))
     return table
+
+
+def _metrics(horizons: dict[Any, Any]) -> list[tuple[Any, ...]]:
+    """Titles of the rows and where their numbers lie."""
+    by_horizon = [(f"RMSE, {horizon} ahead", "rmse_by_horizon", horizon) for horizon in horizons]
+    soft = [("NLL", "nll"), ("CRPS", "crps"), ("coverage of 90 %", "coverage90")]
+    return [("RMSE", "rmse"), ("MAE", "mae"), *by_horizon, *soft]
+
+
+def _look_up(scores: dict[str, Any], path: Sequence[Any]) -> float | None:
+    found: Any = scores
+    for name in path:
+        found = found[name]
+    value: float | None = found
+    return value
 
 
 def summary_lines(summary: dict[str, Any]) -> list[str]:

@@ -127,14 +127,15 @@ class Validator:
         return predicted_BHD, target_BHD, batch.future_m_BHC.any(-1)
 
     def _encode(self, windows: WindowSet, index_W: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """State, future values and presence, pooled context and target latents of unmasked windows."""
+        """State, future and its presence in the space the state lives in, pooled context and target latents."""
         parts = []
         for index_B in batches(index_W, self.config.training.batch_size):
             batch = windows.batch(index_B)
             with autocast(self.precision, self.device):
                 context = self.model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
                 target_BHD = self.model.encode_target(batch, context.statistics)
-            parts.append((context.z_BD, batch.future_x_BHC, batch.future_m_BHC, context.pooled_BD, target_BHD))
+            future_BHC = self.model.instance_norm.normalise(batch.future_x_BHC, context.statistics)
+            parts.append((context.z_BD, future_BHC, batch.future_m_BHC, context.pooled_BD, target_BHD))
         z, x, m, pooled, target = (torch.cat(part) for part in zip(*parts, strict=True))
         return z, x, m, pooled, target
 

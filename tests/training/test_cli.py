@@ -18,7 +18,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     toy_table().write(folder / "source.parquet")
     toy_table("second", seed=3, absent=("current_4",)).write(folder / "other.parquet")
     (folder / "small.yaml").write_text(json.dumps(SMALL_TREE))
-    result = CliRunner().invoke(app, arguments(folder), catch_exceptions=False, env={"COLUMNS": "140"})
+    result = CliRunner().invoke(app, arguments(folder), catch_exceptions=False, env={"COLUMNS": "80"})
     assert result.exit_code == 0
     return folder, result.stdout
 
@@ -48,7 +48,7 @@ def arguments(folder: Path) -> list[str]:
 
 def test_train_ends_with_the_floors(trained: tuple[Path, str]) -> None:
     folder, printed = trained
-    for word in ("crossfeed", "persistence", "linear drift", "shuffled commands", "h=4", "coverage 90 %"):
+    for word in ("crossfeed", "persistence", "linear drift", "shuffled commands", "RMSE, 4 ahead", "coverage of 90 %"):
         assert word in printed
     assert "finetune: epoch 1 of 1 kept" in printed
     assert str(folder / "run" / "model.safetensors") in printed
