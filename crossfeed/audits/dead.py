@@ -20,6 +20,17 @@ def check_dead(case: Case) -> Iterator[Finding]:
 
 def _dead(signal: Signal, where: str) -> Iterator[Finding]:
     rows, missing = len(signal.values), int(np.isnan(signal.values).sum())
+    if signal.unreadable:
+        yield Finding(
+            check=CHECK,
+            severity="warning",
+            subject=where,
+            measured=f"{signal.unreadable} of {rows} cells hold text instead of numbers",
+            meaning="these cells count as absent here; other programs may read the whole column as text",
+            cause="error words of the logger, units inside cells, or a second header line",
+            remedy="Ingest the log with crossfeed, which counts and reports such cells, or clean the column.",
+            numbers={"cells": signal.unreadable, "rows": rows},
+        )
     infinite = int(np.isinf(signal.values).sum())
     if infinite:
         yield Finding(

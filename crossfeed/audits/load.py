@@ -77,11 +77,8 @@ def _foreign(path: Path) -> list[Subject]:
     keys = {key: lower[key] for key in KEYS if key in lower}
     clock = next((lower[name] for name in _CLOCKS if name in lower), None)
     time = _seconds(frame[clock]) if clock else None
-    signals = {
-        name: frame[name].cast(float).to_numpy().astype(np.float64)
-        for name in frame.columns
-        if frame[name].dtype.is_numeric() and name.strip() and name != clock and name not in keys.values()
-    }
+    columns = [name for name in frame.columns if name.strip() and name != clock and name not in keys.values()]
+    signals = {name: found for name in columns if (found := _numbers(frame[name])) is not None}
     if not signals:
         raise TableError(f"{path} has no numeric column.", expected="at least one column of numbers")
     subjects = []
@@ -99,7 +96,7 @@ def _foreign(path: Path) -> list[Subject]:
         subjects.append(
             Subject(
                 label=machine,
-                signals=tuple(_signal(name, values[rows]) for name, values in signals.items()),
+                signals=tuple(_signal(name, *found, rows) for name, found in signals.items()),
                 groups=tuple(moved),
                 time=time[rows] if time is not None else None,
                 period=float(np.median(steps)) if len(steps) else None,
@@ -109,9 +106,21 @@ def _foreign(path: Path) -> list[Subject]:
     return subjects
 
 
-def _signal(name: str, values: np.ndarray) -> Signal:
+def _numbers(column: "pl.Series") -> tuple[np.ndarray, np.ndarray] | None:
+    """The numbers of a column and where it holds text instead; None when it is mostly text."""
+    import polars as pl
+
+    values = column.cast(pl.Float64, strict=False) if column.dtype == pl.String else column
+    if not values.dtype.is_numeric() or values.null_count() - column.null_count() > len(column) / 2:
+        return None
+    text = (values.is_null() & column.is_not_null()).to_numpy()
+    return values.cast(pl.Float64).to_numpy().astype(np.float64), text
+
+
+def _signal(name: str, values: np.ndarray, text: np.ndarray, rows: np.ndarray) -> Signal:
     meaning = guess(name)
-    return Signal(name, meaning.quantity, meaning.unit, meaning.role, values, meaning.declared)
+    unreadable = int(text[rows].sum())
+    return Signal(name, meaning.quantity, meaning.unit, meaning.role, values[rows], meaning.declared, unreadable)
 
 
 def _read_frame(path: Path) -> "pl.DataFrame":

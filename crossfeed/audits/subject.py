@@ -19,7 +19,7 @@ Role = Literal["sensor", "command", "other"]
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """One column with what is known, or guessed from its name, about its meaning."""
+    """One column with what is known, or guessed from its name, about its meaning; `unreadable` cells held text."""
 
     name: str
     quantity: str | None
@@ -27,6 +27,7 @@ class Signal:
     role: Role
     values: np.ndarray
     declared: bool = True
+    unreadable: int = 0
 
     @cached_property
     def finite(self) -> np.ndarray:

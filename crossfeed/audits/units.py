@@ -19,6 +19,7 @@ CHECK = "units"
 EXPLAINED_WITHIN = {1000.0: 8.0, 59.9: 4.0}
 SMALL_FACTOR_WITHIN = 1.5
 UNEXPLAINED_RATIO = 100.0
+KELVIN = 273.15
 
 
 class Verdict(NamedTuple):
@@ -124,15 +125,18 @@ def _plausible(subject: Subject) -> Iterator[Finding]:
         if low <= reach <= high:
             continue
         fitting = [f for f in factors(signal.quantity, signal.unit) if low <= reach / f.inflation <= high]
-        certain = reach > high and bool(fitting) and signal.declared
+        kelvin = signal.quantity == "temperature" and low <= reach - KELVIN <= high
+        certain = reach > high and (bool(fitting) or kelvin) and signal.declared
+        other = fitting[0].unit if fitting else "kelvin" if kelvin else ""
+        explained = fitting[0].describe() if fitting else f"an offset of {KELVIN:g} (kelvin)" if kelvin else ""
         yield Finding(
             check=CHECK,
             severity="violation" if certain else "warning",
             subject=f"{subject.label}: {signal.name}",
             measured=f"reaches {reach:.4g} {usual}; machine tools show {low:g} to {high:g}"
-            + (f"; {fitting[0].describe()} would explain it" if fitting else ""),
+            + (f"; {explained} would explain it" if explained else ""),
             meaning=f"hardly a {signal.quantity} in {signal.unit}",
-            cause=f"values in {fitting[0].unit}" if fitting else "raw counts, another channel, or a machine at rest",
+            cause=f"values in {other}" if other else "raw counts, another channel, or a machine at rest",
             remedy="Declare the unit in which the column is really written.",
             numbers={"reach": reach} | ({"factor": round(fitting[0].size, 6)} if fitting else {}),
         )

@@ -123,12 +123,12 @@ def _block(shape: tuple[int, int, int], ratio: float, draw: Draw) -> Tensor:
     turn_B1 = (draw((batch, 1)) * entries).long().clamp_max(entries - 1)
     start_BR = (gap_BR + before_BR + turn_B1) % entries
     stop_BR = start_BR + length_BR
-    one_BR = torch.ones_like(start_BR, dtype=torch.int32)
-    edge_BE = torch.zeros((batch, entries), dtype=torch.int32, device=start_BR.device)
+    one_BR = torch.ones_like(start_BR, dtype=torch.int8)
+    edge_BE = torch.zeros((batch, entries), dtype=torch.int8, device=start_BR.device)
     edge_BE.scatter_add_(1, start_BR, one_BR).scatter_add_(1, stop_BR % entries, -one_BR)
-    over_the_end_B1 = (stop_BR >= entries).sum(1, keepdim=True)
-    hidden_BE = edge_BE.cumsum(1, dtype=torch.int32) + over_the_end_B1 > 0
-    return hidden_BE.view(batch, channels, steps).transpose(1, 2)
+    over_the_end_B1 = (stop_BR >= entries).sum(1, keepdim=True, dtype=torch.int8)
+    hidden_BE = edge_BE.cumsum(1, dtype=torch.int8) > -over_the_end_B1
+    return hidden_BE.view(batch, channels, steps).transpose(1, 2).contiguous()
 
 
 def _enough_runs(wanted: int) -> int:

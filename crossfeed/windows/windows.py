@@ -68,6 +68,13 @@ class WindowSet:
         schema = pairs[0][1].schema
         if any(table.schema.fingerprint != schema.fingerprint for _, table, _ in pairs):
             raise TableError("The tables have different schemas.", expected="one schema for all tables of a window set")
+        periods = sorted({table.period for _, table, _ in pairs})
+        if len(periods) > 1:
+            raise TableError(
+                f"The tables have rows every {' and every '.join(f'{period:g} s' for period in periods)}.",
+                expected="one period, so that a horizon means the same time on every machine",
+                remedy="Ingest the logs again with the same --period.",
+            )
         if (normaliser.sensor_names, normaliser.command_names) != (schema.sensor_names, schema.command_names):
             raise TableError(
                 f"The normaliser knows the sensors {', '.join(normaliser.sensor_names)} and the commands "

@@ -52,6 +52,17 @@ def test_german_csv_with_time_stamps_sessions_and_machines(tmp_path: Path) -> No
     np.testing.assert_allclose(subject.signals[0].values, np.arange(40) * 0.5 + 0.25)
 
 
+def test_text_among_numbers_is_counted_and_a_text_column_left_alone(tmp_path: Path) -> None:
+    cells = ["1.5", "error", "2.5", "", "3.5"]
+    lines = ["time,Current_X1,Operator"] + [f"{i},{cell},Ann" for i, cell in enumerate(cells)]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    signals = load_case([tmp_path / "log.csv"]).subjects[0].signals
+    assert [signal.name for signal in signals] == ["Current_X1"]
+    np.testing.assert_array_equal(signals[0].values, [1.5, np.nan, 2.5, np.nan, 3.5])
+    report = audit_files([tmp_path / "log.csv"], only=["dead"])
+    assert [finding.numbers["cells"] for finding in report.findings] == [1]
+
+
 def test_a_foreign_parquet_file_is_audited(tmp_path: Path) -> None:
     table = study_table()
     frame = pl.DataFrame({"t": table.time, "Current_X1": table.sensors[:, 0], "Torque_X1": table.sensors[:, 1]})

@@ -107,6 +107,13 @@ def test_each_contradiction_names_its_column(changes: dict[str, float], factor: 
     assert channel in violations[0].subject
 
 
+def test_kelvin_is_recognised() -> None:
+    table = _spindle_table()
+    table.sensors[:, 10] = 300.0 + np.arange(len(table)) / 100.0
+    findings = list(check_units(case_of(table)))
+    assert [(finding.severity, finding.cause) for finding in findings] == [("violation", "values in kelvin")]
+
+
 def test_a_contradiction_that_no_unit_explains_is_a_warning() -> None:
     findings = list(check_units(case_of(_spindle_table(spindle_torque=1 / 350.0))))
     assert [finding.severity for finding in findings] == ["warning"]

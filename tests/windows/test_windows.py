@@ -192,6 +192,12 @@ def test_other_schemas_and_foreign_groups_are_refused() -> None:
         WindowSet.build(table, other.groups, _normaliser(table))
 
 
+def test_tables_of_different_periods_are_refused() -> None:
+    one, two = random_table([60] * 8, machine="a"), random_table([60] * 8, machine="b", period=0.1)
+    with pytest.raises(TableError, match=r"every 0\.1 s and every 1 s"):
+        WindowSet.build([one, two], None, _normaliser(one))
+
+
 def test_the_hash_names_the_window_list_and_nothing_else() -> None:
     table = random_table([60] * 8)
     normaliser = _normaliser(table)
