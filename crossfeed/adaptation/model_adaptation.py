@@ -3,16 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table
 from crossfeed.adaptation.online import OnlineConfig, online
 from crossfeed.adaptation.parameters import Mode
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
-from crossfeed.evaluation.conformal import Trace, adaptive_widths, coverage
-from crossfeed.evaluation.distribution import Distribution
+from crossfeed.evaluation.conformal import Recorder, adaptive_widths, coverage
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.model_evaluation import OpenedModel, face, open_model
@@ -42,6 +38,7 @@ def adapt_model(
         )
     given = Table.read(source, opened.model.schema) if source is not None else None
     data = face(opened, read, source=given).data
+    opened.forecaster.reading(data.windows)
     content: dict[str, Any] = {
         "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
         "table": {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())},
@@ -75,18 +72,9 @@ def _stream(
     opened: OpenedModel, data: EvaluationSet, config: OnlineConfig, out: Path | None, table: dict[str, Any]
 ) -> dict[str, Any]:
     """Online adaptation and, on top of it, intervals tracked while running."""
-    said: list[tuple[Tensor, Tensor, Tensor]] = []
-
-    def keep(part: Tensor, forecast: Distribution) -> None:
-        said.append((part, forecast.mean.cpu().double(), forecast.standard_deviation.cpu().double()))
-
-    result = online(opened.forecaster, data, config, keep)
-    index, mean, spread = (torch.cat(parts) for parts in zip(*said, strict=True))
-    batch = data.windows.batch(index.to(data.windows.last_W.device))
-    stream = Trace(
-        batch.last_index_B.cpu().numpy(), mean.numpy(), spread.numpy(), batch.future_x_BHC.cpu().double().numpy(),
-        batch.future_m_BHC.cpu().numpy(),
-    )  # fmt: skip
+    record = Recorder(data.windows)
+    result = online(opened.forecaster, data, config, record)
+    _, stream = record.trace()
     tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))
     if out is not None:
         for machine, adapted in result.forecasters.items():

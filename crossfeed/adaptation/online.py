@@ -4,7 +4,7 @@ At row t nothing after row t has been used: a window that ended at row s is lear
 row s + T, lies at or before the row from which the next forecast is made. T longest horizon.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -13,13 +13,10 @@ from torch import Tensor
 
 from crossfeed.adaptation.fewshot import update
 from crossfeed.adaptation.parameters import Adaptable, Mode, finish, prepare
-from crossfeed.evaluation.distribution import Distribution
-from crossfeed.evaluation.evaluate import EvaluationSet
+from crossfeed.evaluation.evaluate import EvaluationSet, OnForecast
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.progress import progress
 from crossfeed.windows.windows import WindowSet
-
-OnForecast = Callable[[Tensor, Distribution], None]
 
 
 class OnlineConfig(BaseModel):

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.evaluation.evaluate import Change, EvaluationSet, evaluate
-from crossfeed.evaluation.forecaster import Forecaster
+from crossfeed.evaluation.evaluate import Change, EvaluationSet
+from crossfeed.evaluation.forecaster import BATCH, Forecaster, under_plans
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.model.predictor import mean_commands
+from crossfeed.progress import progress
 from crossfeed.windows.draws import window_draw
 from crossfeed.windows.windows import WindowBatch
 
@@ -67,19 +68,26 @@ def command_use(
 ) -> dict[str, object]:
     """Error ratios false / true for every condition, with run-level intervals; a ratio of 1 means: not listened to."""
     index_W = torch.arange(len(data.windows)) if index_W is None else index_W
-    true = evaluate(forecaster, data, index_W, title="Commands: true")
+    changes = {name: false_plan(name, data, index_W, seed) for name in CONDITIONS}
+    scores = {name: data.scores(forecaster.name) for name in ("true", *CONDITIONS)}
+    with torch.no_grad(), progress("Command use", len(index_W)) as task:
+        for part in torch.split(index_W, BATCH):
+            batch = data.windows.batch(part.to(data.windows.last_W.device))
+            plans = [batch, *(change(batch, part) for change in changes.values())]
+            for sheet, forecast in zip(scores.values(), under_plans(forecaster, plans), strict=True):
+                data.count_in(sheet, forecast, batch, part)
+            task.advance(len(part))
+    true = scores["true"]
     result: dict[str, object] = {"windows": len(index_W), "true": {"rmse": true.metrics()["rmse"]}}
     for condition, meaning in CONDITIONS.items():
-        change = false_plan(condition, data, index_W, seed)
-        scores = evaluate(forecaster, data, index_W, change, f"Commands: {condition}")
-        worse = scores.run_rmse() > true.run_rmse()
+        found = scores[condition]
         result[condition] = {
             "meaning": meaning,
-            "rmse": scores.metrics()["rmse"],
-            "rmse_ratio": ratio(scores, true, "squared"),
-            "mae_ratio": ratio(scores, true, "absolute"),
-            "crps_ratio": ratio(scores, true, "crps"),
-            "runs_worse": int(worse.sum()),
+            "rmse": found.metrics()["rmse"],
+            "rmse_ratio": ratio(found, true, "squared"),
+            "mae_ratio": ratio(found, true, "absolute"),
+            "crps_ratio": ratio(found, true, "crps"),
+            "runs_worse": int((found.run_rmse() > true.run_rmse()).sum()),
             "runs": int(np.isfinite(true.run_rmse()).sum()),
         }
     return result

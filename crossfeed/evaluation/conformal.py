@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.distribution import Distribution, Quantiles
-from crossfeed.evaluation.forecaster import Forecaster, batches
+from crossfeed.evaluation.forecaster import BATCH, Forecaster
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
@@ -34,18 +34,40 @@ class Trace:
         error = np.abs(self.x_NHC - self.mean_NHC) / self.spread_NHC
         return np.asarray(np.where(self.present_NHC, error, np.nan))
 
+    def select(self, chosen_N: np.ndarray) -> "Trace":
+        """Some of the windows, still in order."""
+        parts = (self.clock_N, self.mean_NHC, self.spread_NHC, self.x_NHC, self.present_NHC)
+        return Trace(*(values[chosen_N] for values in parts))
+
+
+class Recorder:
+    """Keeps what a forecaster says while it is evaluated; give it to `evaluate` as `on_forecast`."""
+
+    def __init__(self, windows: WindowSet) -> None:
+        self._windows = windows
+        self._parts: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def __call__(self, part: Tensor, forecast: Distribution) -> None:
+        mean, spread = forecast.mean.detach().cpu().double(), forecast.standard_deviation.detach().cpu().double()
+        self._parts.append((part, mean, spread))
+
+    def trace(self) -> tuple[Tensor, Trace]:
+        """Window numbers in time order, and the trace in that order."""
+        index, mean, spread = (torch.cat(columns) for columns in zip(*self._parts, strict=True))
+        order = self._windows.last_W.cpu()[index].argsort(stable=True)
+        index, mean, spread = index[order], mean[order], spread[order]
+        batch = self._windows.batch(index.to(self._windows.last_W.device))
+        x, present = batch.future_x_BHC.cpu().double().numpy(), batch.future_m_BHC.cpu().numpy()
+        return index, Trace(batch.last_index_B.cpu().numpy(), mean.numpy(), spread.numpy(), x, present)
+
 
 def trace(forecaster: Forecaster, windows: WindowSet, index_W: Tensor) -> Trace:
-    """Forecast the chosen windows in time order and keep what conformal layers need."""
-    index_W = index_W[windows.last_W.cpu()[index_W].argsort(stable=True)]
-    parts: list[tuple[Tensor, ...]] = []
+    """Forecast the chosen windows and keep what conformal layers need."""
+    record = Recorder(windows)
     with torch.no_grad():
-        for batch in batches(windows, index_W):
-            said = forecaster.predict(batch)
-            kept = (batch.last_index_B, said.mean, said.standard_deviation, batch.future_x_BHC, batch.future_m_BHC)
-            parts.append(tuple(values.cpu() for values in kept))
-    clock, mean, spread, x, present = (torch.cat(columns).numpy() for columns in zip(*parts, strict=True))
-    return Trace(clock, mean.astype(np.float64), spread.astype(np.float64), x.astype(np.float64), present)
+        for part in torch.split(index_W, BATCH):
+            record(part, forecaster.predict(windows.batch(part.to(windows.last_W.device))))
+    return record.trace()[1]
 
 
 class SplitConformal:
@@ -64,9 +86,7 @@ class SplitConformal:
         """Learn the widths from observed windows; a channel seen too rarely borrows those of all channels together."""
         index_W = torch.arange(len(windows)) if index_W is None else index_W
         score_NHC = trace(self.forecaster, windows, index_W).scores
-        # The highest level needs most observations, so it comes first: its complaint is the one that helps.
-        widths, borrowed = zip(*(_split_widths(score_NHC, level) for level in reversed(self.levels)), strict=True)
-        self._width_LHC, self.borrowed = np.stack(widths[::-1]), np.any(borrowed, axis=0)
+        self._width_LHC, self.borrowed = split_widths(score_NHC, self.levels)
 
     def predict(self, batch: WindowBatch) -> Quantiles:
         if self._width_LHC is None:
@@ -85,7 +105,14 @@ def widened(said: Distribution, levels: Sequence[float], width_LHC: Tensor) -> Q
     return Quantiles(tuple(level for level, _ in points), torch.stack([values for _, values in points], -1), mean)
 
 
-def _split_widths(score_NHC: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+def split_widths(score_NHC: np.ndarray, levels: Sequence[float] = LEVELS) -> tuple[np.ndarray, np.ndarray]:
+    """Widths L H C in predicted standard deviations that cover the observed scores, and where they are borrowed."""
+    # The highest level needs most observations, so it comes first: its complaint is the one that helps.
+    widths, borrowed = zip(*(_widths_of(score_NHC, level) for level in sorted(levels, reverse=True)), strict=True)
+    return np.stack(widths[::-1]), np.any(borrowed, axis=0)
+
+
+def _widths_of(score_NHC: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
     """The conformal quantile of each horizon and channel, and where it was borrowed from all channels."""
     horizons, channels = score_NHC.shape[1:]
     width, borrowed = np.empty((horizons, channels)), np.zeros((horizons, channels), dtype=bool)

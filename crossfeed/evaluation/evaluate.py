@@ -3,7 +3,7 @@
 B windows, H horizons, C channels.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,6 +24,7 @@ from crossfeed.windows.windows import WindowBatch, WindowSet
 
 Unit = Literal["run", "session", "program"]
 Change = Callable[[WindowBatch, Tensor], WindowBatch]
+OnForecast = Callable[[Tensor, Distribution], None]
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,12 @@ def evaluate(
     change: Change | None = None,
     title: str = "",
     world: Change | None = None,
+    on_forecast: OnForecast | None = None,
 ) -> Scores:
-    """Score one forecaster; `change` alters what it sees, `world` both that and the truth it is judged by."""
+    """Score one forecaster; `change` alters what it sees, `world` both that and the truth it is judged by.
+
+    `on_forecast` is shown every batch's window numbers and forecast.
+    """
     windows = data.windows
     index_W = torch.arange(len(windows)) if index_W is None else index_W
     scores = data.scores(forecaster.name)
@@ -100,7 +105,10 @@ def evaluate(
             batch = windows.batch(part.to(windows.last_W.device))
             batch = batch if world is None else world(batch, part)
             seen = batch if change is None else change(batch, part)
-            data.count_in(scores, forecaster.predict(seen), batch, part)
+            forecast = forecaster.predict(seen)
+            data.count_in(scores, forecast, batch, part)
+            if on_forecast is not None:
+                on_forecast(part, forecast)
             task.advance(len(part))
     return scores
 
@@ -113,13 +121,16 @@ class Results:
     excluded: dict[str, str]
 
 
-def evaluate_all(forecasters: Iterable[Forecaster] | Sequence[Forecaster], data: EvaluationSet) -> Results:
+def evaluate_all(
+    forecasters: Iterable[Forecaster], data: EvaluationSet, on_forecast: Mapping[str, OnForecast] | None = None
+) -> Results:
     """Score everybody; a forecaster that returns NaN is excluded with a warning and the others go on."""
     scores: dict[str, Scores] = {}
     excluded: dict[str, str] = {}
     for forecaster in forecasters:
         try:
-            scores[forecaster.name] = evaluate(forecaster, data)
+            keep = (on_forecast or {}).get(forecaster.name)
+            scores[forecaster.name] = evaluate(forecaster, data, on_forecast=keep)
         except ForecastError as error:
             excluded[forecaster.name] = error.found
             console().print(f"[yellow]warning:[/] {error.found} It is left out.")

@@ -89,6 +89,12 @@ def residual_spread(point: PointForecast, train: WindowSet, limit: int = 20_000)
     return rms_HC.clamp_min(SMALLEST_SPREAD)
 
 
+def under_plans(forecaster: Forecaster, batches: Sequence[WindowBatch]) -> list[Distribution]:
+    """Forecasts for batches that differ in their plans alone; some forecasters then read the context only once."""
+    together: Callable[[Sequence[WindowBatch]], list[Distribution]] | None = getattr(forecaster, "predict_plans", None)
+    return [forecaster.predict(batch) for batch in batches] if together is None else together(batches)
+
+
 def spread_out(total: int, limit: int) -> Tensor:
     """Window numbers, all of them or `limit` evenly spread ones."""
     if total <= limit:

@@ -142,7 +142,7 @@ def evaluate_model(
         "part": facing.part,
         "trained_on_this_table": opened.trained_on(read),
         "floors_have_spread": any(floor.fitted for floor in facing.floors),
-        **report([opened.forecaster], facing.floors, facing.data, suite),
+        **report([opened.forecaster.reading(facing.data.windows)], facing.floors, facing.data, suite),
     }
     if machine is not None:
         content["counterfactual"] = _counterfactual(opened.forecaster, machine, facing.data.space)

@@ -4,20 +4,19 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.calibration import calibration
 from crossfeed.evaluation.command_use import command_use
-from crossfeed.evaluation.conformal import SplitConformal, adaptive_widths, coverage, trace
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate, evaluate_all
+from crossfeed.evaluation.conformal import Recorder, adaptive_widths, coverage, split_widths
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate_all
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.evaluation.metrics import LEVELS, Metrics, Scores, physical
-from crossfeed.evaluation.robustness import channel_curve, robustness, slower_logging
+from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
 from crossfeed.evaluation.statistics import bootstrap, compare, power_table
 
 Suite = Literal["standard", "full"]
-COMMAND_WINDOWS = 2048
+COMMAND_WINDOWS = 1024
 CALIBRATION_RUNS = 2
 
 
@@ -25,7 +24,8 @@ def report(
     forecasters: Sequence[Forecaster], floors: Sequence[Forecaster], data: EvaluationSet, suite: Suite = "standard"
 ) -> dict[str, Any]:
     """Score forecasters and floors; the probes of commands and robustness are for the forecasters alone."""
-    results = evaluate_all([*forecasters, *floors], data)
+    records = {forecaster.name: Recorder(data.windows) for forecaster in forecasters}
+    results = evaluate_all([*forecasters, *floors], data, records)
     judged = [forecaster for forecaster in forecasters if forecaster.name in results.scores]
     content: dict[str, Any] = {
         "windows": len(data.windows),
@@ -52,10 +52,12 @@ def report(
         },
     }
     if suite == "full":
-        content["robustness"] = {forecaster.name: robustness(forecaster, data) for forecaster in judged}
-        content["slower_logging"] = {forecaster.name: slower_logging(forecaster, data) for forecaster in judged}
-        content["channel_curve"] = {forecaster.name: channel_curve(forecaster, data) for forecaster in judged}
-        content["conformal"] = {forecaster.name: conformal(forecaster, data) for forecaster in judged}
+        for forecaster in judged:
+            name, probe = forecaster.name, Probe.of(forecaster, data)
+            content.setdefault("robustness", {})[name] = robustness(probe)
+            content.setdefault("slower_logging", {})[name] = slower_logging(probe)
+            content.setdefault("channel_curve", {})[name] = channel_curve(probe)
+            content.setdefault("conformal", {})[name] = conformal(records[name], results.scores[name], data)
     return content
 
 
@@ -103,24 +105,29 @@ def _physical(metrics: Metrics, scale: float) -> Metrics:
     return {name: chosen[name] for name in ("rmse", "mae", "bias", "crps", "nll", "width90")}
 
 
-def conformal(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
+def conformal(record: Recorder, scores: Scores, data: EvaluationSet) -> dict[str, Any]:
     """Coverage as it is, after calibrating on the first runs (judged on the others), and tracked while running."""
-    stream = trace(forecaster, data.windows, torch.arange(len(data.windows)))
+    index, stream = record.trace()
     tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))
-    result: dict[str, Any] = {"adaptive": dict(zip(map(str, LEVELS), tracked.tolist(), strict=True))}
-    first = torch.tensor([run < CALIBRATION_RUNS for run in data.run_W.tolist()])
-    if len(data.runs) <= CALIBRATION_RUNS or not first.any() or first.all():
-        return result | {"split": f"needs more than {CALIBRATION_RUNS} runs"}
-    wrapped = SplitConformal(forecaster)
+    result: dict[str, Any] = {"adaptive": _by_level(tracked)}
+    calibrating = (data.run_W[index] < CALIBRATION_RUNS).numpy()
+    if calibrating.all() or not calibrating.any():
+        return result | {"split": f"needs windows in the first {CALIBRATION_RUNS} runs and in others"}
     try:
-        wrapped.calibrate(data.windows, first.nonzero()[:, 0])
+        width_LHC, borrowed = split_widths(stream.scores[calibrating])
     except TableError as error:
         return result | {"split": error.found}
-    others = (~first).nonzero()[:, 0]
-    for name, judged in (("as_is", forecaster), ("split", wrapped)):
-        metrics = evaluate(judged, data, others, title=f"Conformal: {name}").metrics()
-        result[name] = {
-            "calibrated_on": list(data.runs[:CALIBRATION_RUNS]) if name == "split" else [],
-            **{key: metrics[key] for key in metrics if key.startswith(("coverage", "width"))},
-        }
-    return result
+    others = stream.select(~calibrating)
+    as_is = scores.metrics(run=data.runs[CALIBRATION_RUNS:])
+    return result | {
+        "as_is": {f"{level:g}": as_is[f"coverage{100 * level:.0f}"] for level in LEVELS},
+        "split": {
+            **_by_level(coverage(others, width_LHC[None])),
+            "calibrated_on": list(data.runs[:CALIBRATION_RUNS]),
+            "borrowed": int(borrowed.sum()),
+        },
+    }
+
+
+def _by_level(shares: np.ndarray) -> dict[str, float]:
+    return {f"{level:g}": float(share) for level, share in zip(LEVELS, shares, strict=True)}

@@ -1,6 +1,6 @@
 """How a forecaster bears broken, missing and slower sensors, always beside its own error on clean windows."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,54 +17,68 @@ from crossfeed.windows.windows import WindowBatch
 
 # One suite for everybody, for ever: this seed belongs to the protocol, not to any model.
 PROTOCOL_SEED = 20260820
-PROBE_WINDOWS = 512
+PROBE_WINDOWS = 128
 SLOWER = (2, 4, 8)
+SUBSETS = (1, 2, 4, 8, 12)
 
 
-def robustness(
-    forecaster: Forecaster, data: EvaluationSet, limit: int = PROBE_WINDOWS, seed: int = PROTOCOL_SEED
-) -> dict[str, object]:
+@dataclass(frozen=True)
+class Probe:
+    """A forecaster, the windows it is probed on, and how it does on them undisturbed."""
+
+    forecaster: Forecaster
+    data: EvaluationSet
+    index_W: Tensor
+    clean: Scores
+
+    @classmethod
+    def of(cls, forecaster: Forecaster, data: EvaluationSet, limit: int = PROBE_WINDOWS) -> "Probe":
+        """Choose evenly spread windows; the same ones for everybody."""
+        index_W = data.sample(limit)
+        return cls(forecaster, data, index_W, evaluate(forecaster, data, index_W, title="Robustness: clean"))
+
+    def under(self, change: Change, title: str) -> dict[str, object]:
+        """One row of a table; a change that breaks the forecaster is a result too, and is named."""
+        try:
+            scores = evaluate(self.forecaster, self.data, self.index_W, change, f"Robustness: {title}")
+        except ForecastError as error:
+            console().print(f"[yellow]warning:[/] under '{title}': {error.found}")
+            return {"failed": error.found}
+        return _row(scores, self.clean)
+
+
+def robustness(probe: Probe, seed: int = PROTOCOL_SEED) -> dict[str, object]:
     """Errors under every corruption and severity, with ratios to the clean error and run-level intervals."""
-    index_W = data.sample(limit)
-    clean = evaluate(forecaster, data, index_W, title="Robustness: clean")
-    result: dict[str, object] = {"windows": len(index_W), "clean": _row(clean, clean)}
+    result: dict[str, object] = {"windows": len(probe.index_W), "clean": _row(probe.clean, probe.clean)}
     for kind, (meaning, amounts) in CORRUPTIONS.items():
         rows = {}
         for severity, amount in zip(SEVERITIES, amounts, strict=True):
-            change = _corruption(kind, amount, data, seed)
-            rows[severity] = {"amount": amount} | _attempt(forecaster, data, index_W, change, clean, kind)
+            rows[severity] = {"amount": amount} | probe.under(_corruption(kind, amount, probe.data, seed), kind)
         result[kind] = {"meaning": meaning, **rows}
     return result
 
 
-def slower_logging(forecaster: Forecaster, data: EvaluationSet, limit: int = PROBE_WINDOWS) -> dict[str, object]:
+def slower_logging(probe: Probe) -> dict[str, object]:
     """Resampling-rate sensitivity: the same context as a logger with 2, 4 or 8 times the period would show it."""
-    index_W = data.sample(limit)
-    clean = evaluate(forecaster, data, index_W, title="Logging rate: as is")
-    result: dict[str, object] = {"windows": len(index_W), "1": _row(clean, clean)}
-    for rows in SLOWER:
-        result[str(rows)] = _attempt(forecaster, data, index_W, _slower(rows), clean, f"logging rate / {rows}")
-    return result
+    result: dict[str, object] = {"windows": len(probe.index_W), "1": _row(probe.clean, probe.clean)}
+    return result | {str(rows): probe.under(_slower(rows), f"logging rate / {rows}") for rows in SLOWER}
 
 
-def channel_curve(
-    forecaster: Forecaster, data: EvaluationSet, limit: int = PROBE_WINDOWS, draws: int = 3, seed: int = PROTOCOL_SEED
-) -> dict[str, object]:
+def channel_curve(probe: Probe, draws: int = 2, seed: int = PROTOCOL_SEED) -> dict[str, object]:
     """Error on the channels that stay visible as others are hidden, against the error with all of them visible.
 
     Kept and full view are judged on the same channels, so the ratio says what the hidden ones were worth.
     """
-    index_W = data.sample(limit)
-    full = evaluate(forecaster, data, index_W, title="Channels: all")
+    full = probe.clean
     names = [name for name in full.channels if full.metrics(channel=[name])["count"]]
-    sizes = sorted({size for size in (1, 2, 4, 8, 12) if size < len(names)})
     generator = np.random.default_rng(seed)
-    result: dict[str, object] = {"windows": len(index_W), "channels": names}
-    for size in sizes:
+    result: dict[str, object] = {"windows": len(probe.index_W), "channels": names}
+    for size in (size for size in SUBSETS if size < len(names)):
         rows = []
         for _ in range(draws):
             kept = sorted(generator.choice(names, size=size, replace=False).tolist(), key=full.channels.index)
-            scores = evaluate(forecaster, data, index_W, _only(kept, full.channels), f"Channels: {size}")
+            change = _only(kept, full.channels)
+            scores = evaluate(probe.forecaster, probe.data, probe.index_W, change, f"Channels: {size}")
             seen, whole = scores.metrics(channel=kept)["rmse"], full.metrics(channel=kept)["rmse"]
             share = seen / whole if seen is not None and whole else None
             rows.append({"kept": kept, "rmse": seen, "rmse_all_visible": whole, "ratio": share})
@@ -94,17 +108,6 @@ def _only(kept: list[str], channels: tuple[str, ...]) -> Change:
         return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
 
     return change
-
-
-def _attempt(
-    forecaster: Forecaster, data: EvaluationSet, index_W: Tensor, change: Change, clean: Scores, title: str
-) -> dict[str, object]:
-    """One row of the table; a corruption that breaks the forecaster is a result too, and is named."""
-    try:
-        return _row(evaluate(forecaster, data, index_W, change, f"Robustness: {title}"), clean)
-    except ForecastError as error:
-        console().print(f"[yellow]warning:[/] under '{title}': {error.found}")
-        return {"failed": error.found}
 
 
 def _row(scores: Scores, clean: Scores) -> dict[str, object]:

@@ -117,7 +117,7 @@ def _conformal(content: dict[str, Any]) -> Table:
     table = _grid("Coverage with a conformal layer", ["", "50 %", "80 %", "90 %", "95 %"])
     for name, label in (("as_is", "as it is"), ("split", "calibrated on the first two runs")):
         if isinstance(content.get(name), dict):
-            table.add_row(label, *(number(content[name][f"coverage{percent}"]) for percent in (50, 80, 90, 95)))
+            table.add_row(label, *(number(content[name][level]) for level in content["adaptive"]))
     table.add_row("tracked while running", *(number(value) for value in content["adaptive"].values()))
     return table
 

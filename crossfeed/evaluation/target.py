@@ -36,7 +36,7 @@ def evaluate_target(
                 f"Model '{name}' reads other windows than '{next(iter(models))}'.",
                 expected="one context and one set of horizons for all models of a target pass",
             )
-        forecaster = WorldModelForecaster(model, name)
+        forecaster = WorldModelForecaster(model, name).reading(data.windows)
         try:
             scores[name] = evaluate(forecaster, data)
         except ForecastError as error:

@@ -1,11 +1,14 @@
 """The world model behind the one interface."""
 
-from torch import nn
+from collections.abc import Sequence
+from typing import Self
+
+from torch import Tensor, nn
 
 from crossfeed.evaluation.distribution import Distribution, Gaussian, StudentT
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.world_model import WorldModel
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, WindowSet
 
 
 class WorldModelForecaster:
@@ -15,14 +18,37 @@ class WorldModelForecaster:
 
     def __init__(self, model: WorldModel, name: str = "world model") -> None:
         self.model, self.name = model.eval(), name
+        self._channels: Tensor | None = None
 
     @property
     def module(self) -> nn.Module:
         """What adaptation may change."""
         return self.model
 
+    def reading(self, windows: WindowSet) -> Self:
+        """Skip the sensors that these windows never show: the same forecasts for less work."""
+        self._channels = self.model.worth_reading(windows.m_NC.any(0))
+        return self
+
     def predict(self, batch: WindowBatch) -> Distribution:
-        return distribution(self.model(batch))
+        return self.predict_plans([batch])[0]
+
+    def predict_plans(self, batches: Sequence[WindowBatch]) -> list[Distribution]:
+        """Forecasts for batches that differ in their plans alone; the context is encoded once."""
+        first, model = batches[0], self.model
+        context = model.encode(first.x_BKC, first.m_BKC, first.a_BKA, self._channels_for(first))
+        return [
+            distribution(model.decode(model.predict(context.z_BD, plan.mean_a_BHA, plan.future_a_BTA), context))
+            for plan in batches
+        ]
+
+    def _channels_for(self, batch: WindowBatch) -> Tensor | None:
+        """The sensors to read; all of them if the batch shows one that was not expected."""
+        if self._channels is None:
+            return None
+        skipped = batch.m_BKC.flatten(0, 1).any(0)
+        skipped[self._channels] = False
+        return None if bool(skipped.any()) else self._channels
 
 
 def distribution(prediction: Prediction) -> Distribution:

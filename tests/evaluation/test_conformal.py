@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from crossfeed.errors import TableError
-from crossfeed.evaluation.conformal import SplitConformal, Trace, _split_widths, adaptive_widths, coverage, trace
+from crossfeed.evaluation.conformal import SplitConformal, Trace, adaptive_widths, coverage, split_widths, trace
 from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
@@ -66,8 +66,8 @@ def test_the_promise_is_exact_over_many_small_calibration_sets() -> None:
     covered = []
     for _ in range(3000):
         scores = generator.exponential(size=(30, 1, 1))
-        width, _ = _split_widths(scores[:29], 0.9)
-        covered.append(scores[29, 0, 0] <= width[0, 0])
+        width, _ = split_widths(scores[:29], (0.9,))
+        covered.append(scores[29, 0, 0] <= width[0, 0, 0])
     assert np.mean(covered) == pytest.approx(0.9, abs=4 * math.sqrt(0.09 / 3000))
 
 

@@ -1,0 +1,53 @@
+"""The world model behind the interface: plans share the context, unread sensors change nothing, families are kept."""
+
+import torch
+
+from crossfeed.evaluation.command_use import with_plan
+from crossfeed.evaluation.distribution import Gaussian, StudentT
+from crossfeed.evaluation.forecaster import under_plans
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.model.world_model import WorldModel
+from tests.adaptation.small_models import tiny_world_model
+from tests.evaluation.small_machine import HORIZONS, SCHEMA, normaliser_of, small_table, window_set
+
+
+def test_several_plans_at_once_equal_one_after_the_other() -> None:
+    table = small_table()
+    normaliser = normaliser_of(table)
+    batch = window_set(table, normaliser).batch(torch.arange(30))
+    plans = [batch, with_plan(batch, batch.future_a_BTA.flip(1), HORIZONS)]
+    model = tiny_world_model(normaliser)
+    for together, alone in zip(under_plans(model, plans), (model.predict(plan) for plan in plans), strict=True):
+        assert torch.equal(together.mean, alone.mean)
+        assert torch.equal(together.standard_deviation, alone.standard_deviation)
+    assert not torch.equal(model.predict(plans[0]).mean, model.predict(plans[1]).mean)
+
+
+def test_sensors_that_are_never_shown_need_not_be_read_but_an_unexpected_one_is() -> None:
+    table = small_table()
+    normaliser = normaliser_of(table)
+    partial, whole = (window_set(table, normaliser, hidden) for hidden in (("power",), ()))
+    index = torch.arange(30)
+    reading_all, reading_some = tiny_world_model(normaliser), tiny_world_model(normaliser).reading(partial)
+    for windows in (partial, whole):
+        batch = windows.batch(index)
+        torch.testing.assert_close(reading_all.predict(batch).mean, reading_some.predict(batch).mean)
+
+
+def test_a_student_t_head_is_judged_as_one() -> None:
+    table = small_table()
+    normaliser = normaliser_of(table)
+    gaussian = tiny_world_model(normaliser)
+    head = gaussian.model.config.head.model_copy(update={"likelihood": "student_t"})
+    heavy = WorldModelForecaster(
+        WorldModel(gaussian.model.config.model_copy(update={"head": head}), SCHEMA, normaliser)
+    )
+    batch = window_set(table, normaliser).batch(torch.arange(5))
+    assert isinstance(gaussian.predict(batch), Gaussian)
+    said = heavy.predict(batch)
+    assert isinstance(said, StudentT)
+    torch.testing.assert_close(said.standard_deviation, heavy.model(batch).standard_deviation)
+    expected = heavy.model.head.loss(
+        heavy.model(batch).mean_BHC, heavy.model(batch).log_variance_BHC, batch.future_x_BHC, batch.future_m_BHC
+    )
+    torch.testing.assert_close(said.nll(batch.future_x_BHC).mean(), expected)
