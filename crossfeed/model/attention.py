@@ -4,9 +4,15 @@ B batch, N heads, L queries, S keys, E head width, D latent width. `allowed` is 
 (B, N, L, S); True means "may be read". A query that may read nothing gets a finite average that its caller drops.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from crossfeed.model.packing import Sequences
+
+PackedAttention = Callable[[Tensor, Sequences, int, float, Tensor, int], Tensor]
 
 
 def attend(query_BNLE: Tensor, key_BNSE: Tensor, value_BNSE: Tensor, allowed: Tensor | None, dropout: float) -> Tensor:
@@ -21,22 +27,50 @@ def attend(query_BNLE: Tensor, key_BNSE: Tensor, value_BNSE: Tensor, allowed: Te
     return mixed_BNLE
 
 
+def attend_packed(qkv_N3D: Tensor, sequences: Sequences, heads: int, dropout: float) -> Tensor:
+    """Attention inside each packed sequence by way of a padded array: the reference for the kernel on GPUs."""
+    step_L = torch.arange(sequences.longest, device=qkv_N3D.device)
+    inside_SL = step_L < sequences.length_S[:, None]
+    place_SL = torch.where(inside_SL, sequences.first_S[:, None] + step_L, len(qkv_N3D)).long()
+    padded_SL3D = functional.pad(qkv_N3D, (0, 0, 0, 0, 0, 1))[place_SL]
+    query, key, value = (_split(part, heads) for part in padded_SL3D.unbind(2))
+    out_SLD = _merge(attend(query, key, value, inside_SL[:, None, None, :], dropout))
+    out_ND = qkv_N3D.new_zeros(len(qkv_N3D) + 1, out_SLD.shape[-1])
+    return out_ND.index_put((place_SL.flatten(),), out_SLD.flatten(0, 1))[:-1]
+
+
 class SelfAttention(nn.Module):
-    """Every position (or, on request, the last one only) reads the allowed positions of its own sequence."""
+    """Every position (or, on request, the last one only) reads the allowed positions of its own sequence.
+
+    Packed tokens come with their `Sequences` instead of a mask; `accelerate` gives the module a kernel for them.
+    """
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
+        self.kernel: PackedAttention | None = None
+        self.seed: Tensor | None = None
+        self.salt = 0
         self.query_key_value = _projection(width, 3 * width)
         self.out = _output(width)
 
-    def forward(self, x_BLD: Tensor, allowed: Tensor | None = None, last_only: bool = False) -> Tensor:
+    def forward(self, x_BLD: Tensor, allowed: Tensor | Sequences | None = None, last_only: bool = False) -> Tensor:
+        if isinstance(allowed, Sequences):
+            packed_ND: Tensor = self.out(self._packed(x_BLD, allowed))
+            return packed_ND
         query, key, value = (_split(part, self.heads) for part in self.query_key_value(x_BLD).chunk(3, -1))
         if last_only:
             query = query[:, :, -1:]
         read_BNLE = attend(query, key, value, allowed, self.dropout if self.training else 0.0)
         out_BLD: Tensor = self.out(_merge(read_BNLE))
         return out_BLD
+
+    def _packed(self, x_ND: Tensor, sequences: Sequences) -> Tensor:
+        qkv_N3D = self.query_key_value(x_ND).unflatten(-1, (3, -1))
+        dropout = self.dropout if self.training else 0.0
+        if self.kernel is None or self.seed is None:
+            return attend_packed(qkv_N3D, sequences, self.heads, dropout)
+        return self.kernel(qkv_N3D, sequences, self.heads, dropout, self.seed, self.salt)
 
 
 class CrossAttention(nn.Module):

@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from crossfeed.model.attention import CrossAttention, SelfAttention
+from crossfeed.model.dropout import Dropout
+from crossfeed.model.packing import Sequences
 
 
 class BlockConfig(BaseModel):
@@ -44,15 +46,15 @@ class Block(nn.Module):
         self.feed_forward = nn.Sequential(
             nn.Linear(width, hidden),
             nn.GELU() if config.activation == "gelu" else nn.ReLU(),
-            nn.Dropout(config.dropout),
+            Dropout(config.dropout),
             nn.Linear(hidden, width),
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self,
         x_BLD: Tensor,
-        allowed: Tensor | None = None,
+        allowed: Tensor | Sequences | None = None,
         memory_BSD: Tensor | None = None,
         memory_allowed: Tensor | None = None,
     ) -> Tensor:

@@ -34,8 +34,13 @@ def hashed_dropout(x: Tensor, rate: float, seed: Tensor, salt: int) -> Tensor:
 
 def random_bits(count: int, seed: Tensor, salt: int) -> Tensor:
     """`count` uniform 32-bit integers (as signed ones), a pure function of seed, salt and position."""
+    key = _mix(seed.to(torch.int32) * 1000003 + salt)
     place = torch.arange(count, dtype=torch.int32, device=seed.device)
-    h = (place + (seed.to(torch.int32) * 1000003 + salt)) * _signed(0x9E3779B1)
+    return _mix((place ^ key) * _signed(0x9E3779B1))
+
+
+def _mix(h: Tensor) -> Tensor:
+    """A bijective scrambling of 32 bits; `kernels._mix` does the same."""
     h = (h ^ ((h >> 16) & 0xFFFF)) * _signed(0x85EBCA6B)
     h = (h ^ ((h >> 13) & 0x7FFFF)) * _signed(0xC2B2AE35)
     return h ^ ((h >> 16) & 0xFFFF)

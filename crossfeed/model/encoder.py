@@ -3,6 +3,7 @@
 B windows, K rows, C sensors, A commands, D latent width.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -10,8 +11,10 @@ from typing import Literal, cast
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
+from torch.nn import functional
 
 from crossfeed.model.blocks import Block, BlockConfig, embedding
+from crossfeed.model.packing import equal_sequences, mean_of_rows, pack
 
 
 class EncoderConfig(BaseModel):
@@ -43,6 +46,7 @@ class RowEncoder(nn.Module):
         self.value = nn.Sequential(nn.Linear(1, blocks.width), nn.GELU(), nn.Linear(blocks.width, blocks.width))
         self.channel = embedding(sensors, blocks.width)
         self.layers = nn.ModuleList(Block(blocks) for _ in range(config.channel_layers))
+        self.packed, self.share, self.mean = False, 1.0, mean_of_rows
 
     def forward(self, x_RC: Tensor, m_RC: Tensor, channels: Tensor | None = None) -> Tensor:
         """One vector per row; the value of an absent channel is never read.
@@ -53,6 +57,8 @@ class RowEncoder(nn.Module):
         if self.empty_row == "first_channel":
             first_C = torch.arange(m_RC.shape[-1], device=m_RC.device) == 0
             m_RC = m_RC | (first_C & ~m_RC.any(-1, keepdim=True))
+        if self.packed and channels is None:
+            return self._packed(x_RC, m_RC)
         token_RCD = self.value(x_RC.unsqueeze(-1)) + (self.channel if channels is None else self.channel[channels])
         allowed_R11C = m_RC[:, None, None, :]
         for layer in self.layers:
@@ -60,6 +66,23 @@ class RowEncoder(nn.Module):
         weight_RC = m_RC / m_RC.sum(-1, keepdim=True).clamp(min=1)
         mean_R1D: Tensor = weight_RC.to(token_RCD.dtype).unsqueeze(1) @ token_RCD
         return mean_R1D.squeeze(1)
+
+    def capacity(self, rows: int) -> int:
+        """Tokens for which a packed batch of so many rows has room: all of them, or a share while training."""
+        tokens = rows * len(self.channel)
+        return min(tokens, math.ceil(tokens * self.share / 128) * 128) if self.training else tokens
+
+    def _packed(self, x_RC: Tensor, m_RC: Tensor) -> Tensor:
+        """The same as `forward`, on present tokens alone."""
+        packing = pack(m_RC, self.capacity(len(m_RC)))
+        value_N1 = x_RC.flatten().index_select(0, packing.token_N).unsqueeze(-1)
+        # A product with one-hot rows: the gradient of a gather of this kind is slow on GPUs.
+        channel_NC = functional.one_hot(packing.token_N % m_RC.shape[1], m_RC.shape[1])
+        token_ND = self.value(value_N1)
+        token_ND = token_ND + channel_NC.to(token_ND.dtype) @ self.channel.to(token_ND.dtype)
+        for layer in self.layers:
+            token_ND = layer(token_ND, packing.sequences)
+        return self.mean(token_ND, packing)
 
 
 class Encoder(nn.Module):
@@ -72,6 +95,7 @@ class Encoder(nn.Module):
         self.time = embedding(config.positions, blocks.width)
         self.layers = nn.ModuleList(Block(blocks) for _ in range(config.temporal_layers))
         self.norm = nn.LayerNorm(blocks.width)
+        self.packed = False
 
     def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:
         return self.sequence(self.rows(x_BKC, m_BKC), a_BKA, position_K)
@@ -85,9 +109,12 @@ class Encoder(nn.Module):
         """The second pass; rows stand at positions 0..K-1 unless told otherwise."""
         time_KD = self.time[: row_BKD.shape[1]] if position_K is None else self.time[position_K]
         step_BKD = row_BKD + self.command(a_BKA) + time_KD
+        shape, together = step_BKD.shape, None
+        if self.packed:
+            step_BKD, together = step_BKD.flatten(0, 1), equal_sequences(shape[0], shape[1], step_BKD.device)
         for layer in self.layers:
-            step_BKD = layer(step_BKD)
-        step_BKD = self.norm(step_BKD)
+            step_BKD = layer(step_BKD, together)
+        step_BKD = self.norm(step_BKD).view(shape)
         return Encoding(z_BD=step_BKD[:, -1], steps_BKD=step_BKD, pooled_BD=step_BKD.mean(1))
 
     def state(self, row_BKD: Tensor, a_BKA: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Triton kernels for short packed sequences: a whole sequence stays on the chip, forward and backward.
 
-Imported only where Triton and an NVIDIA GPU are at hand; `packing.py` holds the reference each kernel must match. One
+Imported only where Triton and an NVIDIA GPU are at hand; each kernel has a plain reference that it must match. One
 program handles one head of one sequence, so scores and weights never touch device memory. Sequences of up to 16 tokens
 take a 16-wide tile, longer ones the next power of two. Dropout draws from an integer hash of (seed, place), so the
 backward pass draws the same numbers again instead of storing them.
@@ -13,13 +13,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from crossfeed.model.packing import FILLING, Packing
+from crossfeed.model.packing import FILLING, Packing, Sequences
 
 
 @triton.jit
-def _hash(counter, seed):
-    """32 random bits for a place; the same mixing as `dropout.random_bits`."""
-    h = (counter.to(tl.uint32) + seed.to(tl.uint32)) * 0x9E3779B1
+def _mix(h):
+    """A bijective scrambling of 32 bits; `dropout._mix` does the same."""
     h = (h ^ (h >> 16)) * 0x85EBCA6B
     h = (h ^ (h >> 13)) * 0xC2B2AE35
     return h ^ (h >> 16)
@@ -27,7 +26,7 @@ def _hash(counter, seed):
 
 @triton.jit
 def _weights(
-    q, k, length, seed, pair, scale, threshold, kept, TILE: tl.constexpr, WIDEST: tl.constexpr, DROP: tl.constexpr
+    q, k, length, key, pair, scale, threshold, kept, TILE: tl.constexpr, WIDEST: tl.constexpr, DROP: tl.constexpr
 ):
     """Softmax over the sequence's own keys, and the dropout factor of every entry."""
     place = tl.arange(0, TILE)
@@ -39,13 +38,14 @@ def _weights(
     factor = tl.full((TILE, TILE), 1.0, tl.float32)
     if DROP:
         counter = (pair * WIDEST + place[:, None]) * WIDEST + place[None, :]
-        factor = tl.where(_hash(counter, seed) >= threshold, kept, 0.0)
+        bits = _mix((counter.to(tl.uint32) ^ key) * 0x9E3779B1)
+        factor = tl.where(bits >= threshold, kept, 0.0)
     return weights, factor
 
 
 @triton.jit
 def _forward_tile(
-    qkv_ptr, out_ptr, first, length, seed, pair, scale, threshold, kept,
+    qkv_ptr, out_ptr, first, length, key, pair, scale, threshold, kept,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
     TILE: tl.constexpr, WIDEST: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
@@ -56,14 +56,14 @@ def _forward_tile(
     q = tl.load(q_ptr, mask=inside, other=0.0)
     k = tl.load(q_ptr + HEADS * WIDTH, mask=inside, other=0.0)
     v = tl.load(q_ptr + 2 * HEADS * WIDTH, mask=inside, other=0.0)
-    weights, factor = _weights(q, k, length, seed, pair, scale, threshold, kept, TILE, WIDEST, DROP)
+    weights, factor = _weights(q, k, length, key, pair, scale, threshold, kept, TILE, WIDEST, DROP)
     out = tl.dot((weights * factor).to(v.dtype), v, input_precision="ieee")
     tl.store(out_ptr + token * (HEADS * WIDTH) + head * WIDTH + column[None, :], out.to(v.dtype), mask=inside)
 
 
 @triton.jit
 def _backward_tile(
-    qkv_ptr, dout_ptr, dqkv_ptr, first, length, seed, pair, scale, threshold, kept,
+    qkv_ptr, dout_ptr, dqkv_ptr, first, length, key, pair, scale, threshold, kept,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
     TILE: tl.constexpr, WIDEST: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
@@ -76,7 +76,7 @@ def _backward_tile(
     v = tl.load(qkv_ptr + offset + 2 * HEADS * WIDTH, mask=inside, other=0.0)
     dout_ptr += token * (HEADS * WIDTH) + head * WIDTH + column[None, :]
     dout = tl.load(dout_ptr, mask=inside, other=0.0)
-    weights, factor = _weights(q, k, length, seed, pair, scale, threshold, kept, TILE, WIDEST, DROP)
+    weights, factor = _weights(q, k, length, key, pair, scale, threshold, kept, TILE, WIDEST, DROP)
     dv = tl.dot(tl.trans((weights * factor).to(v.dtype)), dout, input_precision="ieee")
     dweights = tl.dot(dout, tl.trans(v), input_precision="ieee") * factor
     dscores = (weights * (dweights - tl.sum(weights * dweights, 1)[:, None]) * scale).to(v.dtype)
@@ -96,16 +96,16 @@ def _forward(
     pair = tl.program_id(0)
     length = tl.load(length_ptr + pair // HEADS)
     first = tl.load(first_ptr + pair // HEADS)
-    seed = tl.load(seed_ptr) * 1000003 + salt
+    key = _mix((tl.load(seed_ptr) * 1000003 + salt).to(tl.uint32))
     if length > 0:
         if length <= SMALL:
             _forward_tile(
-                qkv_ptr, out_ptr, first, length, seed, pair, scale, threshold, kept,
+                qkv_ptr, out_ptr, first, length, key, pair, scale, threshold, kept,
                 HEADS, WIDTH, BLOCK, SMALL, WIDEST, DROP,
             )  # fmt: skip
         elif SMALL < WIDEST:
             _forward_tile(
-                qkv_ptr, out_ptr, first, length, seed, pair, scale, threshold, kept,
+                qkv_ptr, out_ptr, first, length, key, pair, scale, threshold, kept,
                 HEADS, WIDTH, BLOCK, WIDEST, WIDEST, DROP,
             )  # fmt: skip
 
@@ -119,16 +119,16 @@ def _backward(
     pair = tl.program_id(0)
     length = tl.load(length_ptr + pair // HEADS)
     first = tl.load(first_ptr + pair // HEADS)
-    seed = tl.load(seed_ptr) * 1000003 + salt
+    key = _mix((tl.load(seed_ptr) * 1000003 + salt).to(tl.uint32))
     if length > 0:
         if length <= SMALL:
             _backward_tile(
-                qkv_ptr, dout_ptr, dqkv_ptr, first, length, seed, pair, scale, threshold, kept,
+                qkv_ptr, dout_ptr, dqkv_ptr, first, length, key, pair, scale, threshold, kept,
                 HEADS, WIDTH, BLOCK, SMALL, WIDEST, DROP,
             )  # fmt: skip
         elif SMALL < WIDEST:
             _backward_tile(
-                qkv_ptr, dout_ptr, dqkv_ptr, first, length, seed, pair, scale, threshold, kept,
+                qkv_ptr, dout_ptr, dqkv_ptr, first, length, key, pair, scale, threshold, kept,
                 HEADS, WIDTH, BLOCK, WIDEST, WIDEST, DROP,
             )  # fmt: skip
 
@@ -223,13 +223,13 @@ _packed_attention.register_autograd(_attention_gradient, setup_context=_keep_att
 _packed_mean.register_autograd(_mean_gradient, setup_context=_keep_mean)
 
 
-def attend_packed(qkv_N3D: Tensor, packing: Packing, heads: int, drop: float, seed: Tensor, salt: int) -> Tensor:
-    """Attention inside each packed sequence."""
-    first_S, length_S = packing.first_S, packing.length_S
-    return _packed_attention(qkv_N3D, first_S, length_S, seed, salt, heads, packing.longest, drop)
+def attend_packed(qkv_N3D: Tensor, sequences: Sequences, heads: int, drop: float, seed: Tensor, salt: int) -> Tensor:
+    """Attention inside each packed sequence; `attention.attend_packed` is its reference."""
+    first_S, length_S = sequences.first_S, sequences.length_S
+    return _packed_attention(qkv_N3D, first_S, length_S, seed, salt, heads, sequences.longest, drop)
 
 
 def mean_of_rows(x_ND: Tensor, packing: Packing) -> Tensor:
-    """The mean over the present tokens of every row."""
-    where = (packing.first_S, packing.length_S, packing.row_N, packing.weight_N)
-    return _packed_mean(x_ND, *where, packing.rows, packing.longest)
+    """The mean over the present tokens of every row; `packing.mean_of_rows` is its reference."""
+    where = (packing.sequences.first_S, packing.sequences.length_S, packing.row_N, packing.weight_N)
+    return _packed_mean(x_ND, *where, packing.rows, packing.sequences.longest)

@@ -11,28 +11,32 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
-
-from crossfeed.model.attention import attend
 
 FILLING = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Sequences:
+    """Which of the packed tokens belong together: sequence s owns `length_S[s]` tokens from `first_S[s]` on."""
+
+    first_S: Tensor
+    length_S: Tensor
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
 class Packing:
-    """Where each present token of a batch of rows lies."""
+    """Where each present token of a batch of rows lies, and what it weighs in the mean of its row."""
 
     token_N: Tensor
     row_N: Tensor
     weight_N: Tensor
-    first_S: Tensor
-    length_S: Tensor
     rows: int
-    longest: int
+    sequences: Sequences
 
 
 def pack(m_RC: Tensor, capacity: int) -> Packing:
-    """Lay out the present tokens of every row; tokens beyond the capacity are cut off, see `lost_tokens`."""
+    """Lay out the present tokens of every row; those beyond the capacity are cut off, which `lost_tokens` counts."""
     rows, channels = m_RC.shape
     m_RC = m_RC & (m_RC.flatten().cumsum(0).view_as(m_RC) <= capacity)
     present = m_RC.flatten()
@@ -42,17 +46,16 @@ def pack(m_RC: Tensor, capacity: int) -> Packing:
     length_R = m_RC.sum(1, dtype=torch.int32)
     last_R = length_R.cumsum(0, dtype=torch.int32)
     filling = last_R[-1] + FILLING * torch.arange(capacity // FILLING + 1, dtype=torch.int32, device=m_RC.device)
-    filling_length = (capacity - filling).clamp(0, FILLING)
+    first_S = torch.cat([last_R - length_R, filling])
+    length_S = torch.cat([length_R, (capacity - filling).clamp(0, FILLING).to(torch.int32)])
     row_N = token_N // channels
     inside_N = torch.arange(capacity, device=m_RC.device) < last_R[-1]
     return Packing(
         token_N=token_N,
         row_N=row_N,
         weight_N=inside_N / length_R.index_select(0, row_N).clamp(min=1),
-        first_S=torch.cat([last_R - length_R, filling]),
-        length_S=torch.cat([length_R, filling_length.to(torch.int32)]),
         rows=rows,
-        longest=max(channels, FILLING),
+        sequences=Sequences(first_S, length_S, max(channels, FILLING)),
     )
 
 
@@ -61,17 +64,10 @@ def lost_tokens(m_RC: Tensor, capacity: int) -> Tensor:
     return (m_RC.sum() - capacity).clamp(min=0)
 
 
-def attend_packed(qkv_N3D: Tensor, packing: Packing, heads: int, dropout: float) -> Tensor:
-    """Attention inside each packed sequence by way of a padded array: the reference that the GPU kernel must match."""
-    sequences, longest = len(packing.length_S), packing.longest
-    step_L = torch.arange(longest, device=qkv_N3D.device)
-    inside_SL = step_L < packing.length_S[:, None]
-    place_SL = torch.where(inside_SL, packing.first_S[:, None] + step_L, len(qkv_N3D))
-    padded = functional.pad(qkv_N3D, (0, 0, 0, 0, 0, 1))[place_SL.long()]
-    query, key, value = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in padded.unbind(2))
-    out_SLD = attend(query, key, value, inside_SL[:, None, None, :], dropout).transpose(1, 2).flatten(2)
-    out_ND = qkv_N3D.new_zeros(len(qkv_N3D) + 1, out_SLD.shape[-1])
-    return out_ND.index_put((place_SL.long().flatten(),), out_SLD.reshape(sequences * longest, -1))[:-1]
+def equal_sequences(count: int, length: int, device: torch.device) -> Sequences:
+    """`count` sequences of the same length, one after another."""
+    first_S = torch.arange(0, count * length, length, dtype=torch.int32, device=device)
+    return Sequences(first_S, torch.full_like(first_S, length), length)
 
 
 def mean_of_rows(x_ND: Tensor, packing: Packing) -> Tensor:

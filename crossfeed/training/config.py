@@ -46,6 +46,7 @@ class TrainingConfig(BaseModel):
     ema_momentum: float = Field(default=0.996, ge=0.0, le=1.0)
     ema_final_momentum: float | None = Field(default=None, ge=0.0, le=1.0)
     precision: Precision = "auto"
+    acceleration: Literal["auto", "off"] = "auto"
     selection: Selection = "scale_free"
     seed: int = Field(default=0, ge=0)
     save_every: int = Field(default=1, ge=1)

@@ -114,6 +114,11 @@ def _epoch(
 def _check_finite(step: TrainStep, stage: Stage, epoch: int, steps: int) -> Tensor:
     """Stop on the first loss that is no number, naming term and step; the last saved epoch stays as it is."""
     trace_ST = step.trace()[:steps]
+    if step.room is not None and int(step.room.lost):
+        raise TrainingError(
+            f"{int(step.room.lost)} tokens found no room in a packed batch of {stage} epoch {epoch + 1}.",
+            remedy="Resume with training.acceleration=off; the state after the last complete epoch is kept.",
+        )
     if bool(trace_ST.isfinite().all()):
         return trace_ST
     number, term = torch.nonzero(~trace_ST.isfinite())[0].tolist()
