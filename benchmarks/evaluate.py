@@ -1,0 +1,113 @@
+"""What a full evaluation costs on a CPU, and what sharing the encoded context between plans saves.
+
+    python benchmarks/evaluate.py            prints the table
+    python benchmarks/evaluate.py --write    also rewrites benchmarks/evaluate.md
+
+The weights are random, which changes no cost; the rows are synthetic. Processor seconds of one thread are counted, so
+other work on the machine does not matter much; two free cores need about half as long.
+"""
+
+import argparse
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
+from crossfeed.evaluation.conformal import Recorder
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.report import COMMAND_WINDOWS, conformal, report
+from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.ingest.table import Group, Table
+from crossfeed.model.presets import crossfeed
+from crossfeed.model.world_model import WorldModel
+from crossfeed.progress import be_quiet
+from crossfeed.schema import canonical
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.windows import WindowSet
+
+SCHEMA = canonical()
+
+
+def identity() -> Normaliser:
+    """The synthetic rows are already in z-space."""
+    sensors, commands = len(SCHEMA.sensors), len(SCHEMA.commands)
+    return Normaliser(
+        "zscore", 0.05, SCHEMA.sensor_names, SCHEMA.command_names, np.zeros(sensors), np.ones(sensors),
+        np.zeros(commands), np.ones(commands), (), "0" * 64,
+    )  # fmt: skip
+
+
+def sessions(count: int, rows: int, sensors_shown: int) -> EvaluationSet:
+    """Levels that change every 40 rows, with a little noise; the last sensors absent."""
+    random = np.random.default_rng(0)
+    total = count * rows
+    levels = np.repeat(random.normal(size=(total // 40 + 1, len(SCHEMA.sensors))), 40, axis=0)[:total]
+    sensors = levels + 0.02 * random.normal(size=levels.shape)
+    sensors[:, sensors_shown:] = np.nan
+    commands = np.repeat(random.normal(size=(total // 40 + 1, len(SCHEMA.commands))), 40, axis=0)[:total]
+    groups = tuple(Group("b", f"s{n}", f"r{n // 2}", "p", n * rows, (n + 1) * rows) for n in range(count))
+    table = Table(SCHEMA, groups, np.tile(np.arange(float(rows)), count), sensors, commands, 1.0, {})
+    return EvaluationSet(WindowSet.build(table, None, identity()), SCHEMA, identity(), identity())
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Processor seconds of one call."""
+    start = time.process_time()
+    action()
+    return time.process_time() - start
+
+
+def costs(size: str, data: EvaluationSet) -> list[float]:
+    """One row of the table."""
+    torch.manual_seed(0)
+    model = WorldModel(crossfeed(size).model, SCHEMA, identity())  # type: ignore[arg-type]
+    forecaster = WorldModelForecaster(model).reading(data.windows)
+    record, index = Recorder(data.windows), data.sample(COMMAND_WINDOWS)
+    evaluate(forecaster, data, data.sample(64))
+    first = seconds(lambda: evaluate(forecaster, data, on_forecast=record))
+    scores = evaluate(forecaster, data, data.sample(64))
+    plans = seconds(lambda: command_use(forecaster, data, index))
+    naive = seconds(lambda: evaluate(forecaster, data, index, false_plan("shuffled", data, index, 0)))
+    probe = Probe.of(forecaster, data)
+    probes = seconds(lambda: (robustness(probe), slower_logging(probe), channel_curve(probe)))
+    layers = seconds(lambda: conformal(record, scores, data))
+    whole = seconds(lambda: report([forecaster], floors(model.horizons), data, "full"))
+    return [first, plans, naive * (1 + len(CONDITIONS)), probes, layers, whole]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--write", action="store_true", help="rewrite benchmarks/evaluate.md")
+    options.add_argument("--sizes", nargs="+", default=["tiny", "compact"])
+    chosen = options.parse_args()
+    be_quiet()
+    torch.set_num_threads(1)
+    sets = {"source test, demo scale": sessions(3, 358, 17), "target, full scale": sessions(13, 236, 10)}
+    header = (
+        "model", "windows", "all windows once", "command use", "the same, a pass per plan", "corruptions and curves",
+        "conformal", "whole report",
+    )  # fmt: skip
+    lines = [" | ".join(header), " | ".join("---" for _ in header)]
+    for size in chosen.sizes:
+        for name, data in sets.items():
+            cells = " | ".join(f"{value:.1f}" for value in costs(size, data))
+            lines.append(f"{size} | {len(data.windows):,} ({name}) | {cells}")
+            print(lines[-1], flush=True)
+    text = "\n".join(f"| {line} |" for line in lines)
+    note = (
+        f"One thread of {platform.processor() or platform.machine()}; torch {torch.__version__.split('+')[0]}, Python "
+        f"{platform.python_version()}, `python benchmarks/evaluate.py --write`."
+    )
+    if chosen.write:
+        content = f"# A full evaluation, processor seconds\n\n{text}\n\n{note}\n"
+        Path(__file__).with_suffix(".md").write_text(content, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
