@@ -25,10 +25,14 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalEngine:
-    """A process per run, `jobs` at a time; a process that dies is started again where it stopped."""
+    """A process per run, `jobs` at a time; a process that dies is started again where it stopped.
+
+    Every run has the same number of `threads`, whatever `jobs` is: more of them would sum in another order.
+    """
 
     jobs: int = 1
     device: str = "auto"
+    threads: int = 1
 
     def execute(self, folder: Path, next_run: NextRun) -> Iterator[tuple[str, dict[str, Any]]]:
         running: dict[str, _Child] = {}
@@ -61,7 +65,7 @@ class LocalEngine:
     def _start(self, folder: Path, name: str, attempts: int = 1) -> "_Child":
         log = folder / "logs" / f"{name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
-        threads = str(max(1, (os.cpu_count() or 1) // self.jobs))
+        threads = str(self.threads)
         environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         command = [sys.executable, "-m", "crossfeed.study.worker", str(folder), name, self.device]
         with log.open("ab") as handle:
