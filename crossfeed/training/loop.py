@@ -12,7 +12,7 @@ from torch import Tensor
 from crossfeed.errors import TrainingError
 from crossfeed.model.objectives import Stage
 from crossfeed.model.world_model import WorldModel
-from crossfeed.progress import Task, progress
+from crossfeed.progress import Task, console, progress
 from crossfeed.training.checkpoint import TrainingState, optimiser_tensors, restore_optimiser, save_state
 from crossfeed.training.data import TrainingData
 from crossfeed.training.folder import RunFolder
@@ -66,7 +66,7 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
             finished = done == epochs or best.exhausted
             if finished or done % training.save_every == 0:
                 _save(run, step, stage, done, best, best_weights)
-            task.advance(0.0, _note(row))
+            _tell(row, task)
             run.on_epoch(row)
     if best_weights:
         run.model.load_state_dict(best_weights)
@@ -149,9 +149,15 @@ def _save(run: StageRun, step: TrainStep, stage: Stage, done: int, best: Best, w
     write_history(run.folder.history, run.history)
 
 
-def _note(row: Row) -> str:
-    """Loss terms and health for the progress bar."""
-    terms = [name.removeprefix("validation_") for name in row if name.startswith("validation_")]
-    losses = "  ".join(f"{name} {row[f'validation_{name}']:.3g}" for name in terms if name != "seconds")
-    warning = "  [red]collapsed[/]" if row["collapse"] else ""
-    return f"score {row['score']:.4g}  {losses}  rank {row['target_rank']:.0%}{warning}"
+def _tell(row: Row, task: Task) -> None:
+    """Score and health beside the bar; on a terminal also a line above it with every loss of the epoch."""
+    health = "[red]collapsed[/]" if row["collapse"] else f"rank {row['target_rank']:.0%}"
+    task.advance(0.0, f"score {row['score']:.4g}  {health}")
+    target = console()
+    if target.is_terminal:
+        losses = "  ".join(
+            f"{name.removeprefix('validation_')} {value:.3g}"
+            for name, value in row.items()
+            if name.startswith("validation_") and name != "validation_seconds"
+        )
+        target.print(f"{row['stage']} {row['epoch'] + 1}: score {row['score']:.4g}  {losses}  {health}")
