@@ -31,8 +31,13 @@ def arm_config(arm: str, budget: Budget, size: Size, seed: int, windows: RunConf
     if arm == "crossfeed-no-latent":
         weights = Weights(latent=0.0, vicreg=0.0, sigreg=0.0, recovery=0.0, schema=objectives.weights.schema)
         objectives = objectives.model_copy(update={"weights": weights})
+    health = config.training.health
+    if budget.validation_windows is not None:
+        # Latent health selects nothing here; it must not cost more than the training it watches.
+        health = health.model_copy(update={"windows": max(8, min(health.windows, budget.validation_windows // 4))})
     training = config.training.model_copy(
         update={
+            "health": health,
             "pretrain_epochs": budget.pretext_epochs if latent else 0,
             "finetune_epochs": budget.epochs - (budget.pretext_epochs if latent else 0),
             "initialisation": "body_fresh_head" if latent else "scratch",

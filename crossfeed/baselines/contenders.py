@@ -24,7 +24,7 @@ from crossfeed.evaluation.forecaster import Forecaster, Learner, floors
 FLOORS = ("persistence", "drift")
 CLASSICS = ("ridge", "trees")
 NAMES = (*FLOORS, *CLASSICS, *RECIPES, *ARMS, *REPOSITORIES)
-SHORT = ("persistence", "drift", "ridge", "trees", "gru", "rssm", "patchtst", "itransformer", "paper", "crossfeed")
+SHORT = ("persistence", "drift", "ridge", "trees", "gru", "gru+revin", "rssm", "patchtst", "itransformer", "crossfeed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,15 @@ def contender(spec: str, setting: Setting) -> Contender:
         allowed = "+blind only" if name in CLASSICS else "no option"
         raise ConfigError(f"'{name}' takes {allowed}, '{spec}' asks for more.", remedy=f"Ask for '{name}'.")
     if name in FLOORS:
-        return Contender(name, "mean of the source", False, _fit_floor(FLOORS.index(name)))
+        return Contender(name, "forecast at the source mean", False, _fit_floor(FLOORS.index(name)))
     if name == "ridge":
         inputs = Inputs(future_commands="none" if "blind" in chosen else "steps")
         return Contender(spec, FLAGGED, False, _fit_ridge(inputs))
     if name == "trees":
         lightgbm()
-        return Contender(spec, "missing values", True, _fit_trees(setting.budget, "blind" not in chosen))
+        return Contender(
+            spec, "missing values, handled by the trees", True, _fit_trees(setting.budget, "blind" not in chosen)
+        )
     if name in RECIPES:
         forecaster = network_forecaster(name, chosen, setting.budget, setting.size)
         return Contender(forecaster.name, RECIPES[name].absent, True, _fit_network(forecaster))

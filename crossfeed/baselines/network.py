@@ -1,7 +1,7 @@
 """The one output convention: a network maps a window batch to a Gaussian per horizon and channel, in z-space.
 
-Networks whose original is trained with squared error give no log-variance; their spread is measured on source
-validation after training. B windows, H horizons, C sensors, D width, G plan features.
+Networks whose original is trained with squared error give no log-variance; their spread is measured on their own
+errors after training. B windows, H horizons, C sensors, D width, G plan features.
 """
 
 from typing import NamedTuple

@@ -32,8 +32,9 @@ from crossfeed.errors import ConfigError
 FLAGGED = "zeros and a presence flag"
 ZEROS = "zeros in z-space, cannot mask"
 # +blind hides the planned commands, +revin adds instance normalisation, +plain takes away that of the original,
-# +gaussian trains the spread of a point network.
-OPTIONS = ("blind", "revin", "plain", "gaussian")
+# +drop hides channels in training with 15 %, as the world model's views do, +gaussian trains a point network's spread.
+OPTIONS = ("blind", "revin", "plain", "drop", "gaussian")
+_DROP = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +102,5 @@ def network_forecaster(name: str, options: frozenset[str], budget: Budget, size:
 
     full_name = "+".join([name, *(option for option in OPTIONS if option in options)])
     rate = budget.learning_rate or learning_rate(size)
-    return NeuralForecaster(full_name, build, budget, rate, uses_future_commands="blind" not in options)
+    drop = _DROP if "drop" in options else 0.0
+    return NeuralForecaster(full_name, build, budget, rate, "blind" not in options, drop)

@@ -4,6 +4,7 @@ B windows, H horizons, C sensors.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -12,22 +13,26 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.fitting import FitReport, Objective, Score, Stage, fit_stage
 from crossfeed.baselines.inputs import Shape
 from crossfeed.baselines.network import Estimate, Network
+from crossfeed.baselines.spread import learned_spread
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.distribution import Gaussian
-from crossfeed.evaluation.forecaster import residual_spread
 from crossfeed.training.seeds import derive, own_randomness
+from crossfeed.windows.corrupt import MaskConfig, corrupt
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 Build = Callable[[Shape], Network]
 
 
 class NeuralForecaster:
-    """Point networks get, per horizon and channel, the spread of their residuals on the validation windows."""
+    """Point networks get, per horizon and channel, the spread of their errors on train or validation windows."""
 
-    def __init__(self, name: str, build: Build, budget: Budget, rate: float, uses_future_commands: bool = True) -> None:
+    def __init__(
+        self, name: str, build: Build, budget: Budget, rate: float, uses_future_commands: bool = True,
+        channel_drop: float = 0.0,
+    ) -> None:  # fmt: skip
         self.name, self.uses_future_commands = name, uses_future_commands
         self.reports: tuple[FitReport, ...] = ()
-        self._build, self._budget, self._rate = build, budget, rate
+        self._build, self._budget, self._rate, self._channel_drop = build, budget, rate, channel_drop
         self._network: Network | None = None
         self._spread_HC: Tensor | None = None
 
@@ -54,7 +59,7 @@ class NeuralForecaster:
         )
         self._network, self._spread_HC = network, None
         if _point_only(network, validation):
-            self._spread_HC = residual_spread(lambda batch: network(batch).mean_BHC, validation)
+            self._spread_HC = learned_spread(lambda batch: network(batch).mean_BHC, train, validation)
 
     def predict(self, batch: WindowBatch) -> Gaussian:
         """A Gaussian per horizon and channel in the z-space of the batch."""
@@ -74,7 +79,15 @@ class NeuralForecaster:
 
     def _objective(self, network: Network, train: WindowSet) -> Objective:  # noqa: ARG002
         """What the forecast stage minimises."""
-        return network.objective
+        if not self._channel_drop:
+            return network.objective
+        masks = MaskConfig(mode="channel", channel_drop=self._channel_drop)
+
+        def objective(batch: WindowBatch, generator: torch.Generator) -> Tensor:
+            m_BKC = corrupt(batch.x_BKC, batch.m_BKC, masks, generator)
+            return network.objective(replace(batch, x_BKC=batch.x_BKC * m_BKC, m_BKC=m_BKC), generator)
+
+        return objective
 
     def _fitted(self) -> Network:
         if self._network is None:

@@ -13,7 +13,7 @@ from crossfeed.evaluation.forecaster import Forecaster
 
 METRICS = ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
 # Command use needs extra passes; so many evenly spread windows say enough.
-_PROBED = 2000
+_PROBED = 1000
 
 
 @dataclass(frozen=True)

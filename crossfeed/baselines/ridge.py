@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.spread import learned_spread
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.distribution import Gaussian
-from crossfeed.evaluation.forecaster import batches, residual_spread
+from crossfeed.evaluation.forecaster import batches
 from crossfeed.training.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
@@ -20,7 +21,7 @@ _PENALTIES = tuple(10.0**power for power in range(-4, 2))
 
 
 class RidgeForecaster:
-    """Linear in everything it sees; the spread is that of its residuals on validation."""
+    """Linear in everything it sees; the spread is that of its own errors."""
 
     name = "ridge"
 
@@ -49,7 +50,7 @@ class RidgeForecaster:
             scores.append(squared / max(count, 1))
         chosen = scores.index(min(scores))
         self.penalty, (self._weight_PO, self._offset_O) = _PENALTIES[chosen], solutions[chosen]
-        self._spread_HC = residual_spread(self._mean, validation)
+        self._spread_HC = learned_spread(self._mean, train, validation)
 
     def predict(self, batch: WindowBatch) -> Gaussian:
         if self._features is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
 _HEADINGS = {
-    "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "cover 90", "command_use": "commands",
+    "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90%", "command_use": "cmd",
 }  # fmt: skip
 # Metrics of which the smallest value is the best; the best of each column is set in bold.
 _LOWEST = ("rmse", "mae", "crps", "nll")
@@ -65,9 +65,12 @@ class ComparisonTable:
         return cls(sets, rows, (
             f"Errors in z-units of the source's train rows, over present entries of all horizons; {counts} windows.",
             f"Learned on {len(train.train)} windows, stopped on {len(train.validation)}; size {size}; "
-            f"budget {budget.sentence()}.",
-            "commands = RMSE under the planned commands of another window / under the true ones; 1 = not listened to.",
-            "Point forecasters have the spread of their validation errors (floors: of their train errors).",
+            f"budget {budget.sentence()}; "
+            f"{max((row.seeds for row in rows), default=0)} seeds (floors and ridge have none).",
+            "cmd: RMSE under the planned commands of another window / under the true ones; 1 is not listening. size: "
+            "trained numbers (trees: leaves). s: seconds of training.",
+            "Point forecasters (floors, ridge, trees, patchtst, itransformer) have the spread of their own errors on "
+            "train or validation windows, whichever is larger (floors: on train windows).",
         ))  # fmt: skip
 
     def best(self) -> dict[str, float]:
@@ -124,10 +127,10 @@ def markdown(table: ComparisonTable) -> str:
     """The table for a document, one part for each set of windows."""
     parts = []
     for name in table.sets:
-        header, *body = cells(table, name, bold=("**", "**"))
+        header, *body = cells(table, name, bold=("**", "**"), spreads=True)
         lines = [header, ["---"] * len(header), *body]
         parts += [f"### {_TITLES[name]}", "\n".join("| " + " | ".join(line) + " |" for line in lines)]
-    return "\n\n".join([*parts, *table.notes]) + "\n"
+    return "\n\n".join([*parts, *remarks(table)]) + "\n"
 
 
 def print_table(table: ComparisonTable, folder: Path, as_json: bool) -> None:
@@ -137,38 +140,63 @@ def print_table(table: ComparisonTable, folder: Path, as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(table), ensure_ascii=False))
         return
+    console = Console(highlight=False)
     for name in table.sets:
-        Console().print(terminal(table, name))
-    for note in table.notes:
-        print(note)
-    print(f"Saved in {folder}: table.csv, table.json, table.md and one file for each run")
+        console.print(terminal(table, name))
+    for remark in remarks(table):
+        console.print(f"- {remark}", markup=False)
+    console.print(f"Saved in {folder}: table.csv, table.json, table.md and one file for each run", markup=False)
 
 
 def terminal(table: ComparisonTable, name: str) -> "RichTable":
-    """One part of the table for people at a terminal."""
+    """One part of the table for people at a terminal, narrow enough for 80 columns."""
     from rich.table import Table as RichTable
 
-    header, *body = cells(table, name, bold=("[bold]", "[/]"))
-    shown = RichTable(title=_TITLES[name])
+    header, *body = ([line[0], *line[2:]] for line in cells(table, name, bold=("[bold]", "[/]"), spreads=False))
+    shown = RichTable(title=_TITLES[name], title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for number, title in enumerate(header):
-        shown.add_column(title, justify="left" if number in (0, len(header) - 1) else "right")
+        shown.add_column(title, justify="right" if number else "left", no_wrap=True)
     for line in body:
         shown.add_row(*line)
     return shown
 
 
-def cells(table: ComparisonTable, name: str, bold: tuple[str, str]) -> list[list[str]]:
-    """Header and rows of one set as text; the best error of each column between the `bold` marks."""
-    best, lines = table.best(), [["model", "seeds", *_HEADINGS.values(), "parameters", "train s", "absent channels"]]
+def cells(table: ComparisonTable, name: str, bold: tuple[str, str], spreads: bool) -> list[list[str]]:
+    """Header and rows of one set as text; the best error of each column between the `bold` marks.
+
+    The RMSE always shows its spread over seeds, the others with `spreads`.
+    """
+    best, lines = table.best(), [["model", "seeds", *_HEADINGS.values(), "size", "s"]]
     for row in table.rows:
         if not row.seeds:
-            lines.append([row.model, "0", *["-"] * (len(_HEADINGS) + 2), row.remark])
+            lines.append([row.model, "0", *["-"] * (len(_HEADINGS) + 2)])
             continue
         values = []
-        for column in [f"{name}.{metric}" for metric in _HEADINGS]:
-            mean, spread = row.mean[column], row.spread[column]
-            text = "-" if mean is None else f"{mean:.3f}" + ("" if spread is None else f" ±{spread:.3f}")
-            values.append(f"{bold[0]}{text}{bold[1]}" if mean is not None and mean == best.get(column) else text)
-        absent = f"{row.absent}; {row.remark}" if row.remark else row.absent
-        lines.append([row.model, str(row.seeds), *values, f"{row.parameters:,}", f"{row.seconds:.0f}", absent])
+        for metric in _HEADINGS:
+            mean, spread = row.mean[f"{name}.{metric}"], row.spread[f"{name}.{metric}"]
+            digits = 3 if metric in ("rmse", "mae", "crps") else 2
+            text = "-" if mean is None else f"{mean:.{digits}f}"
+            if spread is not None and (spreads or metric == "rmse"):
+                text += f" ±{spread:.{digits}f}"
+            best_one = mean is not None and mean == best.get(f"{name}.{metric}")
+            values.append(f"{bold[0]}{text}{bold[1]}" if best_one else text)
+        lines.append([row.model, str(row.seeds), *values, _short(row.parameters), f"{row.seconds:.0f}"])
     return lines
+
+
+def remarks(table: ComparisonTable) -> list[str]:
+    """What has to be said beside the numbers, who handles absent channels how, and who did not make it."""
+    absent: dict[str, list[str]] = {}
+    for row in table.rows:
+        if row.absent:
+            absent.setdefault(row.absent, []).append(row.model)
+    handled = "; ".join(f"{how} ({', '.join(models)})" for how, models in absent.items())
+    troubles = [f"{row.model}: {row.remark}" for row in table.rows if row.remark]
+    return [*table.notes, f"Absent channels: {handled}.", *troubles]
+
+
+def _short(count: int) -> str:
+    """A number of parameters in at most five characters."""
+    if count < 10_000:
+        return str(count)
+    return f"{count / 1e3:.0f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"

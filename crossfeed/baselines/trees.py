@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.spread import learned_spread
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.distribution import Gaussian
-from crossfeed.evaluation.forecaster import batches, residual_spread, spread_out
+from crossfeed.evaluation.forecaster import batches, spread_out
 from crossfeed.progress import progress
 from crossfeed.training.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -39,7 +40,7 @@ def lightgbm() -> Any:
 
 
 class TreesForecaster:
-    """Absent values go in as missing, which the trees handle themselves; the spread is that of validation residuals."""
+    """Absent values go in as missing, which the trees handle themselves; the spread is that of their own errors."""
 
     name = "trees"
 
@@ -74,7 +75,7 @@ class TreesForecaster:
                     booster = self._library.train(settings, data, rounds, valid_sets=others, callbacks=stop)
                 self._boosters.append(booster)
                 task.advance()
-        self._spread_HC = residual_spread(self._mean, validation)
+        self._spread_HC = learned_spread(self._mean, train, validation)
 
     def predict(self, batch: WindowBatch) -> Gaussian:
         if not self._boosters:

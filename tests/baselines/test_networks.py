@@ -141,6 +141,27 @@ def test_plain_takes_revin_away(parts: dict[str, WindowSet], tiny_budget: Budget
     assert moved[0] < 1e-3 < moved[1]
 
 
+def test_drop_hides_whole_channels_in_training_only(
+    parts: dict[str, WindowSet], tiny_budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[bool, list[torch.Tensor]] = {True: [], False: []}
+    forward = RECIPES["mlp"].build(Features(Shape(16, 3, 2, (1, 2, 4)), Inputs()), "tiny", False).__class__.forward
+
+    def watched(self: Network, batch: WindowBatch) -> object:
+        seen[self.training].append(batch.m_BKC)
+        return forward(self, batch)
+
+    monkeypatch.setattr("crossfeed.baselines.mlp.Mlp.forward", watched)
+    forecaster = network_forecaster("mlp", frozenset({"drop"}), tiny_budget, "tiny")
+    forecaster.fit(parts["train"], parts["validation"], seed=0)
+    assert forecaster.name == "mlp+drop"
+    trained, validated = torch.cat(seen[True]), torch.cat(seen[False])
+    assert validated.all()
+    whole_BC = trained.all(1)
+    assert torch.equal(whole_BC, trained.any(1))
+    assert 0.02 < float((~whole_BC).float().mean()) < 0.4
+
+
 def test_sizes_shrink_and_base_has_the_widths_of_the_paper(shape: Shape) -> None:
     features = Features(shape, Inputs())
     counts = {

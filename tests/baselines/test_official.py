@@ -72,7 +72,7 @@ def windows(count: int, shape: Shape) -> WindowBatch:
 
     steps = shape.steps
     return WindowBatch(
-        x_BKC=3.0 * draw(shape.context, shape.sensors).cumsum(1) + 2.0,
+        x_BKC=0.3 * draw(shape.context, shape.sensors).cumsum(1) + 2.0,
         m_BKC=torch.ones(count, shape.context, shape.sensors, dtype=torch.bool),
         a_BKA=draw(shape.context, shape.commands),
         future_x_BHC=draw(shape.slots, shape.sensors),
@@ -101,7 +101,7 @@ def stir(module: nn.Module) -> None:
     torch.manual_seed(3)
     for name, tensor in module.state_dict().items():
         if tensor.is_floating_point() and not name.endswith("scale"):
-            noise = 0.1 * torch.randn_like(tensor)
+            noise = 0.03 * torch.randn_like(tensor)
             tensor.add_(noise.abs() if "running_var" in name else noise)
 
 
@@ -122,7 +122,7 @@ def test_same_parameters_and_with_weights_copied_the_same_output(name: str) -> N
     batch = windows(8, PAPER)
     expected, found = official.eval()(batch).mean_BHC, mine.eval()(batch).mean_BHC
     assert found.shape == (8, 16, 17)
-    assert (found - expected).abs().max() / expected.abs().max() < 1e-5
+    assert (found - expected).abs().max() < 1e-5
     assert found.std() > 0.1
 
 
