@@ -46,12 +46,9 @@ def test_one_table_with_floors_networks_and_the_world_model(
     toy: Table, other: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
 ) -> None:
     models = "persistence,drift,ridge,gru,gru+blind,itransformer,crossfeed-no-latent"
-    result = run(toy, other, tmp_path, tiny_budget, config, models=models, seeds=2)
+    result = run(toy, other, tmp_path, tiny_budget, config, models=models, seeds=1)
     rows = {row.model: row for row in result.table.rows}
     assert list(rows) == models.split(",")
-    assert {name: row.seeds for name, row in rows.items()} == dict.fromkeys(rows, 2) | {
-        "persistence": 1, "drift": 1, "ridge": 1,
-    }  # fmt: skip
     for row in rows.values():
         assert all(row.mean[f"{part}.{metric}"] is not None for part in ("source", "target") for metric in
                    ("rmse", "mae", "crps", "nll", "coverage90", "command_use"))  # fmt: skip
@@ -73,7 +70,7 @@ def test_the_saved_tables_hold_what_was_found(
         rows = list(csv.DictReader(file))
     saved = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
-    assert [row["model"] for row in rows] == ["persistence", "mlp"]
+    assert [(row["model"], row["seeds"]) for row in rows] == [("persistence", "1"), ("mlp", "2")]
     mean = sum(r.scores["target"]["rmse"] for r in result.results if r.model == "mlp") / 2
     assert float(rows[1]["target.rmse"]) == pytest.approx(mean)
     assert len(saved["results"]) == 3
