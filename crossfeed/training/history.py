@@ -29,8 +29,8 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def tensorboard_writer(folder: Path) -> Callable[[Row], None]:
-    """A function that sends a row to TensorBoard; the package is asked for only when this is called."""
+def tensorboard_writer() -> Callable[[Path], Callable[[Row], None]]:
+    """Given a folder, a function that sends rows to TensorBoard; the package is asked for only when this is called."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
@@ -38,12 +38,16 @@ def tensorboard_writer(folder: Path) -> Callable[[Row], None]:
             f"TensorBoard output was asked for, but the package 'tensorboard' cannot be imported ({error}).",
             remedy="Run 'pip install tensorboard', or go without: history.parquet holds the same numbers.",
         ) from error
-    writer = SummaryWriter(log_dir=str(folder))
 
-    def send(row: Row) -> None:
-        for name, value in row.items():
-            if isinstance(value, float):
-                writer.add_scalar(f"{row['stage']}/{name}", value, row["epoch"])
-        writer.flush()
+    def open_writer(folder: Path) -> Callable[[Row], None]:
+        writer = SummaryWriter(log_dir=str(folder))
 
-    return send
+        def send(row: Row) -> None:
+            for name, value in row.items():
+                if isinstance(value, float):
+                    writer.add_scalar(f"{row['stage']}/{name}", value, row["epoch"])
+            writer.flush()
+
+        return send
+
+    return open_writer

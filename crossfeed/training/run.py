@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.table import Table
 from crossfeed.model.model_file import ModelFile, read_model_file
 from crossfeed.model.world_model import WorldModel
@@ -19,11 +19,15 @@ from crossfeed.training.folder import RunFolder, open_folder, write_json
 from crossfeed.training.history import Row, tensorboard_writer, write_history
 from crossfeed.training.initialise import LoadReport, initialise
 from crossfeed.training.loop import OnEpoch, StageRun, run_stage
+from crossfeed.training.order import steps_in_epoch
+from crossfeed.training.overrides import differences
 from crossfeed.training.precision import choose_device, resolve_precision
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.seeds import Purpose, derive, own_randomness
 from crossfeed.training.summary import data_facts, stage_facts, validation_facts
 from crossfeed.training.validate import Validator
+
+FEWEST_VALIDATION_WINDOWS = 8
 
 
 @dataclass(frozen=True)
@@ -56,15 +60,17 @@ def train(
     _check_plan(config, body)
     place = choose_device(device)
     precision = resolve_precision(config.training.precision, place)
+    writer = tensorboard_writer() if tensorboard else None
     data = prepare(tables, config, place)
+    _check_windows(data, config)
     inputs = {"tables": [table.fingerprint() for table in tables], "pretrained": body.sha256 if body else None}
     folder = open_folder(out, config.model_dump(mode="json"), inputs, resume)
     if folder.finished:
         remove_state(folder.path)
         return RunResult(folder.path, folder.model, json.loads(folder.summary.read_text(encoding="utf-8")))
     observers = [on_epoch] if on_epoch else []
-    if tensorboard:
-        observers.append(tensorboard_writer(folder.path / "tensorboard"))
+    if writer:
+        observers.append(writer(folder.path / "tensorboard"))
 
     def observe(row: Row) -> None:
         for observer in observers:
@@ -145,7 +151,20 @@ def _check_plan(config: RunConfig, body: ModelFile | None) -> None:
             remedy="Set training.initialisation=scratch, give pretraining some epochs, or name a pretrained file.",
         )
     if body is not None and body.config != config.model:
+        different = differences(body.config, config.model)
+        listed = "; ".join(f"model.{name}: {there} there, {here} asked" for name, (there, here) in different.items())
         raise ConfigError(
-            "The pretrained file holds a model of another configuration.",
+            f"The pretrained file holds a model of another configuration. {listed}.",
             remedy="Use the same preset, size and model settings as in the pretraining run.",
+        )
+
+
+def _check_windows(data: TrainingData, config: RunConfig) -> None:
+    """Refuse data too small for one batch, or for judging a model, before a folder is claimed."""
+    steps_in_epoch(len(data.train), config.training.batch_size, None)
+    if len(data.validation) < FEWEST_VALIDATION_WINDOWS:
+        raise TrainingError(
+            f"The validation part has {len(data.validation)} windows, too few to judge a model by.",
+            expected=f"at least {FEWEST_VALIDATION_WINDOWS} windows",
+            remedy="Give more or longer sessions, or raise data.validation_fraction.",
         )

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crossfeed.errors import TrainingError
 from crossfeed.model.objectives import Stage, losses
 from crossfeed.model.views import Views
 from crossfeed.model.world_model import WorldModel
@@ -23,7 +22,6 @@ from crossfeed.windows.corrupt import schema_view, validation_masks
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 PROTOCOL_SEED = 20260820
-FEWEST_WINDOWS = 8
 SCORED_IN_THE_PAPER = ("latent", "vicreg", "sigreg")
 
 
@@ -44,12 +42,6 @@ class Validator:
         self.model, self.train, self.validation, self.config = model, train, validation, config
         self.precision, self.device = precision, validation.last_W.device
         training = config.training
-        if len(validation) < FEWEST_WINDOWS:
-            raise TrainingError(
-                f"The validation part has {len(validation)} windows, too few to judge a model by.",
-                expected=f"at least {FEWEST_WINDOWS} windows",
-                remedy="Give more or longer sessions, or raise data.validation_fraction.",
-            )
         self.windows_W = _fixed_subset(len(validation), training.validation_windows).to(self.device)
         self._probed_W = _fixed_subset(len(validation), training.health.windows).to(self.device)
         self._probe_fit_W = _fixed_subset(len(train), training.health.windows).to(self.device)

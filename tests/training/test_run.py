@@ -1,6 +1,8 @@
 """Whole runs on a toy machine: files, selection, health, early stopping, initialisations, refusals."""
 
 import json
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +190,7 @@ def test_plans_that_contradict_themselves_are_refused(learned: RunResult, tmp_pa
         train(table, small_config({"training.pretrain_epochs": 0}), tmp_path / "a")
     with pytest.raises(ConfigError, match="initialisation is 'scratch'"):
         train(table, small_config({"training.initialisation": "scratch"}), tmp_path / "b", pretrained=pretrained)
-    with pytest.raises(ConfigError, match="another configuration"):
+    with pytest.raises(ConfigError, match=r"model\.context: 8 there, 9 asked"):
         train(table, small_config({"model.context": 9}), tmp_path / "c", pretrained=pretrained)
     assert list(tmp_path.iterdir()) == []
 
@@ -200,10 +202,39 @@ def test_unusable_device_and_precision_are_refused(tmp_path: Path, table: Table)
         train(table, small_config({"training.precision": "bf16"}), tmp_path / "a", device="cpu")
 
 
+def test_too_few_windows_are_refused_before_the_folder_is_claimed(tmp_path: Path, table: Table) -> None:
+    with pytest.raises(TrainingError, match="too few to judge"):
+        train(table, small_config({"data.stride": 40, "training.batch_size": 2}), tmp_path / "run")
+    with pytest.raises(TrainingError, match="not enough for one batch of 5000"):
+        train(table, small_config({"training.batch_size": 5000}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_missing_tensorboard_is_named(tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ConfigError, match="package 'tensorboard'"):
         train(table, small_config(), tmp_path / "run", tensorboard=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_tensorboard_gets_every_number(tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, float, int]] = []
+
+    class Writer:
+        def __init__(self, log_dir: str) -> None:
+            assert log_dir.endswith("tensorboard")
+
+        def add_scalar(self, *scalar: Any) -> None:
+            sent.append(scalar)
+
+        def flush(self) -> None:
+            pass
+
+    module = types.ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = Writer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    train(table, small_config(ONE_EPOCH), tmp_path / "run", tensorboard=True)
+    assert {("pretrain/score", 0), ("finetune/rmse", 0)} <= {(name, epoch) for name, _, epoch in sent}
 
 
 def test_every_config_leaf_is_read(tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
