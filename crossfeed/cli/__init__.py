@@ -5,7 +5,20 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli import adapt, audit, compare, data, evaluate, ingest, inspect, program, simulate, train, windows
+from crossfeed.cli import (
+    adapt,
+    audit,
+    compare,
+    data,
+    evaluate,
+    ingest,
+    inspect,
+    program,
+    simulate,
+    study,
+    train,
+    windows,
+)
 
 app = typer.Typer(
     name="crossfeed",
@@ -43,6 +56,7 @@ app.command()(inspect.inspect)
 app.command()(evaluate.evaluate)
 app.command()(adapt.adapt)
 app.command()(compare.compare)
+app.add_typer(study.app, name="study")
 
 
 def main() -> None:

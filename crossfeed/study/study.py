@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from crossfeed.model.config import Size
 from crossfeed.study import ledger
 from crossfeed.study.candidates import PAPER_CANDIDATES, named
 from crossfeed.study.confirm import Confirmation, confirm, score_of
@@ -45,7 +46,7 @@ class Study:
         keep_targets: bool = False,
     ) -> Self:
         """Start a study; the target tables move into the vault (or stay as well, which the ledger then says)."""
-        config = override(preset(protocol, size), settings or {})  # type: ignore[arg-type]
+        config = override(preset(protocol, cast(Size, size)), settings or {})
         init(
             Path(folder),
             [Path(path) for path in sources],

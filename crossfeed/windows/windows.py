@@ -112,12 +112,6 @@ class WindowSet:
             machine_B=self.machine_W.index_select(0, index_B),
         )
 
-    def machine_weights(self) -> Tensor:
-        """Sampling weights, summing to 1, under which every machine is drawn equally often."""
-        share_M = 1.0 / (torch.bincount(self.machine_W, minlength=len(self.machines)) * len(self.machines))
-        weight_W = share_M[self.machine_W]
-        return weight_W / weight_W.sum()
-
     def hash(self) -> str:
         """SHA-256 of the window list, for the manifest of a protocol."""
         return self.listing.hash()

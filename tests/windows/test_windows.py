@@ -148,9 +148,6 @@ def test_two_machines_with_different_sensors_in_one_set() -> None:
     assert windows.machines == ("a", "b")
     assert batch.m_BKC[batch.machine_B == 0].all()
     assert not batch.m_BKC[batch.machine_B == 1][..., 0].any()
-    weights = windows.machine_weights()
-    assert weights.sum().item() == pytest.approx(1.0)
-    assert weights[windows.machine_W == 1].sum().item() == pytest.approx(0.5)
 
 
 def test_a_session_too_short_for_one_window_is_counted() -> None:
