@@ -8,10 +8,36 @@ from typer.testing import CliRunner
 from crossfeed import __version__
 from crossfeed.cli import app
 
-COMMANDS = "program simulate data ingest audit windows train inspect evaluate adapt compare study".split()
+COMMANDS = [
+    "program",
+    "simulate",
+    "data",
+    "ingest",
+    "audit",
+    "windows",
+    "train",
+    "inspect",
+    "evaluate",
+    "adapt",
+    "compare",
+    "study",
+]
 PARTS = {
-    "data": "list show template fetch".split(),
-    "study": "init search confirm lock declare unseal verify export status rank runs show".split(),
+    "data": ["list", "show", "template", "fetch"],
+    "study": [
+        "init",
+        "search",
+        "confirm",
+        "lock",
+        "declare",
+        "unseal",
+        "verify",
+        "export",
+        "status",
+        "rank",
+        "runs",
+        "show",
+    ],
 }
 HEAVY = ("torch", "polars", "pyarrow", "pint", "scipy", "matplotlib", "plotly", "pydantic", "numpy")
 EVERY = [[name] for name in COMMANDS] + [[group, part] for group, parts in PARTS.items() for part in parts]
