@@ -32,7 +32,7 @@ def show(content: dict[str, Any]) -> None:
     console.print(_rows("By regime", content["by_regime"][model]))
     console.print(_channels(content["by_channel"][model]))
     console.print(f"Calibration: {content['calibration'][model]['reading']}.")
-    console.print(_commands(content["command_use"][model]))
+    console.print(_commands(content["command_use"][model], content["unit"]))
     if "counterfactual" in content:
         console.print(_counterfactual(content["counterfactual"]))
     if "robustness" in content:
@@ -44,7 +44,7 @@ def _headline(content: dict[str, Any]) -> Table:
     runs = f"{len(content['runs'])} {content['unit']}s"
     part = "" if content["part"] == "all" else f", {content['part']} side"
     title = f"{', '.join(content['table']['machines'])}{part}: {content['windows']} windows of {runs}, source z-space"
-    table = _grid(title, ["", *HEADLINE.values(), "RMSE, 95 % over runs"])
+    table = _grid(title, ["", *HEADLINE.values(), f"RMSE, 95 % over {content['unit']}s"])
     for name, metrics in content["scores"].items():
         interval = content["intervals"][name]["rmse"]
         bounds = "-" if interval["low"] is None else f"{interval['low']:.3f} to {interval['high']:.3f}"
@@ -69,9 +69,9 @@ def _channels(rows: dict[str, dict[str, Any]]) -> Table:
     return table
 
 
-def _commands(content: dict[str, Any]) -> Table:
+def _commands(content: dict[str, Any], unit: str) -> Table:
     title = f"Command use: error under a false plan over error under the true one, {content['windows']} windows"
-    table = _grid(title, ["plan", "RMSE ratio", "95 % over runs", "CRPS ratio", "runs worse"])
+    table = _grid(title, ["plan", "RMSE ratio", f"95 % over {unit}s", "CRPS ratio", f"{unit}s worse"])
     for condition, row in content.items():
         if "rmse_ratio" not in (row if isinstance(row, dict) else {}):
             continue
@@ -115,7 +115,7 @@ def _robustness(content: dict[str, Any]) -> Table:
 
 def _conformal(content: dict[str, Any]) -> Table:
     table = _grid("Coverage with a conformal layer", ["", "50 %", "80 %", "90 %", "95 %"])
-    for name, label in (("as_is", "as it is"), ("split", "calibrated on the first two runs")):
+    for name, label in (("as_is", "as it is, on the others"), ("split", "calibrated on the first two")):
         if isinstance(content.get(name), dict):
             table.add_row(label, *(number(content[name][level]) for level in content["adaptive"]))
     table.add_row("tracked while running", *(number(value) for value in content["adaptive"].values()))

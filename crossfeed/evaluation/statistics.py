@@ -148,15 +148,16 @@ def compare(
                 p_wilcoxon=wilcoxon(difference),
                 p_holm=p_holm,
                 floor=floor,
-                verdict=_verdict(p_holm, min(1.0, floor * len(others)), units, threshold),
+                verdict=_verdict(p_holm, min(1.0, floor * len(others)), units, len(others), threshold),
             )
         )
     return results
 
 
-def _verdict(p_holm: float, floor: float, units: int, threshold: float) -> str:
+def _verdict(p_holm: float, floor: float, units: int, comparisons: int, threshold: float) -> str:
     if floor > threshold:
-        return f"cannot be decided: with {units} runs no result goes below p = {floor:.3g}"
+        tests = "one comparison" if comparisons == 1 else f"{comparisons} comparisons"
+        return f"cannot be decided: {units} units and {tests} never go below p = {floor:.3g}"
     return f"differs (p = {p_holm:.3g})" if p_holm <= threshold else f"not shown (p = {p_holm:.3g})"
 
 
