@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.calibration import calibration, calibration_penalty
-from crossfeed.evaluation.command_use import false_plan
+from crossfeed.evaluation.command_use import under_false_plans
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.metrics import SUMS, Scores
 from crossfeed.evaluation.plain import plain, write_plain
@@ -50,10 +50,10 @@ def measure_bundle(
     data = source.evaluation_set(model, "validation", stride=stride)
     reduced = source.evaluation_set(model, "validation", hidden, stride)
     every = torch.arange(len(data.windows))
-    clean = evaluate(forecaster, data, title="Bundle: clean")
+    plans = under_false_plans(forecaster, data, every, ["shuffled"], PROTOCOL_SEED)
+    clean, shuffled = plans["true"], plans["shuffled"]
     schema_drop = evaluate(forecaster, reduced, title="Bundle: schema-drop")
     masked = evaluate(forecaster, data, change=_suite_mask, title="Bundle: masked")
-    shuffled = evaluate(forecaster, data, every, false_plan("shuffled", data, every, PROTOCOL_SEED), "Bundle: shuffled")
     shifted = evaluate(forecaster, data, world=_suite_shift, title="Bundle: level shift")
     validator = Validator(model, source.windows(model, "train", (), stride), data.windows, config, precision)
     health = validator.health()

@@ -4,6 +4,7 @@ B windows, T future steps, H horizons, A commands. Only what the forecaster is t
 happened stays, so a forecaster that listens gets worse under every false plan and one that does not stays the same.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -63,13 +64,12 @@ def false_plan(condition: str, data: EvaluationSet, index_W: Tensor, seed: int) 
     return change
 
 
-def command_use(
-    forecaster: Forecaster, data: EvaluationSet, index_W: Tensor | None = None, seed: int = 0
-) -> dict[str, object]:
-    """Error ratios false / true for every condition, with run-level intervals; a ratio of 1 means: not listened to."""
-    index_W = torch.arange(len(data.windows)) if index_W is None else index_W
-    changes = {name: false_plan(name, data, index_W, seed) for name in CONDITIONS}
-    scores = {name: data.scores(forecaster.name) for name in ("true", *CONDITIONS)}
+def under_false_plans(
+    forecaster: Forecaster, data: EvaluationSet, index_W: Tensor, conditions: Iterable[str], seed: int
+) -> dict[str, Scores]:
+    """Scores under the true plan ("true") and under each false one, in one pass over the windows."""
+    changes = {name: false_plan(name, data, index_W, seed) for name in conditions}
+    scores = {name: data.scores(forecaster.name) for name in ("true", *changes)}
     with torch.no_grad(), progress("Command use", len(index_W)) as task:
         for part in torch.split(index_W, BATCH):
             batch = data.windows.batch(part.to(data.windows.last_W.device))
@@ -77,6 +77,15 @@ def command_use(
             for sheet, forecast in zip(scores.values(), under_plans(forecaster, plans), strict=True):
                 data.count_in(sheet, forecast, batch, part)
             task.advance(len(part))
+    return scores
+
+
+def command_use(
+    forecaster: Forecaster, data: EvaluationSet, index_W: Tensor | None = None, seed: int = 0
+) -> dict[str, object]:
+    """Error ratios false / true for every condition, with run-level intervals; a ratio of 1 means: not listened to."""
+    index_W = torch.arange(len(data.windows)) if index_W is None else index_W
+    scores = under_false_plans(forecaster, data, index_W, CONDITIONS, seed)
     true = scores["true"]
     result: dict[str, object] = {"windows": len(index_W), "true": {"rmse": true.metrics()["rmse"]}}
     for condition, meaning in CONDITIONS.items():
