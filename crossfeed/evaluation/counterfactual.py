@@ -114,12 +114,12 @@ def _table(machine: SimulatedMachine, cases: list[tuple[str, np.ndarray, np.ndar
 
 def counterfactual_error(
     forecaster: Forecaster, tables: dict[str, Table], normaliser: Normaliser, space: Normaliser, context: int,
-    horizons: tuple[int, ...],
+    horizons: tuple[int, ...], device: torch.device | str = "cpu",
 ) -> dict[str, Any]:  # fmt: skip
     """Errors under each altered plan, with intervals over jobs, beside persistence and beside the plan not told."""
     sets = {}
     for name, table in tables.items():
-        windows = WindowSet.build(table, None, normaliser, context, horizons)
+        windows = WindowSet.build(table, None, normaliser, context, horizons, device=device)
         sets[name] = EvaluationSet(windows, table.schema, normaliser, space, "run")
     factual = sets[FACTUAL]
     persistence = floors(horizons)[0]
@@ -132,7 +132,7 @@ def counterfactual_error(
         data = sets[name]
 
         def old_plan(batch: WindowBatch, part: torch.Tensor) -> WindowBatch:
-            return with_plan(batch, factual.windows.batch(part).future_a_BTA, horizons)
+            return with_plan(batch, factual.windows.batch(part.to(device)).future_a_BTA, horizons)
 
         told, floor = evaluate(forecaster, data), evaluate(persistence, data)
         untold = evaluate(forecaster, data, change=old_plan)
@@ -154,10 +154,11 @@ def _effect(forecaster: Forecaster, data: EvaluationSet, factual: EvaluationSet)
     sums = np.zeros((len(data.runs), 2))
     with torch.no_grad():
         for part in torch.split(torch.arange(len(data.windows)), BATCH):
-            after, before = data.windows.batch(part), factual.windows.batch(part)
-            present = after.future_m_BHC & before.future_m_BHC
-            true = scale * (after.future_x_BHC - before.future_x_BHC).double()
-            foreseen = scale * (forecaster.predict(after).mean - forecaster.predict(before).mean).double()
+            index = part.to(data.windows.last_W.device)
+            after, before = data.windows.batch(index), factual.windows.batch(index)
+            present = (after.future_m_BHC & before.future_m_BHC).cpu()
+            true = scale * (after.future_x_BHC - before.future_x_BHC).cpu().double()
+            foreseen = scale * (forecaster.predict(after).mean - forecaster.predict(before).mean).cpu().double()
             for column, values in enumerate(((foreseen - true).square(), true.square())):
                 per_window = torch.where(present, values, 0.0).sum((1, 2)).numpy()
                 np.add.at(sums[:, column], data.run_W[part].numpy(), per_window)

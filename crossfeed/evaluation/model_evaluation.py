@@ -11,7 +11,7 @@ from crossfeed.evaluation.forecaster import Floor
 from crossfeed.evaluation.forecaster import floors as floors_without_spread
 from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.report import Suite, report
-from crossfeed.evaluation.source import Source, foreign_set
+from crossfeed.evaluation.source import Source, foreign_set, model_device
 from crossfeed.evaluation.target import fitted_floors
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
@@ -162,5 +162,7 @@ def _counterfactual(forecaster: WorldModelForecaster, machine: str, space: Norma
         )
     simulated = SimulatedMachine(machine_named(machine))
     tables = counterfactual_tables(simulated, model.config.context, model.horizons[-1])
-    found = counterfactual_error(forecaster, tables, model.normaliser, space, model.config.context, model.horizons)
+    found = counterfactual_error(
+        forecaster, tables, model.normaliser, space, model.config.context, model.horizons, model_device(model)
+    )
     return {"machine": machine, **found}

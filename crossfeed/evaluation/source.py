@@ -40,7 +40,7 @@ class Source:
         """Windows of one side in the model's own z-space."""
         return WindowSet.build(
             list(self.tables), self.groups(part), model.normaliser, model.config.context, model.horizons, stride,
-            _device(model), hidden,
+            model_device(model), hidden,
         )  # fmt: skip
 
     def evaluation_set(
@@ -60,7 +60,7 @@ def foreign_set(model: WorldModel, tables: Sequence[Table], space: Normaliser, u
     check_shared_channels(model, aligned)
     hidden = [name for name in model.normaliser.unseen if name in model.schema.sensor_names]
     windows = WindowSet.build(
-        aligned, None, model.normaliser, model.config.context, model.horizons, 1, _device(model), hidden
+        aligned, None, model.normaliser, model.config.context, model.horizons, 1, model_device(model), hidden
     )
     return EvaluationSet(windows, model.schema, model.normaliser, space, unit)
 
@@ -108,5 +108,6 @@ def _converted(table: Table, schema: Schema, name: str) -> np.ndarray:
     return np.asarray(values[:, names.index(name)] * factor.scale + factor.offset)
 
 
-def _device(model: WorldModel) -> str:
+def model_device(model: WorldModel) -> str:
+    """Where the model lies, and so where its windows must lie."""
     return str(next(model.parameters()).device)
