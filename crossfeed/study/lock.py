@@ -88,8 +88,7 @@ def verified_lock(store: Store) -> tuple[Run, dict[str, Any]]:
     problems = vault.damaged(store)
     now = hashes(store, run)
     problems += [name.removesuffix("_sha256") for name in now if now[name] != content[name]]
-    path = store.folder / LOCK
-    if not path.is_file() or json.loads(path.read_text(encoding="utf-8")) != {**content, "entry": recorded[-1].hash}:
+    if not holds(store.folder / LOCK, {**content, "entry": recorded[-1].hash}):
         problems.append(f"{LOCK} is not what the ledger recorded")
     if problems:
         raise CheckpointError(
@@ -98,6 +97,14 @@ def verified_lock(store: Store) -> tuple[Run, dict[str, Any]]:
             remedy="Restore what changed (crossfeed study verify lists it); the target stays sealed.",
         )
     return run, content
+
+
+def holds(path: Path, wanted: dict[str, Any]) -> bool:
+    """Whether a JSON file is there and says exactly this."""
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8")) == wanted)
+    except (OSError, ValueError):
+        return False
 
 
 def _median_run(store: Store, candidate: str) -> Run:
