@@ -10,10 +10,13 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
+from crossfeed.evaluation import world_model
+from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.model_evaluation import evaluate_model, face, open_model
 from crossfeed.evaluation.source import align
 from crossfeed.evaluation.target import evaluate_target
 from crossfeed.ingest.table import Table
+from crossfeed.model.prediction import Prediction
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.split import split_table
 from tests.evaluation.conftest import TrainedRun
@@ -119,3 +122,19 @@ def test_the_command_prints_tables_and_writes_json(trained_run: TrainedRun, tmp_
     content = json.loads((tmp_path / "evaluation.json").read_text())
     printed = CliRunner().invoke(app, [*arguments, "--json"])
     assert json.loads(printed.stdout) == content
+
+
+def test_a_model_that_returns_nan_is_left_out_and_the_command_fails(
+    trained_run: TrainedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(prediction: Prediction) -> Gaussian:
+        return Gaussian(prediction.mean_BHC * np.nan, prediction.scale)
+
+    monkeypatch.setattr(world_model, "distribution", broken)
+    arguments = ["evaluate", str(trained_run.folder), "--table", str(trained_run.target), "--device", "cpu"]
+    found = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
+    assert found.exit_code == 1
+    assert "left out: run: Forecaster 'run' returned" in found.output
+    content = json.loads((tmp_path / "evaluation.json").read_text())
+    assert set(content["scores"]) == {"persistence", "linear drift"}
+    assert content["comparisons"] == []
