@@ -37,14 +37,19 @@ def masked_mean(values: Tensor, present: Tensor) -> Tensor:
     return (values * weight).sum() / weight.sum().clamp(min=1.0)
 
 
-def forecast_loss(estimate: Estimate, batch: WindowBatch) -> Tensor:
-    """Beta-NLL over present entries, or mean squared error for point networks."""
-    square_BHC = (batch.future_x_BHC - estimate.mean_BHC).square()
+def gaussian_loss(estimate: Estimate, x: Tensor, present: Tensor) -> Tensor:
+    """Beta-NLL over present entries, or mean squared error where there is no log-variance."""
+    square = (x - estimate.mean_BHC).square()
     if estimate.log_variance_BHC is None:
-        return masked_mean(square_BHC, batch.future_m_BHC)
-    variance_BHC = estimate.log_variance_BHC.exp()
-    nll_BHC = 0.5 * (estimate.log_variance_BHC + square_BHC / variance_BHC)
-    return masked_mean(nll_BHC * variance_BHC.detach() ** _BETA, batch.future_m_BHC)
+        return masked_mean(square, present)
+    variance = estimate.log_variance_BHC.exp()
+    nll = 0.5 * (estimate.log_variance_BHC + square / variance)
+    return masked_mean(nll * variance.detach() ** _BETA, present)
+
+
+def forecast_loss(estimate: Estimate, batch: WindowBatch) -> Tensor:
+    """The loss of a forecast at the batch's horizons."""
+    return gaussian_loss(estimate, batch.future_x_BHC, batch.future_m_BHC)
 
 
 class Network(nn.Module):

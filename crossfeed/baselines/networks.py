@@ -62,7 +62,7 @@ RECIPES: dict[str, Recipe] = {
     "transformer": Recipe(lambda f, s, _: Transformer(f, width(256, s), depth(6, s))),
     "tsmixer": Recipe(lambda f, s, _: TsMixer(f, width(256, s), depth(4, s)), revin=True),
     "tide": Recipe(lambda f, s, _: Tide(f, width(256, s)), revin=True),
-    "rssm": Recipe(lambda f, s, _: Rssm(f, width(256, s), width(64, s)), takes_revin=False),
+    "rssm": Recipe(lambda f, s, _: Rssm(f, width(256, s), max(32, width(64, s))), takes_revin=False),
     "patchtst": Recipe(
         lambda f, s, gaussian: PatchTst(f, width(128, s), _heads(s), depth(3, s), probabilistic=gaussian),
         absent=ZEROS, own_revin=True, point=True,
