@@ -41,6 +41,7 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "centred, no commands": ("crossfeed", {}),
     "plain control, no VICReg": ("crossfeed", {"objectives.weights.vicreg": 0.0}),
 }
+MACHINES = ("spinner_620", "spinner_630")
 BUDGET = {"training.pretrain_epochs": 12, "training.finetune_epochs": 24, "training.steps_per_epoch": 60}
 
 
@@ -78,6 +79,7 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     absent = [name for name in target.schema.sensor_names if name not in shared]
     reduced = own.evaluation_set(model, "validation", absent)
     shifted = evaluate(forecaster, reduced, world=lambda batch, _: level_shift(batch, 1))
+    deaf = arm == "centred, no commands"
     opened = evaluate_target({"model": (model, config)}, [source], [target])
     return {
         "arm": arm,
@@ -89,8 +91,31 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
         "target": opened["scores"]["model"],
         "floors": {name: scores for name, scores in opened["scores"].items() if name != "model"},
         "command_use": opened["command_use"]["model"],
+        "counterfactual": {name: counterfactual(model, own.space, name, deaf) for name in MACHINES},
         "summary": result.summary,
     }
+
+
+def counterfactual(model: Any, space: Any, machine: str, deaf: bool) -> dict[str, Any]:
+    """Errors under altered plans, rolled out on a simulated machine; a model trained without commands hears none."""
+    import torch
+
+    from crossfeed.evaluation.counterfactual import counterfactual_error, counterfactual_tables
+    from crossfeed.evaluation.plain import plain
+    from crossfeed.evaluation.world_model import WorldModelForecaster
+    from crossfeed.machines.simulated.catalogue import machine_named
+    from crossfeed.machines.simulated.rollout import SimulatedMachine
+
+    class Deaf(WorldModelForecaster):
+        def predict(self, batch: Any) -> Any:
+            silent = {name: torch.zeros_like(getattr(batch, name)) for name in ("a_BKA", "mean_a_BHA", "future_a_BTA")}
+            return super().predict(replace(batch, **silent))
+
+    context, horizons = model.config.context, model.horizons
+    tables = counterfactual_tables(SimulatedMachine(machine_named(machine)), context, horizons[-1])
+    forecaster = Deaf(model) if deaf else WorldModelForecaster(model)
+    device = next(model.parameters()).device
+    return dict(plain(counterfactual_error(forecaster, tables, model.normaliser, space, context, horizons, device)))
 
 
 def _slug(arm: str, seed: int) -> str:
