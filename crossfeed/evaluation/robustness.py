@@ -17,7 +17,7 @@ from crossfeed.windows.windows import WindowBatch
 
 # One suite for everybody, for ever: this seed belongs to the protocol, not to any model.
 PROTOCOL_SEED = 20260820
-PROBE_WINDOWS = 128
+PROBE_WINDOWS = 96
 SLOWER = (2, 4, 8)
 SUBSETS = (1, 2, 4, 8, 12)
 
