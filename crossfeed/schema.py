@@ -6,7 +6,7 @@ unit names, never typed by hand.
 
 import hashlib
 import json
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -134,11 +134,11 @@ class Schema(BaseModel):
         """Sensors first, then commands."""
         return self.sensors + self.commands
 
-    @cached_property
+    @property
     def sensor_names(self) -> tuple[str, ...]:
         return tuple(channel.name for channel in self.sensors)
 
-    @cached_property
+    @property
     def command_names(self) -> tuple[str, ...]:
         return tuple(channel.name for channel in self.commands)
 
@@ -152,7 +152,7 @@ class Schema(BaseModel):
             expected=f"one of {', '.join(c.name for c in self.channels)}",
         )
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """SHA-256 over the channels and their order; the schema's own name does not matter."""
         content = self.model_dump(mode="json", exclude={"name"})

@@ -111,6 +111,14 @@ def test_the_fingerprint_knows_order_and_units_but_not_the_name() -> None:
     assert Schema(name="x", sensors=in_watts, commands=schema.commands).fingerprint != schema.fingerprint
 
 
+def test_a_changed_copy_does_not_keep_the_old_names_and_fingerprint() -> None:
+    schema = canonical()
+    before = schema.fingerprint
+    shorter = schema.model_copy(update={"sensors": schema.sensors[:3]})
+    assert len(shorter.sensor_names) == 3
+    assert shorter.fingerprint != before
+
+
 def test_an_unknown_channel_is_named_with_the_known_ones() -> None:
     with pytest.raises(SchemaError, match="no channel 'w_torque'") as caught:
         canonical().channel("w_torque")

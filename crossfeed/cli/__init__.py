@@ -71,7 +71,7 @@ def main() -> None:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_escape(str(error))}")
         sys.exit(2)
     except KeyboardInterrupt:
-        typer.echo("Stopped. Run the same command again to go on.", err=True)
+        typer.echo("Stopped. Run the same command again to go on (crossfeed train: with --resume).", err=True)
         sys.exit(130)
 
 
