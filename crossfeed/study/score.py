@@ -13,6 +13,7 @@ from statistics import fmean, median, pstdev
 from typing import Literal
 
 from crossfeed.errors import ConfigError
+from crossfeed.training.summary import WEAK_COMMAND_USE
 
 Score = Literal["paper", "robust"]
 
@@ -27,7 +28,6 @@ WEIGHTS: dict[str, float] = {
 }
 COLLAPSE_PENALTY = 3.0
 WEAK_COMMAND_PENALTY = 1.0
-WEAK_COMMAND_RATIO = 1.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class RunOutcome:
 
     @property
     def weak_command(self) -> bool:
-        return self.command_ratio < WEAK_COMMAND_RATIO
+        return self.command_ratio < WEAK_COMMAND_USE
 
 
 @dataclass(frozen=True, slots=True)
