@@ -7,12 +7,12 @@ from typing import Any
 
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import find_clones
-from crossfeed.baselines.comparison_data import ComparisonData, comparison_data
-from crossfeed.baselines.contenders import Contender, Setting, line_up
-from crossfeed.baselines.results import Result, claim_folder, measure
+from crossfeed.baselines.contenders import Setting, line_up
+from crossfeed.baselines.results import Result, claim_folder
+from crossfeed.baselines.runs import Ending, Workplace, do_runs
 from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import ComparisonTable, write_table
-from crossfeed.errors import ConfigError, CrossfeedError, ForecastError, StorageError, TrainingError
+from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
 from crossfeed.progress import console
 from crossfeed.training.precision import choose_device
@@ -31,58 +31,37 @@ class Comparison:
 def compare(
     sources: Sequence[Table], target: Table | None, out: Path | str, *,
     models: str = "short", seeds: int = 3, budget: Budget, size: Size = "tiny",
-    repositories: Sequence[Path] = (), config: RunConfig | None = None, device: str = "auto",
+    repositories: Sequence[Path] = (), config: RunConfig | None = None, device: str = "auto", jobs: int = 1,
 ) -> Comparison:  # fmt: skip
     """Train and score every model with every seed, and write the table; what `out` already holds is not run again."""
-    if seeds < 1:
-        raise ConfigError(f"{seeds} seeds were asked for.", expected="at least one")
-    folder, place = Path(out), choose_device(device)
-    setting = Setting(budget, size, str(place), find_clones(list(repositories)))
+    if seeds < 1 or jobs < 1:
+        raise ConfigError(f"{seeds} seeds and {jobs} jobs were asked for.", expected="at least one of each")
+    folder = Path(out)
+    setting = Setting(budget, size, str(choose_device(device)), find_clones(list(repositories)))
     contenders, missing = line_up(models, setting)
-    data = comparison_data(sources, target, config or preset("crossfeed", size), place)
+    place = Workplace(tuple(sources), target, config or preset("crossfeed", size), setting, folder)
+    data = place.data()
     identity: dict[str, Any] = {**data.identity, "budget": budget.model_dump(mode="json"), "size": size}
     claim_folder(folder, identity)
     plan = [(one, seed) for one in contenders for seed in range(seeds if one.seeded else 1)]
-    results, unfinished = [], dict(missing)
-    for number, (one, seed) in enumerate(plan, start=1):
-        head = f"[{number}/{len(plan)}] {one.name}, seed {seed}"
-        try:
-            result = _result(one, seed, data, folder)
-        except StorageError:
-            raise
-        except CrossfeedError as error:
-            unfinished[one.name] = f"not run: {error.found}"
-            console().print(f"{head}: could not run: {error.found}", markup=False)
-            continue
-        results.append(result)
-        console().print(f"{head}: {_in_words(result)}", markup=False)
+    found, unfinished = {}, dict(missing)
+    for number, ending in enumerate(do_runs(plan, place, data, jobs), start=1):
+        if ending.result is None:
+            unfinished[ending.name] = f"not run: {ending.reason}"
+        else:
+            found[ending.name, ending.seed] = ending.result
+        console().print(f"[{number}/{len(plan)}] {_in_words(ending)}", markup=False)
+    results = [found[one.name, seed] for one, seed in plan if (one.name, seed) in found]
     table = ComparisonTable.build(results, unfinished, data, budget, size)
     write_table(folder, table, results)
     return Comparison(folder, tuple(results), table)
 
 
-def _result(one: Contender, seed: int, data: ComparisonData, folder: Path) -> Result:
-    """The saved result of a run, or a new one; a diverged run is a result too."""
-    path = folder / "runs" / f"{one.name}-seed{seed}.json"
-    if path.exists():
-        return Result.read(path)
-    try:
-        fitted = one.fit(data, seed, folder / "models" / f"{one.name}-seed{seed}")
-        scores = {name: measure(fitted.forecaster, part) for name, part in data.scored.items()}
-    except (TrainingError, ForecastError) as error:
-        result = Result(one.name, seed, "diverged", one.absent, reason=error.found)
-    else:
-        result = Result(
-            model=one.name, seed=seed, status="finished", absent=one.absent,
-            uses_future_commands=fitted.forecaster.uses_future_commands, parameters=fitted.parameters,
-            seconds=fitted.seconds, scores=scores, details=fitted.details,
-        )  # fmt: skip
-    result.write(path)
-    return result
-
-
-def _in_words(result: Result) -> str:
+def _in_words(ending: Ending) -> str:
+    head, result = f"{ending.name}, seed {ending.seed}", ending.result
+    if result is None:
+        return f"{head}: could not run: {ending.reason}"
     if result.status == "diverged":
-        return f"diverged: {result.reason}"
+        return f"{head}: diverged: {result.reason}"
     errors = ", ".join(f"{name} RMSE {scores['rmse']:.3f}" for name, scores in result.scores.items())
-    return f"{errors} ({result.seconds:.0f} s)"
+    return f"{head}: {errors} ({result.seconds:.0f} s)"

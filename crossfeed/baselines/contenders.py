@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +70,12 @@ def line_up(models: str, setting: Setting) -> tuple[list[Contender], dict[str, s
     if not names:
         raise ConfigError("No model was named.", expected="all, short, or names separated by commas")
     missing = {}
-    if listed and find_spec("lightgbm") is None:
-        names = [name for name in names if name != "trees"]
-        missing["trees"] = "not run: needs lightgbm, pip install 'crossfeed[trees]'"
+    if listed:
+        try:
+            lightgbm()
+        except ConfigError as error:
+            names = [name for name in names if name != "trees"]
+            missing["trees"] = f"not run: {error.found} {error.remedy}"
     return [contender(name, setting) for name in dict.fromkeys(names)], missing
 
 

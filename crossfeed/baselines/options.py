@@ -18,6 +18,7 @@ def budget_of(name: str, epochs: int | None, steps: int | None) -> Budget:
     return parse(Budget, changes, "The budget")
 
 
-def config_of(size: Size, split_by: By) -> RunConfig:
-    """The windows of a comparison: those of the default preset, split as asked."""
-    return preset("crossfeed", size).model_copy(update={"data": DataConfig(split_by=split_by)})
+def config_of(size: Size, split_by: By, stride: int = 1) -> RunConfig:
+    """The windows of a comparison: those of the default preset, split and thinned as asked."""
+    data = parse(DataConfig, {"split_by": split_by, "stride": stride}, "The request")
+    return preset("crossfeed", size).model_copy(update={"data": data})

@@ -29,13 +29,18 @@ _PATIENCE = 25
 
 
 def lightgbm() -> Any:
-    """The optional library, or an error that names the extra."""
+    """The optional library, or an error that names what to install: the extra, or the system library it loads."""
     try:
         return import_module("lightgbm")
     except ImportError as error:
         raise ConfigError(
             "The baseline 'trees' needs lightgbm, which is not installed.",
             remedy="Install it with: pip install 'crossfeed[trees]'",
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"lightgbm is installed but cannot be loaded: {error}.",
+            remedy="Install the system's OpenMP library (Debian and Ubuntu: apt install libgomp1).",
         ) from error
 
 

@@ -17,6 +17,8 @@ def compare(
     epochs: Annotated[int | None, typer.Option(help="Another number of epochs than the budget's.")] = None,
     steps: Annotated[int | None, typer.Option(help="Another number of batches per epoch.")] = None,
     split_by: Annotated[Literal["session", "program"], typer.Option(help="What stays on one side.")] = "session",
+    stride: Annotated[int, typer.Option(help="Take every n-th window, to learn from and to be scored on.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
     repo: Annotated[list[Path] | None, typer.Option(help="Clone of official PatchTST or iTransformer code.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
@@ -33,6 +35,6 @@ def compare(
     comparison = run(
         [Table.read(path) for path in table], Table.read(target) if target else None, out,
         models=models, seeds=seeds, budget=budget_of(budget, epochs, steps), size=size,
-        repositories=repo or (), config=config_of(size, split_by), device=device,
+        repositories=repo or (), config=config_of(size, split_by, stride), device=device, jobs=jobs,
     )  # fmt: skip
     print_table(comparison.table, comparison.folder, as_json=json)

@@ -3,14 +3,12 @@
 import hashlib
 import json
 import math
-import os
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import CrossfeedError, TrainingError
+from crossfeed.processes import end_with_parent
 from crossfeed.study.owners import locked
 from crossfeed.study.protocol import check_version, shared_sensors, source_tables
 from crossfeed.study.store import Run, Store
@@ -77,21 +75,9 @@ def artefacts(place: Path) -> dict[str, str]:
     return hashes
 
 
-def _end_with_parent() -> None:
-    """Stop when the search that started this process is gone, so that no orphan writes beside its successor."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def main() -> None:
     """Entry point of the child process: folder, run name, device."""
-    _end_with_parent()
+    end_with_parent()
     try:
         execute(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
     except CrossfeedError as error:

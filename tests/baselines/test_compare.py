@@ -2,13 +2,14 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from crossfeed.baselines import contenders, networks
+from crossfeed.baselines import networks
 from crossfeed.baselines.arms import ARMS, arm_config
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import Comparison, compare
@@ -102,7 +103,7 @@ def test_an_interrupted_world_model_goes_on_where_it_stopped(
     toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undisturbed = run(toy, None, tmp_path / "a", tiny_budget, config, models="crossfeed", seeds=1)
-    measure = "crossfeed.baselines.compare.measure"
+    measure = "crossfeed.baselines.runs.measure"
     with monkeypatch.context() as patch:
         patch.setattr(measure, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -194,7 +195,7 @@ def setting(budget: Budget) -> Setting:
 
 
 def test_lists_name_everybody_and_missing_extras_are_said(tiny_budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contenders, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
     everybody, missing = line_up("all", setting(tiny_budget))
     assert {one.name for one in everybody} == {n for n in NAMES if not n.startswith("official")} - {"trees"}
     assert "crossfeed[trees]" in missing["trees"]
@@ -230,3 +231,20 @@ def test_every_arm_gets_the_budget_of_the_others(arm: str, config: RunConfig) ->
 
 def test_the_split_can_follow_programs() -> None:
     assert config_of("tiny", "program").data.split_by == "program"
+
+
+def test_runs_side_by_side_give_the_numbers_of_runs_in_a_row(
+    toy: Table, other: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
+) -> None:
+    models = "persistence,mlp,gru+blind"
+    alone = run(toy, other, tmp_path / "alone", tiny_budget, config, models=models, seeds=1)
+    together = run(toy, other, tmp_path / "together", tiny_budget, config, models=models, seeds=1, jobs=2)
+    assert [row.model for row in together.table.rows] == models.split(",")
+    for one, two in zip(alone.results, together.results, strict=True):
+        assert two.scores["target"]["rmse"] == pytest.approx(one.scores["target"]["rmse"], rel=1e-4)
+
+
+def test_a_stride_thins_the_windows_and_none_is_refused() -> None:
+    assert config_of("tiny", "session", 4).data.stride == 4
+    with pytest.raises(ConfigError, match="stride"):
+        config_of("tiny", "session", 0)

@@ -15,8 +15,18 @@ from crossfeed.windows.windows import WindowSet
 BUDGET = Budget(epochs=2, pretext_epochs=1, tree_rounds=60, tree_windows=400)
 
 
+@pytest.fixture(autouse=True)
+def _library(request: pytest.FixtureRequest) -> None:
+    """Everything but the errors about a missing library needs the library."""
+    if "without" in request.node.name:
+        return
+    try:
+        lightgbm()
+    except ConfigError as error:
+        pytest.skip(error.found)
+
+
 def fitted(parts: dict[str, WindowSet], uses_future_commands: bool = True) -> TreesForecaster:
-    pytest.importorskip("lightgbm", reason="the extra `trees` is not installed")
     forecaster = TreesForecaster(BUDGET, uses_future_commands)
     forecaster.fit(parts["train"], parts["validation"], seed=0)
     return forecaster
@@ -27,6 +37,16 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.Monke
     with pytest.raises(ConfigError, match="lightgbm") as error:
         lightgbm()
     assert "crossfeed[trees]" in str(error.value)
+
+
+def test_without_the_system_library_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> None:
+        raise OSError("libgomp.so.1: cannot open shared object file")
+
+    monkeypatch.setattr("crossfeed.baselines.trees.import_module", fail)
+    with pytest.raises(ConfigError, match=r"libgomp\.so\.1") as error:
+        lightgbm()
+    assert "libgomp1" in error.value.remedy
 
 
 def test_trees_beat_persistence_and_listen_to_commands(parts: dict[str, WindowSet]) -> None:
@@ -62,6 +82,5 @@ def test_absent_channels_go_in_as_missing(parts: dict[str, WindowSet], gappy: Wi
 
 
 def test_unfitted_trees_say_so(parts: dict[str, WindowSet]) -> None:
-    pytest.importorskip("lightgbm", reason="the extra `trees` is not installed")
     with pytest.raises(ForecastError, match="before it was fitted"):
         TreesForecaster(BUDGET).predict(parts["test"].batch(torch.arange(2)))

@@ -1,0 +1,105 @@
+"""The runs of a comparison: each computed once, one after the other or in several processes side by side."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from crossfeed.baselines.comparison_data import ComparisonData, comparison_data
+from crossfeed.baselines.contenders import Contender, Setting, contender
+from crossfeed.baselines.results import Result, measure
+from crossfeed.errors import CrossfeedError, ForecastError, StorageError, TrainingError
+from crossfeed.ingest.table import Table
+from crossfeed.processes import end_with_parent
+from crossfeed.progress import be_quiet
+from crossfeed.training.run_config import RunConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What a process needs to do any run of a comparison."""
+
+    sources: tuple[Table, ...]
+    target: Table | None
+    config: RunConfig
+    setting: Setting
+    folder: Path
+
+    def data(self) -> ComparisonData:
+        """Everybody's windows."""
+        return comparison_data(self.sources, self.target, self.config, torch.device(self.setting.device))
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended: with a result, or with the reason why it could not be done at all."""
+
+    name: str
+    seed: int
+    result: Result | None
+    reason: str = ""
+
+
+def do_runs(
+    plan: Sequence[tuple[Contender, int]], place: Workplace, data: ComparisonData, jobs: int
+) -> Iterator[Ending]:
+    """Bring every run to its end, in the order in which they end."""
+    if jobs == 1:
+        for one, seed in plan:
+            yield do_run(one, seed, data, place.folder)
+        return
+    threads = max(1, (os.cpu_count() or 1) // jobs)
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _arrive, (place, threads)) as pool:
+        try:
+            for future in as_completed([pool.submit(_do_run_by_name, one.name, seed) for one, seed in plan]):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> Ending:
+    """The saved result of a run, or a new one; a diverged run is a result too, a full disk ends everything."""
+    path = folder / "runs" / f"{one.name}-seed{seed}.json"
+    try:
+        result = Result.read(path) if path.exists() else _new_result(one, seed, data, folder)
+    except StorageError:
+        raise
+    except CrossfeedError as error:
+        return Ending(one.name, seed, None, error.found)
+    result.write(path)
+    return Ending(one.name, seed, result)
+
+
+def _new_result(one: Contender, seed: int, data: ComparisonData, folder: Path) -> Result:
+    try:
+        fitted = one.fit(data, seed, folder / "models" / f"{one.name}-seed{seed}")
+        scores = {name: measure(fitted.forecaster, part) for name, part in data.scored.items()}
+    except (TrainingError, ForecastError) as error:
+        return Result(one.name, seed, "diverged", one.absent, reason=error.found)
+    return Result(
+        model=one.name, seed=seed, status="finished", absent=one.absent,
+        uses_future_commands=fitted.forecaster.uses_future_commands, parameters=fitted.parameters,
+        seconds=fitted.seconds, scores=scores, details=fitted.details,
+    )  # fmt: skip
+
+
+_here: tuple[Workplace, ComparisonData] | None = None
+
+
+def _arrive(place: Workplace, threads: int) -> None:
+    """Prepare a process once for all the runs it will do."""
+    global _here
+    end_with_parent()
+    be_quiet()
+    torch.set_num_threads(threads)
+    _here = place, place.data()
+
+
+def _do_run_by_name(name: str, seed: int) -> Ending:
+    assert _here is not None
+    place, data = _here
+    return do_run(contender(name, place.setting), seed, data, place.folder)
