@@ -4,6 +4,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -106,19 +107,49 @@ def test_ray_without_the_package_names_the_extra(tmp_path: Path, monkeypatch: py
     assert "crossfeed[ray]" in caught.value.remedy
 
 
+def _kill_a_worker_at_work(folder: Path, killed: list[int]) -> None:
+    """Wait until a run has saved an epoch, then kill the Ray worker that is a descendant of this very process."""
+    while not list((folder / "runs").glob("*/state.safetensors")):
+        time.sleep(0.05)
+    for pid in _descendants(os.getpid()):
+        if b"_execute_on_worker" in _read(Path(f"/proc/{pid}/cmdline")):
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+
+def _descendants(parent: int) -> list[int]:
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        # The parent's number is the second field after the name, which may hold blanks and stands in brackets.
+        fields = _read(place / "stat").rpartition(b")")[2].split()
+        if fields and int(fields[1]) == parent:
+            found += [int(place.name), *_descendants(int(place.name))]
+    return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # a process that has just ended
+        return b""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the worker's process in /proc")
 def test_ray_retries_a_killed_worker_and_finds_the_same_numbers(tmp_path: Path, undisturbed: dict[str, object]) -> None:
     ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
     study = plan_two(tmp_path / "study")
+    killed: list[int] = []
     ray.init(num_cpus=2, log_to_driver=False, configure_logging=False, include_dashboard=False)
     try:
-        killer = subprocess.Popen(
-            ["sh", "-c", "sleep 12; pkill -KILL -f 'ray::_execute_on_worker' || pkill -KILL -f _execute_on_worker"]
-        )
+        killer = threading.Thread(target=_kill_a_worker_at_work, args=(study.store.folder, killed), daemon=True)
+        killer.start()
         study.search(RayEngine(jobs=1))
-        killer.wait()
+        killer.join(timeout=10)
     finally:
         ray.shutdown()
+    assert killed, "no worker was killed, so nothing was shown"
     assert numbers(study) == undisturbed
+    assert study.verify().problems == ()
 
 
 def test_outcomes_are_plain_json(undisturbed: dict[str, object]) -> None:
