@@ -1,5 +1,6 @@
-"""The transformer block that every part of the network is made of: pre-norm attention and feed-forward."""
+"""The transformer block that every part of the network is made of: attention and feed-forward, pre-norm by default."""
 
+from collections.abc import Callable
 from typing import Literal, Self
 
 import torch
@@ -21,6 +22,7 @@ class BlockConfig(BaseModel):
     expansion: int = Field(default=4, ge=1)
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     activation: Literal["gelu", "relu"] = "gelu"
+    norm: Literal["pre", "post"] = "pre"
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -33,11 +35,12 @@ class BlockConfig(BaseModel):
 
 
 class Block(nn.Module):
-    """Self-attention, then (on request) cross-attention to a memory, then feed-forward; each pre-normed and added."""
+    """Self-attention, then (on request) cross-attention to a memory, then feed-forward; each normed and added."""
 
     def __init__(self, config: BlockConfig, *, cross: bool = False) -> None:
         super().__init__()
         width, hidden = config.width, config.width * config.expansion
+        self.norm_first = config.norm == "pre"
         self.attention_norm = nn.LayerNorm(width)
         self.attention = SelfAttention(width, config.heads, config.dropout)
         self.memory_norm = nn.LayerNorm(width) if cross else None
@@ -58,21 +61,24 @@ class Block(nn.Module):
         memory_BSD: Tensor | None = None,
         memory_allowed: Tensor | None = None,
     ) -> Tensor:
-        x_BLD = x_BLD + self.dropout(self.attention(self.attention_norm(x_BLD), allowed))
-        if self.memory_attention is not None and self.memory_norm is not None and memory_BSD is not None:
-            read_BLD = self.memory_attention(self.memory_norm(x_BLD), memory_BSD, memory_allowed)
-            x_BLD = x_BLD + self.dropout(read_BLD)
-        return x_BLD + self._feed_forward(x_BLD)
+        x_BLD = self._add(x_BLD, self.attention_norm, lambda seen_BLD: self.attention(seen_BLD, allowed))
+        memory_attention = self.memory_attention
+        if memory_attention is not None and self.memory_norm is not None and memory_BSD is not None:
+            x_BLD = self._add(
+                x_BLD, self.memory_norm, lambda seen_BLD: memory_attention(seen_BLD, memory_BSD, memory_allowed)
+            )
+        return self._add(x_BLD, self.feed_forward_norm, self.feed_forward)
 
     def last(self, x_BLD: Tensor) -> Tensor:
         """What `forward` gives at the last position, for a fraction of the cost."""
-        read_B1D = self.attention(self.attention_norm(x_BLD), last_only=True)
-        x_B1D: Tensor = x_BLD[:, -1:] + self.dropout(read_B1D)
-        return (x_B1D + self._feed_forward(x_B1D)).squeeze(1)
+        x_B1D = self._add(x_BLD, self.attention_norm, lambda seen_BLD: self.attention(seen_BLD, last_only=True))
+        return self._add(x_B1D, self.feed_forward_norm, self.feed_forward).squeeze(1)
 
-    def _feed_forward(self, x_BLD: Tensor) -> Tensor:
-        change_BLD: Tensor = self.dropout(self.feed_forward(self.feed_forward_norm(x_BLD)))
-        return change_BLD
+    def _add(self, x_BLD: Tensor, norm: nn.LayerNorm, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """x + f(norm(x)), or norm(x + f(x)); where the change is of the last position only, so is the result."""
+        change_BLD = self.dropout(change(norm(x_BLD) if self.norm_first else x_BLD))
+        added_BLD: Tensor = x_BLD[:, -change_BLD.shape[1] :] + change_BLD
+        return added_BLD if self.norm_first else norm(added_BLD)
 
 
 def embedding(rows: int, width: int) -> nn.Parameter:

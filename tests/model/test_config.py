@@ -21,6 +21,7 @@ ALTERNATIVES: dict[str, tuple[Any, dict[str, Any]]] = {
     "model.blocks.width": (32, {}),
     "model.blocks.heads": (4, {}),
     "model.blocks.expansion": (2, {}),
+    "model.blocks.norm": ("post", {}),
     "model.blocks.dropout": (0.3, {}),
     "model.blocks.activation": ("relu", {}),
     "model.encoder.channel_layers": (2, {}),
