@@ -4,7 +4,7 @@ B windows, T future steps, H horizons, A commands. Only what the forecaster is t
 happened stays, so a forecaster that listens gets worse under every false plan and one that does not stays the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -99,12 +99,16 @@ def command_use(
             "runs_worse": int((found.run_rmse() > true.run_rmse()).sum()),
             "runs": int(np.isfinite(true.run_rmse()).sum()),
         }
+    channels = true.by("channel")
+    result["shuffled_by_channel"] = {
+        channel: ratio(scores["shuffled"], true, "squared", channel=[channel]) for channel in channels
+    }
     return result
 
 
-def ratio(changed: Scores, true: Scores, name: str) -> Interval:
+def ratio(changed: Scores, true: Scores, name: str, **choice: Sequence[str | int]) -> Interval:
     """How many times larger the error became, bootstrapped over runs; squared errors are compared by their root."""
-    pairs = np.concatenate([changed.run_sums([name]), true.run_sums([name])], axis=1)
+    pairs = np.concatenate([changed.run_sums([name], **choice), true.run_sums([name], **choice)], axis=1)
     power = 0.5 if name == "squared" else 1.0
 
     def statistic(sums: np.ndarray) -> np.ndarray:

@@ -139,6 +139,7 @@ def evaluate_model(
     content = {
         "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
         "table": {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())},
+        "period": read.period,
         "part": facing.part,
         "trained_on_this_table": opened.trained_on(read),
         "floors_have_spread": any(floor.fitted for floor in facing.floors),

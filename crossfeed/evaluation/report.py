@@ -10,6 +10,7 @@ from crossfeed.evaluation.calibration import calibration
 from crossfeed.evaluation.command_use import command_use
 from crossfeed.evaluation.conformal import Recorder, adaptive_widths, coverage, split_widths
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate_all
+from crossfeed.evaluation.examples import example_forecasts
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.evaluation.metrics import LEVELS, Metrics, Scores, physical
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
@@ -18,6 +19,8 @@ from crossfeed.evaluation.statistics import bootstrap, compare, power_table
 Suite = Literal["standard", "full"]
 COMMAND_WINDOWS = 1024
 CALIBRATION_RUNS = 2
+# What decides, channel by channel, whether a forecast may be trusted.
+JUDGED = ("skill_rmse", "coverage90")
 
 
 def report(
@@ -41,7 +44,7 @@ def report(
             for axis in ("horizon", "regime", "run")
         },
         "by_channel": {name: by_channel(scores, data) for name, scores in results.scores.items()},
-        "calibration": {name: calibration(scores) for name, scores in results.scores.items() if scores.has_intervals},
+        "calibration": {name: reliability(scores) for name, scores in results.scores.items() if scores.has_intervals},
         "comparisons": [
             compare({name: scores.run_rmse() for name, scores in results.scores.items()}, forecaster.name)
             for forecaster in judged
@@ -50,6 +53,7 @@ def report(
         "command_use": {
             forecaster.name: command_use(forecaster, data, data.sample(COMMAND_WINDOWS)) for forecaster in judged
         },
+        "examples": {forecaster.name: example_forecasts(forecaster, data) for forecaster in judged},
     }
     if suite == "full":
         for forecaster in judged:
@@ -61,8 +65,8 @@ def report(
     return content
 
 
-def intervals(scores: Scores) -> dict[str, Any]:
-    """Run-level bootstrap intervals of the headline metrics."""
+def intervals(scores: Scores, **choice: Sequence[str | int]) -> dict[str, Any]:
+    """Run-level bootstrap intervals of the headline metrics, over everything or over the chosen labels."""
 
     def root_mean(sums: np.ndarray) -> np.ndarray:
         return np.asarray(np.sqrt(sums[:, 0] / sums[:, 1]))
@@ -75,13 +79,15 @@ def intervals(scores: Scores) -> dict[str, Any]:
             return np.asarray(1.0 - np.sqrt(sums[:, 0] / sums[:, 1]))
 
     found = {
-        "rmse": bootstrap(scores.run_sums(("squared", "count")), root_mean),
-        "mae": bootstrap(scores.run_sums(("absolute", "count")), mean),
-        "crps": bootstrap(scores.run_sums(("crps", "count")), mean),
-        "skill_rmse": bootstrap(scores.run_sums(("squared", "persistence_squared")), skill),
+        "rmse": bootstrap(scores.run_sums(("squared", "count"), **choice), root_mean),
+        "mae": bootstrap(scores.run_sums(("absolute", "count"), **choice), mean),
+        "crps": bootstrap(scores.run_sums(("crps", "count"), **choice), mean),
+        "skill_rmse": bootstrap(scores.run_sums(("squared", "persistence_squared"), **choice), skill),
     }
     return found | (
-        {"coverage90": bootstrap(scores.run_sums(("inside90", "count")), mean)} if scores.has_intervals else {}
+        {"coverage90": bootstrap(scores.run_sums(("inside90", "count"), **choice), mean)}
+        if scores.has_intervals
+        else {}
     )
 
 
@@ -91,13 +97,21 @@ def by_channel(scores: Scores, data: EvaluationSet) -> dict[str, Any]:
     for channel, metrics in scores.by("channel").items():
         scale = float(data.space.sensor_scale[data.schema.sensor_names.index(channel)])
         unit = data.schema.channel(channel).unit
+        found = intervals(scores, channel=[channel])
         table[channel] = {
             **metrics,
             "physical": _physical(metrics, scale),
             "unit": unit,
             "constant": metrics["r2"] is None,
+            "intervals": {name: found[name] for name in JUDGED if name in found},
         }
     return table
+
+
+def reliability(scores: Scores) -> dict[str, Any]:
+    """Calibration over everything and in each regime: intervals may be right on average and wrong in every start-up."""
+    regimes = {label: calibration(scores, regime=[label]) for label in scores.by("regime")}
+    return {**calibration(scores), "by_regime": regimes}
 
 
 def _physical(metrics: Metrics, scale: float) -> Metrics:

@@ -6,9 +6,10 @@ from typing import Any
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.command_use import command_use
 from crossfeed.evaluation.evaluate import evaluate, evaluate_all
+from crossfeed.evaluation.examples import example_forecasts
 from crossfeed.evaluation.forecaster import Floor, floors
 from crossfeed.evaluation.plain import plain
-from crossfeed.evaluation.report import COMMAND_WINDOWS, by_channel, intervals
+from crossfeed.evaluation.report import COMMAND_WINDOWS, by_channel, intervals, reliability
 from crossfeed.evaluation.source import Source, foreign_set
 from crossfeed.evaluation.statistics import compare
 from crossfeed.evaluation.world_model import WorldModelForecaster
@@ -28,7 +29,8 @@ def evaluate_target(
     source = Source.of(sources, config.data)
     reference = foreign_set(first, targets, source.space)
     results = evaluate_all(fitted_floors(source, first), reference)
-    scores, excluded, use = dict(results.scores), dict(results.excluded), {}
+    scores, excluded = dict(results.scores), dict(results.excluded)
+    use, examples = {}, {}
     for name, (model, _) in models.items():
         data = foreign_set(model, targets, source.space)
         if data.windows.hash() != reference.windows.hash():
@@ -44,9 +46,12 @@ def evaluate_target(
             console().print(f"[yellow]warning:[/] {error.found} It is left out.")
             continue
         use[name] = command_use(forecaster, data, data.sample(COMMAND_WINDOWS))
+        examples[name] = example_forecasts(forecaster, data)
     runs = {name: found.run_rmse() for name, found in scores.items()}
     content = {
         "windows": len(reference.windows),
+        "unit": reference.unit,
+        "period": targets[0].period,
         "runs": list(reference.runs),
         "window_hash": reference.windows.hash(),
         "space": source.space.hash(),
@@ -57,8 +62,10 @@ def evaluate_target(
         "by_regime": {name: found.by("regime") for name, found in scores.items()},
         "by_run": {name: found.by("run") for name, found in scores.items()},
         "by_channel": {name: by_channel(found, reference) for name, found in scores.items()},
+        "calibration": {name: reliability(found) for name, found in scores.items() if found.has_intervals},
         "comparisons": [compare(runs, name) for name in models if name in scores],
         "command_use": use,
+        "examples": examples,
     }
     return dict(plain(content))
 
