@@ -37,11 +37,27 @@ def adapt_model(
             expected="a table of another machine",
         )
     given = Table.read(source, opened.model.schema) if source is not None else None
+    facts = {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
     data = face(opened, read, source=given).data
+    content = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
+    if out is not None:
+        write_plain(Path(out) / "adaptation.json", content)
+    return content
+
+
+def adapt(
+    opened: OpenedModel,
+    data: EvaluationSet,
+    table: dict[str, Any],
+    fewshot: FewShotConfig | None,
+    streaming: OnlineConfig | None,
+    out: Path | None = None,
+) -> dict[str, Any]:
+    """Adapt an opened model to windows at hand; `table` says in the result where they come from."""
     opened.forecaster.reading(data.windows)
     content: dict[str, Any] = {
         "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
-        "table": {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())},
+        "table": table,
         "windows": len(data.windows),
         "runs": list(data.runs),
     }
@@ -49,11 +65,9 @@ def adapt_model(
         rows, divided = few_shot(opened.forecaster, data, fewshot)
         content["few_shot"] = few_shot_table(rows, divided, fewshot)
         if out is not None and rows[-1].updates:
-            _save(rows[-1].forecaster, opened, Path(out) / "few_shot.safetensors", content["table"], fewshot)
+            _save(rows[-1].forecaster, opened, out / "few_shot.safetensors", table, fewshot)
     if streaming is not None:
-        content["online"] = _stream(opened, data, streaming, None if out is None else Path(out), content["table"])
-    if out is not None:
-        write_plain(Path(out) / "adaptation.json", content)
+        content["online"] = _stream(opened, data, streaming, out, table)
     return dict(plain(content))
 
 
