@@ -21,12 +21,13 @@ Gpus = Annotated[float, typer.Option(min=0.0, help="GPU share of a run on Ray, f
 def init(
     folder: Folder,
     source: Annotated[list[Path], typer.Option(help="Source table (repeatable).")],
-    target: Annotated[list[Path], typer.Option(help="Target table (repeatable): moves into the vault.")],
+    target: Annotated[list[Path] | None, typer.Option(help="Target table (repeatable): moves into the vault.")] = None,
     protocol: Annotated[str, typer.Option(help="paper or crossfeed.")] = "crossfeed",
     size: Annotated[str, typer.Option(help="tiny, compact, base, medium or large.")] = "base",
     settings: Annotated[list[str] | None, typer.Option("--set", help="name=value for every candidate.")] = None,
     minimum_seeds: Annotated[int, typer.Option(min=1, help="Valid seeds the locked candidate must have.")] = 5,
     keep_targets: Annotated[bool, typer.Option(help="Leave the target tables where they are, too.")] = False,
+    shared: Annotated[list[str] | None, typer.Option(help="Without a target: a sensor it would have.")] = None,
 ) -> None:
     """Start a study and seal the target.
 
@@ -36,7 +37,7 @@ def init(
     from crossfeed.training.overrides import parse_assignments
 
     changes = parse_assignments(settings or [])
-    study = Study.init(folder, source, target, protocol, size, changes, minimum_seeds, keep_targets)
+    study = Study.init(folder, source, target or [], protocol, size, changes, minimum_seeds, keep_targets, shared or [])
     typer.echo(f"Study {folder} begun; {len(study.protocol['vault'])} target table(s) sealed.")
     typer.echo(f"Ledger head: {study.verify().head}")
 
@@ -48,6 +49,7 @@ def search(
     candidates: Annotated[Path | None, typer.Option(help="YAML file of your own candidates instead.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Some of the twenty, by name (repeatable).")] = None,
     planned: Annotated[bool, typer.Option(help="Add nothing; finish what is planned.")] = False,
+    halving: Annotated[bool, typer.Option(help="Only the better half gets the next seed; kept in the ledger.")] = False,
     engine: Engine = "local",
     jobs: Jobs = 1,
     address: Address = None,
@@ -62,10 +64,13 @@ def search(
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
 
-    study = Study(folder)
-    if not planned:
-        study.plan(choose(study.config, candidates, only), seeds)
-    study.search(make_engine(engine, jobs, address, gpus_per_run))
+    study, where = Study(folder), make_engine(engine, jobs, address, gpus_per_run)
+    chosen = choose(study.config, candidates, only)
+    if halving and not planned:
+        study.halve(chosen, seeds, where)
+    elif not planned:
+        study.plan(chosen, seeds)
+    study.search(where)
     ranking(study)
 
 
@@ -136,6 +141,20 @@ def unseal(
     from crossfeed.study.study import Study
 
     target_result(Study(folder).unseal(declared))
+
+
+@app.command()
+def release(
+    folder: Folder, out: Annotated[Path, typer.Argument(help="A folder for the target tables, as Parquet.")]
+) -> None:
+    """Hand the target tables back after the confirmatory result; from then on nothing more can be declared.
+
+    Example: crossfeed study release mystudy released
+    """
+    from crossfeed.study.study import Study
+
+    for path in Study(folder).release(out):
+        typer.echo(f"Wrote {path}.")
 
 
 @app.command()

@@ -10,6 +10,7 @@ from rich.table import Table
 from crossfeed.errors import ConfigError
 
 if TYPE_CHECKING:
+    from crossfeed.study.score import CandidateScore
     from crossfeed.study.study import Study
     from crossfeed.study.verify import Verification
 
@@ -26,8 +27,8 @@ def _table(title: str, names: list[str], rows: list[list[Any]]) -> None:
 def ranking(study: "Study", as_json: bool = False) -> None:
     """Candidates by the protocol's score, with the other score beside it."""
     from crossfeed.study.confirm import score_of
+    from crossfeed.study.halving import pool
     from crossfeed.study.score import WEIGHTS, leaders_disagree
-    from crossfeed.study.search import outcomes
 
     lines = study.rank()
     if as_json:
@@ -36,14 +37,20 @@ def ranking(study: "Study", as_json: bool = False) -> None:
     names = ["candidate", "robust", "paper", "seeds", "invalid", "collapsed", "weak", *WEIGHTS]
     counts = ("seeds", "invalid_seeds", "collapsed_seeds", "weak_seeds")
     rows = [
-        [line.candidate, line.robust, line.paper, *(getattr(line, name) for name in counts), *line.components.values()]
+        [_name(line), line.robust, line.paper, *(getattr(line, name) for name in counts), *line.components.values()]
         for line in lines
     ]
     _table(f"Ranked by the {score_of(study.protocol)} score (lower is better)", names, rows)
-    if rows and leaders_disagree(outcomes(study.store, ["search", "confirm"])):
+    if any(line.dropped_after for line in lines):
+        Console().print("Dropped candidates are shown as they stood in their last rung: not comparable with the rest.")
+    if rows and leaders_disagree(pool(study.store)):
         Console().print(
             "[yellow]The two scores crown different candidates:[/] look at the components before trusting either."
         )
+
+
+def _name(line: "CandidateScore") -> str:
+    return line.candidate if line.dropped_after is None else f"{line.candidate} (dropped after {line.dropped_after})"
 
 
 def run_table(study: "Study", as_json: bool = False) -> None:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from crossfeed.errors import ConfigError
 from crossfeed.study.engines import Engine
+from crossfeed.study.halving import pool
 from crossfeed.study.score import RunOutcome, Score, rank
-from crossfeed.study.search import outcomes, plan, search
+from crossfeed.study.search import plan, search
 from crossfeed.study.store import Store
 from crossfeed.training.run_config import RunConfig
 
@@ -43,14 +44,14 @@ def finalists(runs: Sequence[RunOutcome], by: Score) -> tuple[str, ...]:
 
 def leader_at(runs: Sequence[RunOutcome], among: Sequence[str], seeds: int, by: Score) -> str:
     """Who leads the finalists when each counts with its first `seeds` seeds."""
-    pool = [run for run in runs if run.candidate in among and run.seed < seeds]
-    return rank(pool, by)[0].candidate
+    counted = [run for run in runs if run.candidate in among and run.seed < seeds]
+    return rank(counted, by)[0].candidate
 
 
 def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
     """Add a seed to the finalists, then to the leaders, until the leader stands; what was found goes to the ledger."""
     by = score_of(store.protocol())
-    discovery = outcomes(store, ["search"])
+    discovery = pool(store, ["search"])
     if not discovery:
         raise ConfigError("There is nothing to confirm yet.", remedy="Run crossfeed study search first.")
     seeds = 1 + max(run.seed for run in discovery)
@@ -60,11 +61,11 @@ def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
     configs = _configs(store)
     leaders = {seeds: leader_at(discovery, among, seeds, by)}
     while not Confirmation(among, leaders).stable and seeds < most_seeds:
-        growing = among if len(leaders) == 1 else _front(outcomes(store, ["search", "confirm"]), among, by)
+        growing = among if len(leaders) == 1 else _front(pool(store), among, by)
         plan(store, {name: configs[name] for name in growing}, [seeds], "confirm")
         search(store, engine)
         seeds += 1
-        leaders[seeds] = leader_at(outcomes(store, ["search", "confirm"]), among, seeds, by)
+        leaders[seeds] = leader_at(pool(store), among, seeds, by)
     found = Confirmation(among, leaders)
     entry = {"finalists": list(among), "leaders": {str(count): name for count, name in leaders.items()}, "score": by}
     store.record("confirmation", {**entry, "stable": found.stable})
@@ -72,8 +73,8 @@ def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
 
 
 def _front(runs: Sequence[RunOutcome], among: Sequence[str], by: Score) -> tuple[str, ...]:
-    pool = [run for run in runs if run.candidate in among]
-    return tuple(line.candidate for line in rank(pool, by))[:LEADERS]
+    own = [run for run in runs if run.candidate in among]
+    return tuple(line.candidate for line in rank(own, by))[:LEADERS]
 
 
 def _configs(store: Store) -> dict[str, RunConfig]:

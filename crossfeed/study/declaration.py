@@ -8,6 +8,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.study import ledger
 from crossfeed.study.conditions import Verdict, evaluate, parse_condition
 from crossfeed.study.lock import verified_lock
+from crossfeed.study.release import refuse_after_release
 from crossfeed.study.search import outcome_of, plan
 from crossfeed.study.store import Store
 from crossfeed.training.overrides import override
@@ -34,6 +35,7 @@ class Declaration:
 def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: int, condition: str) -> Declaration:
     """Write a declaration to the ledger and plan its runs; each arm is the locked configuration with some settings."""
     locked, _ = verified_lock(store)
+    refuse_after_release(store)
     parse_condition(condition)
     if len(arms) < 2:
         raise ConfigError("An ablation needs a control and at least one variant.", expected="two or more arms")

@@ -2,18 +2,23 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from crossfeed.atomic import storage_error
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.study.worker import OUTCOME
 
 ATTEMPTS = 3
+# The exit code of a run that cannot succeed by trying again.
+REFUSED = 2
 NextRun = Callable[[], str | None]
 
 
@@ -35,48 +40,84 @@ class LocalEngine:
     threads: int = 1
 
     def execute(self, folder: Path, next_run: NextRun) -> Iterator[tuple[str, dict[str, Any]]]:
-        running: dict[str, _Child] = {}
+        idle: list[_Template] = []
+        busy: list[_Template] = []
         try:
             while True:
-                while len(running) < self.jobs and (name := next_run()) is not None:
-                    running[name] = self._start(folder, name)
-                if not running:
+                while len(busy) < self.jobs and (name := next_run()) is not None:
+                    busy.append((idle.pop() if idle else self._template(folder, name)).begin(name))
+                if not busy:
                     return
-                for name, child in list(running.items()):
-                    if child.process.poll() is None:
+                for template in list(busy):
+                    code, name = template.ended(), template.run
+                    if code is None:
                         continue
+                    busy.remove(template)
                     outcome = folder / "runs" / name / OUTCOME
-                    if child.process.returncode == 0 and outcome.is_file():
-                        del running[name]
+                    if code == 0 and outcome.is_file():
+                        idle.append(template)
                         yield name, json.loads(outcome.read_text(encoding="utf-8"))
-                    elif child.attempts < ATTEMPTS and child.process.returncode != 2:
-                        running[name] = self._start(folder, name, child.attempts + 1)
-                    else:
+                        continue
+                    template.stop()
+                    if template.attempts == ATTEMPTS or code == REFUSED:
                         raise CrossfeedError(
-                            f"Run '{name}' ended with code {child.process.returncode} and without an outcome.",
-                            remedy=f"Its last words are in {child.log}; mend the cause and search again.",
+                            f"Run '{name}' ended with code {code} and without an outcome.",
+                            remedy=f"Its last words are in {_log(folder, name)}; mend the cause and search again.",
                         )
-                time.sleep(0.05)
+                    busy.append(self._template(folder, name).begin(name, template.attempts + 1))
+                time.sleep(0.02)
         finally:
-            for child in running.values():
-                child.process.kill()
-                child.process.wait()
+            for template in [*idle, *busy]:
+                template.stop()
 
-    def _start(self, folder: Path, name: str, attempts: int = 1) -> "_Child":
-        log = folder / "logs" / f"{name}.txt"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        threads = str(self.threads)
+    def _template(self, folder: Path, name: str) -> "_Template":
+        threads, log = str(self.threads), _log(folder, name)
         environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        command = [sys.executable, "-m", "crossfeed.study.worker", str(folder), name, self.device]
-        with log.open("ab") as handle:
-            return _Child(subprocess.Popen(command, stdout=handle, stderr=handle, env=environment), log, attempts)
+        command = [sys.executable, "-m", "crossfeed.study.template", str(folder), self.device]
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as handle:
+                pipe = subprocess.PIPE
+                return _Template(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=handle, env=environment))
+        except OSError as error:
+            raise storage_error("Starting a run with the log", log, error) from error
 
 
 @dataclass(slots=True)
-class _Child:
-    process: subprocess.Popen[bytes]
-    log: Path
-    attempts: int = field(default=1)
+class _Template:
+    """A process that forks runs, one at a time; used again as long as it lives."""
+
+    process: "subprocess.Popen[bytes]"
+    run: str = ""
+    attempts: int = 1
+
+    def begin(self, run: str, attempts: int = 1) -> "_Template":
+        self.run, self.attempts = run, attempts
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):  # it died: `ended` will see it
+            self.process.stdin.write(f"{run}\n".encode())
+            self.process.stdin.flush()
+        return self
+
+    def ended(self) -> int | None:
+        """The exit code of the run, or of the template if that is what ended; nothing while it works."""
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], 0)[0]:
+            return None
+        answer = self.process.stdout.readline()
+        return int(answer) if answer else self.process.wait() or 1
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
+
+
+def _log(folder: Path, name: str) -> Path:
+    return folder / "logs" / f"{name}.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +168,9 @@ def make_engine(name: str, jobs: int, address: str | None = None, gpus_per_run: 
 
 
 def _execute_on_worker(folder: str, name: str) -> dict[str, Any]:
+    import torch
+
     from crossfeed.study.worker import execute
 
+    torch.set_num_threads(1)
     return execute(Path(folder), name)

@@ -9,9 +9,9 @@ from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study import ledger, vault
 from crossfeed.study.confirm import score_of
+from crossfeed.study.halving import pool
 from crossfeed.study.protocol import code_hash, source_tables
 from crossfeed.study.score import rank, run_scores
-from crossfeed.study.search import outcomes
 from crossfeed.study.store import Run, Store
 from crossfeed.training.folder import write_json
 
@@ -33,7 +33,7 @@ def refusals(store: Store) -> list[str]:
         history = ", ".join(f"{newest['leaders'][count]} at {count} seeds" for count in counts)
         reasons.append(f"the leader changed between the last two seed counts ({history}); confirm with more seeds")
     leader, minimum = newest["leaders"][counts[-1]], store.protocol()["minimum_seeds"]
-    line = next(line for line in rank(outcomes(store)) if line.candidate == leader)
+    line = next(line for line in rank(pool(store)) if line.candidate == leader)
     if line.seeds < minimum:
         reasons.append(f"{leader} has {line.seeds} valid seeds, fewer than {minimum}")
     if line.invalid_seeds or line.collapsed_seeds:
@@ -109,7 +109,7 @@ def holds(path: Path, wanted: dict[str, Any]) -> bool:
 
 def _median_run(store: Store, candidate: str) -> Run:
     """The seed whose own score is the median of the candidate's valid seeds; the lower one of an even number."""
-    scores = run_scores(outcomes(store, ["search", "confirm"]), score_of(store.protocol()))
+    scores = run_scores(pool(store), score_of(store.protocol()))
     runs = [run for run in store.runs("finished") if run.candidate == candidate]
     ordered = sorted(runs, key=lambda run: (scores[run.candidate, run.seed], run.seed))
     return ordered[(len(ordered) - 1) // 2]

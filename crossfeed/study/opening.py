@@ -2,9 +2,11 @@
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, CrossfeedError
+from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import ledger, vault
 from crossfeed.study.declaration import Declaration, declared, verdict_of
@@ -17,10 +19,11 @@ from crossfeed.training.run_config import RunConfig
 
 def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
     """The confirmatory pass of the locked model, or the declared pass of an ablation's arms."""
-    check_version(store)
+    if not check_version(store)["vault"]:
+        raise ConfigError("This study has no target: it was begun on source tables alone.")
     locked, _ = verified_lock(store)
     if declaration is None:
-        runs, purpose = [locked], "confirmatory"
+        runs, purpose = [locked], vault.CONFIRMATORY
         _refuse_a_second_one(store, purpose, "a declaration made beforehand (crossfeed study declare)")
     else:
         plan = declared(store, declaration)
@@ -29,7 +32,7 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
         _need_verdict(store, plan)
         runs = [run for run in store.runs("finished") if run.stage == plan.stage]
     opening = _begin(store, purpose, runs)
-    result = _evaluate(store, runs, opening)
+    result = _evaluate(store, runs, opening, purpose)
     name = f"target-{len(_openings(store))}.json"
     write_json(store.folder / "results" / name, result)
     digest = hashlib.sha256((store.folder / "results" / name).read_bytes()).hexdigest()
@@ -75,15 +78,41 @@ def _openings(store: Store) -> list[ledger.Entry]:
         return ledger.entries(connection, "opening")
 
 
-def _evaluate(store: Store, runs: Sequence[Run], opening: vault.Opening) -> dict[str, Any]:
+def _evaluate(store: Store, runs: Sequence[Run], opening: vault.Opening, purpose: str) -> dict[str, Any]:
+    """Every run on the target beside the floors; the confirmatory pass also adapts the locked model to it."""
     from crossfeed.evaluation.target import evaluate_target
 
     sources = source_tables(store)
     models = {
-        run.name: (
-            WorldModel.load(store.folder / "runs" / run.name / "model.safetensors"),
-            RunConfig.model_validate(run.config),
-        )
-        for run in runs
+        run.name: (WorldModel.load(_checkpoint(store, run)), RunConfig.model_validate(run.config)) for run in runs
     }
-    return evaluate_target(models, sources, vault.reveal(store, opening))
+    targets = vault.reveal(store, opening)
+    result = evaluate_target(models, sources, targets)
+    if purpose == vault.CONFIRMATORY:
+        result["adaptation"] = _adapt(store, runs[0], sources, targets)
+    return result
+
+
+def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequence[Table]) -> dict[str, Any]:
+    """Few-shot and online adaptation by the paper's settings; a target too short for it says so and spoils nothing."""
+    from crossfeed.adaptation.fewshot import FewShotConfig
+    from crossfeed.adaptation.model_adaptation import adapt
+    from crossfeed.adaptation.online import OnlineConfig
+    from crossfeed.evaluation.model_evaluation import open_model
+    from crossfeed.evaluation.source import Source, foreign_set
+
+    opened = open_model(_checkpoint(store, locked), "cpu")
+    data = foreign_set(opened.model, targets, Source.of(sources, opened.config.data).space)
+    facts = {
+        "file": " + ".join(sealed["name"] for sealed in store.protocol()["vault"]),
+        "fingerprint": " + ".join(table.fingerprint() for table in targets),
+        "machines": list(data.windows.machines),
+    }
+    try:
+        return adapt(opened, data, facts, FewShotConfig.model_validate({}), OnlineConfig.model_validate({}))
+    except CrossfeedError as error:
+        return {"table": facts, "not_possible": error.found}
+
+
+def _checkpoint(store: Store, run: Run) -> Path:
+    return store.folder / "runs" / run.name / "model.safetensors"

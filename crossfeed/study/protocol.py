@@ -31,14 +31,18 @@ def init(
     config: RunConfig,
     minimum_seeds: int,
     keep_targets: bool,
+    shared: Sequence[str] = (),
 ) -> Store:
-    """Start a study: copy the sources in, move the targets into the vault, and write the protocol to the ledger."""
+    """Start a study: copy the sources in, move the targets into the vault, and write the protocol to the ledger.
+
+    Without targets, `shared` names the sensors a target would have; schema-drop hides the others.
+    """
     store = Store(folder)
-    if store.exists:
-        store.create({})
+    store.refuse_existing()
     tables = [Table.read(path) for path in sources]
     _check_names([*sources, *targets])
     _check_apart(tables, [Table.read(path) for path in targets])
+    _check_shared(tables[0], bool(targets), shared)
     data = prepare(tables, config, torch.device("cpu"))
     for path in sources:
         with atomic_file(folder / "tables" / path.name) as temporary:
@@ -62,6 +66,7 @@ def init(
                 for path, table in zip(sources, tables, strict=True)
             ],
             "vault": sealed,
+            "shared_sensors": _common(sealed) if sealed else list(shared) or _of_the_drives(tables[0]),
             "targets_kept_outside": keep_targets,
             **data_facts(data),
         }
@@ -99,13 +104,6 @@ def source_tables(store: Store) -> list[Table]:
     return tables
 
 
-def shared_sensors(protocol: dict[str, Any]) -> list[str]:
-    """Sensors that every sealed machine has: a fact of its schema, known before any of its rows is read."""
-    common = [set(sealed["shared_sensors"]) for sealed in protocol["vault"]]
-    first = protocol["vault"][0]["shared_sensors"] if common else []
-    return [name for name in first if all(name in names for names in common)]
-
-
 def code_hash() -> str:
     """SHA-256 over every source file of the installed package."""
     digest = hashlib.sha256()
@@ -116,7 +114,7 @@ def code_hash() -> str:
 
 
 def _check_names(paths: Sequence[Path]) -> None:
-    names = [path.name for path in paths]
+    names = [path.stem for path in paths]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise ConfigError(f"Several tables are named {', '.join(doubled)}.", remedy="Rename them and init again.")
@@ -138,3 +136,29 @@ def _check_apart(sources: Sequence[Table], targets: Sequence[Table]) -> None:
                 f"The target has the schema '{target.schema.name}', the source '{sources[0].schema.name}'.",
                 expected="one schema; a machine that lacks a channel leaves it empty",
             )
+
+
+def _check_shared(source: Table, has_target: bool, shared: Sequence[str]) -> None:
+    """Schema-drop needs sensors to keep and sensors to hide."""
+    unknown = sorted(set(shared) - set(source.schema.sensor_names))
+    if unknown or (has_target and shared):
+        raise ConfigError(
+            f"The shared sensors {', '.join(unknown or shared)} cannot be used.",
+            expected="with a target none: it shows what it has" if has_target else "names of the source's sensors",
+        )
+    if not has_target and not shared and len(_of_the_drives(source)) in (0, len(source.schema.sensors)):
+        raise ConfigError(
+            "Without a target it is not known which sensors another machine would have.",
+            expected=f"some of {', '.join(source.schema.sensor_names)}",
+            remedy="Name them with --shared (shared=...), or give a target table.",
+        )
+
+
+def _common(sealed: Sequence[dict[str, Any]]) -> list[str]:
+    """Sensors that every sealed machine has: a fact of its schema, known before any of its rows is read."""
+    return [n for n in sealed[0]["shared_sensors"] if all(n in table["shared_sensors"] for table in sealed)]
+
+
+def _of_the_drives(source: Table) -> list[str]:
+    """What every drive reports, and all that the paper's second machine has: currents, torques and powers."""
+    return [sensor.name for sensor in source.schema.sensors if sensor.quantity in ("current", "torque", "power")]

@@ -59,6 +59,7 @@ class CandidateScore:
     collapsed_seeds: int
     weak_seeds: int
     components: Mapping[str, float]
+    dropped_after: int | None = None
 
 
 def run_scores(outcomes: Sequence[RunOutcome], by: Score) -> dict[tuple[str, int], float]:

@@ -1,15 +1,15 @@
 """Plan runs and bring them all to an outcome: resumable at any point, no run twice, none lost."""
 
+import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError
-from crossfeed.progress import progress
+from crossfeed.study.board import board
 from crossfeed.study.engines import Engine
 from crossfeed.study.owners import is_alive, owner
 from crossfeed.study.score import RunOutcome
-from crossfeed.study.store import Run, Store
+from crossfeed.study.store import UNFINISHED, Run, Store
 from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig
 
@@ -27,26 +27,28 @@ def plan(store: Store, candidates: Mapping[str, RunConfig], seeds: Iterable[int]
 
 
 def search(store: Store, engine: Engine) -> None:
-    """Work on all planned runs until each has an outcome; runs of a process that died are taken over."""
-    with owner(store.folder) as me:
-        for run in store.runs("running"):
-            if not is_alive(store.folder, run.owner):
-                store.release(run.name)
+    """Work until every planned run has an outcome, from here or from another search; dead ones' runs are taken over."""
+    with owner(store.folder) as me, board(store) as show:
 
         def next_run() -> str | None:
             claimed = store.claim(me)
             return claimed.name if claimed else None
 
-        pending = len(store.runs("pending"))
-        with progress("Runs", total=pending) as task:
-            try:
+        try:
+            while True:
+                for run in store.runs("running"):
+                    if not is_alive(store.folder, run.owner):
+                        store.release(run.name)
                 for name, outcome in engine.execute(store.folder, next_run):
                     store.finish(name, "invalid" if outcome["invalid"] else "finished", outcome)
-                    task.advance(note=_remark(name, outcome))
-            finally:
-                for run in store.runs("running"):
-                    if run.owner == me:
-                        store.release(run.name)
+                    show(name)
+                if not any(run.status in UNFINISHED for run in store.runs()):
+                    return
+                time.sleep(0.5)
+        finally:
+            for run in store.runs("running"):
+                if run.owner == me:
+                    store.release(run.name)
 
 
 def outcomes(store: Store, stages: Iterable[str] | None = None) -> list[RunOutcome]:
@@ -74,11 +76,6 @@ def outcome_of(run: Run) -> RunOutcome:
     )
 
 
-def run_folder(store: Store, run: Run) -> Path:
-    """Where a run's files lie."""
-    return store.folder / "runs" / run.name
-
-
 def _check_same(candidate: str, config: dict[str, Any], earlier: dict[str, Any] | None) -> None:
     if earlier is None:
         return
@@ -88,9 +85,3 @@ def _check_same(candidate: str, config: dict[str, Any], earlier: dict[str, Any] 
             f"The study already has runs of a different candidate named '{candidate}'.",
             remedy="Give the changed candidate a new name; what was run stays as it was.",
         )
-
-
-def _remark(name: str, outcome: dict[str, Any]) -> str:
-    if outcome["invalid"]:
-        return f"{name}: invalid"
-    return f"{name}: clean RMSE {outcome['bundle']['components']['clean']:.3f}"

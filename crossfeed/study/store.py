@@ -15,6 +15,7 @@ from crossfeed.errors import ConfigError, StorageError
 from crossfeed.study import ledger
 
 Status = Literal["pending", "running", "finished", "invalid"]
+UNFINISHED = ("pending", "running")
 
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS protocol (content TEXT NOT NULL) STRICT",
@@ -53,18 +54,21 @@ class Store:
         self.folder = folder
         self.path = folder / "study.db"
 
-    @property
-    def exists(self) -> bool:
-        return self.path.is_file()
+    def refuse_existing(self) -> None:
+        """A study is begun once; what an interrupted beginning left behind is no study."""
+        if self.path.is_file():
+            with self._connection() as connection:
+                begun = _begun(connection)
+            if begun:
+                raise ConfigError(
+                    f"{self.folder} already holds a study.",
+                    expected="a new or empty folder",
+                    remedy="Go on with the study that is there (crossfeed study status), or choose another folder.",
+                )
 
     def create(self, protocol: dict[str, Any]) -> None:
         """Lay out an empty study; the first ledger entry holds its protocol."""
-        if self.exists:
-            raise ConfigError(
-                f"{self.folder} already holds a study.",
-                expected="a new or empty folder",
-                remedy="Go on with the study that is there (crossfeed study status), or choose another folder.",
-            )
+        self.refuse_existing()
         with self.transaction() as connection:
             for statement in _CREATE:
                 connection.execute(statement)
@@ -151,13 +155,16 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection for looking only."""
-        if not self.exists:
-            raise ConfigError(
-                f"{self.folder} holds no study.",
-                expected="a folder made by crossfeed study init",
-                remedy="Check the path, or start a study there.",
-            )
+        no_study = ConfigError(
+            f"{self.folder} holds no study.",
+            expected="a folder made by crossfeed study init",
+            remedy="Check the path, or start a study there.",
+        )
+        if not self.path.is_file():
+            raise no_study
         with self._connection() as connection:
+            if not _begun(connection):
+                raise no_study
             yield connection
 
     @contextmanager
@@ -178,3 +185,7 @@ class Store:
         finally:
             if connection is not None:
                 connection.close()
+
+
+def _begun(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'protocol'").fetchone() is not None

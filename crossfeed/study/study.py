@@ -1,20 +1,22 @@
 """A study from Python: one object over the folder, each method one step of the protocol."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from crossfeed.model.config import Size
 from crossfeed.study import ledger
 from crossfeed.study.candidates import PAPER_CANDIDATES, named
-from crossfeed.study.confirm import Confirmation, confirm, score_of
+from crossfeed.study.confirm import FINALISTS, Confirmation, confirm, score_of
 from crossfeed.study.declaration import Declaration, declare
 from crossfeed.study.engines import Engine, LocalEngine
+from crossfeed.study.halving import halve, ranking, refuse_mixture
 from crossfeed.study.lock import lock, refusals
 from crossfeed.study.opening import unseal
 from crossfeed.study.protocol import check_version, init
-from crossfeed.study.score import CandidateScore, Score, rank
-from crossfeed.study.search import outcomes, plan, search
+from crossfeed.study.release import release
+from crossfeed.study.score import CandidateScore, Score
+from crossfeed.study.search import plan, search
 from crossfeed.study.store import Store
 from crossfeed.study.verify import Verification, verify
 from crossfeed.training.overrides import override
@@ -38,14 +40,18 @@ class Study:
         cls,
         folder: Path | str,
         sources: Sequence[Path | str],
-        targets: Sequence[Path | str],
+        targets: Sequence[Path | str] = (),
         protocol: str = "crossfeed",
         size: str = "base",
         settings: Mapping[str, Any] | None = None,
         minimum_seeds: int = 5,
         keep_targets: bool = False,
+        shared: Sequence[str] = (),
     ) -> Self:
-        """Start a study; the target tables move into the vault (or stay as well, which the ledger then says)."""
+        """Start a study; the target tables move into the vault (or stay as well, which the ledger then says).
+
+        Without targets it is a study of the source alone; `shared` then names the sensors a target would have.
+        """
         config = override(preset(protocol, cast(Size, size)), settings or {})
         init(
             Path(folder),
@@ -55,6 +61,7 @@ class Study:
             config,
             minimum_seeds,
             keep_targets,
+            shared,
         )
         return cls(folder)
 
@@ -65,12 +72,20 @@ class Study:
 
     def plan(self, candidates: Mapping[str, RunConfig] | None = None, seeds: int = 4) -> int:
         """Put candidates on the list, by default the paper's twenty; gives the number of new runs."""
+        refuse_mixture(self.store)
         chosen = named(PAPER_CANDIDATES, self.config) if candidates is None else candidates
         return plan(self.store, chosen, range(seeds), "search")
 
     def search(self, engine: Engine | None = None) -> None:
         """Bring every planned run to its outcome."""
         search(self.store, engine or LocalEngine())
+
+    def halve(
+        self, candidates: Mapping[str, RunConfig] | None = None, seeds: int = 4, engine: Engine | None = None
+    ) -> None:
+        """Search by successive halving over seeds instead of planning all of them; never below the finalists."""
+        chosen = named(PAPER_CANDIDATES, self.config) if candidates is None else candidates
+        halve(self.store, engine or LocalEngine(), chosen, seeds, score_of(self.protocol), FINALISTS)
 
     def confirm(self, engine: Engine | None = None, most_seeds: int = MOST_SEEDS) -> Confirmation:
         """Add seeds until the leader stands."""
@@ -92,13 +107,17 @@ class Study:
         """Open the target, once."""
         return unseal(self.store, declaration)
 
+    def release(self, out: Path | str) -> list[Path]:
+        """Hand the target tables back, after the confirmatory result; nothing can be declared from then on."""
+        return release(self.store, Path(out))
+
     def verify(self) -> Verification:
         """Find every byte that changed."""
         return verify(self.store)
 
-    def rank(self, by: Score | None = None, stages: Iterable[str] = ("search", "confirm")) -> list[CandidateScore]:
-        """The ranking by the protocol's own score, or by the other one."""
-        return rank(outcomes(self.store, stages), by or score_of(self.protocol))
+    def rank(self, by: Score | None = None, stages: Sequence[str] = ("search", "confirm")) -> list[CandidateScore]:
+        """The ranking by the protocol's own score, or by the other one; dropped candidates stand below and say so."""
+        return ranking(self.store, by or score_of(self.protocol), stages)
 
     def ledger(self) -> list[ledger.Entry]:
         """Everything that happened, in order."""

@@ -17,12 +17,13 @@ from crossfeed.ingest.table import Table
 from crossfeed.study import ledger
 from crossfeed.study.store import Store
 
+CONFIRMATORY = "confirmatory"
 _MAGIC = b"crossfeed sealed table 1\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The right to read the vault: the hash of a ledger entry of kind 'opening' that has no result yet."""
+    """The right to read the vault: the hash of a ledger entry, an opening without a result yet or a release."""
 
     entry: str
 
@@ -33,8 +34,6 @@ def seal(folder: Path, table_path: Path) -> dict[str, Any]:
     content, key = table_path.read_bytes(), secrets.token_hex(32)
     name = f"{table_path.stem}.sealed"
     target = folder / "vault" / name
-    if target.exists():
-        raise ConfigError(f"The vault already holds a table named '{name}'.", remedy="Rename one of the target tables.")
     with atomic_file(target) as temporary:
         temporary.write_bytes(_MAGIC + _apply_keystream(content, key))
     return {
@@ -50,18 +49,30 @@ def seal(folder: Path, table_path: Path) -> dict[str, Any]:
 
 
 def reveal(store: Store, opening: Opening) -> list[Table]:
-    """Read every sealed table, for an opening that is in the ledger and still without a result."""
+    """Read every sealed table, for an opening that is in the ledger and still without a result, or for a release."""
     with store.reading() as connection:
         history = ledger.entries(connection)
-    known = {entry.hash for entry in history if entry.kind == "opening"}
-    used = {entry.content["opening"] for entry in history if entry.kind == "opening result"}
-    if opening.entry not in known - used:
+    if opening.entry not in _rights(history):
         raise ConfigError(
             "The vault stays closed: there is no recorded opening for this read.",
-            expected="an opening written to the ledger and not used before",
+            expected="an opening written to the ledger after a lock and not used before",
             remedy="Use crossfeed study unseal, after a lock (and, for a second opening, after a declaration).",
         )
     return [_read(store.folder, sealed) for sealed in store.protocol()["vault"]]
+
+
+def _rights(history: list[ledger.Entry]) -> set[str]:
+    """Entries that stand where they may: openings after the lock, releases after the confirmatory result."""
+    rights: set[str] = set()
+    locked = confirmed = False
+    for entry in history:
+        locked |= entry.kind == "lock"
+        if (entry.kind == "opening" and locked) or (entry.kind == "release" and confirmed):
+            rights.add(entry.hash)
+        if entry.kind == "opening result":
+            rights.discard(entry.content["opening"])
+            confirmed |= entry.content["purpose"] == CONFIRMATORY
+    return rights
 
 
 def damaged(store: Store) -> list[str]:

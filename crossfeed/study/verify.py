@@ -50,7 +50,7 @@ def verify(store: Store, data: bool = True) -> Verification:
             source_tables(store)
         except CrossfeedError as error:
             problems.append(error.found)
-    return Verification(head, count, tuple(problems), tuple(_remarks(store)))
+    return Verification(head, count, tuple(problems), tuple(_remarks(store, history)))
 
 
 def _runs(store: Store, history: list[ledger.Entry]) -> list[str]:
@@ -106,7 +106,7 @@ def _results(store: Store, history: list[ledger.Entry]) -> list[str]:
     return problems
 
 
-def _remarks(store: Store) -> list[str]:
+def _remarks(store: Store, history: list[ledger.Entry]) -> list[str]:
     began = store.protocol()
     remarks = []
     if began["crossfeed"] != crossfeed.__version__:
@@ -115,4 +115,5 @@ def _remarks(store: Store) -> list[str]:
         remarks.append("the package's source files are not those the study began with")
     if began["targets_kept_outside"]:
         remarks.append("a copy of the target tables stayed outside the vault")
+    remarks += [f"the target was released on {entry.time}" for entry in history if entry.kind == "release"]
     return remarks

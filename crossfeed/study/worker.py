@@ -1,16 +1,14 @@
-"""One run of a study, in a process of its own: train, measure the bundle, write the outcome as the last file."""
+"""One run of a study: train, measure the bundle, write the outcome as the last file."""
 
 import hashlib
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import CrossfeedError, TrainingError
-from crossfeed.processes import end_with_parent
 from crossfeed.study.owners import locked
-from crossfeed.study.protocol import check_version, shared_sensors, source_tables
+from crossfeed.study.protocol import check_version, source_tables
 from crossfeed.study.store import Run, Store
 
 OUTCOME = "outcome.json"
@@ -49,7 +47,7 @@ def _outcome(store: Store, run: Run, place: Path, device: str) -> dict[str, Any]
     except TrainingError as error:
         return {"invalid": str(error.found), "artefacts": artefacts(place)}
     model = WorldModel.load(result.model)
-    bundle = measure_bundle(model, tables, config, result.summary, shared_sensors(protocol), place / "bundle.json")
+    bundle = measure_bundle(model, tables, config, result.summary, protocol["shared_sensors"], place / "bundle.json")
     invalid = _invalid(result.summary, bundle)
     return {"invalid": invalid, "bundle": bundle, "artefacts": artefacts(place)}
 
@@ -73,17 +71,3 @@ def artefacts(place: Path) -> dict[str, str]:
             with path.open("rb") as handle:
                 hashes[path.name] = hashlib.file_digest(handle, "sha256").hexdigest()
     return hashes
-
-
-def main() -> None:
-    """Entry point of the child process: folder, run name, device."""
-    end_with_parent()
-    try:
-        execute(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
-    except CrossfeedError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,106 @@
+"""Successive halving over seeds: everybody gets the first seed, the better half the second, and so on.
+
+Every comparison is between completely trained runs with the same seeds. Halving over epochs would be cheaper still, but
+it judges half-trained models, and what is compared here (teacher speed, loss weights, sizes) changes how fast a model
+learns as much as how far it gets. What halving costs all the same: a candidate can be dropped for one unlucky seed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from crossfeed.errors import ConfigError
+from crossfeed.study import ledger
+from crossfeed.study.engines import Engine
+from crossfeed.study.score import CandidateScore, RunOutcome, Score, rank
+from crossfeed.study.search import outcomes, plan, search
+from crossfeed.study.store import Store
+from crossfeed.training.run_config import RunConfig
+
+
+def halve(
+    store: Store, engine: Engine, candidates: Mapping[str, RunConfig], seeds: int, by: Score, fewest: int
+) -> None:
+    """Run all rungs; killed at any moment, the same call goes on. The ledger holds the rule before its first run."""
+    rule = {"candidates": list(candidates), "seeds": seeds, "fewest": fewest, "score": by}
+    _state(store, rule)
+    among = list(candidates)
+    for seed in range(seeds):
+        plan(store, {name: candidates[name] for name in among}, [seed], "search")
+        search(store, engine)
+        last = seed == seeds - 1
+        among = _rung(store, among, seed + 1, by, len(among) if last else max(fewest, (len(among) + 1) // 2))
+
+
+def dropped(store: Store) -> dict[str, int]:
+    """Candidates that were dropped, with the number of seeds they had then; empty without halving."""
+    return {name: rung["seeds"] for rung in _entries(store, "rung") for name in rung["dropped"]}
+
+
+def pool(store: Store, stages: Sequence[str] = ("search", "confirm")) -> list[RunOutcome]:
+    """The outcomes that may be compared with each other: those of candidates that were never dropped."""
+    gone = dropped(store)
+    return [run for run in outcomes(store, stages) if run.candidate not in gone]
+
+
+def ranking(store: Store, by: Score, stages: Sequence[str] = ("search", "confirm")) -> list[CandidateScore]:
+    """Those that stayed, by their full seeds; below them the dropped ones, each as it stood in the rung that ended it.
+
+    The scores of different rungs are standardised in different pools and stand beside each other for information only.
+    """
+    lines = rank(pool(store, stages), by)
+    every = outcomes(store, ["search"])
+    for rung in reversed(_entries(store, "rung")):
+        then = [run for run in every if run.candidate in rung["among"] and run.seed < rung["seeds"]]
+        lines += [
+            replace(line, dropped_after=rung["seeds"]) for line in rank(then, by) if line.candidate in rung["dropped"]
+        ]
+    return lines
+
+
+def refuse_mixture(store: Store) -> None:
+    """A plain search after halving would give dropped candidates seeds that nobody compares them by."""
+    if _entries(store, "halving"):
+        raise ConfigError(
+            "This study is searched by successive halving.",
+            expected="crossfeed study search --halving, with the candidates and seeds it began with",
+            remedy="Go on with --halving (or --planned, to finish what is planned).",
+        )
+
+
+def _state(store: Store, rule: dict[str, Any]) -> None:
+    """Write the rule down before the first run, or find it as it was written."""
+    stated = _entries(store, "halving")
+    if stated and stated[0] != rule:
+        raise ConfigError(
+            "The halving of this study began with other candidates or seeds.",
+            expected=f"{stated[0]['seeds']} seeds for {', '.join(stated[0]['candidates'])}",
+        )
+    if not stated and any(run.stage == "search" for run in store.runs()):
+        raise ConfigError(
+            "Runs were planned before halving was stated.",
+            expected="--halving from the first search on",
+            remedy="Go on without --halving, or begin a new study.",
+        )
+    if not stated:
+        store.record("halving", rule)
+
+
+def _rung(store: Store, among: Sequence[str], seeds: int, by: Score, keep: int) -> list[str]:
+    """Who goes on; decided once, when all runs of the rung have their outcome."""
+    for rung in _entries(store, "rung"):
+        if rung["seeds"] == seeds:
+            return [name for name in among if name not in rung["dropped"]]
+    runs = [run for run in outcomes(store, ["search"]) if run.candidate in among and run.seed < seeds]
+    order = [line.candidate for line in rank(runs, by)]
+    content = {"seeds": seeds, "among": list(among), "order": order, "dropped": order[keep:]}
+    with store.transaction() as connection:
+        # Another search on this folder may have decided in the meantime, from the same runs and so the same way.
+        if not any(entry.content["seeds"] == seeds for entry in ledger.entries(connection, "rung")):
+            ledger.append(connection, "rung", content)
+    return [name for name in among if name in order[:keep]]
+
+
+def _entries(store: Store, kind: str) -> list[dict[str, Any]]:
+    with store.reading() as connection:
+        return [entry.content for entry in ledger.entries(connection, kind)]
