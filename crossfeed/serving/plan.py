@@ -1,0 +1,121 @@
+"""A plan: the commands of every row to come, from a table, an NC program, the log itself or an array.
+
+T planned rows, A commands in the order and units of the model's schema.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossfeed.errors import TableError
+from crossfeed.programs.bundled import PREFIX
+from crossfeed.programs.limits import MotionLimits
+from crossfeed.schema import Schema
+from crossfeed.serving.history import History
+from crossfeed.serving.plan_program import Overrides, plan_program
+from crossfeed.serving.plan_table import TABLE_ENDINGS, columns_of_file, plan_columns
+
+FOLLOWED = "table"  # the plan that is no file: the commands that really followed in the log
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Commands to come; `truth` holds what the sensors did under them where that is known, (T, C)."""
+
+    name: str
+    kind: str  # "table", "program", "file" or "array"
+    file: str | None
+    commands: np.ndarray
+    warnings: tuple[str, ...] = ()
+    truth: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.commands)
+
+    def first(self, steps: int) -> "Plan":
+        """The beginning of the plan."""
+        truth = None if self.truth is None else self.truth[:steps]
+        return replace(self, commands=self.commands[:steps], truth=truth)
+
+
+def read_plans(
+    asked: Sequence[Any] | Mapping[str, Any],
+    history: History,
+    overrides: Overrides | None = None,
+    limits: MotionLimits | None = None,
+    seconds: float | None = None,
+) -> tuple[Plan, ...]:
+    """Read every plan; in a mapping the keys are their names, otherwise files are called by their names."""
+    if not asked:
+        raise TableError("No plan was given.", expected="at least one file, program or array of commands")
+    pairs = list(asked.items()) if isinstance(asked, Mapping) else [(None, source) for source in asked]
+    plans: list[Plan] = []
+    for number, (name, source) in enumerate(pairs, start=1):
+        plan = _read(source, history, overrides or Overrides(), limits or MotionLimits(), number)
+        own = name if name is not None else plan.name
+        taken = [known.name for known in plans]
+        unique = own if own not in taken else f"{own} ({number})"
+        plans.append(replace(plan, name=unique))
+    if seconds is not None:
+        steps = round(seconds / history.period)
+        if steps < 1:
+            raise TableError(f"A forecast of {seconds:g} s has no row.", expected=f"{history.period:g} s or more")
+        plans = [plan.first(steps) for plan in plans]
+    return tuple(plans)
+
+
+def _read(source: Any, history: History, overrides: Overrides, limits: MotionLimits, number: int) -> Plan:
+    schema, period = history.schema, history.period
+    if not isinstance(source, str | Path):
+        return Plan(f"plan {number}", "array", None, plan_columns(_columns(source, schema), schema, period, "plan"))
+    text = str(source)
+    if text == FOLLOWED:
+        return _followed(history)
+    path, found, own = text.rpartition("@")
+    path = path if found and "=" in own else text
+    kind = Path(path).suffix.lower()
+    if kind in TABLE_ENDINGS:
+        if path != text:
+            raise TableError(
+                f"'{text}' asks for overrides on a table of commands.",
+                expected="overrides with an NC program; a table holds the commands as they will be",
+            )
+        return Plan(Path(path).name, "file", Path(path).name, plan_columns(columns_of_file(path), schema, period, path))
+    overrides = overrides.updated(own) if path != text else overrides
+    commands, remarks = plan_program(path, schema, period, overrides, limits, unsigned=history.command_low)
+    name = path.removeprefix(PREFIX) if path.startswith(PREFIX) else Path(path).name
+    shown = f"{name}@{own}" if path != text else name
+    return Plan(shown, "program", name, commands, remarks)
+
+
+def _columns(source: Any, schema: Schema) -> dict[str, Any]:
+    """Named columns of a frame or mapping; a bare array must hold the schema's commands in order."""
+    if isinstance(source, Mapping):
+        return dict(source)
+    if hasattr(source, "columns"):
+        return {str(name): source[name] for name in source.columns}
+    values = np.asarray(source)
+    if values.ndim != 2 or values.shape[1] != len(schema.commands):
+        raise TableError(
+            f"A plan is an array of the shape {values.shape}.",
+            expected=f"(rows, {len(schema.commands)}), columns {', '.join(schema.command_names)}",
+        )
+    return dict(zip(schema.command_names, values.T))
+
+
+def _followed(history: History) -> Plan:
+    """The commands that really followed, up to the end of the session or the first gap in them."""
+    known = np.isfinite(history.following_commands).all(axis=1)
+    rows = len(known) if known.all() else int(np.argmin(known))
+    if not rows:
+        raise TableError(
+            f"No commands follow {history.title}, so '{FOLLOWED}' is no plan here.",
+            expected="a moment before the end of a session",
+            remedy="Name an earlier moment with --at.",
+        )
+    return Plan(
+        FOLLOWED, "table", history.file, history.following_commands[:rows], (), history.following_sensors[:rows]
+    )

@@ -1,0 +1,147 @@
+"""Plans as CSV or Parquet: one row per period, one column per command, units in brackets where they differ."""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossfeed.errors import TableError
+from crossfeed.ingest.table import KEYS
+from crossfeed.programs.export import COLUMNS
+from crossfeed.schema import Schema, conversion
+
+TABLE_ENDINGS = (".csv", ".parquet", ".pq")
+_HEADER = re.compile(r"\s*(?P<name>[^\[\]]*?)\s*(?:\[\s*(?P<unit>[^\[\]]*?)\s*\])?\s*")
+_TOLERANCE = 0.01  # periods by which a row may be early or late
+
+
+def columns_of_file(path: Path | str) -> dict[str, Any]:
+    """The columns of a file under their full headers."""
+    import polars as pl
+
+    path = Path(path)
+    if not path.is_file():
+        raise TableError(f"There is no plan {path}.", remedy="Check the path.")
+    try:
+        frame = pl.read_csv(path, infer_schema_length=None) if path.suffix.lower() == ".csv" else pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise TableError(
+            f"The plan {path} cannot be read: {error}", expected="a CSV with commas and a header, or Parquet"
+        ) from error
+    if "session" in frame.columns and frame["session"].n_unique() > 1:
+        raise TableError(
+            f"The plan {path} holds {frame['session'].n_unique()} sessions.",
+            expected="the rows of one plan, in order",
+            remedy="Keep the rows of one session.",
+        )
+    return {name: frame[name] for name in frame.columns}
+
+
+def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, origin: str) -> np.ndarray:
+    """Commands (T, A) in schema order and units, or an error that names column, row and remedy."""
+    headers = _headers(columns, schema, origin)
+    missing = [name for name in schema.command_names if name not in headers]
+    if missing:
+        raise TableError(
+            f"The plan {origin} lacks the commands {', '.join(missing)}.",
+            expected=f"a column for each of {', '.join(schema.command_names)}",
+            remedy="A command that does not exist on this machine is held at its idle value, usually 0.",
+        )
+    found = {name: _numbers(columns[header], header, origin) for name, (header, _) in headers.items()}
+    lengths = sorted({len(values) for values in found.values()})
+    if lengths[-1] == 0 or len(lengths) > 1:
+        raise TableError(
+            f"The columns of the plan {origin} have {' and '.join(map(str, lengths))} rows.",
+            expected="one row per period, as many in every column, and at least one",
+        )
+    if "time" in headers:
+        _check_clock(_converted(found["time"], headers["time"][1], "s"), period, origin)
+    commands = np.stack(
+        [
+            _converted(found[channel.name], headers[channel.name][1] or channel.unit, channel.unit)
+            for channel in schema.commands
+        ],
+        axis=1,
+    )
+    _check_complete(commands, schema, period, origin)
+    return commands
+
+
+def _headers(columns: Mapping[str, Any], schema: Schema, origin: str) -> dict[str, tuple[str, str | None]]:
+    """Full header and declared unit of the time and of each command; a column that is nothing known is refused."""
+    ignored = {*COLUMNS.split(","), *KEYS, *schema.sensor_names}
+    headers: dict[str, tuple[str, str | None]] = {}
+    for header in columns:
+        match = _HEADER.fullmatch(header)
+        name, unit = (match["name"], match["unit"] or None) if match else (header, None)
+        if name in schema.command_names or name == "time":
+            if name in headers:
+                raise TableError(
+                    f"The plan {origin} has the columns '{headers[name][0]}' and '{header}'.", expected=f"one '{name}'"
+                )
+            headers[name] = (header, unit)
+        elif name not in ignored and name.rpartition("__")[0] not in schema.sensor_names:
+            near = get_close_matches(name, (*schema.command_names, "time"), n=1, cutoff=0.5)
+            raise TableError(
+                f"The plan {origin} has the unknown column '{header}'.",
+                expected=f"the commands {', '.join(schema.command_names)} and, if wanted, time",
+                remedy=f"Call it '{near[0]}' if that is meant, or leave it out." if near else "Leave the column out.",
+            )
+    return headers
+
+
+def _numbers(values: Any, header: str, origin: str) -> np.ndarray:
+    # A polars column with nulls becomes None in an object array unless it is asked for floats.
+    try:
+        raw = values.to_numpy() if hasattr(values, "to_numpy") else values
+        array = np.asarray([np.nan if value is None else value for value in np.asarray(raw).tolist()], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TableError(
+            f"Column '{header}' of the plan {origin} holds something that is no number: {error}", expected="numbers"
+        ) from error
+    if array.ndim != 1:
+        raise TableError(f"Column '{header}' of the plan {origin} has {array.ndim} dimensions.", expected="one")
+    return array
+
+
+def _converted(values: np.ndarray, unit: str | None, wanted: str) -> np.ndarray:
+    factor = conversion(unit or wanted, wanted)
+    return np.asarray(values * factor.scale + factor.offset)
+
+
+def _check_clock(time: np.ndarray, period: float, origin: str) -> None:
+    """Rows must follow each other by one period of the history."""
+    if not np.isfinite(time).all():
+        raise TableError(
+            f"The plan {origin} has no time in row {int(np.argmin(np.isfinite(time))) + 1}.",
+            expected="a time in every row, or no time column at all",
+        )
+    steps = np.diff(time)
+    uneven = np.flatnonzero(np.abs(steps - period) > _TOLERANCE * period)
+    if not len(uneven):
+        return
+    if np.allclose(steps, steps[0], rtol=0.0, atol=_TOLERANCE * abs(steps[0])):
+        found = f"has rows every {steps[0]:g} s"
+    else:
+        row = int(uneven[0])
+        found = f"goes from {time[row]:g} s in row {row + 1} to {time[row + 1]:g} s in the next"
+    raise TableError(
+        f"The plan {origin} {found}.",
+        expected=f"rows every {period:g} s, the period of the history",
+        remedy=f"Average the commands over each {period:g} s (crossfeed program PART --csv does with --rate "
+        f"{1.0 / period:g}), or give the NC program itself.",
+    )
+
+
+def _check_complete(commands: np.ndarray, schema: Schema, period: float, origin: str) -> None:
+    bad = ~np.isfinite(commands)
+    if bad.any():
+        row, column = (int(index[0]) for index in np.nonzero(bad))
+        raise TableError(
+            f"The plan {origin} lacks {schema.command_names[column]} in row {row + 1} ({(row + 1) * period:g} s), "
+            f"one of {int(bad.sum())} entries without a finite number.",
+            expected="a finite number of every command in every row",
+        )

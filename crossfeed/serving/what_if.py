@@ -1,0 +1,127 @@
+"""What will the machine do if it is commanded this? Model, history and plans in; distributions, energy, peaks out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossfeed.evaluation.model_evaluation import OpenedModel, open_model
+from crossfeed.evaluation.plain import plain, write_plain
+from crossfeed.ingest.table import Table
+from crossfeed.programs.limits import MotionLimits
+from crossfeed.serving.content import FORMAT, comparison_content, history_content, plan_content, write_csv
+from crossfeed.serving.history import History, read_history
+from crossfeed.serving.measures import LEVELS, check_sensors
+from crossfeed.serving.noise import PERSISTENCE, standard_noise
+from crossfeed.serving.plan import Plan, read_plans
+from crossfeed.serving.plan_program import Overrides
+from crossfeed.serving.rollout import Rollout
+from crossfeed.serving.trained_range import warnings_about, warnings_of
+
+
+@dataclass(frozen=True, eq=False)
+class WhatIf:
+    """The answer: `content` is what forecast.json holds, `paths` the sampled futures (samples, rows, sensors)."""
+
+    content: dict[str, Any]
+    plans: dict[str, Plan]
+    paths: dict[str, np.ndarray]
+    history: History
+
+
+def what_if(
+    model: OpenedModel | Path | str,
+    history: Table | Path | str,
+    plans: Sequence[Any] | Mapping[str, Any],
+    *,
+    session: str | None = None,
+    at: float | None = None,
+    seconds: float | None = None,
+    samples: int = 64,
+    seed: int = 0,
+    limits: Mapping[str, float] | None = None,
+    channels: Sequence[str] = (),
+    overrides: Overrides | None = None,
+    motion_limits: MotionLimits | None = None,
+    persistence: float = PERSISTENCE,
+    device: str = "auto",
+    out: Path | str | None = None,
+    plot: Path | str | None = None,
+) -> WhatIf:
+    """Forecast under each plan and compare them.
+
+    `plans`: files (CSV, Parquet), NC programs (`part.mpf`, `part.mpf@feed=80`, `bundled:bracket`), "table" for the
+    commands that really followed, frames or arrays; in a mapping the keys name them. `limits` are highest allowed
+    values by sensor. With `out`, forecast.json, forecast.csv and forecast.png are written there; `plot` names the
+    figure, `channels` the sensors it shows.
+    """
+    opened = model if isinstance(model, OpenedModel) else open_model(model, device)
+    moment = read_history(history, opened.model, session, at)
+    read = read_plans(plans, moment, overrides, motion_limits, seconds)
+    rollout, limits = Rollout(opened.model, moment), dict(limits or {})
+    check_sensors(limits, moment.schema, rollout.present, "The limited sensor")
+    check_sensors(channels, moment.schema, rollout.present, "The channel")
+    freedom_C = opened.model.head.degrees_of_freedom
+    noise_NTC = standard_noise(
+        samples,
+        max(len(plan) for plan in read),
+        None if freedom_C is None else freedom_C.detach().double().cpu().numpy(),
+        len(moment.schema.sensors),
+        seed,
+        persistence,
+    )
+    paths = {plan.name: rollout.sample(plan, noise_NTC) for plan in read}
+    settings = {"samples": samples, "seed": seed, "persistence": persistence, "context": opened.model.config.context}
+    content = _content(opened, moment, read, paths, rollout.present, limits, settings)
+    answer = WhatIf(content, {plan.name: plan for plan in read}, paths, moment)
+    _write(content, tuple(channels), out, plot)
+    return answer
+
+
+def _content(
+    opened: OpenedModel,
+    history: History,
+    plans: Sequence[Plan],
+    paths: Mapping[str, np.ndarray],
+    present: np.ndarray,
+    limits: Mapping[str, float],
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    schema = history.schema
+    shown = tuple(name for name, there in zip(schema.sensor_names, present) if there)
+    described = {plan.name: plan_content(plan, paths[plan.name], history, present, limits) for plan in plans}
+    for plan in plans:
+        described[plan.name]["warnings"] = warnings_of(plan, history, opened.provenance)
+    first, *others = [(plan.name, paths[plan.name]) for plan in plans]
+    compared = [comparison_content(first, other, history, present) for other in others]
+    content = {
+        "format": FORMAT,
+        "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
+        "history": history_content(history, shown),
+        "settings": {**settings, "horizons": list(opened.model.horizons), "levels": list(LEVELS)},
+        "sensors": {name: _described(schema.channel(name)) for name in shown},
+        "commands": {channel.name: _described(channel) for channel in schema.commands},
+        "absent": [name for name in schema.sensor_names if name not in shown],
+        "plans": described,
+        "comparisons": [comparison for comparison in compared if comparison is not None],
+        "warnings": warnings_about(history, opened.provenance),
+    }
+    return dict(plain(content))
+
+
+def _described(channel: Any) -> dict[str, str]:
+    return {"quantity": channel.quantity, "unit": channel.unit}
+
+
+def _write(content: dict[str, Any], channels: tuple[str, ...], out: Path | str | None, plot: Path | str | None) -> None:
+    """The files asked for, each whole or not at all."""
+    if out is not None:
+        write_plain(Path(out) / "forecast.json", content)
+        write_csv(content, Path(out) / "forecast.csv")
+        plot = Path(out) / "forecast.png" if plot is None else plot
+    if plot is not None:
+        from crossfeed.serving.figure import draw_what_if
+
+        draw_what_if(content, plot, channels)
