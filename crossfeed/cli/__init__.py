@@ -11,6 +11,7 @@ from crossfeed.cli import (
     compare,
     data,
     evaluate,
+    forecast,
     ingest,
     inspect,
     program,
@@ -55,6 +56,7 @@ app.command()(train.train)
 app.command()(inspect.inspect)
 app.command()(evaluate.evaluate)
 app.command()(adapt.adapt)
+app.command()(forecast.forecast)
 app.command()(compare.compare)
 app.add_typer(study.app, name="study")
 
