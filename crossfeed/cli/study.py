@@ -5,16 +5,13 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli import study_ready
+from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs
+
 app = typer.Typer(
     help="The sealed study: candidates, source-only search, confirmation, lock, one opening of the target, ledger.",
     no_args_is_help=True,
 )
-
-Folder = Annotated[Path, typer.Argument(help="The study folder.")]
-Engine = Annotated[str, typer.Option(help="Where runs are executed: local or ray.")]
-Jobs = Annotated[int, typer.Option(min=1, help="Runs side by side.")]
-Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster; without it one is started here.")]
-Gpus = Annotated[float, typer.Option(min=0.0, help="GPU share of a run on Ray, for example 0.25.")]
 
 
 @app.command()
@@ -214,3 +211,7 @@ def show(folder: Folder, run: Annotated[str, typer.Argument(help="Name of a run,
     from crossfeed.study.study import Study
 
     one_run(Study(folder), run)
+
+
+app.command()(study_ready.ready)
+app.command()(study_ready.contrast)

@@ -20,8 +20,14 @@ def _table(title: str, names: list[str], rows: list[list[Any]]) -> None:
     for number, name in enumerate(names):
         table.add_column(name, justify="left" if number == 0 else "right")
     for row in rows:
-        table.add_row(*(f"{value:.4f}" if isinstance(value, float) else str(value) for value in row))
+        table.add_row(*(_cell(value) for value in row))
     Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.4f}"
+    return str(value)
 
 
 def ranking(study: "Study", as_json: bool = False) -> None:
@@ -51,6 +57,34 @@ def ranking(study: "Study", as_json: bool = False) -> None:
 
 def _name(line: "CandidateScore") -> str:
     return line.candidate if line.dropped_after is None else f"{line.candidate} (dropped after {line.dropped_after})"
+
+
+def contrast_table(study: "Study", metric: str = "clean", as_json: bool = False) -> None:
+    """Arms against their reference: differences, intervals over seeds, exact p values and the floor they can reach."""
+    from crossfeed.study.contrast import METRICS
+
+    if metric not in METRICS:
+        raise ConfigError(f"There is no metric '{metric}' to contrast.", expected=f"one of {', '.join(METRICS)}")
+    lines = study.contrasts()
+    if as_json:
+        print(json.dumps([line.to_json() for line in lines], indent=2))
+        return
+    names = ["arm", "mean", "sd", "difference", "95 % over seeds", "better", "p", "Holm", "floor", "collapsed"]
+    for title in dict.fromkeys(line.contrast for line in lines):
+        chosen = [line for line in lines if (line.contrast, line.metric) == (title, metric)]
+        rows = [
+            [
+                line.arm, line.mean, line.deviation, line.difference,
+                "" if line.low is None else f"{line.low:+.4f} to {line.high:+.4f}",
+                "" if line is chosen[0] else f"{line.wins} of {line.seeds}",
+                line.p, line.p_holm, line.floor, line.collapsed_seeds,
+            ]
+            for line in chosen
+        ]  # fmt: skip
+        what = "calibration error" if metric == "calibration" else f"{metric} RMSE"
+        _table(f"{title}: {what} against {chosen[0].arm} (negative differences favour the arm)", names, rows)
+        for line in chosen[1:]:
+            Console().print(f"{line.arm}: {line.verdict}", highlight=False)
 
 
 def run_table(study: "Study", as_json: bool = False) -> None:

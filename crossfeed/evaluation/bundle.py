@@ -23,6 +23,7 @@ from crossfeed.evaluation.robustness import PROTOCOL_SEED
 from crossfeed.evaluation.source import Source
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
+from crossfeed.model.objectives import ObjectiveConfig
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.validate import Validator
@@ -105,13 +106,15 @@ def _anchor(clean: Scores, data: EvaluationSet) -> dict[str, Any]:
 def _ssl(model: WorldModel, validator: Validator, config: RunConfig, pretrained: Path) -> tuple[float, float]:
     """Held-out self-supervised loss as the paper scores it, and the scale-free latent error, of the pretrained body.
 
-    A run without pretraining is measured as it is after fine-tuning.
+    A run without pretraining is measured as it is after fine-tuning, one without a self-supervised term by the default
+    ones.
     """
+    objectives = config.objectives if config.objectives.active("pretrain") else ObjectiveConfig()
     judged = WorldModel.load(pretrained, device=validator.device) if pretrained.exists() else model
 
     def score(selection: str) -> float:
         training = config.training.model_copy(update={"selection": selection})
-        chosen = config.model_copy(update={"training": training})
+        chosen = config.model_copy(update={"training": training, "objectives": objectives})
         return Validator(judged, validator.train, validator.validation, chosen, "float32").losses("pretrain")[1]
 
     return score("paper"), score("scale_free")

@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,19 @@ def source_tables(store: Store) -> list[Table]:
     return tables
 
 
+def check_sources(store: Store, sources: Sequence[Path]) -> None:
+    """Going on with a study takes the very tables it began with."""
+    began = [source["fingerprint"] for source in store.protocol()["sources"]]
+    if [Table.read(path).fingerprint() for path in sources] != began:
+        raise ConfigError(
+            f"{store.folder} holds a study of other source tables.",
+            remedy="Choose another folder, or give the tables it began with.",
+        )
+
+
+@cache
 def code_hash() -> str:
-    """SHA-256 over every source file of the installed package."""
+    """SHA-256 over every source file of the installed package, as this process found it."""
     digest = hashlib.sha256()
     root = Path(str(files("crossfeed")))
     for path in sorted(root.rglob("*.py")):

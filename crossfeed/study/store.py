@@ -54,17 +54,22 @@ class Store:
         self.folder = folder
         self.path = folder / "study.db"
 
+    @property
+    def exists(self) -> bool:
+        """Whether a study was begun here; what an interrupted beginning left behind is none."""
+        if not self.path.is_file():
+            return False
+        with self._connection() as connection:
+            return _begun(connection)
+
     def refuse_existing(self) -> None:
-        """A study is begun once; what an interrupted beginning left behind is no study."""
-        if self.path.is_file():
-            with self._connection() as connection:
-                begun = _begun(connection)
-            if begun:
-                raise ConfigError(
-                    f"{self.folder} already holds a study.",
-                    expected="a new or empty folder",
-                    remedy="Go on with the study that is there (crossfeed study status), or choose another folder.",
-                )
+        """A study is begun once."""
+        if self.exists:
+            raise ConfigError(
+                f"{self.folder} already holds a study.",
+                expected="a new or empty folder",
+                remedy="Go on with the study that is there (crossfeed study status), or choose another folder.",
+            )
 
     def create(self, protocol: dict[str, Any]) -> None:
         """Lay out an empty study; the first ledger entry holds its protocol."""

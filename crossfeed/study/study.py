@@ -8,12 +8,14 @@ from crossfeed.model.config import Size
 from crossfeed.study import ledger
 from crossfeed.study.candidates import PAPER_CANDIDATES, named
 from crossfeed.study.confirm import FINALISTS, Confirmation, confirm, score_of
+from crossfeed.study.contrast import Line, contrasts
 from crossfeed.study.declaration import Declaration, declare
 from crossfeed.study.engines import Engine, LocalEngine
 from crossfeed.study.halving import halve, ranking, refuse_mixture
 from crossfeed.study.lock import lock, refusals
 from crossfeed.study.opening import unseal
-from crossfeed.study.protocol import check_version, init
+from crossfeed.study.protocol import check_sources, check_version, init
+from crossfeed.study.ready import plan_ready
 from crossfeed.study.release import release
 from crossfeed.study.score import CandidateScore, Score
 from crossfeed.study.search import plan, search
@@ -65,6 +67,15 @@ class Study:
         )
         return cls(folder)
 
+    @classmethod
+    def open_or_init(cls, folder: Path | str, sources: Sequence[Path | str], *begin: Any, **options: Any) -> Self:
+        """Go on with the study of these very sources, or start it; the other arguments are those of `init`."""
+        if not Store(Path(folder)).exists:
+            return cls.init(folder, sources, *begin, **options)
+        study = cls(folder)
+        check_sources(study.store, [Path(path) for path in sources])
+        return study
+
     @property
     def config(self) -> RunConfig:
         """The configuration from which every candidate departs."""
@@ -75,6 +86,14 @@ class Study:
         refuse_mixture(self.store)
         chosen = named(PAPER_CANDIDATES, self.config) if candidates is None else candidates
         return plan(self.store, chosen, range(seeds), "search")
+
+    def ready(self, kind: str, seeds: int, only: Sequence[str] = ()) -> int:
+        """Plan the arms of a ready study (ablations, initialisation, channel-drop, no-latent); gives the new runs."""
+        return plan_ready(self.store, kind, self.config, seeds, only)
+
+    def contrasts(self) -> list[Line]:
+        """Every arm of ready studies and declared ablations against its reference, paired by seed."""
+        return contrasts(self.store)
 
     def search(self, engine: Engine | None = None) -> None:
         """Bring every planned run to its outcome."""

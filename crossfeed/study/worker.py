@@ -13,6 +13,8 @@ from crossfeed.study.store import Run, Store
 
 OUTCOME = "outcome.json"
 REPLAY_TOLERANCE = 1e-4
+# How the reason begins when a run is invalid because its latents collapsed, although it forecasts.
+COLLAPSED = "latents collapsed"
 
 
 def execute(folder: Path, name: str, device: str = "auto") -> dict[str, Any]:
@@ -56,7 +58,7 @@ def _invalid(summary: dict[str, Any], bundle: dict[str, Any]) -> str:
     """Why a finished run may not enter the ranking; empty when it may."""
     pretrained = summary["stages"].get("pretrain", {})
     if pretrained.get("collapse"):
-        return f"latents collapsed at the selected pretraining checkpoint: {pretrained['collapse']}"
+        return f"{COLLAPSED} at the selected pretraining checkpoint: {pretrained['collapse']}"
     at_training, replayed = summary["validation"]["model"]["rmse"], bundle["replay_rmse"]
     if not math.isclose(at_training, replayed, rel_tol=REPLAY_TOLERANCE):
         return f"replay mismatch: RMSE {at_training:.6g} at the end of training, {replayed:.6g} from the saved file"

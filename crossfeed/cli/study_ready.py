@@ -1,0 +1,53 @@
+"""crossfeed study ready and contrast: ablations that stand ready, and their paired statistics."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs
+
+
+def ready(
+    kind: Annotated[str, typer.Argument(help="ablations, initialisation, channel-drop or no-latent.")],
+    folder: Folder,
+    source: Annotated[list[Path], typer.Option(help="Source table (repeatable).")],
+    target: Annotated[list[Path] | None, typer.Option(help="Target table: sealed, only its schema is used.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of every arm; more seeds later extend the study.")] = 5,
+    protocol: Annotated[str, typer.Option(help="paper or crossfeed.")] = "crossfeed",
+    size: Annotated[str, typer.Option(help="tiny, compact, base, medium or large.")] = "base",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="name=value for every arm.")] = None,
+    shared: Annotated[list[str] | None, typer.Option(help="Without a target: a sensor it would have.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Some of the arms, by name (repeatable).")] = None,
+    engine: Engine = "local",
+    jobs: Jobs = 1,
+    address: Address = None,
+    gpus_per_run: Gpus = 0.0,
+) -> None:
+    """Run a ready study: single factors against a reference, on source data; the same command goes on after a stop.
+
+    Example: crossfeed study ready initialisation mystudy --source source.parquet --seeds 5
+    """
+    from crossfeed.cli.study_tables import contrast_table
+    from crossfeed.study.engines import make_engine
+    from crossfeed.study.study import Study
+    from crossfeed.training.overrides import parse_assignments
+
+    where = make_engine(engine, jobs, address, gpus_per_run)
+    changes = parse_assignments(settings or [])
+    study = Study.open_or_init(folder, source, target or [], protocol, size, changes, shared=shared or [])
+    study.ready(kind, seeds, only or [])
+    study.search(where)
+    contrast_table(study)
+
+
+def contrast(
+    folder: Folder,
+    metric: Annotated[str, typer.Option(help="clean, schema_drop, masked, long_horizon or calibration.")] = "clean",
+    json: Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")] = False,
+) -> None:
+    """Every arm of ready studies and declared ablations against its reference, paired by seed."""
+    from crossfeed.cli.study_tables import contrast_table
+    from crossfeed.study.study import Study
+
+    contrast_table(Study(folder), metric, json)

@@ -1,0 +1,160 @@
+"""Arms against their reference, seed by seed: differences, intervals, exact p values and what they can reach.
+
+The pairs are seeds: they carry what training draws at random on one pinned split, and nothing about other splits or
+other machines.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from crossfeed.errors import ConfigError
+from crossfeed.evaluation.statistics import bootstrap, compare
+from crossfeed.study import ledger
+from crossfeed.study.declaration import Declaration
+from crossfeed.study.ready import planned_ready
+from crossfeed.study.score import WEIGHTS
+from crossfeed.study.store import Run, Store
+from crossfeed.study.worker import COLLAPSED
+
+# Lower is better for all of them. The self-supervised loss is missing: its scale changes with the objective.
+METRICS = tuple(name for name in WEIGHTS if name != "ssl")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One arm and one metric; a negative difference favours the arm."""
+
+    contrast: str
+    metric: str
+    arm: str
+    mean: float
+    deviation: float
+    difference: float
+    low: float | None
+    high: float | None
+    wins: int
+    seeds: int
+    p: float
+    p_holm: float
+    floor: float
+    verdict: str
+    collapsed_seeds: int
+    command_ratio: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; what is no number becomes null."""
+        return {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in asdict(self).items()
+        }
+
+
+def contrasts(store: Store) -> list[Line]:
+    """Every ready study and every declared ablation of the folder; Holm's correction within a contrast and metric."""
+    lines = []
+    for name, candidates in _comparisons(store):
+        runs = {arm: _usable(store.runs(), candidate) for arm, candidate in candidates.items()}
+        _check_anchor(name, runs)
+        for metric in METRICS:
+            lines += _lines(name, metric, runs)
+    if not lines:
+        raise ConfigError(
+            "This study has no arms to contrast.",
+            remedy="Begin a ready study (crossfeed study ready) or declare an ablation (crossfeed study declare).",
+        )
+    return lines
+
+
+def _comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
+    """Names of contrasts with the candidate of each arm, the reference first."""
+    for kind, arms in planned_ready(store):
+        yield kind, {arm: f"{kind}.{arm}" for arm in arms}
+    with store.reading() as connection:
+        declared = [Declaration(**entry.content) for entry in ledger.entries(connection, "declaration")]
+    for declaration in declared:
+        yield declaration.name, {arm: declaration.candidate(arm) for arm in declaration.arms}
+
+
+def _usable(runs: Sequence[Run], candidate: str) -> dict[int, Run]:
+    """Runs with numbers, by seed. A collapsed run counts here: leaving it out would flatter the arm that collapses."""
+    return {
+        run.seed: run
+        for run in runs
+        if run.candidate == candidate
+        and "bundle" in run.outcome
+        and (not run.outcome["invalid"] or run.outcome["invalid"].startswith(COLLAPSED))
+    }
+
+
+def _check_anchor(name: str, runs: Mapping[str, Mapping[int, Run]]) -> None:
+    """All arms must have been measured on the same windows in the same space."""
+    anchors = {
+        (run.outcome["bundle"]["anchor"]["windows"], run.outcome["bundle"]["anchor"]["space"])
+        for by_seed in runs.values()
+        for run in by_seed.values()
+    }
+    if len(anchors) > 1:
+        raise ConfigError(
+            f"The arms of '{name}' were measured on different windows, so their numbers cannot be paired.",
+            expected="arms that share split, context and horizons",
+        )
+
+
+def _lines(name: str, metric: str, runs: Mapping[str, Mapping[int, Run]]) -> list[Line]:
+    seeds = sorted({seed for by_seed in runs.values() for seed in by_seed})
+    values = {arm: np.array([_value(by_seed.get(seed), metric) for seed in seeds]) for arm, by_seed in runs.items()}
+    reference = next(iter(runs))
+    lines = [_line(name, metric, reference, values[reference], runs[reference])]
+    if not seeds:
+        return lines
+    for found in compare(values, reference):
+        pairs = values[found.second] - values[reference]
+        pairs = pairs[np.isfinite(pairs)]
+        interval = bootstrap(np.stack([pairs, np.ones_like(pairs)], 1), _mean) if len(pairs) else None
+        lines.append(
+            _line(
+                name, metric, found.second, values[found.second], runs[found.second],
+                difference=-found.mean_difference,
+                low=interval.low if interval else None,
+                high=interval.high if interval else None,
+                wins=int((pairs < 0.0).sum()),
+                seeds=found.units,
+                p=found.p_sign_flip,
+                p_holm=found.p_holm,
+                floor=found.floor,
+                verdict=found.verdict,
+            )
+        )  # fmt: skip
+    return lines
+
+
+def _line(name: str, metric: str, arm: str, values: np.ndarray, by_seed: Mapping[int, Run], **tested: Any) -> Line:
+    known = values[np.isfinite(values)]
+    ratios = [run.outcome["bundle"]["command_ratio"] for run in by_seed.values()]
+    fallen = [run.outcome["invalid"] or run.outcome["bundle"]["collapsed"] for run in by_seed.values()]
+    untested: dict[str, Any] = {
+        "difference": math.nan, "low": None, "high": None, "wins": 0, "seeds": len(known), "p": math.nan,
+        "p_holm": math.nan, "floor": math.nan, "verdict": "the reference",
+    }  # fmt: skip
+    return Line(
+        contrast=name,
+        metric=metric,
+        arm=arm,
+        mean=float(known.mean()) if len(known) else math.nan,
+        deviation=float(known.std(ddof=1)) if len(known) > 1 else math.nan,
+        collapsed_seeds=sum(map(bool, fallen)),
+        command_ratio=float(np.mean(ratios)) if ratios else math.nan,
+        **(untested | tested),
+    )
+
+
+def _value(run: Run | None, metric: str) -> float:
+    return math.nan if run is None else float(run.outcome["bundle"]["components"][metric])
+
+
+def _mean(sums_DS: np.ndarray) -> np.ndarray:
+    return np.asarray(sums_DS[:, 0] / sums_DS[:, 1])
