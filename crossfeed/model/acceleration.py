@@ -5,7 +5,7 @@ import importlib.util
 import torch
 from torch import Tensor
 
-from crossfeed.model.attention import SelfAttention
+from crossfeed.model.attention import CrossAttention, Kernels, SelfAttention
 from crossfeed.model.dropout import Dropout
 from crossfeed.model.encoder import Encoder, RowEncoder
 from crossfeed.model.world_model import WorldModel
@@ -26,12 +26,12 @@ def pack_tokens(model: WorldModel, share: float) -> None:
 
 def use_kernels(model: WorldModel, seed: Tensor) -> None:
     """Give attention its kernels and let dropout draw by hash from `seed`, a number on the device that changes."""
-    from crossfeed.model import kernels
+    from crossfeed.model import kernel_operators as operators
 
     for number, module in enumerate(model.modules()):
-        if isinstance(module, SelfAttention | Dropout):
+        if isinstance(module, Dropout):
             module.seed, module.salt = seed, number
-        if isinstance(module, SelfAttention):
-            module.kernel = kernels.attend_packed
+        if isinstance(module, SelfAttention | CrossAttention):
+            module.kernels = Kernels(operators.attend_packed, operators.attend_between, seed, number)
         if isinstance(module, RowEncoder):
-            module.mean = kernels.mean_of_rows
+            module.mean = operators.mean_of_rows

@@ -5,6 +5,7 @@ B batch, N heads, L queries, S keys, E head width, D latent width. `allowed` is 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,17 @@ from torch.nn import functional
 
 from crossfeed.model.packing import Sequences
 
-PackedAttention = Callable[[Tensor, Sequences, int, float, Tensor, int], Tensor]
+LONGEST = 512  # keys of a sequence that a kernel can keep on the chip
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Attention on a GPU: inside packed sequences, and between queries and keys; dropout draws by hash from `seed`."""
+
+    packed: Callable[[Tensor, Sequences, int, float, Tensor, int], Tensor]
+    between: Callable[[Tensor, Tensor, Tensor, int, float, Tensor, int], Tensor]
+    seed: Tensor
+    salt: int
 
 
 def attend(query_BNLE: Tensor, key_BNSE: Tensor, value_BNSE: Tensor, allowed: Tensor | None, dropout: float) -> Tensor:
@@ -42,15 +53,13 @@ def attend_packed(qkv_N3D: Tensor, sequences: Sequences, heads: int, dropout: fl
 class SelfAttention(nn.Module):
     """Every position (or, on request, the last one only) reads the allowed positions of its own sequence.
 
-    Packed tokens come with their `Sequences` instead of a mask; `accelerate` gives the module a kernel for them.
+    Packed tokens come with their `Sequences` instead of a mask; `use_kernels` gives the module kernels.
     """
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.kernel: PackedAttention | None = None
-        self.seed: Tensor | None = None
-        self.salt = 0
+        self.kernels: Kernels | None = None
         self.query_key_value = _projection(width, 3 * width)
         self.out = _output(width)
 
@@ -58,19 +67,20 @@ class SelfAttention(nn.Module):
         if isinstance(allowed, Sequences):
             packed_ND: Tensor = self.out(self._packed(x_BLD, allowed))
             return packed_ND
-        query, key, value = (_split(part, self.heads) for part in self.query_key_value(x_BLD).chunk(3, -1))
+        dropout = self.dropout if self.training else 0.0
+        query_BLD, key_BLD, value_BLD = self.query_key_value(x_BLD).chunk(3, -1)
         if last_only:
-            query = query[:, :, -1:]
-        read_BNLE = attend(query, key, value, allowed, self.dropout if self.training else 0.0)
-        out_BLD: Tensor = self.out(_merge(read_BNLE))
+            query_BLD = query_BLD[:, -1:]
+        out_BLD: Tensor = self.out(_read(query_BLD, key_BLD, value_BLD, allowed, self.heads, dropout, self.kernels))
         return out_BLD
 
     def _packed(self, x_ND: Tensor, sequences: Sequences) -> Tensor:
         qkv_N3D = self.query_key_value(x_ND).unflatten(-1, (3, -1))
         dropout = self.dropout if self.training else 0.0
-        if self.kernel is None or self.seed is None:
+        kernels = self.kernels
+        if kernels is None or sequences.longest > LONGEST:
             return attend_packed(qkv_N3D, sequences, self.heads, dropout)
-        return self.kernel(qkv_N3D, sequences, self.heads, dropout, self.seed, self.salt)
+        return kernels.packed(qkv_N3D, sequences, self.heads, dropout, kernels.seed, kernels.salt)
 
 
 class CrossAttention(nn.Module):
@@ -79,16 +89,35 @@ class CrossAttention(nn.Module):
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
+        self.kernels: Kernels | None = None
         self.query = _projection(width, width)
         self.key_value = _projection(width, 2 * width)
         self.out = _output(width)
 
     def forward(self, x_BLD: Tensor, memory_BSD: Tensor, allowed: Tensor | None = None) -> Tensor:
-        query = _split(self.query(x_BLD), self.heads)
-        key, value = (_split(part, self.heads) for part in self.key_value(memory_BSD).chunk(2, -1))
-        read_BNLE = attend(query, key, value, allowed, self.dropout if self.training else 0.0)
-        out_BLD: Tensor = self.out(_merge(read_BNLE))
+        dropout = self.dropout if self.training else 0.0
+        key_BSD, value_BSD = self.key_value(memory_BSD).chunk(2, -1)
+        out_BLD: Tensor = self.out(
+            _read(self.query(x_BLD), key_BSD, value_BSD, allowed, self.heads, dropout, self.kernels)
+        )
         return out_BLD
+
+
+def _read(
+    query_BLD: Tensor,
+    key_BSD: Tensor,
+    value_BSD: Tensor,
+    allowed: Tensor | None,
+    heads: int,
+    dropout: float,
+    kernels: Kernels | None,
+) -> Tensor:
+    """All heads of an attention, by kernel where there is one and the mask is the same for all windows."""
+    if kernels is not None and allowed is not None and allowed.ndim == 2 and key_BSD.shape[1] <= LONGEST:
+        key_value = torch.stack([key_BSD, value_BSD], 2)
+        return kernels.between(query_BLD.contiguous(), key_value, allowed, heads, dropout, kernels.seed, kernels.salt)
+    query, key, value = (_split(part, heads) for part in (query_BLD, key_BSD, value_BSD))
+    return _merge(attend(query, key, value, allowed, dropout))
 
 
 def _projection(width: int, out: int) -> nn.Linear:

@@ -1,19 +1,13 @@
-"""Triton kernels for short packed sequences: a whole sequence stays on the chip, forward and backward.
+"""Triton kernels for short sequences: keys and values of a sequence stay on the chip, forward and backward.
 
-Imported only where Triton and an NVIDIA GPU are at hand; each kernel has a plain reference that it must match. One
-program handles one head of one sequence, so scores and weights never touch device memory. Sequences of up to 16 tokens
-take a 16-wide tile, longer ones the next power of two. Dropout draws from an integer hash of (seed, place), so the
-backward pass draws the same numbers again instead of storing them.
-
-N tokens, S sequences, D width.
+One program handles one head of one sequence, so scores and weights never touch device memory. Sequences of up to 16
+tokens take a 16-wide tile, longer ones the next power of two; many queries pass in tiles. Dropout draws from an integer
+hash of (seed, place), so the backward pass draws the same numbers again instead of storing them. `kernel_operators`
+makes differentiable functions of them.
 """
 
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
-
-from crossfeed.model.packing import FILLING, Packing, Sequences
 
 
 @triton.jit
@@ -26,18 +20,21 @@ def _mix(h):
 
 @triton.jit
 def _weights(
-    q, k, length, key, pair, scale, threshold, kept, TILE: tl.constexpr, WIDEST: tl.constexpr, DROP: tl.constexpr
-):
-    """Softmax over the sequence's own keys, and the dropout factor of every entry."""
-    place = tl.arange(0, TILE)
-    visible = (place[None, :] < length) & (place[:, None] < length)
+    q, k, query, allowed_ptr, queries, keys, key, pair, scale, threshold, kept,
+    QUERIES: tl.constexpr, KEYS: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, DROP: tl.constexpr,
+):  # fmt: skip
+    """Softmax over the keys that may be read, and the dropout factor of every entry, for a tile of queries."""
+    place = tl.arange(0, KEYS)
+    visible = (place[None, :] < keys) & (query[:, None] < queries)
+    if MASKED:
+        visible = visible & (tl.load(allowed_ptr + query[:, None] * keys + place[None, :], mask=visible, other=0) != 0)
     scores = tl.where(visible, tl.dot(q, tl.trans(k), input_precision="ieee") * scale, -1.0e30)
     powers = tl.where(visible, tl.exp(scores - tl.max(scores, 1)[:, None]), 0.0)
     totals = tl.sum(powers, 1)
     weights = powers / tl.where(totals > 0.0, totals, 1.0)[:, None]
-    factor = tl.full((TILE, TILE), 1.0, tl.float32)
+    factor = tl.full((QUERIES, KEYS), 1.0, tl.float32)
     if DROP:
-        counter = (pair * WIDEST + place[:, None]) * WIDEST + place[None, :]
+        counter = (pair * SPAN + query[:, None]) * SPAN + place[None, :]
         bits = _mix((counter.to(tl.uint32) ^ key) * 0x9E3779B1)
         factor = tl.where(bits >= threshold, kept, 0.0)
     return weights, factor
@@ -45,53 +42,72 @@ def _weights(
 
 @triton.jit
 def _forward_tile(
-    qkv_ptr, out_ptr, first, length, key, pair, scale, threshold, kept,
-    HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-    TILE: tl.constexpr, WIDEST: tl.constexpr, DROP: tl.constexpr,
+    q_ptr, kv_ptr, out_ptr, allowed_ptr, first_q, first_k, queries, keys, key, pair, scale, threshold, kept,
+    Q_ROW: tl.constexpr, KV_ROW: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    MOST: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, SPAN: tl.constexpr,
+    MASKED: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
-    place, column, head = tl.arange(0, TILE), tl.arange(0, BLOCK), pair % HEADS
-    inside = (place < length)[:, None] & (column < WIDTH)[None, :]
-    token = (first + place).to(tl.int64)[:, None]
-    q_ptr = qkv_ptr + token * (3 * HEADS * WIDTH) + head * WIDTH + column[None, :]
-    q = tl.load(q_ptr, mask=inside, other=0.0)
-    k = tl.load(q_ptr + HEADS * WIDTH, mask=inside, other=0.0)
-    v = tl.load(q_ptr + 2 * HEADS * WIDTH, mask=inside, other=0.0)
-    weights, factor = _weights(q, k, length, key, pair, scale, threshold, kept, TILE, WIDEST, DROP)
-    out = tl.dot((weights * factor).to(v.dtype), v, input_precision="ieee")
-    tl.store(out_ptr + token * (HEADS * WIDTH) + head * WIDTH + column[None, :], out.to(v.dtype), mask=inside)
+    """One head of one sequence: keys and values stay on the chip while tiles of queries pass."""
+    place, column = tl.arange(0, KEYS), tl.arange(0, BLOCK)
+    inside = (place < keys)[:, None] & (column < WIDTH)[None, :]
+    k_ptr = kv_ptr + (first_k + place).to(tl.int64)[:, None] * KV_ROW + (pair % HEADS) * WIDTH + column[None, :]
+    k = tl.load(k_ptr, mask=inside, other=0.0)
+    v = tl.load(k_ptr + HEADS * WIDTH, mask=inside, other=0.0)
+    for start in range(0, MOST, QUERIES):
+        query = start + tl.arange(0, QUERIES)
+        asked = (query < queries)[:, None] & (column < WIDTH)[None, :]
+        token = (first_q + query).to(tl.int64)[:, None]
+        offset = (pair % HEADS) * WIDTH + column[None, :]
+        q = tl.load(q_ptr + token * Q_ROW + offset, mask=asked, other=0.0)
+        weights, factor = _weights(
+            q, k, query, allowed_ptr, queries, keys, key, pair, scale, threshold, kept,
+            QUERIES, KEYS, SPAN, MASKED, DROP,
+        )  # fmt: skip
+        out = tl.dot((weights * factor).to(v.dtype), v, input_precision="ieee")
+        tl.store(out_ptr + token * (HEADS * WIDTH) + offset, out.to(v.dtype), mask=asked)
 
 
 @triton.jit
 def _backward_tile(
-    qkv_ptr, dout_ptr, dqkv_ptr, first, length, key, pair, scale, threshold, kept,
-    HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-    TILE: tl.constexpr, WIDEST: tl.constexpr, DROP: tl.constexpr,
+    q_ptr, kv_ptr, dout_ptr, dq_ptr, dkv_ptr, allowed_ptr, first_q, first_k, queries, keys,
+    key, pair, scale, threshold, kept,
+    Q_ROW: tl.constexpr, KV_ROW: tl.constexpr, HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    MOST: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, SPAN: tl.constexpr,
+    MASKED: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
-    place, column, head = tl.arange(0, TILE), tl.arange(0, BLOCK), pair % HEADS
-    inside = (place < length)[:, None] & (column < WIDTH)[None, :]
-    token = (first + place).to(tl.int64)[:, None]
-    offset = token * (3 * HEADS * WIDTH) + head * WIDTH + column[None, :]
-    q = tl.load(qkv_ptr + offset, mask=inside, other=0.0)
-    k = tl.load(qkv_ptr + offset + HEADS * WIDTH, mask=inside, other=0.0)
-    v = tl.load(qkv_ptr + offset + 2 * HEADS * WIDTH, mask=inside, other=0.0)
-    dout_ptr += token * (HEADS * WIDTH) + head * WIDTH + column[None, :]
-    dout = tl.load(dout_ptr, mask=inside, other=0.0)
-    weights, factor = _weights(q, k, length, key, pair, scale, threshold, kept, TILE, WIDEST, DROP)
-    dv = tl.dot(tl.trans((weights * factor).to(v.dtype)), dout, input_precision="ieee")
-    dweights = tl.dot(dout, tl.trans(v), input_precision="ieee") * factor
-    dscores = (weights * (dweights - tl.sum(weights * dweights, 1)[:, None]) * scale).to(v.dtype)
-    dq = tl.dot(dscores, k, input_precision="ieee")
-    dk = tl.dot(tl.trans(dscores), q, input_precision="ieee")
-    tl.store(dqkv_ptr + offset, dq.to(v.dtype), mask=inside)
-    tl.store(dqkv_ptr + offset + HEADS * WIDTH, dk.to(v.dtype), mask=inside)
-    tl.store(dqkv_ptr + offset + 2 * HEADS * WIDTH, dv.to(v.dtype), mask=inside)
+    place, column = tl.arange(0, KEYS), tl.arange(0, BLOCK)
+    inside = (place < keys)[:, None] & (column < WIDTH)[None, :]
+    key_offset = (first_k + place).to(tl.int64)[:, None] * KV_ROW + (pair % HEADS) * WIDTH + column[None, :]
+    k = tl.load(kv_ptr + key_offset, mask=inside, other=0.0)
+    v = tl.load(kv_ptr + key_offset + HEADS * WIDTH, mask=inside, other=0.0)
+    dk = tl.zeros((KEYS, BLOCK), tl.float32)
+    dv = tl.zeros((KEYS, BLOCK), tl.float32)
+    for start in range(0, MOST, QUERIES):
+        query = start + tl.arange(0, QUERIES)
+        asked = (query < queries)[:, None] & (column < WIDTH)[None, :]
+        token = (first_q + query).to(tl.int64)[:, None]
+        offset = (pair % HEADS) * WIDTH + column[None, :]
+        q = tl.load(q_ptr + token * Q_ROW + offset, mask=asked, other=0.0)
+        dout = tl.load(dout_ptr + token * (HEADS * WIDTH) + offset, mask=asked, other=0.0)
+        weights, factor = _weights(
+            q, k, query, allowed_ptr, queries, keys, key, pair, scale, threshold, kept,
+            QUERIES, KEYS, SPAN, MASKED, DROP,
+        )  # fmt: skip
+        dv += tl.dot(tl.trans((weights * factor).to(v.dtype)), dout, input_precision="ieee")
+        dweights = tl.dot(dout, tl.trans(v), input_precision="ieee") * factor
+        dscores = (weights * (dweights - tl.sum(weights * dweights, 1)[:, None]) * scale).to(v.dtype)
+        dq = tl.dot(dscores, k, input_precision="ieee")
+        dk += tl.dot(tl.trans(dscores), q, input_precision="ieee")
+        tl.store(dq_ptr + token * Q_ROW + offset, dq.to(v.dtype), mask=asked)
+    tl.store(dkv_ptr + key_offset, dk.to(v.dtype), mask=inside)
+    tl.store(dkv_ptr + key_offset + HEADS * WIDTH, dv.to(v.dtype), mask=inside)
 
 
 @triton.jit
-def _forward(
+def forward(
     qkv_ptr, out_ptr, first_ptr, length_ptr, seed_ptr, salt, scale, threshold, kept,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-    WIDEST: tl.constexpr, SMALL: tl.constexpr, DROP: tl.constexpr,
+    QUERIES: tl.constexpr, WIDEST: tl.constexpr, SMALL: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     pair = tl.program_id(0)
     length = tl.load(length_ptr + pair // HEADS)
@@ -100,21 +116,23 @@ def _forward(
     if length > 0:
         if length <= SMALL:
             _forward_tile(
-                qkv_ptr, out_ptr, first, length, key, pair, scale, threshold, kept,
-                HEADS, WIDTH, BLOCK, SMALL, WIDEST, DROP,
+                qkv_ptr, qkv_ptr + HEADS * WIDTH, out_ptr, qkv_ptr, first, first, length, length, key, pair,
+                scale, threshold, kept, 3 * HEADS * WIDTH, 3 * HEADS * WIDTH, HEADS, WIDTH, BLOCK,
+                SMALL, SMALL, SMALL, WIDEST, False, DROP,
             )  # fmt: skip
         elif SMALL < WIDEST:
             _forward_tile(
-                qkv_ptr, out_ptr, first, length, key, pair, scale, threshold, kept,
-                HEADS, WIDTH, BLOCK, WIDEST, WIDEST, DROP,
+                qkv_ptr, qkv_ptr + HEADS * WIDTH, out_ptr, qkv_ptr, first, first, length, length, key, pair,
+                scale, threshold, kept, 3 * HEADS * WIDTH, 3 * HEADS * WIDTH, HEADS, WIDTH, BLOCK,
+                WIDEST, QUERIES, WIDEST, WIDEST, False, DROP,
             )  # fmt: skip
 
 
 @triton.jit
-def _backward(
+def backward(
     qkv_ptr, dout_ptr, dqkv_ptr, first_ptr, length_ptr, seed_ptr, salt, scale, threshold, kept,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-    WIDEST: tl.constexpr, SMALL: tl.constexpr, DROP: tl.constexpr,
+    QUERIES: tl.constexpr, WIDEST: tl.constexpr, SMALL: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     pair = tl.program_id(0)
     length = tl.load(length_ptr + pair // HEADS)
@@ -123,18 +141,51 @@ def _backward(
     if length > 0:
         if length <= SMALL:
             _backward_tile(
-                qkv_ptr, dout_ptr, dqkv_ptr, first, length, key, pair, scale, threshold, kept,
-                HEADS, WIDTH, BLOCK, SMALL, WIDEST, DROP,
+                qkv_ptr, qkv_ptr + HEADS * WIDTH, dout_ptr, dqkv_ptr, dqkv_ptr + HEADS * WIDTH, qkv_ptr,
+                first, first, length, length, key, pair, scale, threshold, kept,
+                3 * HEADS * WIDTH, 3 * HEADS * WIDTH, HEADS, WIDTH, BLOCK, SMALL, SMALL, SMALL, WIDEST, False, DROP,
             )  # fmt: skip
         elif SMALL < WIDEST:
             _backward_tile(
-                qkv_ptr, dout_ptr, dqkv_ptr, first, length, key, pair, scale, threshold, kept,
-                HEADS, WIDTH, BLOCK, WIDEST, WIDEST, DROP,
+                qkv_ptr, qkv_ptr + HEADS * WIDTH, dout_ptr, dqkv_ptr, dqkv_ptr + HEADS * WIDTH, qkv_ptr,
+                first, first, length, length, key, pair, scale, threshold, kept,
+                3 * HEADS * WIDTH, 3 * HEADS * WIDTH, HEADS, WIDTH, BLOCK, WIDEST, QUERIES, WIDEST, WIDEST, False, DROP,
             )  # fmt: skip
 
 
 @triton.jit
-def _mean(x_ptr, out_ptr, first_ptr, length_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr):
+def forward_between(
+    q_ptr, kv_ptr, out_ptr, allowed_ptr, seed_ptr, salt, queries, keys, scale, threshold, kept,
+    HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    MOST: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, SPAN: tl.constexpr, DROP: tl.constexpr,
+):  # fmt: skip
+    pair = tl.program_id(0)
+    key = _mix((tl.load(seed_ptr) * 1000003 + salt).to(tl.uint32))
+    first_q, first_k = pair // HEADS * queries, pair // HEADS * keys
+    _forward_tile(
+        q_ptr, kv_ptr, out_ptr, allowed_ptr, first_q, first_k, queries, keys, key, pair, scale, threshold, kept,
+        HEADS * WIDTH, 2 * HEADS * WIDTH, HEADS, WIDTH, BLOCK, MOST, QUERIES, KEYS, SPAN, True, DROP,
+    )  # fmt: skip
+
+
+@triton.jit
+def backward_between(
+    q_ptr, kv_ptr, dout_ptr, dq_ptr, dkv_ptr, allowed_ptr, seed_ptr, salt, queries, keys, scale, threshold, kept,
+    HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    MOST: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, SPAN: tl.constexpr, DROP: tl.constexpr,
+):  # fmt: skip
+    pair = tl.program_id(0)
+    key = _mix((tl.load(seed_ptr) * 1000003 + salt).to(tl.uint32))
+    first_q, first_k = pair // HEADS * queries, pair // HEADS * keys
+    _backward_tile(
+        q_ptr, kv_ptr, dout_ptr, dq_ptr, dkv_ptr, allowed_ptr, first_q, first_k, queries, keys,
+        key, pair, scale, threshold, kept,
+        HEADS * WIDTH, 2 * HEADS * WIDTH, HEADS, WIDTH, BLOCK, MOST, QUERIES, KEYS, SPAN, True, DROP,
+    )  # fmt: skip
+
+
+@triton.jit
+def mean(x_ptr, out_ptr, first_ptr, length_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr):
     row = tl.program_id(0)
     first, length = tl.load(first_ptr + row), tl.load(length_ptr + row)
     place, column = tl.arange(0, TILE), tl.arange(0, BLOCK)
@@ -142,94 +193,3 @@ def _mean(x_ptr, out_ptr, first_ptr, length_ptr, WIDTH: tl.constexpr, BLOCK: tl.
     x = tl.load(x_ptr + (first + place).to(tl.int64)[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
     mean = tl.sum(x.to(tl.float32), 0) / tl.maximum(length, 1).to(tl.float32)
     tl.store(out_ptr + row.to(tl.int64) * WIDTH + column, mean.to(x.dtype), mask=column < WIDTH)
-
-
-@torch.library.custom_op("crossfeed::packed_attention", mutates_args=())
-def _packed_attention(
-    qkv_N3D: Tensor, first_S: Tensor, length_S: Tensor, seed: Tensor, salt: int, heads: int, longest: int, drop: float
-) -> Tensor:
-    out_ND = qkv_N3D.new_empty(qkv_N3D.shape[0], qkv_N3D.shape[2])
-    grid, settings = _launch(qkv_N3D, first_S, heads, longest, drop)
-    _forward[grid](qkv_N3D, out_ND, first_S, length_S, seed, salt, *settings, num_warps=1)
-    return out_ND
-
-
-@torch.library.custom_op("crossfeed::packed_attention_backward", mutates_args=())
-def _packed_attention_backward(
-    qkv_N3D: Tensor, dout_ND: Tensor, first_S: Tensor, length_S: Tensor, seed: Tensor,
-    salt: int, heads: int, longest: int, drop: float,
-) -> Tensor:  # fmt: skip
-    dqkv_N3D = torch.empty_like(qkv_N3D)
-    grid, settings = _launch(qkv_N3D, first_S, heads, longest, drop)
-    _backward[grid](qkv_N3D, dout_ND.contiguous(), dqkv_N3D, first_S, length_S, seed, salt, *settings, num_warps=1)
-    return dqkv_N3D
-
-
-def _launch(qkv_N3D: Tensor, first_S: Tensor, heads: int, longest: int, drop: float):
-    """Grid and the arguments both directions share."""
-    width, widest = qkv_N3D.shape[2] // heads, max(FILLING, triton.next_power_of_2(longest))
-    numbers = (width**-0.5, int(drop * 2**32), 1.0 / (1.0 - drop))
-    shapes = (heads, width, max(FILLING, triton.next_power_of_2(width)), widest, FILLING, drop > 0.0)
-    return (len(first_S) * heads,), (*numbers, *shapes)
-
-
-@torch.library.custom_op("crossfeed::packed_mean", mutates_args=())
-def _packed_mean(
-    x_ND: Tensor, first_S: Tensor, length_S: Tensor, row_N: Tensor, weight_N: Tensor, rows: int, longest: int
-) -> Tensor:
-    mean_RD = x_ND.new_empty(rows, x_ND.shape[1])
-    width = x_ND.shape[1]
-    tiles = (width, triton.next_power_of_2(width), max(FILLING, triton.next_power_of_2(longest)))
-    _mean[(rows,)](x_ND.contiguous(), mean_RD, first_S, length_S, *tiles, num_warps=4)
-    return mean_RD
-
-
-@_packed_attention.register_fake
-def _(qkv_N3D, first_S, length_S, seed, salt, heads, longest, drop):
-    return qkv_N3D.new_empty(qkv_N3D.shape[0], qkv_N3D.shape[2])
-
-
-@_packed_attention_backward.register_fake
-def _(qkv_N3D, dout_ND, first_S, length_S, seed, salt, heads, longest, drop):
-    return torch.empty_like(qkv_N3D)
-
-
-@_packed_mean.register_fake
-def _(x_ND, first_S, length_S, row_N, weight_N, rows, longest):
-    return x_ND.new_empty(rows, x_ND.shape[1])
-
-
-def _keep_attention(ctx, inputs, output):
-    qkv_N3D, first_S, length_S, seed, *ctx.settings = inputs
-    ctx.save_for_backward(qkv_N3D, first_S, length_S, seed)
-
-
-def _attention_gradient(ctx, dout_ND):
-    qkv_N3D, first_S, length_S, seed = ctx.saved_tensors
-    gradient = _packed_attention_backward(qkv_N3D, dout_ND, first_S, length_S, seed, *ctx.settings)
-    return gradient, *[None] * 7
-
-
-def _keep_mean(ctx, inputs, output):
-    ctx.save_for_backward(inputs[3], inputs[4])
-
-
-def _mean_gradient(ctx, dmean_RD):
-    row_N, weight_N = ctx.saved_tensors
-    return dmean_RD.index_select(0, row_N) * weight_N.unsqueeze(-1).to(dmean_RD.dtype), *[None] * 6
-
-
-_packed_attention.register_autograd(_attention_gradient, setup_context=_keep_attention)
-_packed_mean.register_autograd(_mean_gradient, setup_context=_keep_mean)
-
-
-def attend_packed(qkv_N3D: Tensor, sequences: Sequences, heads: int, drop: float, seed: Tensor, salt: int) -> Tensor:
-    """Attention inside each packed sequence; `attention.attend_packed` is its reference."""
-    first_S, length_S = sequences.first_S, sequences.length_S
-    return _packed_attention(qkv_N3D, first_S, length_S, seed, salt, heads, sequences.longest, drop)
-
-
-def mean_of_rows(x_ND: Tensor, packing: Packing) -> Tensor:
-    """The mean over the present tokens of every row; `packing.mean_of_rows` is its reference."""
-    where = (packing.sequences.first_S, packing.sequences.length_S, packing.row_N, packing.weight_N)
-    return _packed_mean(x_ND, *where, packing.rows, packing.sequences.longest)

@@ -87,10 +87,35 @@ def losses(
     generator: torch.Generator | None = None,
 ) -> dict[str, Tensor]:
     """All active terms of a stage for one batch (lines 3-13 of Algorithm 1); both views share one pass."""
+    full, reduced = predict_views(model, batch, views, stage, config)
+    target_BHD = model.encode_target(batch, full.context.statistics)
+    return loss_terms(model, batch, full, reduced, target_BHD, stage, config, generator)
+
+
+def predict_views(
+    model: "WorldModel", batch: WindowBatch, views: Views, stage: Stage, config: ObjectiveConfig
+) -> tuple[Prediction, Prediction | None]:
+    """The network's part of the losses: one view, or both as one batch of twice the size."""
+    if "schema" not in config.active(stage):
+        return model(batch, views.m_BKC), None
+    assert views.reduced_m_BKC is not None, "the schema term needs a reduced view"
+    full, reduced = model.forward_views(batch, views.m_BKC, views.reduced_m_BKC)
+    return full, reduced
+
+
+def loss_terms(
+    model: "WorldModel",
+    batch: WindowBatch,
+    full: Prediction,
+    reduced: Prediction | None,
+    target_BHD: Tensor,
+    stage: Stage,
+    config: ObjectiveConfig,
+    generator: torch.Generator | None = None,
+) -> dict[str, Tensor]:
+    """The terms from what the network said about both views and what the teacher says about the target rows."""
     active = config.active(stage)
     config.check_batch(len(batch.x_BKC))
-    full, reduced = _predict_views(model, batch, views, both="schema" in active)
-    target_BHD = model.encode_target(batch, full.context.statistics)
     with torch.autocast(batch.x_BKC.device.type, enabled=False):
         terms = {}
         latent_BHD, target_BHD = full.latent_BHD.float(), target_BHD.float()
@@ -153,17 +178,6 @@ def schema_loss(full: Prediction, reduced: Prediction, m_BHC: Tensor, stage: Sta
         return functional.smooth_l1_loss(reduced.latent_BHD.float(), full.latent_BHD.detach().float())
     entry_BHC = functional.smooth_l1_loss(reduced.mean_BHC, full.mean_BHC.detach(), reduction="none")
     return present_mean(entry_BHC, m_BHC)
-
-
-def _predict_views(
-    model: "WorldModel", batch: WindowBatch, views: Views, both: bool
-) -> tuple[Prediction, Prediction | None]:
-    """One view, or both as one batch of twice the size."""
-    if not both:
-        return model(batch, views.m_BKC), None
-    assert views.reduced_m_BKC is not None, "the schema term needs a reduced view"
-    full, reduced = model.forward_views(batch, views.m_BKC, views.reduced_m_BKC)
-    return full, reduced
 
 
 def _regularised(pooled_BD: Tensor, latent_BHD: Tensor, target_BHD: Tensor, config: ObjectiveConfig) -> list[Tensor]:

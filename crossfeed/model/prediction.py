@@ -4,6 +4,7 @@ B windows, K context rows, H horizons, C sensors, D latent width. Means and vari
 """
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import torch
 from torch import Tensor
@@ -74,6 +75,6 @@ class Prediction:
 def standard_quantile(level: float, degrees_of_freedom_C: Tensor | None, like: Tensor) -> Tensor:
     """Quantile of the standard member of the family, with the type and device of `like`."""
     if degrees_of_freedom_C is None:
-        quantile: Tensor = torch.special.ndtri(torch.tensor(level, dtype=torch.float64))
-        return quantile.to(like)
+        # A fill instead of a copy from the host, which would make the device wait.
+        return torch.full((), NormalDist().inv_cdf(level), dtype=like.dtype, device=like.device)
     return student_t_quantile(level, degrees_of_freedom_C).to(like)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import CheckpointError
+from crossfeed.training.adamw import AdamW
 from crossfeed.training.selection import Best
 
 STATE = "state.safetensors"
@@ -99,7 +100,7 @@ def read_tensors(path: Path, device: torch.device) -> tuple[dict[str, Tensor], d
         raise CheckpointError(f"The file {path} cannot be read: {error}.", remedy=_REMEDY) from error
 
 
-def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+def optimiser_tensors(optimiser: AdamW, model: nn.Module) -> dict[str, Tensor]:
     """Moments and step counters under the names of the parameters they belong to."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
@@ -110,7 +111,7 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dic
     }
 
 
-def restore_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def restore_optimiser(optimiser: AdamW, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put moments and step counters back where `optimiser_tensors` found them."""
     parameters = dict(model.named_parameters())
     for name, tensor in tensors.items():
@@ -119,7 +120,11 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensor
             raise CheckpointError(
                 f"The training state holds moments of an unknown tensor '{parameter}'.", remedy=_REMEDY
             )
-        optimiser.state[parameters[parameter]][key] = tensor.clone()
+        state = optimiser.state[parameters[parameter]]
+        if key in state:
+            state[key].copy_(tensor)
+        else:
+            state[key] = tensor.clone()
 
 
 def _remove_best(folder: Path, but: str | None) -> None:

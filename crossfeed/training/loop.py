@@ -47,7 +47,8 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
     epochs = training.stages[stage]
     steps = steps_in_epoch(len(run.data.train), training.batch_size, training.steps_per_epoch)
     step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision)
-    validator = Validator(run.model, run.data.train, run.data.validation, run.config, run.precision)
+    captured = step.room is not None
+    validator = Validator(run.model, run.data.train, run.data.validation, run.config, run.precision, captured)
     best, best_weights, done = Best(training.patience), dict[str, Tensor](), 0
     if state is not None:
         best, best_weights, done = state.best, state.best_model, state.epoch

@@ -1,8 +1,8 @@
 """AdamW over exactly the parameters a stage trains, each in one group: decayed or not."""
 
-import torch
 from torch import Tensor, nn
 
+from crossfeed.training.adamw import AdamW
 from crossfeed.training.config import TrainingConfig
 from crossfeed.training.initialise import BODY, FRESH
 
@@ -27,13 +27,8 @@ def parameter_groups(model: nn.Module, stage: str, decay_everything: bool) -> di
     return groups
 
 
-def build_optimiser(model: nn.Module, stage: str, config: TrainingConfig, learning_rate: Tensor) -> torch.optim.AdamW:
+def build_optimiser(model: nn.Module, stage: str, config: TrainingConfig, learning_rate: Tensor) -> AdamW:
     """AdamW whose learning rate is a tensor on the device, so that the step can change it without the host."""
     groups = parameter_groups(model, stage, config.decay_everything)
     decay = {"decayed": config.weight_decay, "plain": 0.0}
-    return torch.optim.AdamW(
-        [{"params": list(part.values()), "weight_decay": decay[kind]} for kind, part in groups.items() if part],
-        lr=learning_rate,
-        fused=True,
-        capturable=learning_rate.is_cuda,
-    )
+    return AdamW([(list(part.values()), decay[kind]) for kind, part in groups.items() if part], learning_rate)

@@ -16,6 +16,7 @@ from crossfeed.model.objectives import Stage, losses, total
 from crossfeed.model.views import draw_views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.acceleration import CapturedStep, TokenRoom, measure_room, prepare_model, shown_views
+from crossfeed.training.flat_update import FlatUpdate
 from crossfeed.training.optimiser import build_optimiser, trained_parameters
 from crossfeed.training.precision import autocast
 from crossfeed.training.run_config import RunConfig
@@ -51,11 +52,13 @@ class TrainStep:
         self._dropout = torch.zeros(1, dtype=torch.long, device=device)
         self.room: TokenRoom | None = None
         self._losses: Callable[..., dict[str, Tensor]] = losses
+        self._finish: Callable[[Tensor], Tensor] = self._update
         self._run: Callable[[], None] = self._advance
         if training.acceleration == "auto" and can_accelerate(device):
             self.room = measure_room(windows, config, two_views="schema" in self.names)
             prepare_model(model, self.room, self._dropout)
             self._losses = torch.compile(losses)
+            self._finish = FlatUpdate(model, self.optimiser, training.clip_norm)
             self._run = CapturedStep(self._advance, (self.masks,))
 
     def begin_epoch(self, epoch: int, order_SB: Tensor) -> None:
@@ -83,10 +86,8 @@ class TrainStep:
             terms = self._losses(self.model, batch, views, self.stage, objectives, self.masks)
         self.optimiser.zero_grad()
         torch.autograd.backward(total(terms, self.stage, objectives))
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.training.clip_norm)
         self.learning_rate.copy_(self._rate_N.index_select(0, self._number).squeeze(0))
-        self.optimiser.step()
-        self.model.update_target(self._momentum_N.index_select(0, self._number).squeeze(0))
+        norm = self._finish(self._momentum_N.index_select(0, self._number).squeeze(0))
         row_T = torch.stack([*(terms[name].detach() for name in self.names[:-1]), norm])
         self._trace_ST.index_copy_(0, self._place, row_T.unsqueeze(0))
         if self.room is not None:
@@ -96,6 +97,13 @@ class TrainStep:
         self._place.add_(1)
         self._number.add_(1)
         self._dropout.add_(1)
+
+    def _update(self, momentum: Tensor) -> Tensor:
+        """Clip, AdamW, teacher; gives the norm of the gradient before clipping."""
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.training.clip_norm)
+        self.optimiser.step()
+        self.model.update_target(momentum)
+        return norm
 
     def trace(self) -> Tensor:
         """The losses of all steps of the epoch so far, on the host; the one place where it waits for the device."""

@@ -2,7 +2,7 @@
 
 Windows, batches and masks are the same in every epoch, and for every candidate that shares split and protocol seed.
 
-B windows, H horizons, D latent width.
+B windows.
 """
 
 from dataclasses import dataclass
@@ -10,18 +10,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crossfeed.model.objectives import Stage, losses
-from crossfeed.model.views import Views
+from crossfeed.model.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import Selection
 from crossfeed.training.health import collapse_reasons, latent_health, ridge_probe
+from crossfeed.training.loss_pass import PROTOCOL_SEED, LossPass
 from crossfeed.training.metrics import ForecastScores, ForecastSums
 from crossfeed.training.precision import autocast
 from crossfeed.training.run_config import RunConfig
-from crossfeed.windows.corrupt import schema_view, validation_masks
-from crossfeed.windows.windows import WindowBatch, WindowSet
+from crossfeed.windows.windows import WindowSet
 
-PROTOCOL_SEED = 20260820
+TOKENS_AT_ONCE = 2**19
 SCORED_IN_THE_PAPER = ("latent", "vicreg", "sigreg")
 
 
@@ -37,38 +36,37 @@ class Validator:
     """The fixed validation protocol of a run; it puts the model in evaluation mode and draws nothing at random."""
 
     def __init__(
-        self, model: WorldModel, train: WindowSet, validation: WindowSet, config: RunConfig, precision: str
+        self,
+        model: WorldModel,
+        train: WindowSet,
+        validation: WindowSet,
+        config: RunConfig,
+        precision: str,
+        captured: bool = False,
     ) -> None:
         self.model, self.train, self.validation, self.config = model, train, validation, config
         self.precision, self.device = precision, validation.last_W.device
         training = config.training
+        self._captured, self._passes = captured, dict[Stage, LossPass]()
+        # Many windows at once keep a GPU busy; on a CPU nothing is gained by it.
+        tokens = config.model.context * len(model.schema.sensors)
+        self._at_once = max(training.batch_size, TOKENS_AT_ONCE // tokens if self.device.type == "cuda" else 0)
         self.windows_W = _fixed_subset(len(validation), training.validation_windows).to(self.device)
         self._probed_W = _fixed_subset(len(validation), training.health.windows).to(self.device)
         self._probe_fit_W = _fixed_subset(len(train), training.health.windows).to(self.device)
 
-    @torch.no_grad()
     def losses(self, stage: Stage) -> tuple[dict[str, float], float]:
         """All loss terms under deterministic masks, and the pretraining score of this model."""
         self.model.eval()
-        parts = self._loss_batches(self.config.training.selection)
-        draws = torch.Generator(device=self.device).manual_seed(PROTOCOL_SEED)
-        names = tuple(self.config.objectives.active(stage))
-        sum_T = torch.zeros(len(names), dtype=torch.float64, device=self.device)
-        ratio = _ErrorOverVariance()
-        for index_B in parts:
-            batch = self.validation.batch(index_B)
-            m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, self.config.masks, PROTOCOL_SEED)
-            views = Views(m_BKC, schema_view(m_BKC, self.config.objectives.schema_keep, draws))
-            with autocast(self.precision, self.device):
-                terms = losses(self.model, batch, views, stage, self.config.objectives, draws)
-                if stage == "pretrain":
-                    ratio.add(*self._latents(batch, m_BKC))
-            sum_T += torch.stack([terms[name] for name in names])
-        means = dict(zip(names, (sum_T / len(parts)).tolist(), strict=True))
+        if stage not in self._passes:
+            self._passes[stage] = LossPass(
+                self.model, self.validation, self.config, stage, self.precision, self._captured
+            )
+        means, ratio = self._passes[stage](self._loss_batches(self.config.training.selection))
         if stage == "finetune":
             return means, float("nan")
         if self.config.training.selection == "scale_free":
-            return means, ratio.value()
+            return means, ratio
         weights = self.config.objectives.active(stage)
         return means, sum(weights[name] * means[name] for name in SCORED_IN_THE_PAPER if name in means)
 
@@ -96,7 +94,7 @@ class Validator:
         self.model.eval()
         sums = ForecastSums(self.model.horizons, self.model.schema.sensor_names, self.device)
         other_W = self.windows_W.roll(max(1, len(self.windows_W) // 2)) if shuffle_commands else self.windows_W
-        size = self.config.training.batch_size
+        size = self._at_once
         for index_B, other_B in zip(batches(self.windows_W, size), batches(other_W, size), strict=True):
             batch, other = self.validation.batch(index_B), self.validation.batch(other_B)
             with autocast(self.precision, self.device):
@@ -112,16 +110,10 @@ class Validator:
         index_W = self.windows_W.sort().values if selection == "paper" else self.windows_W
         return batches(index_W[: len(index_W) // size * size], size)
 
-    def _latents(self, batch: WindowBatch, m_BKC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        context = self.model.encode(batch.x_BKC, m_BKC, batch.a_BKA)
-        predicted_BHD = self.model.predict(context.z_BD, batch.mean_a_BHA, batch.future_a_BTA)
-        target_BHD = self.model.encode_target(batch, context.statistics)
-        return predicted_BHD, target_BHD, batch.future_m_BHC.any(-1)
-
     def _encode(self, windows: WindowSet, index_W: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """State, future and its presence in the space the state lives in, pooled context and target latents."""
         parts = []
-        for index_B in batches(index_W, self.config.training.batch_size):
+        for index_B in batches(index_W, self._at_once):
             batch = windows.batch(index_B)
             with autocast(self.precision, self.device):
                 context = self.model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
@@ -130,26 +122,6 @@ class Validator:
             parts.append((context.z_BD, future_BHC, batch.future_m_BHC, context.pooled_BD, target_BHD))
         z, x, m, pooled, target = (torch.cat(part) for part in zip(*parts, strict=True))
         return z, x, m, pooled, target
-
-
-class _ErrorOverVariance:
-    """Squared latent error divided by the variance of the target latents: 1 is a constant guess, at any scale."""
-
-    def __init__(self) -> None:
-        self._sums: list[Tensor] | None = None
-
-    def add(self, predicted_BHD: Tensor, target_BHD: Tensor, measured_BH: Tensor) -> None:
-        weight_BH1 = measured_BH.double().unsqueeze(-1)
-        target_BHD = target_BHD.double()
-        error = (weight_BH1 * (predicted_BHD.double() - target_BHD).square()).sum()
-        parts = [weight_BH1.sum(0), (weight_BH1 * target_BHD).sum(0), (weight_BH1 * target_BHD.square()).sum(0), error]
-        self._sums = parts if self._sums is None else [old + new for old, new in zip(self._sums, parts, strict=True)]
-
-    def value(self) -> float:
-        assert self._sums is not None
-        count_H1, first_HD, second_HD, error = self._sums
-        variance = (second_HD - first_HD.square() / count_H1.clamp(min=1.0)).sum()
-        return float(error / variance.clamp(min=torch.finfo(torch.float64).tiny))
 
 
 def batches(index_W: Tensor, size: int) -> list[Tensor]:

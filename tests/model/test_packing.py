@@ -127,38 +127,50 @@ def test_packing_is_switched_on_for_both_encoders() -> None:
 
 KERNELS = """
 import torch
-from crossfeed.model import attention, kernels, packing
+from crossfeed.model import attention, kernel_operators as operators, packing
 torch.manual_seed(0)
-m = torch.rand(9, 17) < 0.6
-m[3], m[4] = False, True
-p = packing.pack(m, int(m.sum()) + 21)
-seed = torch.tensor([5])
-for width, heads in ((64, 4), (96, 2)):
-    qkv = torch.randn(len(p.token_N), 3, width, requires_grad=True)
-    exact = qkv.detach().double().requires_grad_()
-    out = kernels.attend_packed(qkv, p.sequences, heads, 0.0, seed, 3)
-    reference = attention.attend_packed(exact, p.sequences, heads, 0.0)
+close = lambda found, exact: torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-5)
+for channels, share, seed_of_masks in ((17, 0.6, 0), (17, 1.0, 1), (5, 0.3, 2), (70, 0.7, 3)):
+    m = torch.rand(9, channels, generator=torch.Generator().manual_seed(seed_of_masks)) < share
+    m[3], m[4] = False, True
+    p = packing.pack(m, int(m.sum()) + 21)
+    seed = torch.tensor([5])
+    for width, heads in ((64, 4), (96, 2)):
+        qkv = torch.randn(len(p.token_N), 3, width, requires_grad=True)
+        exact = qkv.detach().double().requires_grad_()
+        out = operators.attend_packed(qkv, p.sequences, heads, 0.0, seed, 3)
+        reference = attention.attend_packed(exact, p.sequences, heads, 0.0)
+        gradient = torch.randn_like(out)
+        out.backward(gradient), reference.backward(gradient.double())
+        close(out, reference), close(qkv.grad, exact.grad)
+    x = torch.randn(len(p.token_N), 24, requires_grad=True)
+    exact = x.detach().double().requires_grad_()
+    out, reference = operators.mean_of_rows(x, p), packing.mean_of_rows(exact, p)
     gradient = torch.randn_like(out)
     out.backward(gradient), reference.backward(gradient.double())
-    torch.testing.assert_close(out.double(), reference, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(qkv.grad.double(), exact.grad, rtol=1e-4, atol=1e-5)
-x = torch.randn(len(p.token_N), 24, requires_grad=True)
-exact = x.detach().double().requires_grad_()
-out, reference = kernels.mean_of_rows(x, p), packing.mean_of_rows(exact, p)
-gradient = torch.randn_like(out)
-out.backward(gradient), reference.backward(gradient.double())
-torch.testing.assert_close(out.double(), reference, rtol=1e-4, atol=1e-5)
-torch.testing.assert_close(x.grad.double(), exact.grad, rtol=1e-4, atol=1e-5)
-dropped = lambda z: kernels.attend_packed(z, p.sequences, 2, 0.3, seed, 3)
-qkv = torch.randn(len(p.token_N), 3, 32, requires_grad=True)
-out = dropped(qkv)
-gradient, direction = torch.randn_like(out), torch.randn_like(qkv)
-out.backward(gradient)
-with torch.no_grad():
-    slope = ((dropped(qkv + 1e-3 * direction) - dropped(qkv - 1e-3 * direction)) * gradient).sum() / 2e-3
-torch.testing.assert_close(slope, (qkv.grad * direction).sum(), rtol=1e-2, atol=1e-2)
-assert torch.equal(out, dropped(qkv)), "the same seed drops the same entries"
-assert not torch.equal(out, kernels.attend_packed(qkv, p.sequences, 2, 0.3, seed + 1, 3))
+    close(out, reference), close(x.grad, exact.grad)
+    dropped = lambda z, seed: operators.attend_packed(z, p.sequences, 2, 0.3, seed, 3)
+    qkv = torch.randn(len(p.token_N), 3, 32, requires_grad=True)
+    out = dropped(qkv, seed)
+    gradient, direction = torch.randn_like(out), torch.randn_like(qkv)
+    out.backward(gradient)
+    with torch.no_grad():
+        change = dropped(qkv + 1e-3 * direction, seed) - dropped(qkv - 1e-3 * direction, seed)
+    torch.testing.assert_close((change * gradient).sum() / 2e-3, (qkv.grad * direction).sum(), rtol=1e-2, atol=1e-2)
+    assert torch.equal(out, dropped(qkv, seed)), "the same seed drops the same entries"
+    assert not torch.equal(out, dropped(qkv, seed + 1))
+for queries, keys in ((5, 5), (5, 16), (40, 3)):
+    allowed = torch.ones(queries, keys, dtype=torch.bool).tril()
+    q, kv = torch.randn(3, queries, 48, requires_grad=True), torch.randn(3, keys, 2, 48, requires_grad=True)
+    wide, wide_kv = (z.detach().double().requires_grad_() for z in (q, kv))
+    out = operators.attend_between(q, kv, allowed, 4, 0.0, seed, 1)
+    k, v = wide_kv.unbind(2)
+    reference = attention._read(wide, k, v, allowed, 4, 0.0, None)
+    gradient = torch.randn_like(out)
+    out.backward(gradient), reference.backward(gradient.double())
+    close(out, reference), close(q.grad, wide.grad), close(kv.grad, wide_kv.grad)
+    kept = operators.attend_between(torch.zeros(3, queries, 48), torch.ones(3, keys, 2, 48), allowed, 4, 0.4, seed, 1)
+    assert abs(float(kept.mean()) - 1.0) < 0.2, "dropout keeps the mean"
 """
 
 

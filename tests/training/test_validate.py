@@ -7,7 +7,8 @@ import torch
 
 from crossfeed.ingest.table import Table
 from crossfeed.training.data import prepare
-from crossfeed.training.validate import Validator, _ErrorOverVariance
+from crossfeed.training.loss_pass import ErrorOverVariance
+from crossfeed.training.validate import Validator
 from tests.training.conftest import small_config
 from tests.training.test_step import make_step
 
@@ -38,7 +39,7 @@ def test_score_does_not_grow_with_the_scale_of_the_latents() -> None:
     measured = torch.ones(50, 3, dtype=torch.bool)
 
     def score(scale: float, shift: float) -> float:
-        ratio = _ErrorOverVariance()
+        ratio = ErrorOverVariance()
         for part in range(0, 50, 10):
             rows = slice(part, part + 10)
             ratio.add(scale * predicted[rows] + shift, scale * target[rows] + shift, measured[rows])
@@ -52,7 +53,7 @@ def test_score_does_not_grow_with_the_scale_of_the_latents() -> None:
 def test_rows_without_any_sensor_do_not_count_in_the_score() -> None:
     predicted, target = torch.randn(2, 20, 2, 4, generator=torch.Generator().manual_seed(0))
     measured = torch.arange(20).unsqueeze(1).expand(20, 2) < 15
-    spoiled, clean = _ErrorOverVariance(), _ErrorOverVariance()
+    spoiled, clean = ErrorOverVariance(), ErrorOverVariance()
     spoiled.add(predicted, torch.where(measured.unsqueeze(-1), target, 1e6), measured)
     clean.add(predicted[:15], target[:15], measured[:15])
     assert spoiled.value() == pytest.approx(clean.value())
