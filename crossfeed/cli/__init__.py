@@ -10,6 +10,7 @@ from crossfeed.cli import (
     audit,
     compare,
     data,
+    demo,
     evaluate,
     forecast,
     ingest,
@@ -46,6 +47,7 @@ def options(
         raise typer.Exit
 
 
+app.command()(demo.demo)
 app.command()(program.program)
 app.command()(simulate.simulate)
 app.add_typer(data.data, name="data")

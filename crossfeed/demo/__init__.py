@@ -1,0 +1,1 @@
+"""The demo: the whole story in some minutes, chapter by chapter, on simulated machines or on real logs."""

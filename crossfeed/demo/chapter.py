@@ -1,0 +1,85 @@
+"""Chapters: each does its work once, leaves a note when it is done, and is not repeated while what it made is there."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from crossfeed.errors import CrossfeedError
+from crossfeed.progress import console
+from crossfeed.training.folder import write_json
+
+NOTES = "chapters"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a chapter has to say in one line, and the files or folders (relative to the demo's folder) it stands for."""
+
+    sentence: str
+    made: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A finished chapter as it lies on disk."""
+
+    sentence: str
+    made: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """One step of the story; `work` may be stopped at any moment and goes on where it was when called again."""
+
+    name: str
+    title: str
+    work: Callable[[], Told]
+
+
+def tell(folder: Path, chapters: Sequence[Chapter]) -> float:
+    """Work through the chapters in order and say so; gives the seconds that were spent now."""
+    spent = 0.0
+    for number, chapter in enumerate(chapters, start=1):
+        head = f"[bold]{number:>2}/{len(chapters)}[/] {chapter.title}"
+        note = read_note(folder, chapter.name)
+        if note is not None:
+            console().print(f"{head} [dim](done before, {note.seconds:.0f} s)[/]")
+            _say(note.sentence)
+            continue
+        console().print(head)
+        began = time.monotonic()
+        try:
+            told = chapter.work()
+        except CrossfeedError as error:
+            error.remedy = _with_way_out(error.remedy, folder)
+            raise
+        seconds = time.monotonic() - began
+        spent += seconds
+        write_json(folder / NOTES / f"{chapter.name}.json", asdict(Note(told.sentence, told.made, round(seconds, 1))))
+        _say(f"{told.sentence} ({seconds:.0f} s)")
+    return spent
+
+
+def read_note(folder: Path, name: str) -> Note | None:
+    """The note of a finished chapter, if what it made is still there; a damaged note counts as none."""
+    try:
+        content = json.loads((folder / NOTES / f"{name}.json").read_text(encoding="utf-8"))
+        note = Note(str(content["sentence"]), tuple(content["made"]), float(content["seconds"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return note if all((folder / path).exists() for path in note.made) else None
+
+
+def _say(sentence: str) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console().print(Padding(Text(sentence), (0, 0, 0, 6)))
+
+
+def _with_way_out(remedy: str, folder: Path) -> str:
+    begin_again = f"What is finished stays in {folder}: run the same command to go on, or remove the folder to start anew."
+    return f"{remedy} {begin_again}" if remedy else begin_again

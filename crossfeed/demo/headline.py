@@ -1,0 +1,78 @@
+"""The last page: one table and some honest sentences."""
+
+from pathlib import Path
+from typing import Any
+
+from crossfeed.demo.rivals import comparison
+from crossfeed.demo.selection import REFUSAL, chosen_run, is_locked, opening
+from crossfeed.training.folder import write_json
+
+HEADLINE = "headline.json"
+METRICS = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "coverage90": "in 90 %"}
+
+
+def headline(folder: Path) -> dict[str, Any]:
+    """Everything the last table shows, as plain data."""
+    table = comparison(folder)
+    judged = "target" if is_locked(folder) else "source"
+    rows = {row.model: {metric: row.mean[f"{judged}.{metric}"] for metric in METRICS} for row in table.rows if row.seeds}
+    content: dict[str, Any] = {"judged_on": judged, "locked": is_locked(folder), "model": chosen_run(folder)}
+    if is_locked(folder):
+        found = opening(folder)
+        name = content["model"]
+        rows = {"crossfeed (locked)": {metric: found["scores"][name][metric] for metric in METRICS}, **rows}
+        content["windows"], content["runs"] = found["windows"], len(found["runs"])
+        adapted = found.get("adaptation", {})
+        if "few_shot" in adapted:
+            content["few_shot"] = {str(row["fraction"]): row["rmse"] for row in adapted["few_shot"]["fractions"]}
+        if "online" in adapted:
+            content["online"] = {name: adapted["online"][name]["rmse"] for name in ("zero_shot", "online")}
+    else:
+        import json
+
+        content["refused"] = json.loads((folder / REFUSAL).read_text(encoding="utf-8"))
+    content["rows"] = rows
+    write_json(folder / HEADLINE, content)
+    return content
+
+
+def show(content: dict[str, Any], simulated: bool) -> None:
+    """The table on standard output, best value of each column in bold, and what it does not say."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    where = f"{content['windows']:,} windows of {content['runs']} runs" if content["locked"] else "source, test side"
+    table = Table(title=f"Judged on the {content['judged_on']}: {where}", title_justify="left")
+    table.add_column("")
+    for title in METRICS.values():
+        table.add_column(title, justify="right")
+    rows = content["rows"]
+    lowest = {m: min((row[m] for row in rows.values() if row[m] is not None), default=None) for m in METRICS}
+    for name, row in rows.items():
+        table.add_row(name, *(_cell(row[metric], metric != "coverage90" and row[metric] == lowest[metric]) for metric in METRICS))
+    console.print(table)
+    for sentence in sentences(content, simulated):
+        console.print(f"- {sentence}", markup=False)
+
+
+def sentences(content: dict[str, Any], simulated: bool) -> list[str]:
+    """What belongs beside the numbers."""
+    said = ["Errors in standard deviations of the source machine; in 90 %: share of truths inside the 90 % interval."]
+    if "few_shot" in content:
+        steps = ", ".join(f"{float(share):.0%}: {rmse:.3f}" for share, rmse in content["few_shot"].items())
+        said.append(f"Few-shot, RMSE after learning from the first part of each run, judged on the rest: {steps}.")
+    if "online" in content:
+        said.append(f"Online, learning while it runs: {content['online']['zero_shot']:.3f} -> {content['online']['online']:.3f}.")
+    if not content["locked"]:
+        said.append(f"The lock was refused ({'; '.join(content['refused'])}), so the target stayed sealed.")
+    if not simulated:
+        said.append("One physical machine: the target is its later runs with sensors taken away, not another machine.")
+    said.append("Minutes of training on a narrow model: this shows how the work goes, not how good it gets.")
+    return said
+
+
+def _cell(value: float | None, best: bool) -> str:
+    if value is None:
+        return "-"
+    return f"[bold]{value:.3f}[/]" if best else f"{value:.3f}"

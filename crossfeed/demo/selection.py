@@ -1,0 +1,136 @@
+"""The middle of the story: a small search on the source, confirmation, lock, and one look at the sealed target."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from crossfeed.demo.chapter import Told
+from crossfeed.demo.engine import PoolEngine
+from crossfeed.demo.settings import CANDIDATES, MINIMUM_SEEDS, MODEL, MOST_SEEDS, SEEDS, DemoSettings
+from crossfeed.demo.tables import SOURCE, TARGET, make_tables
+from crossfeed.study.candidates import choose
+from crossfeed.study.study import Study
+from crossfeed.training.folder import write_json
+
+STUDY, LOCK, REFUSAL = "study", "study/lock.json", "refusal.json"
+RESULT, RELEASED = "study/results/target-1.json", "released/target.parquet"
+
+
+def prepare(folder: Path, settings: DemoSettings) -> Told:
+    """Logs become tables, and the audit looks at both."""
+    from crossfeed.audits.run import audit_files
+
+    source, target = make_tables(folder, settings)
+    found = audit_files([folder / SOURCE, folder / TARGET])
+    write_json(folder / "audit.json", found.to_dict())
+    shared = int(target.present().sum())
+    told = (
+        f"source {len(source):,} rows with {int(source.present().sum())} sensors, target {len(target):,} rows with "
+        f"{shared} of them; audit: {len(found.of('violation'))} violations, {len(found.of('warning'))} warnings"
+    )
+    return Told(told, (SOURCE, "audit.json"))
+
+
+def seal(folder: Path, settings: DemoSettings) -> Told:
+    """Begin the study; from here on nothing can read the target."""
+    beginning = folder / f".{STUDY}.partial"
+    if not (folder / STUDY).exists():
+        shutil.rmtree(beginning, ignore_errors=True)
+        if not (folder / TARGET).exists():
+            make_tables(folder, settings)
+        Study.init(
+            beginning, [folder / SOURCE], [folder / TARGET],
+            protocol="crossfeed", size="tiny", settings=MODEL, minimum_seeds=MINIMUM_SEEDS,
+        )  # fmt: skip
+        beginning.rename(folder / STUDY)
+    study = Study(folder / STUDY)
+    (sealed,) = study.protocol["vault"]
+    return Told(
+        f"{sealed['rows']:,} rows of {', '.join(sealed['machines'])} went into the vault; "
+        f"ledger head {study.verify().head[:12]}",
+        (f"{STUDY}/study.db",),
+    )
+
+
+def search(folder: Path) -> Told:
+    """Every candidate with every seed, on source rows only."""
+    study = Study(folder / STUDY)
+    study.plan(choose(study.config, only=CANDIDATES), SEEDS)
+    study.search(PoolEngine())
+    lines = study.rank()
+    invalid = [line.candidate for line in lines if line.invalid_seeds]
+    told = f"{len(CANDIDATES)} candidates x {SEEDS} seeds; {lines[0].candidate} leads"
+    if invalid:
+        told += f"; out because the latents collapsed or the loss failed: {', '.join(invalid)}"
+    return Told(told, (f"{STUDY}/study.db",))
+
+
+def confirm(folder: Path) -> Told:
+    """Further seeds until the leader stands, or the demo's patience ends."""
+    study = Study(folder / STUDY)
+    found = study.confirm(PoolEngine(), MOST_SEEDS)
+    counts = sorted(found.leaders)
+    if found.stable:
+        return Told(f"{found.leader} leads with {counts[-2]} and with {counts[-1]} seeds", (f"{STUDY}/study.db",))
+    return Told(f"the leader still changes with {counts[-1]} seeds", (f"{STUDY}/study.db",))
+
+
+def lock(folder: Path) -> Told:
+    """Freeze the leader, or keep the reasons why the protocol refuses."""
+    study = Study(folder / STUDY)
+    if (folder / LOCK).exists():
+        return Told("the lock stands", (LOCK,))
+    reasons = study.refusals()
+    if reasons:
+        write_json(folder / REFUSAL, reasons)
+        return Told(f"refused, the target stays sealed: {'; '.join(reasons)}", (REFUSAL,))
+    content = study.lock()
+    return Told(
+        f"{content['candidate']}, seed {content['seed']} (the median one), frozen by five hashes; "
+        f"checkpoint {content['checkpoint_sha256'][:12]}",
+        (LOCK,),
+    )
+
+
+def chosen_run(folder: Path) -> str:
+    """The locked run, or after a refusal the first seed of the leader: it may be looked at on the source."""
+    study = Study(folder / STUDY)
+    with_lock = [entry.content["run"] for entry in study.ledger() if entry.kind == "lock"]
+    if with_lock:
+        return str(with_lock[-1])
+    leader = study.rank()[0].candidate
+    return next(run.name for run in study.store.runs("finished") if run.candidate == leader)
+
+
+def model_folder(folder: Path) -> Path:
+    """Where the chosen model lies."""
+    return folder / STUDY / "runs" / chosen_run(folder)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether the study got as far as a lock."""
+    return (folder / LOCK).exists()
+
+
+def open_target(folder: Path) -> Told:
+    """The one look, with few-shot and online adaptation; afterwards the target is handed back for what follows."""
+    study = Study(folder / STUDY)
+    if not (folder / RESULT).exists():
+        study.unseal()
+    if not (folder / RELEASED).exists():
+        study.release((folder / RELEASED).parent)
+    found = opening(folder)
+    scores, name = found["scores"], chosen_run(folder)
+    floors = ", ".join(f"{floor} {scores[floor]['rmse']:.3f}" for floor in scores if floor != name)
+    return Told(
+        f"{found['windows']:,} windows of {len(found['runs'])} runs, opened once: RMSE {scores[name]['rmse']:.3f} "
+        f"({floors}); then released, so that the rest may look",
+        (RESULT, RELEASED),
+    )
+
+
+def opening(folder: Path) -> dict[str, Any]:
+    """The result of the confirmatory opening."""
+    content: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    return content

@@ -1,0 +1,54 @@
+"""What the demo trains and compares: small enough for two cores, the same amount of work for everybody."""
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Data = Literal["simulated", "michigan", "mtconnect"]
+
+# A narrow model with short memory: about 25 s of processor time for a run.
+MODEL: dict[str, Any] = {
+    "model.context": 16,
+    "model.blocks.width": 32,
+    "model.blocks.heads": 2,
+    "model.blocks.dropout": 0.0,
+    "model.encoder.channel_layers": 1,
+    "training.batch_size": 16,
+    "training.steps_per_epoch": 40,
+    "training.pretrain_epochs": 1,
+    "training.finetune_epochs": 8,
+    "training.learning_rate": 0.003,
+    "training.warmup_steps": 20,
+    "training.ema_momentum": 0.99,
+    "training.validation_windows": 128,
+    "training.health.windows": 128,
+}
+# The control without anti-collapse terms, the configuration the paper locked, and commands read by attention.
+CANDIDATES = ("plain_control", "schema_and_command_recovery", "cross_attention_command")
+SEEDS = 2
+MINIMUM_SEEDS = 3
+MOST_SEEDS = 5
+RIVALS = ("persistence", "drift", "ridge", "trees", "gru+revin", "patchtst")
+
+
+class DemoSettings(BaseModel):
+    """What a demo folder is bound to; another seed or other data need another folder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: Data = "simulated"
+    logs: Path | None = None
+    seed: int = Field(default=0, ge=0)
+
+    @classmethod
+    def of(cls, data: tuple[str, Path] | None, seed: int) -> Self:
+        """The settings in the words of the command line: nothing for the simulator, else a kind of log and its folder."""
+        from crossfeed.model.config import parse
+
+        kind, logs = data or ("simulated", None)
+        return parse(cls, {"data": kind, "logs": None if logs is None else logs.resolve(), "seed": seed}, "The demo")
+
+    @property
+    def simulated(self) -> bool:
+        return self.data == "simulated"

@@ -1,0 +1,97 @@
+"""The order of the chapters, and who tells them."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from crossfeed.demo import rivals, selection, what_if
+from crossfeed.demo.chapter import Chapter, Told, tell
+from crossfeed.demo.headline import HEADLINE, headline
+from crossfeed.demo.settings import CANDIDATES, SEEDS, DemoSettings
+from crossfeed.demo.tables import RAW, make_logs
+from crossfeed.errors import ConfigError
+from crossfeed.progress import console
+from crossfeed.training.folder import write_json
+
+IDENTITY, REPORT = "demo.json", "report.html"
+
+
+def run_demo(folder: Path | str, settings: DemoSettings) -> dict[str, Any]:
+    """Tell the whole story in `folder`; what is there already is told from memory. Gives the headline."""
+    import torch
+
+    folder = Path(folder)
+    claim(folder, settings)
+    torch.set_num_threads(1)  # side by side in two processes, and the same numbers everywhere
+    console().print(f"From the logs of machine A to forecasts on machine B. Everything stays in [bold]{folder}/[/].\n")
+    seconds = tell(folder, chapters(folder, settings))
+    console().print(f"\nThe end, after {seconds:.0f} s." if seconds >= 1 else "\nThe end; nothing was left to do.")
+    content: dict[str, Any] = json.loads((folder / HEADLINE).read_text(encoding="utf-8"))
+    return {**content, "report": str(folder / REPORT)}
+
+
+def chapters(folder: Path, settings: DemoSettings) -> list[Chapter]:
+    """Real logs need no simulator and have none to ask; everything else is the same."""
+    simulated = settings.simulated
+    first = Chapter("logs", "Two simulated machines write their logs", lambda: Told(make_logs(folder, settings), (RAW,)))
+    last_but_one = Chapter(
+        "counterfactual", "Changed commands, judged by the simulator", partial(what_if.counterfactual, folder)
+    )
+    return [
+        *([first] if simulated else []),
+        Chapter("tables", "Logs become tables; the audit looks at both", partial(selection.prepare, folder, settings)),
+        Chapter("seal", "The target is sealed", partial(selection.seal, folder, settings)),
+        Chapter(
+            "search", f"{len(CANDIDATES)} candidates x {SEEDS} seeds compete on the source alone",
+            partial(selection.search, folder),
+        ),
+        Chapter("confirm", "More seeds, until the leader stands", partial(selection.confirm, folder)),
+        Chapter("lock", "The leader is locked", partial(selection.lock, folder)),
+        Chapter("opening", "The sealed target is opened, once", partial(open_or_not, folder)),
+        Chapter("rivals", "What one would use instead, on the same windows", partial(rivals.rivals, folder)),
+        Chapter("what_if", "What if: two command sequences", partial(what_if.forecast, folder, simulated)),
+        *([last_but_one] if simulated else []),
+        Chapter("report", "The report", partial(close, folder)),
+    ]  # fmt: skip
+
+
+def open_or_not(folder: Path) -> Told:
+    """The opening, if the protocol allows it."""
+    if selection.is_locked(folder):
+        return selection.open_target(folder)
+    return Told("not opened: there is no lock; what follows looks at the source machine only")
+
+
+def close(folder: Path) -> Told:
+    """Write the headline and the report."""
+    from crossfeed.reporting.report import write_report
+
+    headline(folder)
+    write_report(folder / selection.STUDY, folder / REPORT)
+    return Told(f"{folder / REPORT}, one file, no network needed", (HEADLINE, REPORT))
+
+
+def claim(folder: Path, settings: DemoSettings) -> None:
+    """Make a folder this demo's own, or refuse one that holds something else."""
+    wanted, path = settings.model_dump(mode="json"), folder / IDENTITY
+    if not path.exists():
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ConfigError(f"{folder} exists and holds no demo.", remedy="Choose a new folder with --out.")
+        write_json(path, wanted)
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.", remedy="Choose another folder with --out.") from error
+    if found != wanted:
+        raise ConfigError(
+            f"{folder} holds a demo with other settings: {_words(found)}.",
+            expected=_words(wanted),
+            remedy="Choose another folder with --out, or remove this one.",
+        )
+
+
+def _words(settings: dict[str, Any]) -> str:
+    logs = f" from {settings['logs']}" if settings.get("logs") else ""
+    return f"{settings.get('data')} data{logs}, seed {settings.get('seed')}"

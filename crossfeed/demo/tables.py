@@ -1,0 +1,102 @@
+"""The demo's two tables: a simulated pair, or real logs of one machine divided into runs to learn from and runs to seal.
+
+Real logs here come from one machine each. Its later runs play the second machine: other parts or other days, and fewer
+sensors. That is an easier move than the one to another machine, and the demo says so.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from crossfeed.demo.settings import DemoSettings
+from crossfeed.errors import TableError
+from crossfeed.ingest.pipeline import ingest
+from crossfeed.ingest.table import Group, Table
+from crossfeed.machines.kinds import log_kind
+
+SOURCE, TARGET, RAW = "source.parquet", "target.parquet", "raw"
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How the runs of one machine become a source and a second machine."""
+
+    period: float | None  # seconds between rows; none for that of the kind
+    runs: tuple[int, int]  # at most so many to learn from and to seal
+    rows: tuple[int, int] | None  # whole sessions of a run until so many rows are there; none for all
+    hidden: tuple[str, ...]  # sensors that the second machine lacks
+
+
+DIVISIONS = {
+    "michigan": Division(
+        period=0.5, runs=(12, 6), rows=None,
+        hidden=(
+            "y_current", "y_output_current", "y_dc_voltage", "y_output_voltage", "y_power",
+            "spindle_output_voltage", "spindle_dc_voltage",
+        ),
+    ),
+    "mtconnect": Division(
+        period=None, runs=(10, 5), rows=(400, 200), hidden=("y_load", "turning_spindle_load", "spindle_temp"),
+    ),
+}  # fmt: skip
+
+
+def make_logs(folder: Path, settings: DemoSettings) -> str:
+    """Let the two simulated machines write their logs; gives what was written in words."""
+    from crossfeed.machines.simulated.pair import simulate_pair
+
+    logs = simulate_pair(folder / RAW, "demo", settings.seed)
+    files = sum(len(log.files) for log in logs)
+    rows = " and ".join(f"{log.raw_rows:,} rows of {log.machine}" for log in logs)
+    return f"{rows} in {files} files, each in its own format and units"
+
+
+def make_tables(folder: Path, settings: DemoSettings) -> tuple[Table, Table]:
+    """Ingest the logs and write source and target table."""
+    if settings.simulated:
+        source = ingest(log_kind("thws"), folder / RAW / "thws")
+        target = ingest(log_kind("joanneum"), folder / RAW / "joanneum")
+    else:
+        assert settings.logs is not None
+        how = DIVISIONS[settings.data]
+        source, target = divide(ingest(log_kind(settings.data), settings.logs, period=how.period), how)
+    source.write(folder / SOURCE)
+    target.write(folder / TARGET)
+    return source, target
+
+
+def divide(table: Table, how: Division) -> tuple[Table, Table]:
+    """Earlier runs for the source; later ones, without the hidden sensors, as a machine of another name."""
+    runs = sorted({group.run for group in table.groups})
+    if len(runs) < 4:
+        raise TableError(
+            f"The logs hold {len(runs)} runs.",
+            expected="at least four, so that some can be learned from and others sealed",
+            remedy="Point the demo at the folder with all files of the data set.",
+        )
+    cut = len(runs) - max(2, len(runs) // 3)
+    earlier, later = (_spread(part, most) for part, most in zip((runs[:cut], runs[cut:]), how.runs, strict=True))
+    source, target = (
+        table.select(_leading(table.groups, part, None if how.rows is None else how.rows[side]))
+        for side, part in enumerate((earlier, later))
+    )
+    name = f"{table.machines()[0]}_reduced"
+    renamed = replace(target, groups=tuple(replace(group, machine=name) for group in target.groups))
+    return source, renamed.without(how.hidden)
+
+
+def _spread(runs: Sequence[str], most: int) -> set[str]:
+    """At most so many of the runs, evenly over time."""
+    step = max(1.0, len(runs) / most)
+    return {runs[int(number * step)] for number in range(min(most, len(runs)))}
+
+
+def _leading(groups: Sequence[Group], runs: set[str], rows: int | None) -> list[Group]:
+    """The sessions of these runs, of each run the first ones until there are enough rows."""
+    taken = dict.fromkeys(runs, 0)
+    chosen = []
+    for group in groups:
+        if group.run in runs and (rows is None or taken[group.run] < rows):
+            chosen.append(group)
+            taken[group.run] += len(group)
+    return chosen
