@@ -28,7 +28,8 @@ class Modes:
                 [inner / heat.housing_capacity, -(inner + outer) / heat.housing_capacity],
             ]
         )
-        rates, vectors = np.linalg.eig(flow)
+        # The flow is similar to a symmetric matrix, so its modes are real; newer libraries type them complex all the same.
+        rates, vectors = (np.real(part) for part in np.linalg.eig(flow))
         inverse = np.linalg.inv(vectors)
         return cls(
             rates=rates,

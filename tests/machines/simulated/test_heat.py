@@ -76,3 +76,14 @@ def test_idle_noise_has_no_trend(noisy: SimulatedMachine) -> None:
         first, last = trace[name][:30_000], trace[name][30_000:]
         error = trace[name].std() / np.sqrt(30_000)
         assert abs(first.mean() - last.mean()) < 6 * error
+
+
+def test_a_library_that_types_real_eigenvalues_complex_does_not_stop_the_simulator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = spinner_620().spindle.heat
+    usual, eig = Modes.of(model), np.linalg.eig
+    monkeypatch.setattr(np.linalg, "eig", lambda matrix: tuple(part.astype(complex) for part in eig(matrix)))
+    unusual = Modes.of(model)
+    assert unusual.rates.dtype == np.float64
+    assert np.array_equal(unusual.winding, usual.winding)
