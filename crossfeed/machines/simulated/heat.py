@@ -28,7 +28,7 @@ class Modes:
                 [inner / heat.housing_capacity, -(inner + outer) / heat.housing_capacity],
             ]
         )
-        # The flow is similar to a symmetric matrix, so its modes are real; newer libraries type them complex all the same.
+        # The flow is similar to a symmetric matrix, so its modes are real, whatever type the library gives them.
         rates, vectors = (np.real(part) for part in np.linalg.eig(flow))
         inverse = np.linalg.inv(vectors)
         return cls(
