@@ -54,7 +54,7 @@ def matrix(runs: Sequence[Run], height: int) -> "Table":
     # Where not all fit, those with something left to do are shown first.
     shown = sorted(names, key=lambda name: name not in busy)[: max(1, height - _FRAME)] if names else []
     done = sum(run.status not in UNFINISHED for run in runs)
-    table = Table(title=f"Runs: {done} of {len(runs)} have their outcome (clean RMSE)", title_justify="left")
+    table = Table(title=f"{done} of {len(runs)} runs done; clean RMSE", title_justify="left", min_width=40)
     table.add_column("candidate")
     for seed in seeds:
         table.add_column(f"seed {seed}", justify="right")

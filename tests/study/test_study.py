@@ -9,14 +9,10 @@ from crossfeed.ingest.table import Table
 from crossfeed.study import vault
 from crossfeed.study.lock import LOCK
 from crossfeed.study.study import Study
-from tests.study.conftest import CANDIDATES, begin
+from tests.study.conftest import CANDIDATES, InProcess, begin, kinds
 from tests.training.conftest import toy_table
 
 CONDITION = "all rmse components better on source validation"
-
-
-def kinds(study: Study) -> list[str]:
-    return [entry.kind for entry in study.ledger()]
 
 
 def test_the_target_table_moves_into_the_vault_and_cannot_be_read_there(tmp_path: Path) -> None:
@@ -186,7 +182,7 @@ def test_a_declared_ablation_opens_the_target_only_if_its_condition_holds(locked
         locked.unseal("revin")
     with pytest.raises(ConfigError, match="declared before"):
         locked.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
-    locked.search()
+    locked.search(InProcess())
     components = {run.candidate: run.outcome["bundle"]["components"] for run in locked.store.runs("finished")}
     better = all(
         components["revin.revin"][name] < components["revin.control"][name]
@@ -207,7 +203,7 @@ def test_a_declared_condition_that_holds_opens_and_one_that_fails_does_not(
     from crossfeed.study.conditions import Verdict
 
     locked.declare("again", {"control": {}, "floor": {"model.instance_norm.kind": "floored"}}, 1, CONDITION)
-    locked.search()
+    locked.search(InProcess())
     monkeypatch.setattr(opening, "verdict_of", lambda *_: Verdict(False, (0,), {"clean": [0.1]}))
     with pytest.raises(ConfigError, match="does not hold"):
         locked.unseal("again")
