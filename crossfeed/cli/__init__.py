@@ -16,6 +16,7 @@ from crossfeed.cli import (
     ingest,
     inspect,
     program,
+    report,
     simulate,
     study,
     train,
@@ -61,6 +62,7 @@ app.command()(adapt.adapt)
 app.command()(forecast.forecast)
 app.command()(compare.compare)
 app.add_typer(study.app, name="study")
+app.command()(report.report)
 
 
 def main() -> None:

@@ -1,0 +1,40 @@
+"""`crossfeed report`: what was found, as one HTML file with its tables and figures."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    place: Annotated[Path, typer.Argument(help="The folder of a study or of a training run; it may be half done.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the report; default: PLACE/report.")
+    ] = None,
+    comparison: Annotated[Path | None, typer.Option(help="Folder written by crossfeed compare.")] = None,
+    evaluation: Annotated[Path | None, typer.Option(help="Folder written by crossfeed evaluate, or one above.")] = None,
+    adaptation: Annotated[Path | None, typer.Option(help="Folder written by crossfeed adapt.")] = None,
+    forecast: Annotated[Path | None, typer.Option(help="Folder written by crossfeed forecast.")] = None,
+    audit: Annotated[list[Path] | None, typer.Option(help="Output of crossfeed audit --json (repeatable).")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Write report.html (one file, no network), tables/ (CSV, LaTeX) and figures/ (PNG).
+
+    Folders named comparison, evaluation, adaptation, forecast and a file audit.json are found beside PLACE.
+
+    Example: crossfeed report mystudy --comparison comparison --audit audit.json
+    """
+    from dataclasses import asdict
+    from json import dumps
+
+    from crossfeed.reporting.report import write_report
+
+    written = write_report(
+        place, out, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast,
+        audits=audit or (),
+    )  # fmt: skip
+    if json:
+        typer.echo(dumps(asdict(written), default=str, indent=2))
+        return
+    typer.echo(f"{written.answer}")
+    typer.echo(f"{written.report} ({len(written.tables) // 2} tables, {len(written.figures)} figures)")

@@ -1,0 +1,1 @@
+"""What was found, for people: one HTML file, tables as CSV and LaTeX, figures as PNG."""

@@ -1,0 +1,165 @@
+"""What was recorded, gathered from wherever it lies. Only results are read here, never a row of a target table."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crossfeed.errors import ConfigError, StorageError
+from crossfeed.reporting.study_facts import StudyFacts, read_study
+from crossfeed.training.history import read_history
+
+# Where `crossfeed demo` puts things, beside the study.
+COMPARISON, EVALUATION, ADAPTATION, FORECAST, AUDIT = "comparison", "evaluation", "adaptation", "forecast", "audit.json"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """One training run: its epochs, its summary, its configuration; what is not there yet is empty."""
+
+    name: str
+    history: Sequence[Mapping[str, Any]]
+    summary: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Extras:
+    """Folders and files named by the user; None means: look beside the study."""
+
+    comparison: Path | None = None
+    evaluation: Path | None = None
+    adaptation: Path | None = None
+    forecast: Path | None = None
+    audits: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class Artefacts:
+    """Everything a report can speak of."""
+
+    place: Path
+    study: StudyFacts | None = None
+    run: RunFacts | None = None
+    evaluations: Sequence[Mapping[str, Any]] = ()
+    adaptation: Mapping[str, Any] = field(default_factory=dict)
+    comparison: Mapping[str, Any] = field(default_factory=dict)
+    forecasts: Sequence[Mapping[str, Any]] = ()
+    audits: Sequence[Mapping[str, Any]] = ()
+
+    def evaluation(self, own: bool) -> Mapping[str, Any] | None:
+        """The evaluation on a table the model was trained on, or on another one."""
+        return next((one for one in self.evaluations if bool(one.get("trained_on_this_table")) == own), None)
+
+    def target(self) -> tuple[Mapping[str, Any], str] | None:
+        """What is known about the other machine, with the name of the model: the sealed pass before anything else."""
+        opening = self.study.confirmatory if self.study else None
+        if opening is not None and opening["scores"]:
+            name = next((run for run in opening["models"] if run in opening["scores"]), None)
+            if name is not None:
+                return opening, name
+        found = self.evaluation(own=False)
+        return (found, found["model"]["name"]) if found and found["model"]["name"] in found["scores"] else None
+
+
+def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
+    """Read a study or a run, and what lies beside it."""
+    place, extras = Path(place), extras or Extras()
+    if (place / "study" / "study.db").is_file() and not (place / "study.db").is_file():
+        place = place / "study"
+    if not (place / "study.db").is_file() and not (place / "run.json").is_file():
+        raise ConfigError(
+            f"{place} holds neither a study nor a training run.",
+            expected="a folder made by crossfeed study init or crossfeed train",
+            remedy="Check the path.",
+        )
+    study = read_study(place) if (place / "study.db").is_file() else None
+    folder, beside = _run_folder(place, study), place.parent
+    return Artefacts(
+        place=place,
+        study=study,
+        run=read_run(folder) if folder is not None else None,
+        evaluations=_evaluations(_named(extras.evaluation, beside / EVALUATION)),
+        adaptation=_adaptation(_named(extras.adaptation, beside / ADAPTATION), study),
+        comparison=_comparison(_named(extras.comparison, beside / COMPARISON)),
+        forecasts=[read_json(path) for path in _files(_named(extras.forecast, beside / FORECAST), "forecast.json")],
+        audits=[read_json(path) for path in (extras.audits or _existing(beside / AUDIT))],
+    )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A recorded result; one that is no JSON is named."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"{path} cannot be read: {error}.",
+            expected="a JSON file written by crossfeed",
+            remedy="Make it again with the command that wrote it, or leave it out of the report.",
+        ) from error
+    if not isinstance(content, dict):
+        raise StorageError(f"{path} holds no JSON object.", expected="a JSON file written by crossfeed")
+    return content
+
+
+def read_run(folder: Path) -> RunFacts:
+    """A training run, finished or not."""
+    identity = read_json(folder / "run.json")
+    history: list[dict[str, Any]] = []
+    if (folder / "history.parquet").is_file():
+        try:
+            history = read_history(folder / "history.parquet")
+        except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+            raise StorageError(f"{folder / 'history.parquet'} cannot be read: {error}.") from error
+    summary = read_json(folder / "summary.json") if (folder / "summary.json").is_file() else {}
+    return RunFacts(folder.name, history, summary, identity.get("config", {}))
+
+
+def _run_folder(place: Path, study: StudyFacts | None) -> Path | None:
+    """The run whose curves are shown: the folder itself, the locked run, or the best one so far."""
+    if study is None:
+        return place
+    wanted = [study.shown_run] if study.shown_run else []
+    return next((place / "runs" / name for name in wanted if (place / "runs" / name / "run.json").is_file()), None)
+
+
+def _named(given: Path | None, usual: Path) -> Path | None:
+    """A folder the user named must be there; the usual one may be."""
+    if given is not None:
+        if not given.exists():
+            raise ConfigError(f"{given} does not exist.", remedy="Check the path, or leave the option away.")
+        return given
+    return usual if usual.exists() else None
+
+
+def _existing(path: Path) -> list[Path]:
+    return [path] if path.is_file() else []
+
+
+def _files(place: Path | None, name: str) -> list[Path]:
+    """A file by its own path, in a folder, or one level below it."""
+    if place is None:
+        return []
+    return [place] if place.is_file() else [*_existing(place / name), *sorted(place.glob(f"*/{name}"))]
+
+
+def _evaluations(place: Path | None) -> list[dict[str, Any]]:
+    return [read_json(path) for path in _files(place, "evaluation.json")]
+
+
+def _adaptation(place: Path | None, study: StudyFacts | None) -> dict[str, Any]:
+    """Few-shot and online results, from their own files or from the opening that recorded them."""
+    opening = study.confirmatory if study else None
+    merged: dict[str, Any] = dict((opening or {}).get("adaptation") or {})
+    for path in _files(place, "adaptation.json"):
+        merged |= {key: value for key, value in read_json(path).items() if key not in merged}
+    return merged
+
+
+def _comparison(place: Path | None) -> dict[str, Any]:
+    """The table of a comparison; one that still runs has none yet, only single results."""
+    if place is None:
+        return {}
+    path = place if place.is_file() else place / "table.json"
+    return read_json(path) if path.is_file() else {}

@@ -1,0 +1,148 @@
+"""What a report is made of: sections that hold sentences, tables and figures, before anyone decides how they look."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from crossfeed.reporting.panels import Panel
+
+# How a column is written; an interval is a mapping with estimate, low and high.
+Kind = Literal["text", "number", "count", "share", "interval", "seconds", "hash", "light"]
+Tone = Literal["plain", "good", "fair", "bad", "next"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table; `title` may carry a unit, `latex` is the heading in the paper's layout."""
+
+    key: str
+    title: str
+    kind: Kind = "number"
+    latex: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of raw values; `name` is its file name, rows are keyed by the columns' keys."""
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    label: str = ""
+    # Columns in which the smallest value is the best one and is set in bold.
+    lowest: tuple[str, ...] = ()
+    # A table too long for a first look is folded away on screen.
+    folded: bool = False
+
+    def best(self, column: Column) -> Any:
+        """The smallest value of a column in which small is good."""
+        if column.key not in self.lowest:
+            return None
+        values = [estimate(row.get(column.key)) for row in self.rows]
+        known = [value for value in values if isinstance(value, int | float)]
+        return min(known) if len(set(known)) > 1 else None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Small panels under one caption; `legend` names the series, `stacked` panels stand one above the other."""
+
+    name: str
+    caption: str
+    panels: tuple[Panel, ...]
+    legend: tuple[tuple[str, int, str], ...] = ()
+    stacked: int = 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Figures of which one is shown at a time, picked by name."""
+
+    name: str
+    label: str
+    options: Mapping[str, Figure]
+    first: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sentence or two; the tone says how it is set off."""
+
+    words: str
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Commands to type, as they are."""
+
+    lines: tuple[str, ...]
+
+
+Block = Grid | Figure | Choice | Note | Listing
+
+
+@dataclass(frozen=True)
+class Section:
+    """One heading of the report with a sentence that says what to see."""
+
+    anchor: str
+    title: str
+    lead: str
+    blocks: tuple[Block, ...] = ()
+
+    def grids(self) -> tuple[Grid, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, Grid))
+
+    def figures(self) -> tuple[Figure, ...]:
+        """All figures, of choices the one that is shown first."""
+        single = [block for block in self.blocks if isinstance(block, Figure)]
+        chosen = [block.options[block.first] for block in self.blocks if isinstance(block, Choice)]
+        return (*single, *chosen)
+
+
+@dataclass(frozen=True)
+class Light:
+    """The judgement on one channel: a colour, and the reasons in words."""
+
+    channel: str
+    unit: str
+    light: Literal["good", "fair", "bad", "unknown"]
+    reasons: tuple[str, ...]
+    skill: Mapping[str, Any] | None = None
+    coverage: Mapping[str, Any] | None = None
+    command: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The box at the top: one answer in plain words, and the lights channel by channel."""
+
+    question: str
+    answer: str
+    tone: Tone
+    sentences: tuple[str, ...]
+    lights: tuple[Light, ...] = ()
+    next_steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """A whole report, ready to be written."""
+
+    title: str
+    subtitle: str
+    verdict: Verdict
+    sections: tuple[Section, ...]
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def estimate(value: Any) -> Any:
+    """The number itself, also of an interval."""
+    return value.get("estimate") if isinstance(value, Mapping) else value
+
+
+def columns(*given: Sequence[str]) -> tuple[Column, ...]:
+    """Columns from (key, title, kind, latex) with the usual defaults."""
+    return tuple(Column(*one) for one in given)  # type: ignore[arg-type]

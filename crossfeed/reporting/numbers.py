@@ -1,0 +1,86 @@
+"""How numbers are written: as many digits as matter, a dash for what is not defined."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from crossfeed.reporting.blocks import Kind
+
+MISSING = "–"
+LIGHTS = {"good": "● yes", "fair": "◐ with care", "bad": "○ no", "unknown": "· not known"}
+
+
+def number(value: float | int | None) -> str:
+    """Three digits after the point between a thousandth and a thousand, else three digits that matter."""
+    if value is None or isinstance(value, bool) or not math.isfinite(value):
+        return MISSING
+    if value == 0:
+        return "0"
+    if 0.001 <= abs(value) < 1000:
+        digits = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
+        return f"{value:.{digits}f}".replace("-", "−")
+    return f"{value:,.0f}".replace("-", "−") if 1000 <= abs(value) < 1e6 else f"{value:.2e}".replace("-", "−")
+
+
+def count(value: float | int | None) -> str:
+    """A whole number with thousands separated."""
+    return MISSING if value is None else f"{value:,.0f}"
+
+
+def share(value: float | None) -> str:
+    """A share as per cent."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return f"{100 * value:.1f} %"
+
+
+def interval(value: Mapping[str, Any] | None, write: Any = number) -> str:
+    """An estimate with its bounds; without bounds where there are too few runs for any."""
+    if value is None or value.get("estimate") is None:
+        return MISSING
+    if value.get("low") is None or value.get("high") is None:
+        return str(write(value["estimate"]))
+    return f"{write(value['estimate'])} ({write(value['low'])} to {write(value['high'])})"
+
+
+def seconds(value: float | None) -> str:
+    """A duration in the unit people use for it."""
+    if value is None:
+        return MISSING
+    if value < 0.1:
+        return f"{1000 * value:.1f} ms"
+    if value < 120:
+        return f"{value:.1f} s"
+    return f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h"
+
+
+def short_hash(value: Any) -> str:
+    """The first twelve characters of a hash."""
+    return str(value)[:12] if value else MISSING
+
+
+def written(value: Any, kind: Kind) -> str:
+    """One cell as text."""
+    if value is None:
+        return MISSING
+    if kind == "text":
+        return str(value)
+    if kind == "light":
+        return LIGHTS.get(str(value), str(value))
+    if kind == "hash":
+        return short_hash(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return interval(value)
+    return {"count": count, "share": share, "seconds": seconds}.get(kind, number)(value)
+
+
+def words(names: list[str]) -> str:
+    """Names as people say them: a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
+
+
+def plural(amount: int, noun: str) -> str:
+    """One run, two runs."""
+    return f"{amount:,} {noun}{'' if amount == 1 else 's'}"

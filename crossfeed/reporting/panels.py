@@ -1,0 +1,157 @@
+"""Small diagrams as data, so that the page (SVG) and the files (PNG) show the same thing."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Number = float | int | None
+# The colour number of history and truth: black on paper, white on a dark screen.
+INK = 6
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line, a staircase or points; a null ends a line and starts another."""
+
+    name: str
+    x: Sequence[Number]
+    y: Sequence[Number]
+    colour: int = 0
+    style: Literal["line", "dashed", "step", "points"] = "line"
+
+
+@dataclass(frozen=True)
+class Band:
+    """The area between two edges."""
+
+    name: str
+    x: Sequence[Number]
+    low: Sequence[Number]
+    high: Sequence[Number]
+    colour: int = 0
+    faint: bool = False
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars that stand side by side from `edges[i]` to `edges[i + 1]`."""
+
+    name: str
+    edges: Sequence[float]
+    heights: Sequence[Number]
+    colour: int = 0
+
+
+@dataclass(frozen=True)
+class XY:
+    """A diagram of numbers against numbers; `level` draws a horizontal line, `moment` a vertical one."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...] = ()
+    bands: tuple[Band, ...] = ()
+    bars: tuple[Bars, ...] = ()
+    level: tuple[float, str] | None = None
+    moment: float | None = None
+    from_zero: bool = False
+    low: bool = False
+
+    def x_range(self) -> tuple[float, float]:
+        shown = self._places()
+        for bars in self.bars:
+            shown += bars.edges
+        return _range(shown)
+
+    def _places(self) -> list[Number]:
+        return [x for line in self.lines for x in line.x] + [x for band in self.bands for x in band.x]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the x axis counts things: epochs, rows, channels."""
+        places = [x for x in self._places() if x is not None]
+        return bool(places) and not self.bars and all(float(x).is_integer() for x in places)
+
+    def y_range(self) -> tuple[float, float]:
+        shown: list[Number] = []
+        for line in self.lines:
+            shown += line.y
+        for band in self.bands:
+            shown += [*band.low, *band.high]
+        for bars in self.bars:
+            shown += [*bars.heights, 0.0]
+        shown += [self.level[0]] if self.level else []
+        shown += [0.0] if self.from_zero else []
+        low, high = _range(shown)
+        margin = 0.06 * (high - low)
+        return (low if self.from_zero and low == 0.0 else low - margin), high + margin
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One estimate with an optional interval."""
+
+    value: Number
+    low: Number = None
+    high: Number = None
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Named rows with one dot per series: what to use for channels, candidates and conditions."""
+
+    title: str
+    x_label: str
+    rows: tuple[str, ...]
+    series: tuple[tuple[str, int, tuple[Dot, ...]], ...]
+    reference: tuple[float, str] | None = None
+    # Values beyond these limits are drawn at the edge with an arrow, so that one row cannot squeeze all others.
+    limits: tuple[float, float] | None = None
+
+    def x_range(self) -> tuple[float, float]:
+        shown: list[Number] = [self.reference[0]] if self.reference else []
+        for _, _, dots in self.series:
+            for dot in dots:
+                shown += [dot.value, dot.low, dot.high]
+        low, high = _range(shown)
+        margin = 0.05 * (high - low)
+        low, high = low - margin, high + margin
+        return (max(low, self.limits[0]), min(high, self.limits[1])) if self.limits else (low, high)
+
+
+Panel = XY | Dots
+
+
+def _range(values: Iterable[Number]) -> tuple[float, float]:
+    known = [float(value) for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return 0.0, 1.0
+    low, high = min(known), max(known)
+    if high - low <= 1e-9 * max(abs(low), abs(high), 1e-12):
+        away = 0.5 * abs(low) or 0.5
+        return low - away, high + away
+    return low, high
+
+
+def ticks(low: float, high: float, wanted: int = 5, whole: bool = False) -> list[float]:
+    """Round numbers inside a range: steps of 1, 2, 2.5 or 5 times a power of ten, of whole numbers on request."""
+    span = high - low
+    raw = max(span / max(wanted, 1), 1.0 if whole else 0.0)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next((power * factor for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if power * factor >= raw), 10.0 * power)
+    first = math.ceil(low / step - 1e-9)
+    found = []
+    while first * step <= high + 1e-9 * span:
+        found.append(0.0 if abs(first * step) < 1e-12 * span else first * step)
+        first += 1
+    return found
+
+
+def tick_text(value: float, step: float) -> str:
+    """A tick with the digits its neighbours need."""
+    if abs(value) >= 1e5 or (value and abs(value) < 1e-3):
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e").replace("-", "−")
+    digits = max(0, -math.floor(math.log10(step) + 1e-9)) if step < 1 else 0
+    digits += 1 if step < 10 and round(step, digits) != round(step, digits + 1) else 0
+    return f"{value:,.{digits}f}".replace("-", "−")

@@ -1,0 +1,119 @@
+"""Write a report: one HTML file, and every table and figure of it as files of their own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import crossfeed
+from crossfeed.atomic import atomic_file
+from crossfeed.progress import progress
+from crossfeed.reporting.artefacts import Artefacts, Extras, gather
+from crossfeed.reporting.blocks import Document, Section
+from crossfeed.reporting.page import page
+from crossfeed.reporting.png import write_figure
+from crossfeed.reporting.sections import (
+    ablation,
+    adaptation,
+    calibration,
+    commands,
+    comparison,
+    data,
+    errors,
+    forecasts,
+    ledger,
+    ranking,
+    reproduce,
+    robustness,
+    training,
+    verdict,
+    what_if,
+)
+from crossfeed.reporting.tables import write_csv, write_latex
+
+# The order of the report; a part whose artefacts are missing gives no section.
+PARTS: tuple[Callable[[Artefacts], list[Section]], ...] = (
+    data.sections, training.sections, ranking.sections, ledger.sections, errors.sections, calibration.sections,
+    commands.sections, adaptation.sections, forecasts.sections, ablation.sections, comparison.sections,
+    what_if.sections, robustness.sections, reproduce.sections,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a report consists of on disk, and its verdict in one sentence."""
+
+    report: Path
+    tables: tuple[Path, ...]
+    figures: tuple[Path, ...]
+    sections: tuple[str, ...]
+    answer: str
+
+
+def write_report(
+    place: Path | str,
+    out: Path | str | None = None,
+    *,
+    comparison: Path | str | None = None,
+    evaluation: Path | str | None = None,
+    adaptation: Path | str | None = None,
+    forecast: Path | str | None = None,
+    audits: Sequence[Path | str] = (),
+) -> Written:
+    """Report on a study or a run; what is not named is looked for beside it. `out` is `place/report` by default."""
+    named = {"comparison": comparison, "evaluation": evaluation, "adaptation": adaptation, "forecast": forecast}
+    paths = {name: None if path is None else Path(path) for name, path in named.items()}
+    found = gather(place, Extras(**paths, audits=tuple(Path(path) for path in audits)))
+    document = compose(found)
+    folder = Path(out) if out is not None else found.place / "report"
+    report = folder / "report.html"
+    with atomic_file(report) as temporary:
+        temporary.write_text(page(document), encoding="utf-8")
+    tables, figures = _write_files(document, folder)
+    anchors = tuple(section.anchor for section in document.sections)
+    return Written(report, tables, figures, anchors, document.verdict.answer)
+
+
+def compose(found: Artefacts) -> Document:
+    """The report as data."""
+    sections = tuple(section for part in PARTS for section in part(found))
+    study = found.study
+    machines = ""
+    if study is not None:
+        sources = [name for source in study.protocol["sources"] for name in source["machines"]]
+        targets = [name for sealed in study.protocol["vault"] for name in sealed["machines"]]
+        machines = f"learned on {', '.join(sources)}" + (f", judged on {', '.join(targets)}" if targets else "")
+    elif found.run is not None:
+        machines = f"learned on {', '.join(found.run.summary.get('data', {}).get('machines', [])) or 'one machine'}"
+    kind = "Study" if study is not None else "Training run"
+    facts = {
+        "Made by crossfeed": crossfeed.__version__,
+        "on": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **({"ledger head": study.verification.head} if study is not None else {}),
+    }
+    place = found.place.resolve()
+    name = place.parent.name if place.name in ("study", "run") else place.name
+    return Document(f"{kind} {name}", machines, verdict.verdict(found), sections, facts)
+
+
+def _write_files(document: Document, folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    grids = [grid for section in document.sections for grid in section.grids()]
+    figures = [figure for section in document.sections for figure in section.figures()]
+    tables, drawn = [], []
+    for grid in grids:
+        for write, ending in ((write_csv, "csv"), (write_latex, "tex")):
+            path = folder / "tables" / f"{_file_name(grid.name)}.{ending}"
+            write(grid, path)
+            tables.append(path)
+    with progress("Drawing figures", len(figures)) as task:
+        for figure in figures:
+            path = folder / "figures" / f"{_file_name(figure.name)}.png"
+            write_figure(figure, path)
+            drawn.append(path)
+            task.advance()
+    return tuple(tables), tuple(drawn)
+
+
+def _file_name(name: str) -> str:
+    """Names of channels and ablations come from users; a file name keeps only what every disk takes."""
+    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name)

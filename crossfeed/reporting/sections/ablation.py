@@ -1,0 +1,133 @@
+"""Declared ablations, arms side by side: announced before they ran, opened only if their condition held."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, pstdev
+from typing import Any
+
+from crossfeed.reporting.artefacts import Artefacts
+from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.panels import Dot, Dots
+from crossfeed.reporting.study_facts import StudyFacts
+from crossfeed.study.conditions import RMSE_COMPONENTS
+
+_TARGET = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %"}
+
+
+def sections(found: Artefacts) -> list[Section]:
+    """Every declaration of the ledger with as much as is known about it."""
+    study = found.study
+    declared = study.entries("declaration") if study else []
+    if study is None or not declared:
+        return []
+    blocks: list[Block] = []
+    for entry in declared:
+        blocks += _declaration(study, entry.content)
+    lead = (
+        "Arms that were declared before any of their runs existed, with the condition under which they might open the "
+        "target. Look at errors and calibration together: instance normalisation can buy the one with the other."
+    )
+    return [Section("ablation", "Declared ablations", lead, tuple(blocks))]
+
+
+def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
+    name, arms = content["name"], list(content["arms"])
+    verdicts = [entry.content for entry in study.entries("verdict") if entry.content["declaration"] == name]
+    opening = next((one for one in study.declared if one["purpose"] == f"declared: {name}"), None)
+    settings = "; ".join(
+        f"{arm}: {', '.join(f'{key}={value}' for key, value in content['arms'][arm].items()) or 'as locked'}"
+        for arm in arms
+    )
+    told = f"{name} ({settings}). Condition: {content['condition']}. "
+    told += (
+        f"Verdict on source validation: it {'holds' if verdicts[-1]['holds'] else 'does not hold'}."
+        if verdicts
+        else "No verdict yet."
+    )
+    tone = "good" if verdicts and verdicts[-1]["holds"] else "fair" if verdicts else "next"
+    blocks: list[Block] = [Note(told, tone)]  # type: ignore[arg-type]
+    source = {arm: _source(study, name, arm) for arm in arms}
+    target = {arm: _target(opening, name, arm) for arm in arms} if opening else {}
+    if any(source.values()):
+        blocks.append(_figure(name, source, target))
+        blocks.append(_table(name, source, target))
+    return blocks
+
+
+def _source(study: StudyFacts, name: str, arm: str) -> list[Mapping[str, Any]]:
+    """Bundles of the finished runs of one arm."""
+    return [
+        run.outcome["bundle"] for run in study.runs if run.candidate == f"{name}.{arm}" and run.status == "finished"
+    ]
+
+
+def _target(opening: Mapping[str, Any], name: str, arm: str) -> list[Mapping[str, Any]]:
+    """Target scores of the runs of one arm; runs are named candidate-seed."""
+    return [scores for run, scores in opening["scores"].items() if run.rsplit("-", 1)[0] == f"{name}.{arm}"]
+
+
+def _dot(values: Sequence[float | None]) -> Dot:
+    known = [value for value in values if value is not None]
+    return Dot(fmean(known), min(known), max(known)) if known else Dot(None)
+
+
+def _figure(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> Figure:
+    panels = [
+        Dots(
+            "Source validation", "RMSE (z-units)", RMSE_COMPONENTS,
+            tuple((arm, number, tuple(_dot([one["components"][part] for one in bundles]) for part in RMSE_COMPONENTS))
+                  for number, (arm, bundles) in enumerate(source.items())),
+        )
+    ]  # fmt: skip
+    if any(target.values()):
+        for title, keys, reference in (
+            ("Target: errors", ("rmse", "mae", "crps"), None),
+            ("Target: share inside the 90 % interval", ("coverage90",), (0.9, "nominal")),
+        ):  # fmt: skip
+            series = tuple(
+                (arm, number, tuple(_dot([one.get(key) for one in scores]) for key in keys))
+                for number, (arm, scores) in enumerate(target.items())
+            )
+            panels.append(Dots(title, "z-units" if reference is None else "share", keys, series, reference))
+    legend = tuple((arm, number, "points") for number, arm in enumerate(source))
+    caption = "Arms side by side: mean and range over seeds."
+    return Figure(f"ablation-{name}", caption, tuple(panels), legend)
+
+
+def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> Grid:
+    rows = []
+    for arm, bundles in source.items():
+        row: dict[str, Any] = {"arm": arm, "seeds": len(bundles)}
+        for part in (*RMSE_COMPONENTS, "calibration"):
+            row[part] = _spread([one["components"][part] for one in bundles])
+        row["command_ratio"] = _spread([one["command_ratio"] for one in bundles])
+        for key in _TARGET:
+            row[f"target_{key}"] = _spread([one.get(key) for one in target.get(arm, [])])
+        rows.append(row)
+    heads = columns(
+        ("arm", "arm", "text"), ("seeds", "seeds", "count"), ("clean", "clean RMSE"), ("schema_drop", "schema-drop"),
+        ("masked", "masked"), ("long_horizon", "worst horizon"), ("calibration", "calibration penalty"),
+        ("command_ratio", "shuffled / true"), *((f"target_{key}", f"target {title}") for key, title in _TARGET.items()),
+    )  # fmt: skip
+    shown = tuple(column for column in heads if any(row.get(column.key) is not None for row in rows))
+    lowest = (
+        "clean",
+        "schema_drop",
+        "masked",
+        "long_horizon",
+        "calibration",
+        "target_rmse",
+        "target_mae",
+        "target_crps",
+        "target_nll",
+    )
+    caption = f"{name}: source validation and target by arm, mean over seeds with the range of one standard deviation."
+    return Grid(f"ablation-{name}", caption, shown, tuple(rows), lowest=lowest)
+
+
+def _spread(values: Sequence[float | None]) -> dict[str, Any] | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    centre, spread = fmean(known), pstdev(known)
+    bounds = (centre - spread, centre + spread) if len(known) > 1 else (None, None)
+    return {"estimate": centre, "low": bounds[0], "high": bounds[1]}

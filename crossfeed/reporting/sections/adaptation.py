@@ -1,0 +1,95 @@
+"""What a little data of the new machine brings: few-shot curves and learning while the machine runs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crossfeed.reporting.artefacts import Artefacts
+from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.panels import XY, Dot, Dots, Line
+
+_METRICS = ("rmse", "mae", "r2", "crps", "nll", "coverage90")
+
+
+def sections(found: Artefacts) -> list[Section]:
+    """Few-shot and online, whichever was measured."""
+    content = found.adaptation
+    blocks: list[Block] = []
+    if content.get("not_possible"):
+        blocks.append(Note(f"Adaptation was not possible: {content['not_possible']}", "fair"))
+    if content.get("few_shot"):
+        blocks += _few_shot(content["few_shot"])
+    if content.get("online"):
+        blocks += _online(content["online"])
+    if not blocks:
+        return []
+    lead = (
+        "Fraction 0 is the model as it came. Each point learns from the first part of every run and is judged on the "
+        "same later rows, so the curve should fall to the right; where it rises, adapting does harm."
+    )
+    return [Section("adaptation", "Few-shot and online adaptation", lead, tuple(blocks))]
+
+
+def _few_shot(content: Mapping[str, Any]) -> list[Block]:
+    rows = content["fractions"]
+    fractions = [100.0 * row["fraction"] for row in rows]
+    per_run = sorted({run for row in rows for run in row.get("runs", {})})
+    runs = tuple(Line(run, fractions, [row.get("runs", {}).get(run) for row in rows], 5, "dashed") for run in per_run)
+    panels = (
+        XY("RMSE on the common query", "per cent of each run learned from", "RMSE (z-units)",
+           (*runs, Line("all runs", fractions, [row["rmse"] for row in rows], 0))),
+        XY("CRPS", "per cent of each run learned from", "CRPS (z-units)",
+           (Line("all runs", fractions, [row["crps"] for row in rows], 0),)),
+        XY("Share inside the 90 % interval", "per cent of each run learned from", "share",
+           (Line("all runs", fractions, [row["coverage90"] for row in rows], 0),), level=(0.9, "nominal")),
+    )  # fmt: skip
+    caption = f"Few-shot adaptation ({content['config']['mode']}): thick the pooled error, thin each run."
+    legend = (("all runs", 0, "line"), ("single runs", 5, "dashed"))
+    table = tuple(
+        {
+            "fraction": row["fraction"], "support": row["support_windows"], "updates": row["updates"],
+            **{name: row[name] for name in _METRICS}, "ratio": row["rmse_ratio"], "remark": row["remark"],
+        }
+        for row in rows
+    )  # fmt: skip
+    heads = columns(
+        ("fraction", "learned from", "share"), ("support", "windows", "count"), ("updates", "updates", "count"),
+        ("rmse", "RMSE"), ("mae", "MAE"), ("r2", "R²", "number", "$R^2$"), ("crps", "CRPS"), ("nll", "NLL"),
+        ("coverage90", "in 90 %", "share"), ("ratio", "RMSE / zero-shot (95 % over runs)", "interval", "RMSE ratio"),
+        ("remark", "remark", "text"),
+    )  # fmt: skip
+    told = f"Few-shot, one common query of {content['query_windows']:,} windows for every fraction."
+    return [
+        Figure("few-shot", caption, panels, legend),
+        Grid("few-shot", told, heads, table, lowest=("rmse", "mae", "crps", "nll")),
+    ]
+
+
+def _online(content: Mapping[str, Any]) -> list[Block]:
+    horizons = content["by_horizon"]
+    steps = [int(label) for label in horizons]
+    runs = content["by_run"]
+    panels = (
+        XY("Online: RMSE by horizon", "rows ahead", "RMSE (z-units)",
+           tuple(Line(title, steps, [row[key] for row in horizons.values()], colour)
+                 for key, title, colour in (("zero_shot", "frozen", 1), ("online", "online", 0))), from_zero=True),
+        Dots("Online: RMSE by run", "RMSE (z-units)", tuple(runs),
+             tuple((title, colour, tuple(Dot(row[key]) for row in runs.values()))
+                   for key, title, colour in (("zero_shot", "frozen", 1), ("online", "online", 0)))),
+    )  # fmt: skip
+    rows = tuple(
+        {
+            "model": title, **{name: content[key][name] for name in _METRICS},
+            "ratio": content["rmse_ratio"] if key == "online" else None,
+        }
+        for key, title in (("zero_shot", "frozen"), ("online", "online"))
+    )  # fmt: skip
+    heads = columns(
+        ("model", "model", "text"), ("rmse", "RMSE"), ("mae", "MAE"), ("r2", "R²", "number", "$R^2$"), ("crps", "CRPS"),
+        ("nll", "NLL"), ("coverage90", "in 90 %", "share"),
+        ("ratio", "RMSE / frozen (95 % over runs)", "interval", "RMSE ratio"),
+    )  # fmt: skip
+    tracked = ", ".join(f"{float(level):.0%}: {share:.1%}" for level, share in content["tracked_coverage"].items())
+    caption = "Learning while the machine runs: each forecast is made before its outcome is learned from."
+    told = f"Online adaptation, {content['updates']:,} updates. Coverage of intervals tracked while running: {tracked}."
+    legend = (("frozen", 1, "line"), ("online", 0, "line"))
+    return [Figure("online", caption, panels, legend), Grid("online", told, heads, rows)]

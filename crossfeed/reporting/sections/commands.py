@@ -1,0 +1,105 @@
+"""Does the forecast listen to the planned commands, and does it foresee what other commands would do?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crossfeed.reporting.artefacts import Artefacts
+from crossfeed.reporting.blocks import Block, Figure, Grid, Section, columns
+from crossfeed.reporting.numbers import number
+from crossfeed.reporting.panels import Dot, Dots
+
+
+def sections(found: Artefacts) -> list[Section]:
+    """Command use on the target (else on the source), and counterfactuals where a simulator gave the truth."""
+    blocks: list[Block] = []
+    known = found.target()
+    own = found.evaluation(own=True)
+    if known is None and own is not None:
+        known = own, own["model"]["name"]
+    use = known[0].get("command_use", {}).get(known[1]) if known else None
+    if use:
+        blocks += [_figure(use), _table(use)]
+    for one in found.evaluations:
+        if "counterfactual" in one:
+            blocks += _counterfactual(one["counterfactual"])
+    if not blocks:
+        return []
+    lead = (
+        "The forecast is shown a false plan while the truth stays. A forecast that listens gets worse: a ratio of 1 "
+        "means not listened to. Late and early plans must both cost something, or command and state are off by one row."
+    )
+    return [Section("commands", "Command use and counterfactuals", lead, tuple(blocks))]
+
+
+def _conditions(use: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {name: row for name, row in use.items() if isinstance(row, Mapping) and "rmse_ratio" in row}
+
+
+def _dot(interval: Mapping[str, Any]) -> Dot:
+    return Dot(interval["estimate"], interval["low"], interval["high"])
+
+
+def _figure(use: Mapping[str, Any]) -> Figure:
+    rows = _conditions(use)
+    panels = [
+        Dots(
+            "All channels together", "RMSE under the false plan / true plan", tuple(rows),
+            (("ratio", 0, tuple(_dot(row["rmse_ratio"]) for row in rows.values())),),
+            (1.0, "not listened to"), (0.5, 4.0),
+        )
+    ]  # fmt: skip
+    channels = use.get("shuffled_by_channel") or {}
+    if channels:
+        panels.append(
+            Dots(
+                "Shuffled plan, channel by channel", "RMSE ratio", tuple(channels),
+                (("ratio", 0, tuple(_dot(row) for row in channels.values())),), (1.0, "not listened to"), (0.5, 4.0),
+            )
+        )  # fmt: skip
+    caption = "Dots right of the dotted line: the plan matters. 95 % intervals over runs."
+    return Figure("command-use", caption, tuple(panels))
+
+
+def _table(use: Mapping[str, Any]) -> Grid:
+    rows = tuple(
+        {
+            "plan": name, "meaning": row["meaning"], "rmse": row["rmse"], "rmse_ratio": row["rmse_ratio"],
+            "crps_ratio": row["crps_ratio"], "worse": f"{row['runs_worse']} of {row['runs']}",
+        }
+        for name, row in _conditions(use).items()
+    )  # fmt: skip
+    heads = columns(
+        ("plan", "false plan", "text"), ("meaning", "what it is", "text"), ("rmse", "RMSE"),
+        ("rmse_ratio", "RMSE ratio (95 % over runs)", "interval", "RMSE ratio"),
+        ("crps_ratio", "CRPS ratio", "interval", "CRPS ratio"), ("worse", "runs that got worse", "text"),
+    )  # fmt: skip
+    true = number(use["true"]["rmse"])
+    caption = f"Errors under false plans, {use['windows']:,} windows; the RMSE under the true plan is {true}."
+    return Grid("command-use", caption, heads, rows)
+
+
+def _counterfactual(content: Mapping[str, Any]) -> list[Block]:
+    rows = {name: row for name, row in content.items() if isinstance(row, Mapping) and "effect_r2" in row}
+    panel = Dots(
+        f"Effect foreseen on {content['machine']}", "R² of the predicted change (1 = all of it)", tuple(rows),
+        (("effect", 0, tuple(_dot(row["effect_r2"]) for row in rows.values())),),
+        (0.0, "nothing foreseen"), (-1.0, 1.0),
+    )  # fmt: skip
+    listed = tuple(
+        {
+            "plan": name, "meaning": row["meaning"], "rmse": row["rmse"], "not_told": row["rmse_not_told"],
+            "persistence": row["rmse_persistence"], "effect": row["effect_r2"],
+        }
+        for name, row in rows.items()
+    )  # fmt: skip
+    heads = columns(
+        ("plan", "changed plan", "text"), ("meaning", "what it is", "text"), ("rmse", "RMSE"),
+        ("not_told", "RMSE, change not told"), ("persistence", "persistence"),
+        ("effect", "effect foreseen, R² (95 % over jobs)", "interval", "Effect $R^2$"),
+    )  # fmt: skip
+    caption = (
+        f"{content['cases']} moments of {len(content['jobs'])} jobs, rolled out by the simulator as they were and "
+        "under changed plans: the truth about commands."
+    )
+    figure = Figure("counterfactual", "How much of the true effect of a changed plan is foreseen.", (panel,))
+    return [figure, Grid("counterfactual", caption, heads, listed)]

@@ -1,0 +1,116 @@
+"""Baselines on the same windows, and the paper's table of transfer results."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crossfeed.reporting.artefacts import Artefacts
+from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.panels import Dot, Dots
+
+_TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
+_METRICS = {
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "crps": "CRPS",
+    "nll": "NLL",
+    "coverage90": "in 90 %",
+    "command_use": "shuffled / true",
+}
+
+
+def sections(found: Artefacts) -> list[Section]:
+    """The comparison, if one was made."""
+    content = found.comparison
+    if not content.get("rows"):
+        return []
+    blocks: list[Block] = [_figure(content)]
+    blocks += [_table(content, name) for name in content["sets"]]
+    if "target" in content["sets"]:
+        blocks.append(_paper(found))
+    blocks += [Note(str(note)) for note in content.get("notes", [])]
+    blocks += [Note(f"{row['model']}: {row['remark']}", "fair") for row in content["rows"] if row.get("remark")]
+    lead = (
+        "Everything a user might pick instead, trained on the same windows for the same number of epochs. Look whether "
+        "anyone simpler is as good; then take the simpler one."
+    )
+    return [Section("comparison", "Baselines", lead, tuple(blocks))]
+
+
+def _known(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [row for row in content["rows"] if row["seeds"]]
+
+
+def _figure(content: Mapping[str, Any]) -> Figure:
+    rows = _known(content)
+    panels = []
+    for name in content["sets"]:
+        dots = []
+        for row in rows:
+            mean, spread = row["mean"][f"{name}.rmse"], row["spread"][f"{name}.rmse"]
+            dots.append(Dot(mean, None if spread is None else mean - spread, None if spread is None else mean + spread))
+        floor = next((row["mean"][f"{name}.rmse"] for row in rows if row["model"] == "persistence"), None)
+        reference = (float(floor), "persistence") if floor is not None else None
+        limits = (0.0, 2.5 * float(floor)) if floor is not None else None
+        models = tuple(str(row["model"]) for row in rows)
+        panels.append(
+            Dots(_TITLES.get(name, name), "RMSE (z-units)", models, (("RMSE", 0, tuple(dots)),), reference, limits)
+        )
+    caption = "RMSE of every model, mean and standard deviation over seeds; the dotted line is persistence."
+    return Figure("comparison", caption, tuple(panels))
+
+
+def _value(row: Mapping[str, Any], column: str) -> Any:
+    mean, spread = row["mean"].get(column), row["spread"].get(column)
+    if mean is None or spread is None:
+        return mean
+    return {"estimate": mean, "low": mean - spread, "high": mean + spread}
+
+
+def _table(content: Mapping[str, Any], name: str) -> Grid:
+    rows = tuple(
+        {
+            "model": row["model"], "seeds": row["seeds"], **{key: _value(row, f"{name}.{key}") for key in _METRICS},
+            "parameters": row["parameters"], "seconds": row["seconds"],
+            "plan": "yes" if row["uses_future_commands"] else "no",
+        }
+        for row in content["rows"]
+    )  # fmt: skip
+    heads = columns(
+        ("model", "model", "text"), ("seeds", "seeds", "count"),
+        *((key, title, "share" if key == "coverage90" else "number") for key, title in _METRICS.items()),
+        ("plan", "sees the plan", "text"), ("parameters", "size", "count"), ("seconds", "training", "seconds"),
+    )  # fmt: skip
+    caption = f"{_TITLES.get(name, name)}: mean over seeds (in brackets one standard deviation to each side)."
+    return Grid(f"comparison-{name}", caption, heads, rows, lowest=("rmse", "mae", "crps", "nll"))
+
+
+def _paper(found: Artefacts) -> Grid:
+    """Method, source RMSE, target RMSE, target NLL, notes: the layout of the paper's transfer table."""
+    rows = []
+    for row in _known(found.comparison):
+        plan = "command-cond." if row["uses_future_commands"] else "no plan"
+        seeds = f"{row['seeds']} seed{'s' if row['seeds'] != 1 else ''}"
+        rows.append(
+            {
+                "method": row["model"], "source": _value(row, "source.rmse"), "target": _value(row, "target.rmse"),
+                "nll": row["mean"].get("target.nll"), "notes": f"{plan}; {seeds}",
+            }
+        )  # fmt: skip
+    study, known = found.study, found.target()
+    if study is not None and study.confirmatory is not None and known is not None:
+        own = found.evaluation(own=True)
+        source = own["scores"].get(own["model"]["name"], {}).get("rmse") if own else None
+        scores = known[0]["scores"][known[1]]
+        rows.append(
+            {
+                "method": "World model (locked)", "source": source, "target": known[0]["intervals"][known[1]]["rmse"],
+                "nll": scores["nll"], "notes": "probabilistic, command-cond.; single declared pass, 95 % over runs",
+            }
+        )  # fmt: skip
+    heads = columns(
+        ("method", "Method", "text"), ("source", "Source RMSE"), ("target", "Target zero-shot RMSE"),
+        ("nll", "Target NLL"),
+        ("notes", "Notes", "text"),
+    )  # fmt: skip
+    caption = "Zero-shot transfer in the paper's layout. NLL contains its constant, 0.919. Lowest target RMSE in bold."
+    return Grid("transfer", caption, heads, tuple(rows), label="target", lowest=("target",), folded=True)

@@ -1,0 +1,116 @@
+"""Data audit and split: what went in, and who may see what."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crossfeed.reporting.artefacts import Artefacts
+from crossfeed.reporting.blocks import Block, Grid, Note, Section, columns
+from crossfeed.reporting.numbers import plural, words
+
+
+def sections(found: Artefacts) -> list[Section]:
+    """The audit, if there was one, and the split."""
+    return [*_audit(found), *_split(found)]
+
+
+def _audit(found: Artefacts) -> list[Section]:
+    blocks: list[Block] = []
+    if found.study is not None:
+        blocks.append(_tables(found))
+    for report in found.audits:
+        blocks += _findings(report)
+    if not blocks:
+        return []
+    lead = "What the tables hold, and whether anything in them contradicts physics, units or causality."
+    return [Section("data", "Data audit", lead, tuple(blocks))]
+
+
+def _findings(report: Mapping[str, Any]) -> list[Block]:
+    told = f"{plural(report['violations'], 'violation')} and {plural(report['warnings'], 'warning')} in "
+    told += f"{words([str(name) for name in report['tables']])}; checks: {', '.join(report['ran'])}."
+    tone = "bad" if report["violations"] else "fair" if report["warnings"] else "good"
+    blocks: list[Block] = [Note(told, tone)]  # type: ignore[arg-type]
+    rows = [{key: one.get(key) for key in ("severity", "check", "subject", "measured", "meaning", "cause", "remedy")}
+            for one in report["findings"]]  # fmt: skip
+    if rows:
+        heads = [(key, key, "text") for key in ("severity", "check", "subject", "measured", "meaning", "cause")]
+        serious = any(row["severity"] != "note" for row in rows)
+        caption = "What the audit found. A violation spoils results, a warning may, a note never does."
+        blocks.append(
+            Grid("audit", caption, columns(*heads, ("remedy", "to do", "text")), tuple(rows), folded=not serious)
+        )
+    return blocks
+
+
+def _tables(found: Artefacts) -> Grid:
+    """The paper's table of the protocol: one row per machine table, without a row of the sealed one being read."""
+    assert found.study is not None
+    protocol = found.study.protocol
+    sides = {str(side["table"]): 0 for side in found.study.sides}
+    for side in found.study.sides:
+        sides[str(side["table"])] += int(side["sessions"])
+    rows = [
+        {
+            "table": source["name"],
+            "role": "source",
+            "machines": ", ".join(source["machines"]),
+            "rows": source["rows"],
+            "groups": sides.get(source["name"]),
+            "sensors": None,
+            "fingerprint": source["fingerprint"],
+        }
+        for source in protocol["sources"]
+    ] + [
+        {
+            "table": sealed["name"],
+            "role": "target, sealed at the start",
+            "machines": ", ".join(sealed["machines"]),
+            "rows": sealed["rows"],
+            "groups": sealed["groups"],
+            "sensors": len(sealed["shared_sensors"]),
+            "fingerprint": sealed["table_fingerprint"],
+        }
+        for sealed in protocol["vault"]
+    ]
+    heads = columns(
+        ("table", "table", "text"), ("role", "role", "text"), ("machines", "machine", "text"),
+        ("rows", "rows", "count"), ("groups", "sessions", "count"), ("sensors", "shared sensors", "count"),
+        ("fingerprint", "fingerprint", "hash"),
+    )  # fmt: skip
+    return Grid("data", "Machines of the study.", heads, tuple(rows), label="data")
+
+
+def _split(found: Artefacts) -> list[Section]:
+    study, summary = found.study, found.run.summary if found.run else {}
+    if study is not None and study.sides:
+        rows = tuple(
+            {
+                **{
+                    key: side[key]
+                    for key in ("table", "part", "sessions", "programs", "rows", "windows", "window_hash")
+                },
+                "lost": side["lost_to_commands"] + side["lost_to_gaps"],
+            }
+            for side in study.sides
+        )
+        data = study.protocol["config"]["data"]
+        lead = (
+            f"Whole {data['split_by']}s stand on one side (seed {data['split_seed']}), so no window of the test side "
+            "overlaps one that was learned from. Normalisers are fitted on train rows only."
+        )
+    elif summary:
+        facts = summary["data"]["windows"]
+        rows = tuple(
+            {"part": part, "windows": facts[part]["count"], "window_hash": facts[part]["hash"]} for part in facts
+        )
+        lead = f"The split of the run, by hash (seed {', '.join(map(str, summary['data']['split_seed']))})."
+    else:
+        return []
+    heads = columns(
+        ("table", "table", "text"), ("part", "side", "text"), ("sessions", "sessions", "count"),
+        ("programs", "programs", "count"), ("rows", "rows", "count"), ("windows", "windows", "count"),
+        ("lost", "not offered", "count"), ("window_hash", "hash of the windows", "hash"),
+    )  # fmt: skip
+    shown = tuple(column for column in heads if any(row.get(column.key) is not None for row in rows))
+    caption = "Windows of each side. Not offered: windows that would touch a missing command or a gap in the clock."
+    return [Section("split", "Split", lead, (Grid("split", caption, shown, rows),))]

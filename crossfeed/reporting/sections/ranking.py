@@ -1,0 +1,154 @@
+"""The ranking of candidates with both scores, and how the leader was confirmed."""
+
+import math
+from statistics import fmean, pstdev
+from typing import Any
+
+from crossfeed.reporting.artefacts import Artefacts
+from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.numbers import number
+from crossfeed.reporting.panels import Dot, Dots
+from crossfeed.reporting.study_facts import StudyFacts
+from crossfeed.study.score import WEIGHTS
+
+_NAMES = {
+    "clean": ("clean RMSE", "Clean RMSE"),
+    "schema_drop": ("schema-drop RMSE", "Schema"),
+    "masked": ("masked RMSE", "Masked"),
+    "long_horizon": ("worst horizon RMSE", "Long"),
+    "calibration": ("calibration penalty", "Calib."),
+    "ssl": ("SSL loss", "SSL"),
+}
+
+
+def sections(found: Artefacts) -> list[Section]:
+    """The ranking, as far as runs are finished."""
+    study = found.study
+    if study is None or not study.ranking:
+        return []
+    blocks: list[Block] = []
+    unfinished = sum(run.status not in ("finished", "invalid") for run in study.searched)
+    if unfinished:
+        blocks.append(Note(f"{unfinished} planned runs are not finished; the ranking is provisional.", "next"))
+    if study.disagree:
+        blocks.append(
+            Note("The two scores crown different candidates: look at the components before trusting either.", "fair")
+        )
+    blocks += [_figure(study), _ranking(study), _outcomes(study), *_confirmation(study)]
+    decides = "median and MAD" if study.score == "robust" else "mean and standard deviation"
+    lead = (
+        f"Candidates by the {study.score} score ({decides} of the pool decide what is large), measured on source "
+        "validation alone. Lower is better; look whether the leader leads in most components or in one."
+    )
+    return [Section("ranking", "Ranking", lead, tuple(blocks))]
+
+
+def _figure(study: StudyFacts) -> Figure:
+    lines = [line for line in study.ranking if math.isfinite(line.robust)]
+    panel = Dots(
+        "Both scores", "score (lower is better)", tuple(line.candidate for line in lines),
+        (("robust score", 0, tuple(Dot(line.robust) for line in lines)),
+         ("paper's score", 1, tuple(Dot(line.paper) for line in lines))),
+    )  # fmt: skip
+    parts = Dots(
+        "Clean and schema-drop RMSE", "RMSE (z-units)", tuple(line.candidate for line in lines),
+        (("clean", 2, tuple(Dot(*_range(study, line.candidate, "clean")) for line in lines)),
+         ("schema-drop", 3, tuple(Dot(*_range(study, line.candidate, "schema_drop")) for line in lines))),
+    )  # fmt: skip
+    legend = (
+        ("robust score", 0, "points"),
+        ("paper's score", 1, "points"),
+        ("clean", 2, "points"),
+        ("schema-drop", 3, "points"),
+    )
+    caption = "The two scores of every candidate, and the two heaviest components with their range over seeds."
+    return Figure("ranking", caption, (panel, parts), legend)
+
+
+def _values(study: StudyFacts, candidate: str, component: str) -> list[float]:
+    return [
+        float(run.outcome["bundle"]["components"][component])
+        for run in study.searched
+        if run.candidate == candidate and run.status == "finished"
+    ]
+
+
+def _range(study: StudyFacts, candidate: str, component: str) -> tuple[float | None, float | None, float | None]:
+    values = _values(study, candidate, component)
+    return (fmean(values), min(values), max(values)) if values else (None, None, None)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _ranking(study: StudyFacts) -> Grid:
+    rows = tuple(
+        {
+            "place": place, "candidate": line.candidate, "robust": _finite(line.robust), "paper": _finite(line.paper),
+            "seeds": line.seeds, "invalid": line.invalid_seeds, "collapsed": line.collapsed_seeds,
+            "weak": line.weak_seeds,
+            **{name: _finite(line.components[name]) for name in WEIGHTS},
+        }
+        for place, line in enumerate(study.ranking, start=1)
+    )  # fmt: skip
+    heads = columns(
+        ("place", "#", "count"), ("candidate", "candidate", "text"), ("robust", "robust score"),
+        ("paper", "paper's score"), ("seeds", "valid seeds", "count"), ("invalid", "out", "count"),
+        ("collapsed", "collapsed", "count"), ("weak", "weak commands", "count"),
+        *((name, _NAMES[name][0]) for name in WEIGHTS),
+    )  # fmt: skip
+    weights = ", ".join(f"{_NAMES[name][0]} {weight:g}" for name, weight in WEIGHTS.items())
+    caption = f"Ranking by the {study.score} score; weights: {weights}. Best value of a column in bold."
+    return Grid("ranking", caption, heads, rows, lowest=("robust", "paper", *WEIGHTS))
+
+
+def _outcomes(study: StudyFacts) -> Grid:
+    """The paper's appendix table of source-validation outcomes."""
+    confirmed = _confirmed(study)
+    rows = []
+    for place, line in enumerate(study.ranking, start=1):
+        runs = [run for run in study.searched if run.candidate == line.candidate and run.status == "finished"]
+        bundles = [run.outcome["bundle"] for run in runs]
+        row: dict[str, Any] = {"candidate": line.candidate, "seeds": f"{line.seeds}/{line.seeds + line.invalid_seeds}"}
+        for name in _NAMES:
+            row[name] = _finite(line.components[name])
+        clean = _values(study, line.candidate, "clean")
+        row["clean"] = f"{number(fmean(clean))} ± {number(pstdev(clean))}" if clean else None
+        row["command"] = fmean(bundle["command_ratio"] for bundle in bundles) if bundles else None
+        row["rank"] = fmean(bundle["health"]["target_rank"] for bundle in bundles) if bundles else None
+        score = getattr(line, study.score)
+        row["standing"] = f"#{place} ({number(score)})" if line.seeds else "excluded"
+        row["standing"] += f" / leader at {confirmed[line.candidate]} seeds" if line.candidate in confirmed else ""
+        rows.append(row)
+    heads = columns(
+        ("candidate", "Candidate", "text"), ("seeds", "Seeds", "text"),
+        *((name, latex, "number") for name, (_, latex) in _NAMES.items() if name != "ssl"),
+        ("command", "Cmd. sens."), ("rank", "Eff. rank"), ("standing", "Discovery / confirm.", "text"),
+    )  # fmt: skip
+    caption = (
+        "Source-validation outcomes in the paper's layout. Lower RMSE/schema-drop is better; command sensitivity "
+        "greater than one indicates that shuffled future commands degrade prediction."
+    )
+    return Grid("search-outcomes", caption, heads, tuple(rows), label="search-outcomes", folded=True)
+
+
+def _confirmed(study: StudyFacts) -> dict[str, str]:
+    """The seed counts at which a candidate led."""
+    entries = study.entries("confirmation")
+    leaders: dict[str, str] = {}
+    for count, name in sorted(entries[-1].content["leaders"].items(), key=lambda one: int(one[0])) if entries else []:
+        leaders[name] = f"{leaders[name]}, {count}" if name in leaders else count
+    return leaders
+
+
+def _confirmation(study: StudyFacts) -> list[Block]:
+    entries = study.entries("confirmation")
+    if not entries:
+        return []
+    content = entries[-1].content
+    history = ", ".join(
+        f"{name} at {count} seeds" for count, name in sorted(content["leaders"].items(), key=lambda one: int(one[0]))
+    )
+    stands = "the leader stands" if content["stable"] else "the leader still changed, so a lock was refused"
+    return [Note(f"Confirmation: leading were {history}; {stands}.", "good" if content["stable"] else "fair")]

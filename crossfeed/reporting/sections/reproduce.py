@@ -1,0 +1,138 @@
+"""Timing, and how to get the same numbers again: commands, versions, hashes."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import crossfeed
+from crossfeed.reporting.artefacts import Artefacts
+from crossfeed.reporting.blocks import Block, Grid, Listing, Note, Section, columns
+from crossfeed.training.overrides import leaves
+from crossfeed.training.run_config import preset
+
+_LIBRARIES = ("torch", "numpy", "polars", "pyarrow", "pydantic")
+_SHOWN = 40
+
+
+def sections(found: Artefacts) -> list[Section]:
+    """How long things took, and how to repeat them."""
+    return [*_timing(found), _reproduce(found)]
+
+
+def _timing(found: Artefacts) -> list[Section]:
+    rows: list[dict[str, Any]] = []
+    if found.run is not None and found.run.history:
+        for stage in dict.fromkeys(row["stage"] for row in found.run.history):
+            epochs = [row for row in found.run.history if row["stage"] == stage]
+            trained = sum(row["train_seconds"] for row in epochs)
+            validated = sum(row["validation_seconds"] for row in epochs)
+            whole = trained + validated
+            detail = f"{validated / max(whole, 1e-9):.0%} of it validation"
+            rows.append(_spent(f"{found.run.name}, {stage}", len(epochs), "epochs", whole / len(epochs), detail))
+    for row in found.comparison.get("rows", []):
+        if row["seeds"] and row["seconds"]:
+            detail = f"{row['parameters']:,} numbers"
+            rows.append(_spent(f"baseline {row['model']}", row["seeds"], "seeds", row["seconds"], detail))
+    if not rows:
+        return []
+    device = found.run.summary.get("device") if found.run else None
+    heads = columns(
+        ("what", "what", "text"), ("count", "number", "count"), ("of", "of", "text"), ("seconds", "in all", "seconds"),
+        ("each", "each", "seconds"), ("detail", "", "text"),
+    )  # fmt: skip
+    caption = f"Wall time{f' on {device}' if device else ''}; other work on the machine counts in."
+    lead = "What the numbers cost. Training time is measured by the runs themselves."
+    return [Section("timing", "Timing", lead, (Grid("timing", caption, heads, tuple(rows)),))]
+
+
+def _spent(what: str, count: int, of: str, each: float, detail: str) -> dict[str, Any]:
+    return {"what": what, "count": count, "of": of, "seconds": each * count, "each": each, "detail": detail}
+
+
+def _reproduce(found: Artefacts) -> Section:
+    blocks: list[Block] = [Listing(tuple(_commands(found))), _versions(found)]
+    settings = _settings(found)
+    if settings:
+        rows = tuple(
+            {"setting": name, "value": str(value), "preset": str(usual)} for name, (value, usual) in settings.items()
+        )
+        heads = columns(("setting", "setting", "text"), ("value", "here", "text"), ("preset", "preset", "text"))
+        blocks.append(Grid("settings", "Settings that differ from the preset.", heads, rows, folded=len(rows) > 8))
+    blocks.append(
+        Note("The same seeds, tables and versions give the same numbers; on a CPU with as many threads bit by bit.")
+    )
+    lead = "The commands, the versions they ran with, and the hashes that say whether two studies saw the same data."
+    return Section("reproduce", "How to reproduce", lead, tuple(blocks))
+
+
+def _settings(found: Artefacts) -> dict[str, tuple[Any, Any]]:
+    """Where the configuration departs from its preset."""
+    config = found.study.protocol["config"] if found.study else dict(found.run.config) if found.run else {}
+    name = found.study.protocol["preset"] if found.study else config.get("preset", "crossfeed")
+    if not config or name not in ("crossfeed", "paper"):
+        return {}
+    here = leaves(config)
+    usual = min(
+        (leaves(preset(name, size).model_dump(mode="json")) for size in ("tiny", "compact", "base", "medium", "large")),
+        key=lambda one: sum(here.get(key) != value for key, value in one.items()),
+    )
+    return {key: (value, usual.get(key)) for key, value in here.items() if usual.get(key) != value}
+
+
+def _commands(found: Artefacts) -> list[str]:
+    study = found.study
+    if study is None:
+        return ["crossfeed train --table SOURCE.parquet --config config.yaml --out again"]
+    protocol = study.protocol
+    tables = " ".join(f"--source {source['name']}" for source in protocol["sources"])
+    tables += "".join(f" --target {sealed['name'].removesuffix('.sealed')}.parquet" for sealed in protocol["vault"])
+    changes = "".join(f" --set {name}={value[0]}" for name, value in list(_settings(found).items())[:_SHOWN])
+    searched = [run for run in study.searched if run.stage == "search"]
+    seeds = 1 + max((run.seed for run in searched), default=3)
+    only = "".join(f" --only {name}" for name in dict.fromkeys(run.candidate for run in searched))
+    lines = [
+        f"crossfeed study init again {tables} --protocol {protocol['preset']} "
+        f"--minimum-seeds {protocol['minimum_seeds']}{changes}",
+        f"crossfeed study search again --seeds {seeds}{only}",
+    ]
+    lines += ["crossfeed study confirm again"] if study.entries("confirmation") else []
+    lines += ["crossfeed study lock again"] if study.lock else []
+    lines += ["crossfeed study unseal again"] if study.confirmatory else []
+    for entry in study.entries("declaration"):
+        content = entry.content
+        arms = " ".join(
+            f"--arm {arm}:{','.join(f'{key}={value}' for key, value in changed.items())}"
+            for arm, changed in content["arms"].items()
+        )
+        lines += [
+            f'crossfeed study declare again {content["name"]} {arms} --condition "{content["condition"]}" '
+            f"--seeds {content['seeds']}",
+            "crossfeed study search again --planned",
+            f"crossfeed study unseal again --declared {content['name']}",
+        ]
+    return [*lines, f"crossfeed study verify {study.folder.name}"]
+
+
+def _versions(found: Artefacts) -> Grid:
+    rows = [{"what": "crossfeed, this report", "value": crossfeed.__version__}]
+    rows.append({"what": "Python", "value": platform.python_version()})
+    for name in _LIBRARIES:
+        try:
+            rows.append({"what": name, "value": version(name)})
+        except PackageNotFoundError:  # a report can be made where torch came without metadata
+            continue
+    if found.study is not None:
+        protocol = found.study.protocol
+        rows += [
+            {"what": "crossfeed at the start of the study", "value": protocol["crossfeed"]},
+            {"what": "code of the study (SHA-256)", "value": protocol["code"]},
+            {"what": "ledger head", "value": found.study.verification.head},
+            {"what": "train rows (SHA-256)", "value": protocol["fitted_on"]},
+        ]
+        rows += [{"what": f"windows, {part}", "value": facts["hash"]} for part, facts in protocol["windows"].items()]
+    elif found.run is not None and found.run.summary:
+        data = found.run.summary["data"]
+        rows.append({"what": "train rows (SHA-256)", "value": data["fitted_on"]})
+        rows += [{"what": f"windows, {part}", "value": facts["hash"]} for part, facts in data["windows"].items()]
+    heads = columns(("what", "what", "text"), ("value", "version or hash", "text"))
+    return Grid("versions", "Versions and hashes.", heads, tuple(rows))

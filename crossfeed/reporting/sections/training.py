@@ -1,0 +1,164 @@
+"""Training curves with the health of the latents, and the gate that keeps collapsed runs out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crossfeed.reporting.artefacts import Artefacts, RunFacts
+from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.panels import XY, Dot, Dots, Line
+
+_STAGES = {"pretrain": "Pretraining", "finetune": "Fine-tuning"}
+
+
+def sections(found: Artefacts) -> list[Section]:
+    """Curves of the shown run, then the gate over all runs."""
+    return [*_curves(found.run), *_gate(found)]
+
+
+def _curves(run: RunFacts | None) -> list[Section]:
+    if run is None or not run.history:
+        return []
+    blocks: list[Block] = [_losses(run), _health(run)]
+    if run.summary:
+        blocks.append(_stages(run.summary))
+    else:
+        blocks.insert(0, Note(f"The run is under way: {len(run.history)} epochs so far.", "next"))
+    lead = (
+        f"How run {run.name} learned. Validation should fall and then flatten; a curve that rises while training "
+        "still falls means memorising."
+    )
+    return [Section("training", "Training", lead, tuple(blocks))]
+
+
+def _of_stage(run: RunFacts, stage: str) -> list[Mapping[str, Any]]:
+    return [row for row in run.history if row["stage"] == stage]
+
+
+def _line(rows: Sequence[Mapping[str, Any]], key: str, name: str, colour: int, style: Any = "line") -> Line:
+    return Line(name, [row["epoch"] + 1 for row in rows], [row.get(key) for row in rows], colour, style)
+
+
+def _losses(run: RunFacts) -> Figure:
+    panels = []
+    for stage, title in _STAGES.items():
+        rows = _of_stage(run, stage)
+        if not rows:
+            continue
+        terms = [
+            name.removeprefix("train_") for name in rows[0] if name.startswith("train_") and rows[0][name] is not None
+        ]
+        term = (
+            "physical" if stage == "finetune" and "physical" in terms else "latent" if "latent" in terms else terms[0]
+        )
+        panels.append(
+            XY(
+                f"{title}: {term} loss", "epoch", "loss",
+                (_line(rows, f"train_{term}", "training", 0), _line(rows, f"validation_{term}", "validation", 1)),
+            )
+        )  # fmt: skip
+        score = "validation RMSE (z-units)" if stage == "finetune" else "score (1 = a constant guess)"
+        kept = rows[rows[-1]["best_epoch"]]
+        marked = Line("kept epoch", [kept["epoch"] + 1], [kept["score"]], 2, "points")
+        panels.append(XY(f"{title}: what decides", "epoch", score, (_line(rows, "score", "validation", 1), marked)))
+    legend = (("training", 0, "line"), ("validation", 1, "line"), ("kept epoch", 2, "points"))
+    caption = (
+        "Losses of both stages, and the number that chooses the epoch: the scale-free latent error in pretraining, "
+        "the RMSE of the forecast in fine-tuning."
+    )
+    return Figure("training", caption, tuple(panels), legend)
+
+
+def _health(run: RunFacts) -> Figure:
+    rows = list(run.history)
+    epochs = list(range(1, len(rows) + 1))
+    floors = run.config.get("training", {}).get("health", {})
+    switch = sum(row["stage"] == "pretrain" for row in rows)
+    moment = switch + 0.5 if 0 < switch < len(rows) else None
+    shown = {
+        "rank": ("Effective rank of the latents", "share of the width", floors.get("rank_floor")),
+        "varying": ("Part that varies between windows", "share", floors.get("varying_floor")),
+        "relative_spread": ("Spread of the flattest coordinate", "over the median", floors.get("spread_floor")),
+    }
+    panels = []
+    for key, (title, label, floor) in shown.items():
+        lines = tuple(
+            Line(name, epochs, [row.get(f"{side}_{key}") for row in rows], colour)
+            for side, name, colour in (("context", "context", 0), ("target", "teacher", 1))
+            if any(row.get(f"{side}_{key}") is not None for row in rows)
+        )
+        level = (float(floor), "collapsed below") if floor else None
+        panels.append(XY(title, "epoch, both stages", label, lines, level=level, moment=moment, from_zero=True))
+    probe = Line("ridge probe", epochs, [row.get("probe_r2") for row in rows], 2)
+    panels.append(XY("Linear probe from the latents", "epoch, both stages", "R²", (probe,), moment=moment))
+    legend = (("context", 0, "line"), ("teacher", 1, "line"), ("ridge probe", 2, "line"))
+    caption = (
+        "Health of the latents after every epoch. Lines should stay above the dotted floors; the vertical line is the "
+        "change from pretraining to fine-tuning."
+    )
+    return Figure("latent-health", caption, tuple(panels), legend)
+
+
+def _stages(summary: Mapping[str, Any]) -> Grid:
+    rows = tuple(
+        {
+            "stage": _STAGES.get(stage, stage), "epochs": facts["epochs"], "kept": facts["best_epoch"] + 1,
+            "score": facts["score"], "probe_r2": facts["probe_r2"], "target_rank": facts["target_rank"],
+            "collapse": facts["collapse"] or "healthy", "seconds": facts["seconds"],
+        }
+        for stage, facts in summary["stages"].items()
+    )  # fmt: skip
+    heads = columns(
+        ("stage", "stage", "text"), ("epochs", "epochs", "count"), ("kept", "kept epoch", "count"), ("score", "score"),
+        ("target_rank", "rank", "share"), ("probe_r2", "probe R²"), ("collapse", "latents", "text"),
+        ("seconds", "time", "seconds"),
+    )  # fmt: skip
+    return Grid("training-stages", "The two stages of the run and the epochs that were kept.", heads, rows)
+
+
+def _gate(found: Artefacts) -> list[Section]:
+    if found.study is None:
+        return []
+    rows = []
+    for run in found.study.runs:
+        if run.status not in ("finished", "invalid"):
+            continue
+        bundle = run.outcome.get("bundle", {})
+        health = bundle.get("health", {})
+        invalid, flagged = run.outcome.get("invalid") or "", "; ".join(bundle.get("collapse_reasons") or [])
+        rows.append(
+            {
+                "run": run.name, "gate": "out" if invalid else "flagged" if flagged else "passed",
+                "rank": health.get("target_rank"), "varying": health.get("target_varying"),
+                "relative_spread": health.get("target_relative_spread"),
+                "command_ratio": bundle.get("command_ratio"), "reason": invalid or flagged or "",
+            }
+        )  # fmt: skip
+    if not rows:
+        return []
+    heads = columns(
+        ("run", "run", "text"), ("gate", "gate", "text"), ("rank", "rank", "share"), ("varying", "varying"),
+        ("relative_spread", "spread"), ("command_ratio", "shuffled / true"), ("reason", "why", "text"),
+    )  # fmt: skip
+    out = [row["run"] for row in rows if row["gate"] == "out"]
+    told = (
+        f"{len(out)} of {len(rows)} finished runs entered no ranking: {', '.join(out)}."
+        if out
+        else f"All {len(rows)} finished runs passed."
+    )
+    floor = found.study.protocol["config"]["training"]["health"]["rank_floor"]
+    measured = [row for row in rows if row["rank"] is not None]
+    blocks: list[Block] = [Note(told, "fair" if out else "good")]
+    if measured:
+        panel = Dots(
+            "Rank of the teacher's latents at the end", "share of the width",
+            tuple(str(row["run"]) for row in measured),
+            (("run", 0, tuple(Dot(row["rank"]) for row in measured)),), reference=(float(floor), "floor"),
+        )  # fmt: skip
+        blocks.append(Figure("collapse-gate", "Runs left of the dotted line would have collapsed.", (panel,)))
+    caption = "Every finished run at the gate: latents after fine-tuning, and the error under shuffled commands."
+    blocks.append(Grid("collapse-gate", caption, heads, tuple(rows), folded=len(rows) > 12))
+    lead = (
+        "A run whose latents collapsed in pretraining, whose loss was no number or whose saved file does not repeat "
+        "its numbers is kept out; a collapse after fine-tuning is flagged and costs points."
+    )
+    return [Section("gate", "Collapse gate", lead, tuple(blocks))]

@@ -1,0 +1,104 @@
+"""Tables as files: CSV with the numbers as they were recorded, LaTeX in the layout of the paper."""
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from crossfeed.atomic import atomic_file
+from crossfeed.reporting.blocks import Column, Grid, estimate
+from crossfeed.reporting.numbers import written
+
+BOUNDS = ("low", "high")
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "−": "$-$", "–": "--", "±": r"$\pm$", "·": r"$\cdot$", "●": "", "◐": "", "○": "", "…": r"\dots{}", "²": "$^2$",
+    "µ": r"$\mu$", "°": r"$^\circ$", "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "→": r"$\to$",
+    "\n": " ",
+}  # fmt: skip
+_HEAD = """% Needs the packages booktabs, colortbl, graphicx and xcolor.
+\\providecolor{cvprblue}{rgb}{0.21,0.49,0.74}
+"""
+
+
+def write_csv(grid: Grid, path: Path) -> None:
+    """Every number at full precision; an interval takes three columns."""
+    with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(_headings(grid))
+        for row in grid.rows:
+            writer.writerow(
+                [cell for column in grid.columns for cell in _cells(row.get(column.key), _wide(grid, column))]
+            )
+
+
+def _wide(grid: Grid, column: Column) -> bool:
+    """Whether any row holds an interval here."""
+    return any(isinstance(row.get(column.key), Mapping) for row in grid.rows)
+
+
+def _headings(grid: Grid) -> list[str]:
+    names = []
+    for column in grid.columns:
+        names += [column.key, *(f"{column.key}_{bound}" for bound in BOUNDS)] if _wide(grid, column) else [column.key]
+    return names
+
+
+def _cells(value: Any, wide: bool) -> list[Any]:
+    if not wide:
+        return [_raw(value)]
+    bounds = [value.get(bound) for bound in BOUNDS] if isinstance(value, Mapping) else [None, None]
+    return [_raw(estimate(value)), *(_raw(bound) for bound in bounds)]
+
+
+def _raw(value: Any) -> Any:
+    """A number in its shortest exact spelling; a text that a spreadsheet would run as a formula is quoted."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(value)
+    text = str(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") and not isinstance(value, int) else text
+
+
+def write_latex(grid: Grid, path: Path) -> None:
+    """A floating table of its own, to be read with \\input."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(latex(grid), encoding="utf-8")
+
+
+def latex(grid: Grid) -> str:
+    """The table in the paper's layout: small type, booktabs rules, a tinted head, the best value in bold."""
+    layout = "".join("l" if column.kind in ("text", "light", "hash") else "c" for column in grid.columns)
+    heads = " & ".join(column.latex or tex(column.title) for column in grid.columns)
+    lines = [
+        r"\begin{table*}[t]",
+        r"\centering",
+        rf"\caption{{{tex(grid.caption)}}}",
+        rf"\label{{tab:{re.sub('[^a-z0-9-]+', '-', (grid.label or grid.name).lower())}}}",
+        r"\footnotesize",
+        r"\setlength{\tabcolsep}{4pt}",
+        r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
+        rf"\begin{{tabular}}{{{layout}}}",
+        r"\toprule",
+        r"\rowcolor{cvprblue!10}",
+        rf"{heads} \\",
+        r"\midrule",
+    ]
+    for row in grid.rows:
+        lines.append(" & ".join(_latex_cell(grid, column, row.get(column.key)) for column in grid.columns) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}}", r"\end{table*}"]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _latex_cell(grid: Grid, column: Column, value: Any) -> str:
+    text = tex(written(value, column.kind)).strip()
+    best = grid.best(column)
+    return rf"\textbf{{{text}}}" if best is not None and estimate(value) == best else text
+
+
+def tex(text: str) -> str:
+    """Text that LaTeX prints as it stands."""
+    return "".join(_SPECIAL.get(letter, letter) for letter in text)
