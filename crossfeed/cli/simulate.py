@@ -27,6 +27,7 @@ def simulate(
         bool, typer.Option("--measured-commands", help="Log measured speeds and feeds where set-points belong.")
     ] = False,
     fleet: Annotated[int | None, typer.Option(min=1, help="This many random machines, each with a mapping.")] = None,
+    cycles: Annotated[int | None, typer.Option(help="For --pair: another length of the 2 ms log.")] = None,
     program: Annotated[str | None, typer.Option(help="Run this NC file, or bundled:NAME, on one machine.")] = None,
     machine: Annotated[str, typer.Option(help="For --program: spinner_620, spinner_630, random:7.")] = "spinner_620",
     material: Annotated[str | None, typer.Option(help="For --program: aluminium, steel or pla.")] = None,
@@ -50,7 +51,7 @@ def simulate(
     elif fleet is not None:
         _show(simulate_fleet(out, fleet, seed), json)
     else:
-        _show(simulate_pair(out, scale, seed, measured_commands, plots), json)
+        _show(simulate_pair(out, scale, seed, measured_commands, plots, cycles), json)
         if plots and not json:
             typer.echo(f"wrote {out / 'sheet.png'}")
 

@@ -19,16 +19,21 @@ class Scale:
 
 
 SCALES = {
-    "demo": Scale(Order(rows=5_000, sessions=14, raw_rows=8_600, duplicates=12, lost_rows=3), cycles=420_000),
+    # Five minutes for each target run: a fifth of it holds complete windows to adapt to.
+    "demo": Scale(Order(rows=5_000, sessions=14, raw_rows=8_600, duplicates=12, lost_rows=3), cycles=1_050_000),
     # The sizes of the real logs.
     "full": Scale(Order(rows=29_785, sessions=62, raw_rows=52_026, duplicates=60, lost_rows=8), cycles=1_503_915),
 }
 
 
 def simulate_pair(
-    out: Path, scale: str | Scale = "demo", seed: int = 0, measured_commands: bool = False, plots: bool = False
-) -> tuple[LogSummary, LogSummary]:
-    """Write OUT/thws and OUT/joanneum, and OUT/sheet.png with plots; the same seed gives the same bytes."""
+    out: Path, scale: str | Scale = "demo", seed: int = 0, measured_commands: bool = False, plots: bool = False,
+    cycles: int | None = None,
+) -> tuple[LogSummary, LogSummary]:  # fmt: skip
+    """Write OUT/thws and OUT/joanneum, and OUT/sheet.png with plots; the same seed gives the same bytes.
+
+    `cycles` is another length of the JOANNEUM log than the scale's.
+    """
     if isinstance(scale, str):
         if scale not in SCALES:
             raise MachineError(f"There is no scale '{scale}'.", expected=f"one of {', '.join(SCALES)}")
@@ -36,7 +41,8 @@ def simulate_pair(
     if seed < 0:
         raise MachineError(f"The seed {seed} cannot be used.", expected="a whole number from 0 up")
     source = thws.export(out / "thws", scale.thws, seed, measured_commands)
-    target = joanneum.export(out / "joanneum", scale.cycles, seed, measured_commands)
+    length = scale.cycles if cycles is None else cycles
+    target = joanneum.export(out / "joanneum", length, seed, measured_commands)
     if plots:
         pair_sheet(out / SHEET, seed)
     return source, target

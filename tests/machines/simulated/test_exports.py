@@ -192,6 +192,13 @@ def test_unknown_scales_and_seeds_are_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_another_length_of_the_2_ms_log_can_be_asked_for(tmp_path: Path) -> None:
+    _, target = simulate_pair(tmp_path / "longer", SCALE, seed=5, cycles=SCALE.cycles + 5_000)
+    assert target.rows == SCALE.cycles + 5_000
+    with pytest.raises(MachineError, match="0 cycles are too few"):
+        simulate_pair(tmp_path / "none", SCALE, cycles=0)
+
+
 def test_an_output_folder_that_is_a_file_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError, match="Not a directory"):
