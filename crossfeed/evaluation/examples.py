@@ -36,7 +36,7 @@ def example_forecasts(forecaster: Forecaster, data: EvaluationSet, count: int = 
 
 
 def choose_windows(data: EvaluationSet, count: int) -> list[tuple[int, str]]:
-    """Window numbers with their regimes: changes a third into the plan, elsewhere the liveliest plan."""
+    """Window numbers with their regimes: changes a third into the plan, elsewhere a plan of ordinary liveliness."""
     regime_W, merit_W = _merits(data)
     run_W = data.run_W.numpy()
     uses = np.zeros(len(data.runs), dtype=int)
@@ -70,7 +70,12 @@ def _merits(data: EvaluationSet) -> tuple[np.ndarray, np.ndarray]:
         liveliness_B = plan_BSA.diff(dim=1).abs().sum((1, 2)).double().cpu()
         found.append(last_B)
         merits.append(torch.where(moving, -(change_B - steps / 3.0).abs(), liveliness_B))
-    return torch.cat(found).numpy(), torch.cat(merits).numpy()
+    regime_W, merit_W = torch.cat(found).numpy(), torch.cat(merits).numpy()
+    for regime in ("steady", "idle"):
+        mine = regime_W == REGIMES.index(regime)
+        if mine.any():
+            merit_W[mine] = -np.abs(merit_W[mine] - np.median(merit_W[mine]))
+    return regime_W, merit_W
 
 
 def _example(data: EvaluationSet, forecast: Distribution, row: int, number: int, regime: str) -> dict[str, Any]:

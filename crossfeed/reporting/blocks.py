@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from crossfeed.reporting.panels import Panel
 
-# How a column is written; an interval is a mapping with estimate, low and high.
+# How a column is written; an interval is a mapping with estimate, low and high, or with estimate and spread.
 Kind = Literal["text", "number", "count", "share", "interval", "seconds", "hash", "light"]
 Tone = Literal["plain", "good", "fair", "bad", "next"]
 

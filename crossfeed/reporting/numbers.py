@@ -35,9 +35,11 @@ def share(value: float | None) -> str:
 
 
 def interval(value: Mapping[str, Any] | None, write: Any = number) -> str:
-    """An estimate with its bounds; without bounds where there are too few runs for any."""
+    """An estimate with its bounds, or with its spread over seeds; alone where there are too few runs for any."""
     if value is None or value.get("estimate") is None:
         return MISSING
+    if value.get("spread") is not None:
+        return f"{write(value['estimate'])} ± {write(value['spread'])}"
     if value.get("low") is None or value.get("high") is None:
         return str(write(value["estimate"]))
     return f"{write(value['estimate'])} ({write(value['low'])} to {write(value['high'])})"

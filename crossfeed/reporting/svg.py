@@ -14,7 +14,7 @@ from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import XY, Band, Bars, Dot, Dots, Line, Number, Panel, tick_text, ticks
 
 WIDTH = 360.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 50.0, 10.0, 26.0, 40.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 10.0, 26.0, 40.0
 _LABELS, _ROW = 142.0, 21.0
 LONGEST_NAME = 22
 

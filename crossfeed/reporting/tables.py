@@ -10,7 +10,7 @@ from crossfeed.atomic import atomic_file
 from crossfeed.reporting.blocks import Column, Grid, estimate
 from crossfeed.reporting.numbers import written
 
-BOUNDS = ("low", "high")
+_PARTS = ("low", "high", "spread")
 _SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -24,33 +24,33 @@ _HEAD = """% Needs the packages booktabs, colortbl, graphicx and xcolor.
 
 
 def write_csv(grid: Grid, path: Path) -> None:
-    """Every number at full precision; an interval takes three columns."""
+    """Every number at full precision; the bounds of an interval, or its spread, take columns of their own."""
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_headings(grid))
         for row in grid.rows:
             writer.writerow(
-                [cell for column in grid.columns for cell in _cells(row.get(column.key), _wide(grid, column))]
+                [cell for column in grid.columns for cell in _cells(row.get(column.key), _parts(grid, column))]
             )
 
 
-def _wide(grid: Grid, column: Column) -> bool:
-    """Whether any row holds an interval here."""
-    return any(isinstance(row.get(column.key), Mapping) for row in grid.rows)
+def _parts(grid: Grid, column: Column) -> list[str]:
+    """What any row says about the uncertainty of this column."""
+    cells = [row.get(column.key) for row in grid.rows]
+    return [part for part in _PARTS if any(isinstance(cell, Mapping) and part in cell for cell in cells)]
 
 
 def _headings(grid: Grid) -> list[str]:
-    names = []
-    for column in grid.columns:
-        names += [column.key, *(f"{column.key}_{bound}" for bound in BOUNDS)] if _wide(grid, column) else [column.key]
-    return names
+    return [
+        name
+        for column in grid.columns
+        for name in (column.key, *(f"{column.key}_{part}" for part in _parts(grid, column)))
+    ]
 
 
-def _cells(value: Any, wide: bool) -> list[Any]:
-    if not wide:
-        return [_raw(value)]
-    bounds = [value.get(bound) for bound in BOUNDS] if isinstance(value, Mapping) else [None, None]
-    return [_raw(estimate(value)), *(_raw(bound) for bound in bounds)]
+def _cells(value: Any, parts: list[str]) -> list[Any]:
+    known = value if isinstance(value, Mapping) else {}
+    return [_raw(estimate(value)), *(_raw(known.get(part)) for part in parts)]
 
 
 def _raw(value: Any) -> Any:

@@ -120,7 +120,7 @@ def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> G
         "target_crps",
         "target_nll",
     )
-    caption = f"{name}: source validation and target by arm, mean over seeds with the range of one standard deviation."
+    caption = f"{name}: source validation and target by arm, mean ± standard deviation over seeds."
     return Grid(f"ablation-{name}", caption, shown, tuple(rows), lowest=lowest)
 
 
@@ -128,6 +128,4 @@ def _spread(values: Sequence[float | None]) -> dict[str, Any] | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    centre, spread = fmean(known), pstdev(known)
-    bounds = (centre - spread, centre + spread) if len(known) > 1 else (None, None)
-    return {"estimate": centre, "low": bounds[0], "high": bounds[1]}
+    return {"estimate": fmean(known), "spread": pstdev(known) if len(known) > 1 else None}

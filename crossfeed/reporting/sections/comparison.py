@@ -63,7 +63,7 @@ def _value(row: Mapping[str, Any], column: str) -> Any:
     mean, spread = row["mean"].get(column), row["spread"].get(column)
     if mean is None or spread is None:
         return mean
-    return {"estimate": mean, "low": mean - spread, "high": mean + spread}
+    return {"estimate": mean, "spread": spread}
 
 
 def _table(content: Mapping[str, Any], name: str) -> Grid:
@@ -80,7 +80,7 @@ def _table(content: Mapping[str, Any], name: str) -> Grid:
         *((key, title, "share" if key == "coverage90" else "number") for key, title in _METRICS.items()),
         ("plan", "sees the plan", "text"), ("parameters", "size", "count"), ("seconds", "training", "seconds"),
     )  # fmt: skip
-    caption = f"{_TITLES.get(name, name)}: mean over seeds (in brackets one standard deviation to each side)."
+    caption = f"{_TITLES.get(name, name)}: mean ± standard deviation over seeds."
     return Grid(f"comparison-{name}", caption, heads, rows, lowest=("rmse", "mae", "crps", "nll"))
 
 

@@ -43,14 +43,11 @@ def _figure(name: str, examples: Sequence[Mapping[str, Any]], period: float, whe
     commands = list(dict.fromkeys(command for example in shown for command in example["commands"]))
     legend = (
         *LEGEND,
-        *(
-            (f"{command} (share of its largest value)", 1 + number % 5, "line")
-            for number, command in enumerate(commands)
-        ),
+        *((command, 1 + number % 5, "line") for number, command in enumerate(commands)),
     )
     caption = (
         f"{name} on the {where}: observed before and after the moment of the forecast, the forecast with its 50 % and "
-        "90 % intervals, and below it the commands."
+        "90 % intervals, and below it the commands, each as a share of its largest value."
     )
     return Figure(f"forecast-{name}", caption, ordered, legend, stacked=2)
 

@@ -87,5 +87,5 @@ def _table(rows: Mapping[str, Any], content: Mapping[str, Any]) -> Grid:
             (f"{severity}_coverage", f"{severity}: in 90 %", "share"),
         ]
     clean = content["clean"]
-    caption = f"Clean RMSE {clean['rmse']:.3f}. Ratios with 95 % intervals over runs."
+    caption = f"Every corruption in numbers: clean RMSE {clean['rmse']:.3f}, ratios with 95 % intervals over runs."
     return Grid("robustness", caption, columns(*heads), tuple(listed), folded=True)
