@@ -7,7 +7,7 @@ import typer
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the demo; run again to go on there.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder; run again to go on there.")] = Path("demo"),
     data: Annotated[
         tuple[str, Path] | None,
         typer.Option(metavar="KIND DIR", help="Real logs instead of the simulator: michigan DIR or mtconnect DIR."),
@@ -15,7 +15,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated machines.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the headline as JSON.")] = False,
 ) -> None:
-    """From raw logs to a sealed target and what-ifs: about four minutes on two cores, and it can be stopped at any time.
+    """From raw logs to a sealed target and what-ifs, in about four minutes on two cores; can be stopped at any time.
 
     Examples: crossfeed demo --out demo
 

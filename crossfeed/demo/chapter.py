@@ -81,5 +81,5 @@ def _say(sentence: str) -> None:
 
 
 def _with_way_out(remedy: str, folder: Path) -> str:
-    begin_again = f"What is finished stays in {folder}: run the same command to go on, or remove the folder to start anew."
+    begin_again = f"What is finished stays in {folder}: run the same command to go on, or remove it to start anew."
     return f"{remedy} {begin_again}" if remedy else begin_again

@@ -1,9 +1,10 @@
 """The last page: one table and some honest sentences."""
 
+import json
 from pathlib import Path
 from typing import Any
 
-from crossfeed.demo.rivals import comparison
+from crossfeed.demo.rivals import finished_rivals
 from crossfeed.demo.selection import REFUSAL, chosen_run, is_locked, opening
 from crossfeed.training.folder import write_json
 
@@ -13,9 +14,11 @@ METRICS = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "coverage90": "in 90 %"
 
 def headline(folder: Path) -> dict[str, Any]:
     """Everything the last table shows, as plain data."""
-    table = comparison(folder)
     judged = "target" if is_locked(folder) else "source"
-    rows = {row.model: {metric: row.mean[f"{judged}.{metric}"] for metric in METRICS} for row in table.rows if row.seeds}
+    rows = {
+        name: {metric: mean[f"{judged}.{metric}"] for metric in METRICS}
+        for name, mean in finished_rivals(folder).items()
+    }
     content: dict[str, Any] = {"judged_on": judged, "locked": is_locked(folder), "model": chosen_run(folder)}
     if is_locked(folder):
         found = opening(folder)
@@ -28,8 +31,6 @@ def headline(folder: Path) -> dict[str, Any]:
         if "online" in adapted:
             content["online"] = {name: adapted["online"][name]["rmse"] for name in ("zero_shot", "online")}
     else:
-        import json
-
         content["refused"] = json.loads((folder / REFUSAL).read_text(encoding="utf-8"))
     content["rows"] = rows
     write_json(folder / HEADLINE, content)
@@ -50,7 +51,9 @@ def show(content: dict[str, Any], simulated: bool) -> None:
     rows = content["rows"]
     lowest = {m: min((row[m] for row in rows.values() if row[m] is not None), default=None) for m in METRICS}
     for name, row in rows.items():
-        table.add_row(name, *(_cell(row[metric], metric != "coverage90" and row[metric] == lowest[metric]) for metric in METRICS))
+        table.add_row(
+            name, *(_cell(row[metric], metric != "coverage90" and row[metric] == lowest[metric]) for metric in METRICS)
+        )
     console.print(table)
     for sentence in sentences(content, simulated):
         console.print(f"- {sentence}", markup=False)
@@ -63,7 +66,8 @@ def sentences(content: dict[str, Any], simulated: bool) -> list[str]:
         steps = ", ".join(f"{float(share):.0%}: {rmse:.3f}" for share, rmse in content["few_shot"].items())
         said.append(f"Few-shot, RMSE after learning from the first part of each run, judged on the rest: {steps}.")
     if "online" in content:
-        said.append(f"Online, learning while it runs: {content['online']['zero_shot']:.3f} -> {content['online']['online']:.3f}.")
+        before, after = content["online"]["zero_shot"], content["online"]["online"]
+        said.append(f"Online, RMSE without and with learning while the machine runs: {before:.3f}, {after:.3f}.")
     if not content["locked"]:
         said.append(f"The lock was refused ({'; '.join(content['refused'])}), so the target stayed sealed.")
     if not simulated:

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.demo.chapter import Told
-from crossfeed.demo.engine import PoolEngine
-from crossfeed.demo.settings import CANDIDATES, MINIMUM_SEEDS, MODEL, MOST_SEEDS, SEEDS, DemoSettings
+from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MODEL, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
 from crossfeed.study.candidates import choose
+from crossfeed.study.engines import LocalEngine
 from crossfeed.study.study import Study
 from crossfeed.training.folder import write_json
 
-STUDY, LOCK, REFUSAL = "study", "study/lock.json", "refusal.json"
+STUDY, LOCK, REFUSAL, AUDIT = "study", "study/lock.json", "refusal.json", "audit.json"
 RESULT, RELEASED = "study/results/target-1.json", "released/target.parquet"
 
 
@@ -23,13 +23,13 @@ def prepare(folder: Path, settings: DemoSettings) -> Told:
 
     source, target = make_tables(folder, settings)
     found = audit_files([folder / SOURCE, folder / TARGET])
-    write_json(folder / "audit.json", found.to_dict())
+    write_json(folder / AUDIT, found.to_dict())
     shared = int(target.present().sum())
     told = (
         f"source {len(source):,} rows with {int(source.present().sum())} sensors, target {len(target):,} rows with "
         f"{shared} of them; audit: {len(found.of('violation'))} violations, {len(found.of('warning'))} warnings"
     )
-    return Told(told, (SOURCE, "audit.json"))
+    return Told(told, (SOURCE, AUDIT))
 
 
 def seal(folder: Path, settings: DemoSettings) -> Told:
@@ -57,7 +57,7 @@ def search(folder: Path) -> Told:
     """Every candidate with every seed, on source rows only."""
     study = Study(folder / STUDY)
     study.plan(choose(study.config, only=CANDIDATES), SEEDS)
-    study.search(PoolEngine())
+    study.search(LocalEngine(JOBS, device="cpu"))
     lines = study.rank()
     invalid = [line.candidate for line in lines if line.invalid_seeds]
     told = f"{len(CANDIDATES)} candidates x {SEEDS} seeds; {lines[0].candidate} leads"
@@ -69,7 +69,7 @@ def search(folder: Path) -> Told:
 def confirm(folder: Path) -> Told:
     """Further seeds until the leader stands, or the demo's patience ends."""
     study = Study(folder / STUDY)
-    found = study.confirm(PoolEngine(), MOST_SEEDS)
+    found = study.confirm(LocalEngine(JOBS, device="cpu"), MOST_SEEDS)
     counts = sorted(found.leaders)
     if found.stable:
         return Told(f"{found.leader} leads with {counts[-2]} and with {counts[-1]} seeds", (f"{STUDY}/study.db",))

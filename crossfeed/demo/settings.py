@@ -16,11 +16,11 @@ MODEL: dict[str, Any] = {
     "model.encoder.channel_layers": 1,
     "training.batch_size": 16,
     "training.steps_per_epoch": 40,
-    "training.pretrain_epochs": 1,
-    "training.finetune_epochs": 8,
+    "training.pretrain_epochs": 3,
+    "training.finetune_epochs": 7,
     "training.learning_rate": 0.003,
     "training.warmup_steps": 20,
-    "training.ema_momentum": 0.99,
+    "training.ema_momentum": 0.95,
     "training.validation_windows": 128,
     "training.health.windows": 128,
 }
@@ -29,6 +29,7 @@ CANDIDATES = ("plain_control", "schema_and_command_recovery", "cross_attention_c
 SEEDS = 2
 MINIMUM_SEEDS = 3
 MOST_SEEDS = 5
+JOBS = 2
 RIVALS = ("persistence", "drift", "ridge", "trees", "gru+revin", "patchtst")
 
 
@@ -43,7 +44,7 @@ class DemoSettings(BaseModel):
 
     @classmethod
     def of(cls, data: tuple[str, Path] | None, seed: int) -> Self:
-        """The settings in the words of the command line: nothing for the simulator, else a kind of log and its folder."""
+        """The settings in the words of the command line: nothing for the simulator, else a kind of log and a folder."""
         from crossfeed.model.config import parse
 
         kind, logs = data or ("simulated", None)

@@ -9,12 +9,12 @@ from crossfeed.demo import rivals, selection, what_if
 from crossfeed.demo.chapter import Chapter, Told, tell
 from crossfeed.demo.headline import HEADLINE, headline
 from crossfeed.demo.settings import CANDIDATES, SEEDS, DemoSettings
-from crossfeed.demo.tables import RAW, make_logs
+from crossfeed.demo.tables import make_logs
 from crossfeed.errors import ConfigError
 from crossfeed.progress import console
 from crossfeed.training.folder import write_json
 
-IDENTITY, REPORT = "demo.json", "report.html"
+IDENTITY, REPORT = "demo.json", "report/report.html"
 
 
 def run_demo(folder: Path | str, settings: DemoSettings) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def run_demo(folder: Path | str, settings: DemoSettings) -> dict[str, Any]:
 def chapters(folder: Path, settings: DemoSettings) -> list[Chapter]:
     """Real logs need no simulator and have none to ask; everything else is the same."""
     simulated = settings.simulated
-    first = Chapter("logs", "Two simulated machines write their logs", lambda: Told(make_logs(folder, settings), (RAW,)))
+    first = Chapter("logs", "Two simulated machines write their logs", partial(make_logs, folder, settings))
     last_but_one = Chapter(
         "counterfactual", "Changed commands, judged by the simulator", partial(what_if.counterfactual, folder)
     )
@@ -68,8 +68,16 @@ def close(folder: Path) -> Told:
     from crossfeed.reporting.report import write_report
 
     headline(folder)
-    write_report(folder / selection.STUDY, folder / REPORT)
-    return Told(f"{folder / REPORT}, one file, no network needed", (HEADLINE, REPORT))
+    written = write_report(
+        folder / selection.STUDY,
+        (folder / REPORT).parent,
+        comparison=folder / rivals.COMPARISON,
+        evaluation=folder / what_if.EVALUATION if (folder / what_if.EVALUATION).exists() else None,
+        forecast=folder / what_if.FORECAST,
+        audits=[folder / selection.AUDIT],
+    )
+    size = f"{len(written.sections)} sections, {len(written.figures)} figures"
+    return Told(f"{size}. Its verdict: {written.answer}", (HEADLINE, REPORT))
 
 
 def claim(folder: Path, settings: DemoSettings) -> None:

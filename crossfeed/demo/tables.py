@@ -1,4 +1,4 @@
-"""The demo's two tables: a simulated pair, or real logs of one machine divided into runs to learn from and runs to seal.
+"""The demo's two tables: a simulated pair, or real logs of one machine divided into runs to learn from and to seal.
 
 Real logs here come from one machine each. Its later runs play the second machine: other parts or other days, and fewer
 sensors. That is an easier move than the one to another machine, and the demo says so.
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from crossfeed.demo.chapter import Told
 from crossfeed.demo.settings import DemoSettings
 from crossfeed.errors import TableError
 from crossfeed.ingest.pipeline import ingest
@@ -41,14 +42,14 @@ DIVISIONS = {
 }  # fmt: skip
 
 
-def make_logs(folder: Path, settings: DemoSettings) -> str:
-    """Let the two simulated machines write their logs; gives what was written in words."""
+def make_logs(folder: Path, settings: DemoSettings) -> Told:
+    """Let the two simulated machines write their logs."""
     from crossfeed.machines.simulated.pair import simulate_pair
 
     logs = simulate_pair(folder / RAW, "demo", settings.seed)
     files = sum(len(log.files) for log in logs)
     rows = " and ".join(f"{log.raw_rows:,} rows of {log.machine}" for log in logs)
-    return f"{rows} in {files} files, each in its own format and units"
+    return Told(f"{rows} in {files} files, each in its own format and units", (RAW,))
 
 
 def make_tables(folder: Path, settings: DemoSettings) -> tuple[Table, Table]:

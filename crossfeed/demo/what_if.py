@@ -4,15 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from crossfeed.demo.chapter import Told
 from crossfeed.demo.selection import RELEASED, is_locked, model_folder
 from crossfeed.demo.tables import SOURCE
+from crossfeed.ingest.table import Group, Table
 
-FORECAST, EVALUATION = "what_if", "evaluation"
-# A bracket milled as programmed, and with all feeds at 70 %; on real logs the commands that followed, and the same at 70 %.
-PROGRAMS = ("bundled:bracket", "bundled:bracket@feed=70")
-LOGGED = ("table", "table@feed=70")
+FORECAST, EVALUATION = "forecast", "evaluation"
 MACHINES = {"target": "spinner_630", "source": "spinner_620"}
+SECONDS = 60.0
 
 
 def asked_table(folder: Path) -> Path:
@@ -21,22 +22,38 @@ def asked_table(folder: Path) -> Path:
 
 
 def forecast(folder: Path, simulated: bool) -> Told:
-    """Forecast under two plans and say what they cost."""
+    """Forecast under two plans and say what they cost: an NC program, or what followed in a real log; feeds at 70 %."""
     from crossfeed.serving.what_if import what_if
 
-    plans = list(PROGRAMS if simulated else LOGGED)
-    out = folder / FORECAST
-    content = what_if(model_folder(folder), asked_table(folder), plans, samples=32, out=out).content
+    table = Table.read(asked_table(folder))
+    plans: dict[str, Any] = {"as programmed": "bundled:pla_cover", "feed 70 %": "bundled:pla_cover@feed=70"}
+    session, at, seconds = None, None, None
+    if not simulated:
+        group = max(table.groups, key=len)
+        middle = len(group) // 2
+        plans = {"as it went on": "table", "feed 70 %": slower(table, group, middle)}
+        session, at, seconds = group.session, middle * table.period, SECONDS
+    content = what_if(
+        model_folder(folder), table, plans, session=session, at=at, seconds=seconds, samples=32, device="cpu",
+        out=folder / FORECAST,
+    ).content  # fmt: skip
     return Told(in_words(content), (f"{FORECAST}/forecast.json", f"{FORECAST}/forecast.png"))
+
+
+def slower(table: Table, group: Group, middle: int) -> np.ndarray:
+    """The commands that followed the middle of a session, with the feeds at 70 %."""
+    rows = table.commands[group.start + middle + 1 : group.stop]
+    return rows * [0.7 if name.startswith("feed_") else 1.0 for name in table.schema.command_names]
 
 
 def in_words(content: dict[str, Any]) -> str:
     """Duration and energy of each plan, and how sure the difference is."""
     parts = []
     for name, plan in content["plans"].items():
-        energy = plan["energy"]
-        needs = "" if energy is None else f", {energy['mean']:.0f} {energy['unit']} ({energy['low']:.0f} to {energy['high']:.0f})"
-        parts.append(f"{name} {plan['duration']:.0f} s{needs}")
+        energy, said = plan["energy"], f"{name} {plan['duration']:.0f} s"
+        if energy is not None:
+            said += f", {energy['mean']:.3g} {energy['unit']} ({energy['low']:.3g} to {energy['high']:.3g})"
+        parts.append(said)
     said = "; ".join(parts)
     for comparison in content["comparisons"]:
         said += f"; the second needs less in {comparison['probability_less']:.0%} of the futures"
@@ -55,6 +72,9 @@ def counterfactual(folder: Path) -> Told:
             out=folder / EVALUATION, device="cpu",
         )  # fmt: skip
     found = json.loads(path.read_text(encoding="utf-8"))["counterfactual"]
-    altered = {name: row for name, row in found.items() if isinstance(row, dict) and "persistence" in row}
-    said = ", ".join(f"{name} {row['rmse']:.2f} (persistence {row['persistence']:.2f})" for name, row in altered.items())
-    return Told(f"{found['cases']} moments of {machine}, RMSE under the changed plan: {said}", (f"{EVALUATION}/evaluation.json",))
+    altered = {name: row for name, row in found.items() if isinstance(row, dict) and "rmse_persistence" in row}
+    said = ", ".join(f"{name} {row['rmse']:.2f} ({row['rmse_persistence']:.2f})" for name, row in altered.items())
+    return Told(
+        f"{found['cases']} moments of {machine}; RMSE under the changed plan, in brackets persistence: {said}",
+        (f"{EVALUATION}/evaluation.json",),
+    )
