@@ -22,9 +22,11 @@ from crossfeed.cli import (
     train,
     windows,
 )
+from crossfeed.cli.group import ERROR, STOPPED, House
 
 app = typer.Typer(
     name="crossfeed",
+    cls=House,
     help="A command-conditioned world model for machine tools that keeps working on machines with other sensors.",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -36,7 +38,9 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def options(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars, no remarks; results only.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress bars, no remarks; also after the command.")
+    ] = False,
 ) -> None:
     """Options that stand before every command."""
     from crossfeed import __version__
@@ -66,7 +70,7 @@ app.command()(report.report)
 
 
 def main() -> None:
-    """Run the app; an error of ours is printed without a traceback (exit code 2), Ctrl-C ends with 130."""
+    """Run the app; an error of ours is printed without a traceback and ends with exit code 2."""
     from crossfeed.errors import CrossfeedError
 
     try:
@@ -75,10 +79,9 @@ def main() -> None:
         from rich.console import Console
 
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_escape(str(error))}")
-        sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("Stopped. Run the same command again to go on (crossfeed train: with --resume).", err=True)
-        sys.exit(130)
+        sys.exit(ERROR)
+    except KeyboardInterrupt:  # before a command began
+        sys.exit(STOPPED)
 
 
 def _escape(text: str) -> str:

@@ -7,8 +7,10 @@ import typer
 
 
 def compare(
-    table: Annotated[list[Path], typer.Option(help="Source table to learn from; repeat for several machines.")],
-    out: Annotated[Path, typer.Option(help="Folder for the results; run again with the same one to go on.")],
+    source: Annotated[
+        list[Path], typer.Option("--source", "--table", "-t", help="Table to learn from; repeat for several machines.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; run again with it to go on.")],
     target: Annotated[Path | None, typer.Option(help="Table of a machine that nobody learns from.")] = None,
     models: Annotated[str, typer.Option(help="all, short, or names such as gru,trees,patchtst+blind.")] = "short",
     seeds: Annotated[int, typer.Option(help="Training seeds for each model that has randomness.")] = 3,
@@ -25,7 +27,7 @@ def compare(
 ) -> None:
     """Train the world model and its competitors on the same windows, score them alike, print one table.
 
-    Example: crossfeed compare --table source.parquet --target target.parquet --models short --out comparison
+    Example: crossfeed compare --source source.parquet --target target.parquet --models short --out comparison
     """
     from crossfeed.baselines.compare import compare as run
     from crossfeed.baselines.options import budget_of, config_of
@@ -33,7 +35,7 @@ def compare(
     from crossfeed.ingest.table import Table
 
     comparison = run(
-        [Table.read(path) for path in table], Table.read(target) if target else None, out,
+        [Table.read(path) for path in source], Table.read(target) if target else None, out,
         models=models, seeds=seeds, budget=budget_of(budget, epochs, steps), size=size,
         repositories=repo or (), config=config_of(size, split_by, stride), device=device, jobs=jobs,
     )  # fmt: skip

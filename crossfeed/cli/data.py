@@ -9,7 +9,7 @@ data = typer.Typer(help="Public data sets and the description of your own logs."
 
 
 @data.command("list")
-def list_kinds() -> None:
+def list_kinds(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the kinds of log that crossfeed knows.
 
     Example: crossfeed data list
@@ -19,6 +19,12 @@ def list_kinds() -> None:
 
     from crossfeed.machines.kinds import NAMES, log_kind
 
+    if json:
+        from json import dumps
+
+        kinds = [{"kind": k.name, "title": k.title, "licence": k.licence} for k in map(log_kind, NAMES)]
+        typer.echo(dumps(kinds, indent=2, ensure_ascii=False))
+        return
     grid = Grid("kind", "what", "channels", "licence", "fetch", box=None, header_style="bold")
     for kind in map(log_kind, NAMES):
         channels = f"{len(kind.schema.sensors)} + {len(kind.schema.commands)}"
@@ -28,7 +34,10 @@ def list_kinds() -> None:
 
 
 @data.command()
-def show(what: Annotated[str, typer.Argument(help="A kind of log, or a table made by `crossfeed ingest`.")]) -> None:
+def show(
+    what: Annotated[str, typer.Argument(help="A kind of log, or a table made by `crossfeed ingest`.")],
+    json: Annotated[bool, typer.Option("--json", help="Print the manifest of a table as JSON.")] = False,
+) -> None:
     """Show a kind's columns, units, rules and licence, or a table's manifest.
 
     Example: crossfeed data show joanneum
@@ -36,7 +45,13 @@ def show(what: Annotated[str, typer.Argument(help="A kind of log, or a table mad
     from rich.console import Console
 
     console = Console(highlight=False)
-    if Path(what).suffix == ".parquet":
+    if json:
+        from json import dumps
+
+        from crossfeed.ingest.table import Table
+
+        typer.echo(dumps(Table.read(what).manifest, indent=2, ensure_ascii=False))
+    elif Path(what).suffix == ".parquet":
         from crossfeed.ingest.summary import print_table
 
         print_table(Path(what), console)
@@ -61,7 +76,7 @@ def template() -> None:
 @data.command()
 def fetch(
     kind: Annotated[str, typer.Argument(help="thws, joanneum or michigan.")],
-    to: Annotated[Path, typer.Option(help="Folder to download to.")],
+    to: Annotated[Path, typer.Option("--to", "--out", "-o", help="Folder to download to.")],
     accept_licence: Annotated[
         bool, typer.Option("--accept-licence", help="Do not ask whether the licence is accepted.")
     ] = False,

@@ -14,8 +14,8 @@ _SHOWN_FINDINGS = 20
 def program(
     file: Annotated[str, typer.Argument(help="NC program (Siemens 840D or ISO), or a name such as bundled:bracket.")],
     limits: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
-    feed_override: Annotated[float, typer.Option(help="Factor on every programmed feed.")] = 1.0,
-    rapid_override: Annotated[float, typer.Option(help="Factor on rapid moves, up to 1.")] = 1.0,
+    feed_override: Annotated[float, typer.Option(help="Feed override, in per cent.")] = 100.0,
+    rapid_override: Annotated[float, typer.Option(help="Rapid override, in per cent, up to 100.")] = 100.0,
     rate: Annotated[float, typer.Option(help="Commands per second in the picture and the CSV file.")] = 1.0,
     plot: Annotated[
         Path | None, typer.Option(help="Write the path and the commands over time as PNG, SVG, PDF.")
@@ -38,7 +38,7 @@ def program(
 
     parsed = read_program(program_path(file))
     motion_limits = read_limits(limits) if limits else MotionLimits()
-    trajectory = plan(parsed, motion_limits, feed_override=feed_override, rapid_override=rapid_override)
+    trajectory = plan(parsed, motion_limits, feed_override=feed_override / 100.0, rapid_override=rapid_override / 100.0)
     if plot:
         draw_program(parsed, trajectory, plot, rate)
         console().print(f"Picture written to {plot}", markup=False)

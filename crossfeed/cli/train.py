@@ -19,7 +19,6 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Pretrain and fine-tune a world model, and compare it with its floors on validation windows.
@@ -27,13 +26,10 @@ def train(
     Example: crossfeed train --table source.parquet --size compact --out run --set training.pretrain_epochs=5
     """
     from crossfeed.ingest.table import Table
-    from crossfeed.progress import be_quiet
     from crossfeed.training.run import train as run_training
     from crossfeed.training.run_config import resolve_config
     from crossfeed.training.summary import print_summary
 
-    if quiet:
-        be_quiet()
     resolved = resolve_config(preset, size, config, assign or (), continued=out if resume else None)
     tables = [Table.read(path) for path in table]
     result = run_training(

@@ -72,7 +72,7 @@ def test_plot_and_csv_are_written(part: Path, tmp_path: Path) -> None:
 def test_bundled_name_limits_and_override(tmp_path: Path) -> None:
     limits = tmp_path / "limits.yaml"
     limits.write_text("rapid: [10000, 10000, 10000]\n")
-    slow = run("bundled:steel_guide", "--limits", str(limits), "--feed-override", "0.5", "--json")
+    slow = run("bundled:steel_guide", "--limits", str(limits), "--feed-override", "50", "--json")
     fast = run("bundled:steel_guide", "--json")
     assert json.loads(slow.output)["total_time"] > 1.9 * json.loads(fast.output)["total_time"]
 
