@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from crossfeed.cli import study_ready
-from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs
+from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs, Json
 
 app = typer.Typer(
     help="The sealed study: candidates, source-only search, confirmation, lock, one opening of the target, ledger.",
@@ -80,7 +80,10 @@ def confirm(
     address: Address = None,
     gpus_per_run: Gpus = 0.0,
 ) -> None:
-    """Add seeds to the leaders until the leader is the same at two consecutive seed counts."""
+    """Add seeds to the leaders until the leader is the same at two consecutive seed counts.
+
+    Example: crossfeed study confirm mystudy --jobs 2
+    """
     from crossfeed.cli.study_tables import ranking
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
@@ -95,7 +98,10 @@ def confirm(
 
 @app.command()
 def lock(folder: Folder) -> None:
-    """Freeze the confirmed leader: configuration, code, normaliser, data and checkpoint by SHA-256."""
+    """Freeze the confirmed leader: configuration, code, normaliser, data and checkpoint by SHA-256.
+
+    Example: crossfeed study lock mystudy
+    """
     from crossfeed.study.study import Study
 
     content = Study(folder).lock()
@@ -132,12 +138,16 @@ def declare(
 def unseal(
     folder: Folder,
     declared: Annotated[str | None, typer.Option(help="Open for this declared ablation.")] = None,
+    json: Json = False,
 ) -> None:
-    """Verify the lock, write the opening to the ledger, then evaluate on the target: once."""
+    """Verify the lock, write the opening to the ledger, then evaluate on the target: once.
+
+    Example: crossfeed study unseal mystudy
+    """
     from crossfeed.cli.study_tables import target_result
     from crossfeed.study.study import Study
 
-    target_result(Study(folder).unseal(declared))
+    target_result(Study(folder).unseal(declared), as_json=json)
 
 
 @app.command()
@@ -156,21 +166,27 @@ def release(
 
 @app.command()
 def verify(
-    folder: Annotated[Path, typer.Argument(help="The study folder, or an exported archive.")],
+    folder: Annotated[Path, typer.Argument(help="The study folder, or an exported archive.")], json: Json = False
 ) -> None:
-    """Recompute everything; exit 1 if a byte of ledger, lock, runs or data changed."""
+    """Recompute everything; exit 1 if a byte of ledger, lock, runs or data changed.
+
+    Example: crossfeed study verify mystudy
+    """
     from crossfeed.cli.study_tables import verification
     from crossfeed.study.export import verify_anything
 
     found = verify_anything(folder)
-    verification(found)
+    verification(found, as_json=json)
     if found.problems:
         raise typer.Exit(1)
 
 
 @app.command()
 def export(folder: Folder, archive: Annotated[Path, typer.Argument(help="The .tar.gz to write.")]) -> None:
-    """One archive that others can verify without the data."""
+    """One archive that others can verify without the data.
+
+    Example: crossfeed study export mystudy study.tar.gz
+    """
     from crossfeed.study.export import export
     from crossfeed.study.store import Store
 
@@ -178,17 +194,23 @@ def export(folder: Folder, archive: Annotated[Path, typer.Argument(help="The .ta
 
 
 @app.command()
-def status(folder: Folder) -> None:
-    """Where the study stands, what may be done next, and the head of its ledger."""
+def status(folder: Folder, json: Json = False) -> None:
+    """Where the study stands, what may be done next, and the head of its ledger.
+
+    Example: crossfeed study status mystudy
+    """
     from crossfeed.cli.study_tables import standing
     from crossfeed.study.study import Study
 
-    standing(Study(folder))
+    standing(Study(folder), as_json=json)
 
 
 @app.command(name="rank")
-def rank_(folder: Folder, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """The ranking with both scores and all components."""
+def rank_(folder: Folder, json: Json = False) -> None:
+    """The ranking with both scores and all components.
+
+    Example: crossfeed study rank mystudy --json
+    """
     from crossfeed.cli.study_tables import ranking
     from crossfeed.study.study import Study
 
@@ -196,8 +218,11 @@ def rank_(folder: Folder, json: Annotated[bool, typer.Option("--json", help="Pri
 
 
 @app.command()
-def runs(folder: Folder, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Every run with its status and components."""
+def runs(folder: Folder, json: Json = False) -> None:
+    """Every run with its status and components.
+
+    Example: crossfeed study runs mystudy --json
+    """
     from crossfeed.cli.study_tables import run_table
     from crossfeed.study.study import Study
 
@@ -206,7 +231,10 @@ def runs(folder: Folder, json: Annotated[bool, typer.Option("--json", help="Prin
 
 @app.command()
 def show(folder: Folder, run: Annotated[str, typer.Argument(help="Name of a run, see crossfeed study runs.")]) -> None:
-    """One run: its configuration and its outcome as JSON."""
+    """One run: its configuration and its outcome as JSON.
+
+    Example: crossfeed study show mystudy scheduled_ema-0
+    """
     from crossfeed.cli.study_tables import one_run
     from crossfeed.study.study import Study
 

@@ -105,10 +105,16 @@ def one_run(study: "Study", name: str) -> None:
     print(json.dumps(asdict(run), indent=2))
 
 
-def standing(study: "Study") -> None:
+def standing(study: "Study", as_json: bool = False) -> None:
     """Counts, next steps, ledger."""
     console = Console()
     counts = study.runs()["status"].value_counts().to_dicts() if study.store.runs() else []
+    if as_json:
+        facts = {name: study.protocol[name] for name in ("preset", "protocol_version")}
+        runs = {row["status"]: row["count"] for row in counts}
+        entries = [asdict(entry) for entry in study.ledger()]
+        print(json.dumps({**facts, "runs": runs, "refusals": study.refusals(), "ledger": entries}, indent=2))
+        return
     console.print(f"Protocol {study.protocol['preset']}, version {study.protocol['protocol_version']}")
     console.print("Runs: " + (", ".join(f"{row['count']} {row['status']}" for row in counts) or "none planned"))
     _table("Ledger", ["entry", "time", "what"], [[entry.number, entry.time, entry.kind] for entry in study.ledger()])
@@ -117,8 +123,11 @@ def standing(study: "Study") -> None:
     console.print(f"Ledger head: {study.verify().head}")
 
 
-def target_result(result: dict[str, Any]) -> None:
+def target_result(result: dict[str, Any], as_json: bool = False) -> None:
     """The sealed pass beside its floors."""
+    if as_json:
+        print(json.dumps(result, indent=2))
+        return
     names = ["target", "RMSE", "MAE", "R2", "CRPS", "NLL", "coverage 90 %"]
     keys = ("rmse", "mae", "r2", "crps", "nll", "coverage90")
     rows = [
@@ -128,8 +137,11 @@ def target_result(result: dict[str, Any]) -> None:
     _table(f"Target: {result['windows']} windows of {len(result['runs'])} runs", names, rows)
 
 
-def verification(found: "Verification") -> None:
+def verification(found: "Verification", as_json: bool = False) -> None:
     """What verify found."""
+    if as_json:
+        print(json.dumps(asdict(found), indent=2))
+        return
     console = Console(soft_wrap=True)
     for problem in found.problems:
         console.print(f"[red]changed:[/] {problem}")
