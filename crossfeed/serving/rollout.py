@@ -4,7 +4,7 @@ Every row is forecast at the longest trained horizon that reaches back no furthe
 row 3, row 100 with horizon 16 from row 84. So no horizon is asked for that was not trained, and a row far ahead stands
 on few forecasts made on forecasts: row 256 on 16 of them, not on 256.
 
-N samples, T planned rows, K context rows, W windows, C sensors, A commands, H horizons.
+N samples, T planned rows, L rows of a wave, R rows so far, K context rows, C sensors, A commands, D latent width.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError, ForecastError
+from crossfeed.model.forecast import forecast_moments
+from crossfeed.model.instance_norm import Statistics
 from crossfeed.model.packed_weights import packed
-from crossfeed.model.predictor import mean_commands
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import Plan
 
-_AT_ONCE = 64  # windows in one pass: more would leave the caches of a CPU
+_AT_ONCE = 128  # windows in one pass: more would leave the caches of a CPU
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,22 @@ def waves(steps: int, horizons: tuple[int, ...]) -> list[Wave]:
 
 
 class Rollout:
-    """A model at one moment of one machine, ready to sample what follows under any plan."""
+    """A model at one moment of one machine, ready to sample what follows under any plan.
+
+    Window statistics (instance normalisation) are held at those of the last measured window. Statistics of sampled rows
+    would let every small bias move the level on which the next forecast stands (benchmarks/rollout.md shows how far);
+    held ones also mean that each row is encoded only once.
+    """
 
     def __init__(self, model: WorldModel, history: History) -> None:
         self.model, self.history = packed(model.eval()), history
         context, normaliser = model.config.context, model.normaliser
         self.device = next(model.parameters()).device
-        self._x_KC = self._tensor(normaliser.transform_sensors(history.sensors[-context:]))
+        self._x_1KC = self._tensor(normaliser.transform_sensors(history.sensors[-context:])).unsqueeze(0)
         self._a_KA = self._tensor(normaliser.transform_commands(history.commands[-context:]))
-        self._present_C = self._x_KC.isfinite().any(0)
+        self._present_C = self._x_1KC[0].isfinite().any(0)
         self._channels = model.worth_reading(self._present_C)
+        self._held = model.instance_norm.statistics(self._x_1KC, self._x_1KC.isfinite())
 
     @property
     def present(self) -> np.ndarray:
@@ -75,22 +82,23 @@ class Rollout:
     @torch.inference_mode()
     def sample(self, plan: Plan, noise_NTC: np.ndarray) -> np.ndarray:
         """Sampled futures (N, T, C) in physical units, NaN for absent sensors."""
-        context, steps, samples = self.model.config.context, len(plan), len(noise_NTC)
-        noise = self._tensor(noise_NTC[:, :steps])
+        steps, samples = len(plan), len(noise_NTC)
+        noise_NTC = noise_NTC[:, :steps]
         planned_TA = self._tensor(self.model.normaliser.transform_commands(plan.commands))
         # Slots never see commands after their own horizon, so what stands behind the plan's end is not read.
-        beyond = planned_TA[-1:].expand(self.model.horizons[-1], -1)
-        a_RA = torch.cat([self._a_KA, planned_TA, beyond])
-        x_NRC = torch.full((samples, context + steps, len(self._present_C)), torch.nan, device=self.device)
-        x_NRC[:, :context] = self._x_KC
+        a_RA = torch.cat([self._a_KA, planned_TA, planned_TA[-1:].expand(self.model.horizons[-1], -1)])
+        row_NRD = self._encoded(self._x_1KC).expand(samples, -1, -1)
+        drawn = []
         with progress(f"Rolling {plan.name} forward", total=steps) as task:
             for wave in waves(steps, self.model.horizons):
-                mean_NLC, scale_NLC = self._moments(wave, x_NRC, a_RA)
-                drawn_NLC = mean_NLC + scale_NLC * noise[:, wave.first - 1 : wave.last]
-                rows = slice(context + wave.first - 1, context + wave.last)
-                x_NRC[:, rows] = torch.where(self._present_C, drawn_NLC, torch.nan)
+                mean_NLC, scale_NLC = self._moments(wave, row_NRD, a_RA)
+                noise_NLC = self._tensor(noise_NTC[:, wave.first - 1 : wave.last])
+                x_NLC = torch.where(self._present_C, mean_NLC + scale_NLC * noise_NLC, torch.nan)
+                drawn.append(x_NLC)
+                row_NRD = torch.cat([row_NRD, self._encoded(x_NLC)], 1)
                 task.advance(wave.last - wave.first + 1)
-        paths = x_NRC[:, context:].double().cpu().numpy()
+        paths = torch.cat(drawn, 1).double().cpu().numpy()
+        assert paths.shape == (samples, steps, len(self._present_C))
         if not np.isfinite(paths[..., self.present]).all():
             raise ForecastError(
                 f"Under the plan {plan.name} the forecasts are no longer numbers.",
@@ -98,20 +106,25 @@ class Rollout:
             )
         return np.asarray(self.model.normaliser.inverse_sensors(paths))
 
-    def _moments(self, wave: Wave, x_NRC: Tensor, a_RA: Tensor) -> tuple[Tensor, Tensor]:
+    def _encoded(self, x_NLC: Tensor) -> Tensor:
+        """One vector per row."""
+        m_NLC = x_NLC.isfinite()
+        return self.model.encode_rows(
+            torch.where(m_NLC, x_NLC, 0.0), m_NLC, _repeated(self._held, len(x_NLC)), self._channels
+        )
+
+    def _moments(self, wave: Wave, row_NRD: Tensor, a_RA: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and scale (N, L, C) of the rows of a wave; forecasts made now are the same for all samples."""
-        context, longest, samples = self.model.config.context, self.model.horizons[-1], len(x_NRC)
+        context, longest, samples = self.model.config.context, self.model.horizons[-1], len(row_NRD)
         mean: dict[int, Tensor] = {}
         scale: dict[int, Tensor] = {}
         for base in sorted(set(wave.bases)):
-            x_WKC = x_NRC[: 1 if base == 0 else samples, base : base + context]
-            count = len(x_WKC)
-            a_WKA = a_RA[base : base + context].expand(count, -1, -1)
-            future_WTA = a_RA[base + context : base + context + longest].expand(count, -1, -1)
-            parts = [
-                self._forecast(x_WKC[piece], a_WKA[piece], future_WTA[piece])
-                for piece in (slice(start, start + _AT_ONCE) for start in range(0, count, _AT_ONCE))
-            ]
+            row_WKD = row_NRD[: 1 if base == 0 else samples, base : base + context]
+            parts = []
+            for row_PKD in torch.split(row_WKD, _AT_ONCE):
+                a_PKA = a_RA[base : base + context].expand(len(row_PKD), -1, -1)
+                future_PTA = a_RA[base + context : base + context + longest].expand(len(row_PKD), -1, -1)
+                parts.append(self._forecast(row_PKD, a_PKA, future_PTA))
             mean[base], scale[base] = (torch.cat(side).expand(samples, -1, -1) for side in zip(*parts))
         places = list(zip(wave.bases, wave.slots))
         return (
@@ -119,13 +132,18 @@ class Rollout:
             torch.stack([scale[base][:, slot] for base, slot in places], 1),
         )
 
-    def _forecast(self, x_WKC: Tensor, a_WKA: Tensor, future_WTA: Tensor) -> tuple[Tensor, Tensor]:
+    def _forecast(self, row_PKD: Tensor, a_PKA: Tensor, future_PTA: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and scale at every trained horizon, in z-space."""
-        model, m_WKC = self.model, x_WKC.isfinite()
-        context = model.encode(torch.where(m_WKC, x_WKC, 0.0), m_WKC, a_WKA, self._channels)
-        latent_WHD = model.predict(context.z_BD, mean_commands(future_WTA, model.horizons), future_WTA)
-        prediction = model.decode(latent_WHD, context)
-        return prediction.mean_BHC, prediction.scale
+        held = _repeated(self._held, len(row_PKD))
+        mean_PHC, log_variance_PHC = forecast_moments(self.model, row_PKD, a_PKA, future_PTA, self.model.horizons, held)
+        scale_PHC, freedom_C = torch.exp(0.5 * log_variance_PHC), self.model.head.degrees_of_freedom
+        return mean_PHC, scale_PHC if freedom_C is None else scale_PHC * ((freedom_C - 2.0) / freedom_C).sqrt()
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values.astype(np.float32)).to(self.device)
+
+
+def _repeated(statistics: Statistics | None, count: int) -> Statistics | None:
+    if statistics is None:
+        return None
+    return Statistics(statistics.centre_BC.expand(count, -1), statistics.scale_BC.expand(count, -1))
