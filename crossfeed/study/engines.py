@@ -61,8 +61,8 @@ class LocalEngine:
                     template.stop()
                     if template.attempts == ATTEMPTS or code == REFUSED:
                         raise CrossfeedError(
-                            f"Run '{name}' ended with code {code} and without an outcome.",
-                            remedy=f"Its last words are in {_log(folder, name)}; mend the cause and search again.",
+                            f"Run '{name}' ended with code {code} and without an outcome: {_last_words(folder, name)}",
+                            remedy=f"Mend the cause and search again; its log is {_log(folder, name)}.",
                         )
                     busy.append(self._template(folder, name).begin(name, template.attempts + 1))
                 time.sleep(0.02)
@@ -118,6 +118,11 @@ class _Template:
 
 def _log(folder: Path, name: str) -> Path:
     return folder / "logs" / f"{name}.txt"
+
+
+def _last_words(folder: Path, name: str) -> str:
+    lines = _log(folder, name).read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(lines[-3:]) or "it said nothing."
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,11 @@ def refusals(store: Store) -> list[str]:
 
 def lock(store: Store) -> dict[str, Any]:
     """Freeze the confirmed leader at its median seed, or explain the refusal."""
+    with store.reading() as connection:
+        recorded = ledger.entries(connection, "lock")
+    if recorded and not (store.folder / LOCK).exists():
+        # The lock is in the ledger, but its file could not be written then.
+        return _write(store, recorded[-1].content, recorded[-1].hash)
     reasons = refusals(store)
     if reasons:
         raise ConfigError(
@@ -59,9 +64,12 @@ def lock(store: Store) -> dict[str, Any]:
     leader = newest["leaders"][max(newest["leaders"], key=int)]
     run = _median_run(store, leader)
     content = {"candidate": leader, "seed": run.seed, "run": run.name, **hashes(store, run)}
-    content["entry"] = store.record("lock", content)
-    write_json(store.folder / LOCK, content)
-    return content
+    return _write(store, content, store.record("lock", content))
+
+
+def _write(store: Store, content: dict[str, Any], entry: str) -> dict[str, Any]:
+    write_json(store.folder / LOCK, {**content, "entry": entry})
+    return {**content, "entry": entry}
 
 
 def hashes(store: Store, run: Run) -> dict[str, Any]:

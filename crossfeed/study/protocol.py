@@ -1,6 +1,7 @@
 """What a study is bound to from its first moment: the preset, the data by fingerprint, the split, the windows."""
 
 import hashlib
+import os
 import shutil
 from collections.abc import Sequence
 from functools import cache
@@ -12,7 +13,7 @@ import torch
 
 import crossfeed
 from crossfeed.atomic import atomic_file
-from crossfeed.errors import ConfigError, TableError
+from crossfeed.errors import ConfigError, StorageError, TableError
 from crossfeed.ingest.table import Table, manifest_path
 from crossfeed.study import vault
 from crossfeed.study.store import Store
@@ -40,6 +41,8 @@ def init(
     """
     store = Store(folder)
     store.refuse_existing()
+    if not keep_targets:
+        _check_removable(targets)
     tables = [Table.read(path) for path in sources]
     _check_names([*sources, *targets])
     _check_apart(tables, [Table.read(path) for path in targets])
@@ -77,6 +80,16 @@ def init(
             path.unlink()
             manifest_path(path).unlink(missing_ok=True)
     return store
+
+
+def _check_removable(targets: Sequence[Path]) -> None:
+    """A target moves into the vault; one that cannot be taken away would be kept outside unsaid."""
+    for path in targets:
+        if not os.access(path.parent, os.W_OK):
+            raise StorageError(
+                f"{path} cannot be moved into the vault: its folder is read-only.",
+                remedy="Copy the table elsewhere, or keep it outside as well (--keep-targets), which the ledger says.",
+            )
 
 
 def check_version(store: Store) -> dict[str, Any]:

@@ -153,7 +153,8 @@ class Store:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # on a full disk SQLite has rolled back already
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from crossfeed.study import vault
 from crossfeed.study.candidates import choose
 from crossfeed.study.engines import NextRun
 from crossfeed.study.study import Study
@@ -77,10 +78,16 @@ def begin(folder: Path, target: bool = True, **options: Any) -> Study:
 def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of four candidates, searched, confirmed and locked."""
     study = begin(tmp_path_factory.mktemp("studies") / "study")
-    study.plan(choose(study.config, only=CANDIDATES), seeds=1)
-    study.search(InProcess())
-    study.confirm(InProcess(), most_seeds=5)
-    study.lock()
+
+    def read(*_: object) -> None:
+        raise AssertionError("the vault was read before the lock")
+
+    with pytest.MonkeyPatch.context() as watched:
+        watched.setattr(vault, "_read", read)
+        study.plan(choose(study.config, only=CANDIDATES), seeds=1)
+        study.search(InProcess())
+        study.confirm(InProcess(), most_seeds=5)
+        study.lock()
     return study.store.folder
 
 

@@ -91,7 +91,7 @@ def test_a_run_that_dies_is_tried_again_and_then_reported(tmp_path: Path) -> Non
     (study.store.folder / "runs" / "per_horizon_vicreg-0" / "stranger.txt").write_text("not a run")
     with pytest.raises(CrossfeedError, match="ended with code 2") as caught:
         study.search()
-    assert "not the folder of a run" in Path(caught.value.remedy.split(" in ")[1].split(";")[0]).read_text()
+    assert "not the folder of a run" in caught.value.found
     assert {run.status for run in study.store.runs()} == {"pending"}, "nothing stays claimed"
 
 
