@@ -28,8 +28,12 @@ class Dropout(nn.Module):
 
 def hashed_dropout(x: Tensor, rate: float, seed: Tensor, salt: int) -> Tensor:
     """Keep each entry with probability 1 - rate, the same ones for the same seed and salt."""
-    keep = random_bits(x.numel(), seed, salt).view(x.shape) >= int(rate * 2**32) - 2**31
-    return torch.where(keep, x * (1.0 / (1.0 - rate)), torch.zeros((), dtype=x.dtype, device=x.device))
+    return torch.where(kept_entries(x, rate, seed, salt), x * (1.0 / (1.0 - rate)), 0.0)
+
+
+def kept_entries(x: Tensor, rate: float, seed: Tensor, salt: int) -> Tensor:
+    """Which entries of an array of this shape are kept."""
+    return random_bits(x.numel(), seed, salt).view(x.shape) >= int(rate * 2**32) - 2**31
 
 
 def random_bits(count: int, seed: Tensor, salt: int) -> Tensor:

@@ -11,10 +11,9 @@ from typing import Literal, cast
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
-from torch.nn import functional
 
 from crossfeed.model.blocks import Block, BlockConfig, embedding
-from crossfeed.model.packing import equal_sequences, mean_of_rows, pack
+from crossfeed.model.packing import equal_sequences, lost_tokens, mean_of_rows, pack, rows_of_table
 
 
 class EncoderConfig(BaseModel):
@@ -46,17 +45,15 @@ class RowEncoder(nn.Module):
         self.value = nn.Sequential(nn.Linear(1, blocks.width), nn.GELU(), nn.Linear(blocks.width, blocks.width))
         self.channel = embedding(sensors, blocks.width)
         self.layers = nn.ModuleList(Block(blocks) for _ in range(config.channel_layers))
-        self.packed, self.share, self.mean = False, 1.0, mean_of_rows
+        self.packed, self.share, self.evaluation_share, self.mean = False, 1.0, 1.0, mean_of_rows
+        self.lost: Tensor | None = None
 
     def forward(self, x_RC: Tensor, m_RC: Tensor, channels: Tensor | None = None) -> Tensor:
         """One vector per row; the value of an absent channel is never read.
 
         `channels` says which channels the columns are, when channels that are absent everywhere were left out.
         """
-        x_RC = torch.where(m_RC, x_RC, 0.0)
-        if self.empty_row == "first_channel":
-            first_C = torch.arange(m_RC.shape[-1], device=m_RC.device) == 0
-            m_RC = m_RC | (first_C & ~m_RC.any(-1, keepdim=True))
+        x_RC, m_RC = torch.where(m_RC, x_RC, 0.0), self.read(m_RC)
         if self.packed and channels is None:
             return self._packed(x_RC, m_RC)
         token_RCD = self.value(x_RC.unsqueeze(-1)) + (self.channel if channels is None else self.channel[channels])
@@ -67,19 +64,29 @@ class RowEncoder(nn.Module):
         mean_R1D: Tensor = weight_RC.to(token_RCD.dtype).unsqueeze(1) @ token_RCD
         return mean_R1D.squeeze(1)
 
+    def read(self, m_RC: Tensor) -> Tensor:
+        """Which tokens are read: those of present channels and, if so configured, one for a row without any."""
+        if self.empty_row == "zero":
+            return m_RC
+        first_C = torch.arange(m_RC.shape[-1], device=m_RC.device) == 0
+        return m_RC | (first_C & ~m_RC.any(-1, keepdim=True))
+
     def capacity(self, rows: int) -> int:
-        """Tokens for which a packed batch of so many rows has room: all of them, or a share while training."""
-        tokens = rows * len(self.channel)
-        return min(tokens, math.ceil(tokens * self.share / 128) * 128) if self.training else tokens
+        """Tokens for which a packed batch of so many rows has room: all of them, or the share that is needed."""
+        tokens, share = rows * len(self.channel), self.share if self.training else self.evaluation_share
+        return min(tokens, math.ceil(tokens * share / 128) * 128)
 
     def _packed(self, x_RC: Tensor, m_RC: Tensor) -> Tensor:
         """The same as `forward`, on present tokens alone."""
-        packing = pack(m_RC, self.capacity(len(m_RC)))
+        capacity = self.capacity(len(m_RC))
+        packing = pack(m_RC, capacity)
+        if self.lost is not None:
+            self.lost.add_(lost_tokens(m_RC, capacity))
         value_N1 = x_RC.flatten().index_select(0, packing.token_N).unsqueeze(-1)
-        # A product with one-hot rows: the gradient of a gather of this kind is slow on GPUs.
-        channel_NC = functional.one_hot(packing.token_N % m_RC.shape[1], m_RC.shape[1])
-        token_ND = self.value(value_N1)
-        token_ND = token_ND + channel_NC.to(token_ND.dtype) @ self.channel.to(token_ND.dtype)
+        # The first layer reads one number, so it is an outer product that a compiler fuses with the activation.
+        first, activation, second = cast(tuple[nn.Linear, nn.Module, nn.Linear], tuple(self.value))
+        token_ND = second(activation(value_N1 * first.weight.squeeze(1) + first.bias))
+        token_ND = token_ND + rows_of_table(self.channel, packing.token_N % m_RC.shape[1]).to(token_ND.dtype)
         for layer in self.layers:
             token_ND = layer(token_ND, packing.sequences)
         return self.mean(token_ND, packing)

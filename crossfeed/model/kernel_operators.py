@@ -83,7 +83,7 @@ def _packed_mean(
     mean_RD = x_ND.new_empty(rows, x_ND.shape[1])
     width = x_ND.shape[1]
     tiles = (width, triton.next_power_of_2(width), _tile(longest))
-    kernels.mean[(rows,)](x_ND.contiguous(), mean_RD, first_S, length_S, *tiles, num_warps=4)
+    kernels.mean[(rows,)](x_ND.contiguous(), mean_RD, first_S, length_S, *tiles, num_warps=1)
     return mean_RD
 
 

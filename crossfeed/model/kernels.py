@@ -188,8 +188,12 @@ def backward_between(
 def mean(x_ptr, out_ptr, first_ptr, length_ptr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr):
     row = tl.program_id(0)
     first, length = tl.load(first_ptr + row), tl.load(length_ptr + row)
-    place, column = tl.arange(0, TILE), tl.arange(0, BLOCK)
-    inside = (place < length)[:, None] & (column < WIDTH)[None, :]
-    x = tl.load(x_ptr + (first + place).to(tl.int64)[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
-    mean = tl.sum(x.to(tl.float32), 0) / tl.maximum(length, 1).to(tl.float32)
-    tl.store(out_ptr + row.to(tl.int64) * WIDTH + column, mean.to(x.dtype), mask=column < WIDTH)
+    column = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, TILE, 4):
+        place = start + tl.arange(0, 4)
+        inside = (place < length)[:, None] & (column < WIDTH)[None, :]
+        x = tl.load(x_ptr + (first + place).to(tl.int64)[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
+        total += tl.sum(x.to(tl.float32), 0)
+    mean = total / tl.maximum(length, 1).to(tl.float32)
+    tl.store(out_ptr + row.to(tl.int64) * WIDTH + column, mean.to(out_ptr.dtype.element_ty), mask=column < WIDTH)

@@ -8,11 +8,14 @@ R rows, C channels, N capacity in tokens, S sequences (the R rows, then the fill
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 FILLING = 16
+ALIGNED = 32  # matrix units want widths that are multiples of their tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +77,24 @@ def mean_of_rows(x_ND: Tensor, packing: Packing) -> Tensor:
     """The mean over the present tokens of every row; zero for a row without any."""
     mean_RD = x_ND.new_zeros(packing.rows, x_ND.shape[-1])
     return mean_RD.index_add(0, packing.row_N, x_ND * packing.weight_N.unsqueeze(-1).to(x_ND.dtype))
+
+
+def rows_of_table(table_CD: Tensor, index_N: Tensor) -> Tensor:
+    """Rows of a small table. Its gradient is a product with one-hot rows; that of a gather is slow on GPUs."""
+    rows_ND: Tensor = _RowsOfTable.apply(table_CD, index_N)  # type: ignore[no-untyped-call]
+    return rows_ND
+
+
+class _RowsOfTable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table_CD: Tensor, index_N: Tensor) -> Tensor:
+        ctx.save_for_backward(index_N)
+        ctx.rows = len(table_CD)
+        return table_CD.index_select(0, index_N)
+
+    @staticmethod
+    def backward(ctx: Any, gradient_ND: Tensor) -> tuple[Tensor, None]:
+        (index_N,) = ctx.saved_tensors
+        padded = -(-ctx.rows // ALIGNED) * ALIGNED
+        one_hot_NP = functional.one_hot(index_N, padded).to(gradient_ND.dtype)
+        return (one_hot_NP.T @ gradient_ND)[: ctx.rows], None

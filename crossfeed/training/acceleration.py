@@ -3,12 +3,13 @@
 Everything here changes how the numbers are computed, not which: the plain path on the CPU is the reference.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from crossfeed.model.acceleration import pack_tokens, use_kernels
+from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_kernels
 from crossfeed.model.views import Views, draw_views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
@@ -19,42 +20,42 @@ SAMPLED_BATCHES = 64
 MARGIN = 6.0  # standard deviations of a batch's token count
 
 
+@dataclass(frozen=True, slots=True)
 class TokenRoom:
-    """How much room packed batches need, and on the device how many tokens ever found none."""
+    """How much room packed batches need, and on the device how many tokens ever found none; must stay 0."""
 
-    def __init__(self, share: float, lost: Tensor) -> None:
-        self.share, self.lost = share, lost
-
-    def watch(self, shown: Sequence[Tensor], capacity: int) -> None:
-        """Count the tokens of a batch's views that did not fit; the host looks once an epoch."""
-        tokens = torch.stack([m.sum() for m in shown]).sum()
-        self.lost.add_((tokens - capacity).clamp(min=0))
+    share: float
+    lost: Tensor
 
 
-def measure_room(windows: WindowSet, config: RunConfig, two_views: bool) -> TokenRoom:
-    """Draw some batches' masks and leave six standard deviations of room above their mean."""
+def measure_room(
+    model: WorldModel, windows: WindowSet, config: RunConfig, two_views: bool, batch_size: int
+) -> TokenRoom:
+    """Draw the masks of some batches and leave six standard deviations of room above their mean."""
     device = windows.last_W.device
     draws = torch.Generator(device=device).manual_seed(0)
     counts = []
     for _ in range(SAMPLED_BATCHES):
-        index_B = torch.randint(len(windows), (config.training.batch_size,), generator=draws, device=device)
+        index_B = torch.randint(len(windows), (batch_size,), generator=draws, device=device)
         views = draw_views(windows.batch(index_B), config.masks, config.objectives.schema_keep, draws)
-        counts.append(torch.stack([m.float().mean() for m in shown_views(views, two_views)]).mean())
+        counts.append(share_of_tokens(model, views, two_views))
     share_N = torch.stack(counts)
     share = float(share_N.mean() + MARGIN * share_N.std())
     return TokenRoom(min(1.0, share), torch.zeros((), dtype=torch.long, device=device))
 
 
-def shown_views(views: Views, two_views: bool) -> list[Tensor]:
-    """The masks that a step runs through the encoder."""
-    both = [views.m_BKC, views.reduced_m_BKC] if two_views else [views.m_BKC]
-    return [m for m in both if m is not None]
+def share_of_tokens(model: WorldModel, views: Views, two_views: bool) -> Tensor:
+    """Which part of all tokens the encoder reads in the views that a step runs through it."""
+    shown = [views.m_BKC, views.reduced_m_BKC] if two_views else [views.m_BKC]
+    read = model.context_encoder.row.read
+    return torch.stack([read(m.flatten(0, 1)).float().mean() for m in shown if m is not None]).mean()
 
 
 def prepare_model(model: WorldModel, room: TokenRoom, seed: Tensor) -> None:
     """Switch the model to the fast path."""
-    pack_tokens(model, room.share)
+    pack_tokens(model, room.share, room.lost)
     use_kernels(model, seed)
+    hash_dropout(model, seed)
 
 
 class CapturedStep:

@@ -13,8 +13,9 @@ from crossfeed.errors import TrainingError
 from crossfeed.model.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import Task, console, progress
-from crossfeed.training.checkpoint import TrainingState, optimiser_tensors, restore_optimiser, save_state
+from crossfeed.training.checkpoint import Saver, TrainingState, optimiser_tensors, restore_optimiser
 from crossfeed.training.data import TrainingData
+from crossfeed.training.distributed import Team
 from crossfeed.training.folder import RunFolder
 from crossfeed.training.history import Row, write_history
 from crossfeed.training.order import epoch_order, steps_in_epoch
@@ -22,7 +23,7 @@ from crossfeed.training.run_config import RunConfig
 from crossfeed.training.schedule import learning_rates, momenta
 from crossfeed.training.seeds import generator
 from crossfeed.training.selection import Best
-from crossfeed.training.step import TrainStep
+from crossfeed.training.step import ALONE, TrainStep
 from crossfeed.training.validate import Validator
 
 OnEpoch = Callable[[Row], None]
@@ -39,6 +40,7 @@ class StageRun:
     precision: str
     history: list[dict[str, Any]]
     on_epoch: OnEpoch
+    team: Team = ALONE
 
 
 def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
@@ -46,7 +48,7 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
     training = run.config.training
     epochs = training.stages[stage]
     steps = steps_in_epoch(len(run.data.train), training.batch_size, training.steps_per_epoch)
-    step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision)
+    step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision, run.team)
     captured = step.room is not None
     validator = Validator(run.model, run.data.train, run.data.validation, run.config, run.precision, captured)
     best, best_weights, done = Best(training.patience), dict[str, Tensor](), 0
@@ -54,6 +56,7 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
         best, best_weights, done = state.best, state.best_model, state.epoch
         run.model.load_state_dict(state.model)
         restore_optimiser(step.optimiser, run.model, state.optimiser)
+    saver = Saver(run.folder.path, behind=step.device.type == "cuda")
     with progress(stage, total=epochs) as task:
         task.advance(done)
         while done < epochs and not best.exhausted:
@@ -65,10 +68,11 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
             run.history.append(row)
             done += 1
             finished = done == epochs or best.exhausted
-            if finished or done % training.save_every == 0:
-                _save(run, step, stage, done, best, best_weights)
+            if run.team.leads and (finished or done % training.save_every == 0):
+                _save(run, step, stage, done, best, best_weights, saver)
             _tell(row, task)
             run.on_epoch(row)
+    saver.wait()
     if best_weights:
         run.model.load_state_dict(best_weights)
     return best
@@ -101,7 +105,7 @@ def _epoch(
         scores = validator.forecast()
         score = scores.rmse
         row |= {name: getattr(scores, name) for name in ("rmse", "mae", "nll", "crps", "coverage90")}
-    row["score"] = score
+    row["score"] = run.team.agree(score, step.device)
     row |= health.values
     for name, value in row.items():
         if isinstance(value, float) and not math.isfinite(value):
@@ -136,7 +140,9 @@ def _not_a_number(name: str, value: float, where: str) -> TrainingError:
     )
 
 
-def _save(run: StageRun, step: TrainStep, stage: Stage, done: int, best: Best, weights: dict[str, Tensor]) -> None:
+def _save(
+    run: StageRun, step: TrainStep, stage: Stage, done: int, best: Best, weights: dict[str, Tensor], saver: Saver
+) -> None:
     state = TrainingState(
         stage=stage,
         epoch=done,
@@ -146,7 +152,7 @@ def _save(run: StageRun, step: TrainStep, stage: Stage, done: int, best: Best, w
         optimiser=optimiser_tensors(step.optimiser, run.model),
         best_model=weights,
     )
-    save_state(run.folder.path, state)
+    saver.save(state)
     write_history(run.folder.history, run.history)
 
 

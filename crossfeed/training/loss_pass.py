@@ -11,13 +11,14 @@ from torch import Tensor
 from crossfeed.model.objectives import Stage, loss_terms, predict_views
 from crossfeed.model.views import Views
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.acceleration import CapturedStep
+from crossfeed.training.acceleration import CapturedStep, share_of_tokens
 from crossfeed.training.precision import autocast
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import schema_view, validation_masks
-from crossfeed.windows.windows import WindowSet
+from crossfeed.windows.windows import WindowBatch, WindowSet
 
 PROTOCOL_SEED = 20260820
+ROUNDING = 1e-4
 
 
 class LossPass:
@@ -33,26 +34,41 @@ class LossPass:
         self._sum_T = torch.zeros(len(self.names), dtype=torch.float64, device=self.device)
         self._ratio = ErrorOverVariance()
         self._draws = torch.Generator(device=self.device)
+        self._captured, self._share = captured, 1.0
         self._batch: Callable[[], None] = CapturedStep(self._add, (self._draws,)) if captured else self._add
 
     @torch.no_grad()
     def __call__(self, parts: Sequence[Tensor]) -> tuple[dict[str, float], float]:
         """Mean terms over batches of one size, and squared latent error over the variance of the target latents."""
-        if len(self._index_B) != len(parts[0]):
+        if not len(self._index_B):
             self._index_B = torch.zeros_like(parts[0])
+            self._share = self._largest_share(parts) if self._captured else 1.0
         self._sum_T.zero_()
         self._ratio.clear()
         self._draws.manual_seed(PROTOCOL_SEED)
+        self.model.context_encoder.row.evaluation_share = self._share
         for index_B in parts:
             self._index_B.copy_(index_B)
             self._batch()
+        self.model.context_encoder.row.evaluation_share = 1.0
         means = dict(zip(self.names, (self._sum_T / len(parts)).tolist(), strict=True))
         return means, self._ratio.value()
 
+    def _largest_share(self, parts: Sequence[Tensor]) -> float:
+        """The room that packed tokens need in the fullest batch; masks are the same in every epoch, so it is exact."""
+        self._draws.manual_seed(PROTOCOL_SEED)
+        two_views = "schema" in self.names
+        every = [self._views(self.windows.batch(index_B)) for index_B in parts]
+        share = torch.stack([share_of_tokens(self.model, views, two_views) for views in every]).max()
+        return min(1.0, float(share) + ROUNDING)
+
+    def _views(self, batch: WindowBatch) -> Views:
+        m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, self.config.masks, PROTOCOL_SEED)
+        return Views(m_BKC, schema_view(m_BKC, self.config.objectives.schema_keep, self._draws))
+
     def _add(self) -> None:
         batch, objectives = self.windows.batch(self._index_B), self.config.objectives
-        m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, self.config.masks, PROTOCOL_SEED)
-        views = Views(m_BKC, schema_view(m_BKC, objectives.schema_keep, self._draws))
+        views = self._views(batch)
         with autocast(self.precision, self.device):
             full, reduced = predict_views(self.model, batch, views, self.stage, objectives)
             target_BHD = self.model.encode_target(batch, full.context.statistics)

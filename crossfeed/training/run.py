@@ -15,6 +15,7 @@ from crossfeed.model.model_file import ModelFile, read_model_file
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.checkpoint import load_state, remove_state
 from crossfeed.training.data import TrainingData, prepare
+from crossfeed.training.distributed import Team, own_device, teamwork
 from crossfeed.training.folder import RunFolder, open_folder, write_json
 from crossfeed.training.history import Row, tensorboard_writer, write_history
 from crossfeed.training.initialise import LoadReport, initialise
@@ -58,27 +59,26 @@ def train(
     tables = [tables] if isinstance(tables, Table) else list(tables)
     body = read_model_file(pretrained) if pretrained is not None else None
     _check_plan(config, body)
-    place = choose_device(device)
+    place = choose_device(own_device(device))
     precision = resolve_precision(config.training.precision, place)
     writer = tensorboard_writer() if tensorboard else None
     data = prepare(tables, config, place)
     _check_windows(data, config)
     inputs = {"tables": [table.fingerprint() for table in tables], "pretrained": body.sha256 if body else None}
-    folder = open_folder(out, config.model_dump(mode="json"), inputs, resume)
-    if folder.finished:
-        remove_state(folder.path)
-        return RunResult(folder.path, folder.model, json.loads(folder.summary.read_text(encoding="utf-8")))
-    observers = [on_epoch] if on_epoch else []
-    if writer:
-        observers.append(writer(folder.path / "tensorboard"))
-
-    def observe(row: Row) -> None:
-        for observer in observers:
-            observer(row)
-
-    with own_randomness(place):
-        summary = _run(data, config, folder, place, precision, inputs, body, observe)
-    remove_state(folder.path)
+    with teamwork(place) as team, own_randomness(place):
+        claim = open_folder if team.leads else _trust_folder
+        folder = claim(out, config.model_dump(mode="json"), inputs, resume)
+        team.wait()
+        summary = None
+        if not folder.finished:
+            observers = [on_epoch] if on_epoch else []
+            if writer and team.leads:
+                observers.append(writer(folder.path / "tensorboard"))
+            summary = _run(data, config, folder, place, precision, inputs, body, observers, team)
+            team.wait()
+        if team.leads:
+            remove_state(folder.path)
+    summary = summary or json.loads(folder.summary.read_text(encoding="utf-8"))
     return RunResult(folder.path, folder.model, summary)
 
 
@@ -90,22 +90,29 @@ def _run(
     precision: str,
     inputs: dict[str, Any],
     body: ModelFile | None,
-    observe: OnEpoch,
-) -> dict[str, Any]:
-    """Both stages from wherever the folder says they stand, then the files of the finished run."""
+    observers: list[OnEpoch],
+    team: Team,
+) -> dict[str, Any] | None:
+    """Both stages from wherever the folder says they stand, then the files of the finished run and its summary."""
     state = load_state(folder.path, device)
     history = state.history if state else []
     provenance = {"config": config.model_dump(mode="json"), **inputs, **data_facts(data)}
 
+    def observe(row: Row) -> None:
+        for observer in observers:
+            observer(row)
+
     def stage_run(model: WorldModel) -> StageRun:
-        return StageRun(model, data, config, folder, precision, history, observe)
+        return StageRun(model, data, config, folder, precision, history, observe, team)
 
     model = _fresh(data, config, "init", device)
     weights: dict[str, Tensor] = body.tensors if body else {}
     if body is None and "pretrain" in config.training.stages:
         if state is None or state.stage == "pretrain":
             run_stage(stage_run(model), "pretrain", state)
-            model.save(folder.pretrained, {**provenance, "stages": stage_facts(history)})
+            if team.leads:
+                model.save(folder.pretrained, {**provenance, "stages": stage_facts(history)})
+            team.wait()
             state = None
         weights = read_model_file(folder.pretrained).tensors
     report = LoadReport((), (), ())
@@ -114,6 +121,8 @@ def _run(
         model = model if how == "scratch" else _fresh(data, config, "fresh_head", device)
         report = initialise(model, weights, how)
         run_stage(stage_run(model), "finetune", state)
+    if not team.leads:
+        return None
     stages = stage_facts(history)
     model.save(folder.model, {**provenance, "stages": stages})
     write_history(folder.history, history)
@@ -129,6 +138,11 @@ def _run(
     }
     write_json(folder.summary, summary)
     return summary
+
+
+def _trust_folder(path: Path | str, *_: object) -> RunFolder:
+    """The folder that the leading process has claimed."""
+    return RunFolder(Path(path))
 
 
 def _fresh(data: TrainingData, config: RunConfig, purpose: Purpose, device: torch.device) -> WorldModel:

@@ -7,15 +7,17 @@ B batch, S steps of an epoch, T loss terms.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from crossfeed.model.acceleration import can_accelerate
-from crossfeed.model.objectives import Stage, losses, total
+from crossfeed.model.objectives import Stage, losses, predict_views, total
 from crossfeed.model.views import draw_views
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.acceleration import CapturedStep, TokenRoom, measure_room, prepare_model, shown_views
+from crossfeed.training.acceleration import CapturedStep, TokenRoom, measure_room, prepare_model
+from crossfeed.training.distributed import Team
 from crossfeed.training.flat_update import FlatUpdate
 from crossfeed.training.optimiser import build_optimiser, trained_parameters
 from crossfeed.training.precision import autocast
@@ -25,16 +27,26 @@ from crossfeed.training.seeds import derive
 from crossfeed.windows.windows import WindowSet
 
 GRADIENT = "gradient_norm"
+ALONE = Team()
+FUSE_SMALL: dict[str, Any] = {"combo_kernels": True}  # casts of weights and gradients would be 300 kernels a step
+OTHER_DROPOUT = 7919  # between the seeds of two processes; a step moves the seed by 1, an epoch draws it anew
 
 
 class TrainStep:
     """Gather, corrupt, forward, backward, clip, AdamW, teacher; call it once per batch of a begun epoch."""
 
     def __init__(
-        self, model: WorldModel, windows: WindowSet, config: RunConfig, stage: Stage, steps: int, precision: str
+        self,
+        model: WorldModel,
+        windows: WindowSet,
+        config: RunConfig,
+        stage: Stage,
+        steps: int,
+        precision: str,
+        team: Team = ALONE,
     ) -> None:
         self.model, self.windows, self.config, self.stage = model, windows, config, stage
-        self.steps, self.precision = steps, precision
+        self.steps, self.precision, self.team = steps, precision, team
         self.device = device = windows.last_W.device
         training = config.training
         planned = steps * training.stages[stage]
@@ -51,15 +63,25 @@ class TrainStep:
         self._number = torch.zeros(1, dtype=torch.long, device=device)
         self._dropout = torch.zeros(1, dtype=torch.long, device=device)
         self.room: TokenRoom | None = None
-        self._losses: Callable[..., dict[str, Tensor]] = losses
+        team.check_batch(training.batch_size)
+        self._losses: Callable[..., dict[str, Tensor]] = losses if team.size == 1 else team.losses()
         self._finish: Callable[[Tensor], Tensor] = self._update
         self._run: Callable[[], None] = self._advance
         if training.acceleration == "auto" and can_accelerate(device):
-            self.room = measure_room(windows, config, two_views="schema" in self.names)
-            prepare_model(model, self.room, self._dropout)
-            self._losses = torch.compile(losses)
-            self._finish = FlatUpdate(model, self.optimiser, training.clip_norm)
-            self._run = CapturedStep(self._advance, (self.masks,))
+            self._accelerate()
+
+    def _accelerate(self) -> None:
+        """Compute on present tokens with kernels, compile; capture the whole step, unless other processes take part."""
+        batch_size, clip_norm = self.config.training.batch_size, self.config.training.clip_norm
+        share = batch_size // self.team.size
+        self.room = measure_room(self.model, self.windows, self.config, "schema" in self.names, share)
+        prepare_model(self.model, self.room, self._dropout)
+        self._finish = FlatUpdate(self.model, self.optimiser, clip_norm)
+        if self.team.size > 1:
+            self._losses = self.team.losses(torch.compile(predict_views, options=FUSE_SMALL))
+            return
+        self._losses = torch.compile(losses, options=FUSE_SMALL)
+        self._run = CapturedStep(self._advance, (self.masks,))
 
     def begin_epoch(self, epoch: int, order_SB: Tensor) -> None:
         """Load the epoch's order and reseed masks and dropout, so that every epoch can be repeated on its own."""
@@ -69,7 +91,7 @@ class TrainStep:
         self._place.zero_()
         self._number.fill_(epoch * self.steps)
         self.masks.manual_seed(derive(seed, "masks", self.stage, epoch))
-        dropout = derive(seed, "dropout", self.stage, epoch)
+        dropout = derive(seed, "dropout", self.stage, epoch) + self.team.rank * OTHER_DROPOUT
         torch.manual_seed(dropout)
         self._dropout.fill_(dropout % 2**31)
         self.model.train()
@@ -86,14 +108,11 @@ class TrainStep:
             terms = self._losses(self.model, batch, views, self.stage, objectives, self.masks)
         self.optimiser.zero_grad()
         torch.autograd.backward(total(terms, self.stage, objectives))
+        self.team.average(self.parameters)
         self.learning_rate.copy_(self._rate_N.index_select(0, self._number).squeeze(0))
         norm = self._finish(self._momentum_N.index_select(0, self._number).squeeze(0))
         row_T = torch.stack([*(terms[name].detach() for name in self.names[:-1]), norm])
         self._trace_ST.index_copy_(0, self._place, row_T.unsqueeze(0))
-        if self.room is not None:
-            shown = shown_views(views, two_views="schema" in self.names)
-            rows = len(shown) * batch.x_BKC.shape[0] * batch.x_BKC.shape[1]
-            self.room.watch(shown, self.model.context_encoder.row.capacity(rows))
         self._place.add_(1)
         self._number.add_(1)
         self._dropout.add_(1)

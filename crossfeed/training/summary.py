@@ -28,11 +28,19 @@ def data_facts(data: TrainingData) -> dict[str, Any]:
         "normaliser": data.normaliser.hash(),
         "fitted_on": data.normaliser.fitted_on,
         "machines": list(data.train.machines),
+        "command_range": _command_range(data),
         "windows": {
             part: {"count": len(windows), "hash": windows.hash()}
             for part, windows in (("train", data.train), ("validation", data.validation))
         },
     }
+
+
+def _command_range(data: TrainingData) -> dict[str, list[float]]:
+    """Lowest and highest value of every command in the train rows: forecasts under other plans are guesses."""
+    extremes = torch.stack([data.train.a_NA.amin(0), data.train.a_NA.amax(0)]).cpu().double().numpy()
+    low_high = data.normaliser.inverse_commands(extremes).T.tolist()
+    return dict(zip(data.schema.command_names, low_high, strict=True))
 
 
 def stage_facts(history: Sequence[Row]) -> dict[str, Any]:

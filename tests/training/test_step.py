@@ -6,9 +6,12 @@ import pytest
 import torch
 
 from crossfeed.ingest.table import Table
+from crossfeed.model.acceleration import hash_dropout, pack_tokens
 from crossfeed.model.objectives import Stage
 from crossfeed.model.world_model import WorldModel
+from crossfeed.training.acceleration import measure_room
 from crossfeed.training.data import prepare
+from crossfeed.training.flat_update import FlatUpdate, update_flat
 from crossfeed.training.order import epoch_order
 from crossfeed.training.seeds import derive, generator
 from crossfeed.training.step import TrainStep
@@ -16,9 +19,14 @@ from tests.training.conftest import small_config
 
 
 def make_step(
-    table: Table, stage: Stage = "pretrain", changes: dict[str, Any] | None = None, steps: int = 4, device: str = "cpu"
+    table: Table,
+    stage: Stage = "pretrain",
+    changes: dict[str, Any] | None = None,
+    steps: int = 4,
+    device: str = "cpu",
+    name: str = "crossfeed",
 ) -> TrainStep:
-    config = small_config(changes)
+    config = small_config(changes, name)
     data = prepare([table], config, torch.device(device))
     torch.manual_seed(derive(config.training.seed, "init"))
     model = WorldModel(config.model, data.schema, data.normaliser).to(device)
@@ -141,6 +149,28 @@ def test_gradient_is_clipped(table: Table) -> None:
     norm = torch.stack([parameter.grad.norm() for parameter in step.parameters if parameter.grad is not None]).norm()
     assert float(norm) <= 1.01e-3
     assert float(step.trace()[0, -1]) > 1e-2
+
+
+@pytest.mark.parametrize("name", ["crossfeed", "paper"])
+def test_the_fast_path_without_its_kernels_gives_the_losses_of_the_plain_one(table: Table, name: str) -> None:
+    """Packed tokens, fused activations, hashed dropout and the flat update, by their references on a CPU."""
+    changes = {"model.blocks.dropout": 0.0}
+    plain, fast = (make_step(table, changes=changes, name=name) for _ in range(2))
+    fast.room = measure_room(fast.model, fast.windows, fast.config, True, fast.config.training.batch_size)
+    pack_tokens(fast.model, fast.room.share, fast.room.lost)
+    hash_dropout(fast.model, fast._dropout)
+    fast._finish = FlatUpdate(fast.model, fast.optimiser, fast.config.training.clip_norm, update=update_flat)
+    torch.testing.assert_close(run(fast), run(plain), rtol=2e-4, atol=1e-5)
+    assert int(fast.room.lost) == 0
+    assert fast.room.share < 1.0
+
+
+def test_tokens_that_find_no_room_are_counted(table: Table) -> None:
+    step = make_step(table)
+    lost = torch.zeros((), dtype=torch.long)
+    pack_tokens(step.model, 0.3, lost)
+    step()
+    assert int(lost) > 0
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
