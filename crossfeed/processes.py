@@ -1,8 +1,21 @@
 """What child processes owe their parent."""
 
 import os
+import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Processes started in this block never hear Ctrl-C, which reaches every process of a terminal; the parent does."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # children inherit it; ours comes through later
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_with_parent() -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import torch
@@ -14,7 +14,7 @@ from crossfeed.baselines.contenders import Contender, Setting, contender
 from crossfeed.baselines.results import Result, measure
 from crossfeed.errors import CrossfeedError, ForecastError, StorageError, TrainingError
 from crossfeed.ingest.table import Table
-from crossfeed.processes import end_with_parent
+from crossfeed.processes import deaf_to_interrupts, end_with_parent
 from crossfeed.progress import be_quiet
 from crossfeed.training.run_config import RunConfig
 
@@ -53,12 +53,18 @@ def do_runs(
             yield do_run(one, seed, data, place.folder)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _arrive, (place, threads)) as pool:
-        try:
-            for future in as_completed([pool.submit(_do_run_by_name, one.name, seed) for one, seed in plan]):
-                yield future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _arrive, (place, threads))
+    try:
+        with deaf_to_interrupts():
+            waiting = [pool.submit(_do_run_by_name, one.name, seed) for one, seed in plan]
+        for future in as_completed(waiting):
+            yield future.result()
+    except BaseException:  # Ctrl-C: do not wait for what is under way
+        for child in active_children():
+            child.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> Ending:
