@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from crossfeed.training.distributed import Team, own_device, teamwork
 from crossfeed.training.folder import RunFolder, open_folder, write_json
 from crossfeed.training.history import Row, tensorboard_writer, write_history
 from crossfeed.training.initialise import LoadReport, initialise
+from crossfeed.training.log import facts_of, run_log
 from crossfeed.training.loop import OnEpoch, StageRun, run_stage
 from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.overrides import differences
@@ -74,7 +76,10 @@ def train(
             observers = [on_epoch] if on_epoch else []
             if writer and team.leads:
                 observers.append(writer(folder.path / "tensorboard"))
-            summary = _run(data, config, folder, place, precision, inputs, body, observers, team)
+            facts = facts_of(data, config, place, precision)
+            with run_log(folder.path, facts) if team.leads else nullcontext() as diary:
+                observers += [diary] if diary else []
+                summary = _run(data, config, folder, place, precision, inputs, body, observers, team)
             team.wait()
         if team.leads:
             remove_state(folder.path)
