@@ -1,0 +1,171 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossfeed.errors import ConfigError, ForecastError
+from crossfeed.ingest.table import Group, Table
+from crossfeed.model.presets import paper
+from crossfeed.model.world_model import WorldModel
+from crossfeed.serving.history import read_history
+from crossfeed.serving.noise import standard_noise
+from crossfeed.serving.plan import Plan
+from crossfeed.serving.rollout import Rollout, waves
+from crossfeed.training.run import train
+from tests.evaluation.conftest import small_config
+from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, normaliser_of, small_table
+from tests.serving.conftest import Place, make_model
+
+STEPS = 20
+NOISE = standard_noise(24, STEPS, None, 3, 0, 0.8)
+
+
+def some_plan(steps: int = STEPS) -> Plan:
+    speeds = np.repeat([0.0, 1000.0, 3000.0, 1000.0], -(-steps // 4))[:steps]
+    return Plan("some", "array", None, np.stack([speeds, speeds / 5.0], 1))
+
+
+@pytest.fixture
+def rollout(place: Place) -> Rollout:
+    return Rollout(place.opened.model, read_history(place.table, place.opened.model, at=30.0))
+
+
+@given(steps=st.integers(1, 80), others=st.sets(st.integers(2, 20), max_size=4))
+def test_every_row_comes_once_from_known_rows_at_the_longest_trained_horizon(steps: int, others: set[int]) -> None:
+    horizons = (1, *sorted(others))
+    known = 0
+    for wave in waves(steps, horizons):
+        assert wave.first == known + 1
+        for row, base, slot in zip(range(wave.first, wave.last + 1), wave.bases, wave.slots, strict=True):
+            assert 0 <= base <= known
+            assert row == base + horizons[slot]
+            assert horizons[slot] == max(horizon for horizon in horizons if horizon <= row)
+        known = wave.last
+    assert known == steps
+
+
+def test_a_model_without_horizon_one_cannot_be_rolled() -> None:
+    with pytest.raises(ConfigError, match="shortest horizon of this model is 2 rows"):
+        waves(5, (2, 4))
+
+
+def test_at_trained_horizons_the_samples_are_the_models_own_forecast(rollout: Rollout, place: Place) -> None:
+    plan = some_plan()
+    paths = rollout.sample(plan, NOISE)
+    history = np.concatenate([rollout.history.sensors, rollout.history.commands], 1)
+    direct = place.opened.model.forecast(history, plan.commands[: HORIZONS[-1]])
+    rows = [horizon - 1 for horizon in HORIZONS]
+    np.testing.assert_allclose(paths[:, rows].mean(0), direct.mean, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        paths[:, rows], direct.mean + direct.standard_deviation * NOISE[:, rows], rtol=1e-3, atol=1e-3
+    )
+
+
+@settings(max_examples=8, deadline=None)
+@given(change=st.integers(1, STEPS - 1), value=st.floats(0.0, 5000.0))
+def test_a_later_change_of_the_plan_changes_nothing_before_it(change: int, value: float) -> None:
+    table = small_table(runs=6, rows=60)
+    model = make_model(table)
+    rollout = Rollout(model, read_history(table, model, at=30.0))
+    plan = some_plan()
+    commands = plan.commands.copy()
+    commands[change:] += value + 1.0
+    before, after = rollout.sample(plan, NOISE), rollout.sample(replace(plan, commands=commands), NOISE)
+    np.testing.assert_array_equal(before[:, :change], after[:, :change])
+    assert (before[:, change:] != after[:, change:]).any()
+
+
+def test_a_shorter_plan_is_the_beginning_of_a_longer_one(rollout: Rollout) -> None:
+    long, short = rollout.sample(some_plan(), NOISE), rollout.sample(some_plan().first(7), NOISE)
+    np.testing.assert_allclose(long[:, :7], short, rtol=1e-5, atol=1e-5)
+
+
+def test_nothing_after_the_moment_is_read(place: Place) -> None:
+    model, table = place.opened.model, place.table
+    sensors, commands = table.sensors.copy(), table.commands.copy()
+    sensors[331:], commands[331:] = 1e30, np.nan
+    spoiled = replace(table, sensors=sensors, commands=commands)
+    here, there = (Rollout(model, read_history(t, model, at=30.0)).sample(some_plan(), NOISE) for t in (table, spoiled))
+    np.testing.assert_array_equal(here, there)
+
+
+def test_absent_sensors_stay_absent_and_are_not_read(place: Place) -> None:
+    model = place.opened.model
+    without = Rollout(model, read_history(place.table.without(["current"]), model))
+    assert without.present.tolist() == [False, True, True]
+    paths = without.sample(some_plan(), NOISE)
+    assert np.isnan(paths[..., 0]).all()
+    assert np.isfinite(paths[..., 1:]).all()
+    other = NOISE.copy()
+    other[..., 0] = 1e6
+    np.testing.assert_array_equal(paths, without.sample(some_plan(), other))
+
+
+def test_a_sensor_missing_for_a_while_is_forecast_again(place: Place) -> None:
+    sensors = place.table.sensors.copy()
+    sensors[-3:, 1] = np.nan
+    model = place.opened.model
+    paths = Rollout(model, read_history(replace(place.table, sensors=sensors), model)).sample(some_plan(), NOISE)
+    assert np.isfinite(paths).all()
+
+
+@pytest.mark.parametrize("kind", ["none", "pure", "floored", "split"])
+def test_every_kind_of_instance_normalisation_can_be_rolled(place: Place, kind: str) -> None:
+    norm = place.opened.model.config.instance_norm.model_copy(update={"kind": kind})
+    model = make_model(place.table, instance_norm=norm)
+    assert np.isfinite(Rollout(model, read_history(place.table, model)).sample(some_plan(), NOISE)).all()
+
+
+def test_a_model_that_knows_its_horizons_by_slot_can_be_rolled(place: Place) -> None:
+    config = paper("tiny").model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS})
+    model = WorldModel(config, SCHEMA, normaliser_of(place.table)).eval()
+    assert np.isfinite(Rollout(model, read_history(place.table, model)).sample(some_plan(), NOISE)).all()
+
+
+def test_a_student_family_draws_with_its_scale(place: Place) -> None:
+    head = place.opened.model.config.head.model_copy(update={"likelihood": "student_t"})
+    model = make_model(place.table, head=head)
+    history = read_history(place.table, model)
+    plan = some_plan()
+    paths = Rollout(model, history).sample(plan, NOISE)
+    direct = model.forecast(np.concatenate([history.sensors, history.commands], 1), plan.commands[: HORIZONS[-1]])
+    assert direct.degrees_of_freedom is not None
+    freedom = direct.degrees_of_freedom
+    scale = direct.standard_deviation * np.sqrt((freedom - 2.0) / freedom)
+    np.testing.assert_allclose(paths[:, 0], direct.mean[0] + scale[0] * NOISE[:, 0], rtol=1e-3, atol=1e-3)
+
+
+def test_forecasts_that_are_no_numbers_are_an_error(rollout: Rollout) -> None:
+    with pytest.raises(ForecastError, match="no longer numbers"):
+        rollout.sample(some_plan(), np.full_like(NOISE, np.inf))
+
+
+def wandering_table() -> Table:
+    """Sensors that wander at random, so that nobody can know them far ahead."""
+    random = np.random.default_rng(0)
+    rows, runs = 80, 12
+    sensors = np.cumsum(random.normal(size=(runs, rows, 3)), axis=1).reshape(-1, 3)
+    commands = np.repeat(random.choice([0.0, 1000.0], size=(runs * rows // 8, 2)), 8, axis=0)
+    groups = tuple(Group("mill", f"s{n}", f"r{n}", "p", n * rows, (n + 1) * rows) for n in range(runs))
+    return Table(SCHEMA, groups, np.tile(np.arange(float(rows)), runs), sensors, commands, 1.0, {})
+
+
+def test_uncertainty_grows_with_the_distance(tmp_path_factory: pytest.TempPathFactory) -> None:
+    table = wandering_table()
+    config = small_config()
+    training = config.training.model_copy(
+        update={"finetune_epochs": 3, "steps_per_epoch": 30, "learning_rate": 0.002, "warmup_steps": 10}
+    )
+    result = train(
+        table, config.model_copy(update={"training": training}), tmp_path_factory.mktemp("walk") / "run", device="cpu"
+    )
+    model = WorldModel.load(result.model)
+    noise = standard_noise(64, 48, None, 3, 0, 0.8)
+    spreads = []
+    for session in ("s0", "s5", "s11"):
+        moment = read_history(table, model, session, at=40.0)
+        spreads.append(Rollout(model, moment).sample(some_plan(48), noise).std(0).mean(1))
+    spread = np.mean(spreads, axis=0)
+    assert spread[0] < spread[3] < spread[7:12].mean() < spread[40:].mean()

@@ -1,0 +1,167 @@
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from crossfeed.cli import app
+from crossfeed.errors import ConfigError, StorageError
+from crossfeed.serving.figure import draw_what_if
+from crossfeed.serving.what_if import WhatIf, what_if
+from tests.evaluation.small_machine import small_table
+from tests.serving.conftest import Place
+
+ROOT = Path(__file__).parent.parent.parent
+PLAN = np.stack([np.full(12, 1000.0), np.full(12, 200.0)], 1)
+FASTER = PLAN * [2.5, 3.0]
+
+
+def ask(place: Place, plans: Any, **options: Any) -> WhatIf:
+    return what_if(place.opened, options.pop("history", place.table), plans, samples=20, **options)
+
+
+def test_a_plan_against_itself_makes_no_difference_at_all(place: Place) -> None:
+    content = ask(place, {"a": PLAN, "b": PLAN.copy(), "c": FASTER}).content
+    same, other = content["comparisons"]
+    assert (same["mean"], same["low"], same["high"], same["probability_less"]) == (0.0, 0.0, 0.0, 0.0)
+    assert (same["first"], same["second"]) == ("a", "b")
+    assert other["low"] < other["high"]
+
+
+def test_the_same_seed_gives_the_same_futures_and_another_seed_others(place: Place) -> None:
+    first, again, other = (ask(place, [PLAN], seed=seed) for seed in (3, 3, 4))
+    assert first.content == again.content
+    assert (first.paths["plan 1"] != other.paths["plan 1"]).all()
+
+
+def test_the_truth_is_shown_beside_the_plan_that_really_followed(place: Place) -> None:
+    content = ask(place, ["table", PLAN], at=30.0, seconds=10.0).content
+    followed, other = content["plans"].values()
+    np.testing.assert_allclose(followed["truth"]["power"], place.table.sensors[331:341, 1])
+    assert followed["energy"]["truth"] == pytest.approx(place.table.sensors[331:341, 1].sum() / 3.6)
+    assert (other["truth"], other["energy"]["truth"]) == (None, None)
+    assert len(other["time"]) == 10
+
+
+def test_a_missing_reading_leaves_the_true_energy_open(place: Place) -> None:
+    table = small_table(runs=6, rows=60)
+    table.sensors[335, 1] = np.nan
+    content = ask(place, ["table"], history=table, at=30.0).content
+    assert content["plans"]["table"]["energy"]["truth"] is None
+    assert content["plans"]["table"]["truth"]["power"][4] is None
+
+
+def test_plans_beyond_the_trained_range_are_named_with_the_distance(place: Place) -> None:
+    content = ask(place, {"far": PLAN * [6.0, -1.0], "near": PLAN}).content
+    high, low = content["plans"]["far"]["warnings"]
+    assert "spindle_speed reaches 6,000 rpm" in high
+    assert "between 0 and 3,000 rpm: 100% of that range outside" in high
+    assert "feed_x falls to -200 mm/min" in low
+    assert content["plans"]["near"]["warnings"] == []
+
+
+def test_a_model_that_does_not_tell_its_range_is_judged_by_the_log(place: Place, tmp_path: Path) -> None:
+    place.opened.model.save(tmp_path / "old.safetensors", {})
+    content = what_if(tmp_path / "old.safetensors", place.log, [PLAN * [6.0, 1.0]], samples=20, device="cpu").content
+    assert "in the rows of the history's table" in content["plans"]["plan 1"]["warnings"][0]
+
+
+def test_another_machine_and_long_plans_are_warned_about(place: Place) -> None:
+    lathe = small_table(runs=6, rows=60, machine="lathe")
+    content = ask(place, [np.repeat(PLAN, 25, axis=0)], history=lathe).content
+    assert "never saw lathe" in content["warnings"][0]
+    assert "measured up to 256 rows" in content["plans"]["plan 1"]["warnings"][0]
+    assert ask(place, [PLAN]).content["warnings"] == []
+
+
+def test_without_a_power_sensor_there_is_no_energy(place: Place, tmp_path: Path) -> None:
+    blind = place.table.without(["power"])
+    answer = ask(place, {"a": PLAN, "b": FASTER}, history=blind, out=tmp_path)
+    assert answer.content["plans"]["a"]["energy"] is None
+    assert answer.content["comparisons"] == []
+    assert answer.content["absent"] == ["power"]
+    assert set(answer.content["plans"]["a"]["sensors"]) == {"current", "temperature"}
+    assert (tmp_path / "forecast.png").stat().st_size > 10_000
+
+
+def test_limits_and_channels_must_be_there(place: Place) -> None:
+    found = ask(place, [PLAN], limits={"power": -1e9}).content["plans"]["plan 1"]["peaks"]
+    assert (found["power"]["limit"], found["power"]["probability"]) == (-1e9, 1.0)
+    assert found["current"]["probability"] is None
+    for wrong in ({"limits": {"speed": 1.0}}, {"channels": ["speed"]}):
+        with pytest.raises(ConfigError, match="'speed' is no sensor"):
+            ask(place, [PLAN], **wrong)
+
+
+def test_the_files_hold_what_the_answer_says(place: Place, tmp_path: Path) -> None:
+    answer = ask(place, {"a": PLAN, 'with "quotes", and commas': FASTER}, out=tmp_path / "deep" / "folder")
+    folder = tmp_path / "deep" / "folder"
+    assert json.loads((folder / "forecast.json").read_text(encoding="utf-8")) == answer.content
+    with (folder / "forecast.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 12 * 3
+    power = [row for row in rows if row["plan"].startswith("with") and row["sensor"] == "power"]
+    said = answer.content["plans"]['with "quotes", and commas']["sensors"]["power"]
+    np.testing.assert_allclose([float(row["mean"]) for row in power], said["mean"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose([float(row["q0.95"]) for row in power], said["quantiles"]["0.95"], rtol=1e-4, atol=1e-5)
+    assert power[0]["unit"] == "kW"
+
+
+def test_quantiles_rise_and_hold_the_paths(place: Place) -> None:
+    answer = ask(place, [PLAN])
+    for sensor in answer.content["plans"]["plan 1"]["sensors"].values():
+        levels = np.array(list(sensor["quantiles"].values()))
+        assert (np.diff(levels, axis=0) >= 0.0).all()
+        assert (levels[0] <= sensor["mean"]).all()
+        assert (sensor["mean"] <= levels[-1]).all()
+
+
+def keys(content: Any) -> Any:
+    """The structure of a document, without its values."""
+    if isinstance(content, dict):
+        return {key: keys(value) for key, value in content.items()}
+    return None
+
+
+def test_the_documented_format_is_the_written_one(place: Place) -> None:
+    (text,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "forecast.md").read_text(encoding="utf-8"), re.DOTALL)
+    documented = json.loads(text)
+    content = ask(place, {"a": PLAN, "b": FASTER}).content
+    assert documented["format"] == content["format"]
+    assert documented.keys() == content.keys()
+    for part in ("model", "history", "settings"):
+        assert documented[part].keys() == content[part].keys()
+    (plan,) = documented["plans"].values()
+    assert plan.keys() == content["plans"]["a"].keys()
+    assert plan["energy"].keys() == content["plans"]["a"]["energy"].keys()
+    assert plan["peaks"]["spindle_power"].keys() == content["plans"]["a"]["peaks"]["power"].keys()
+    assert keys(plan["sensors"]["spindle_power"]) == keys(content["plans"]["a"]["sensors"]["power"])
+    assert documented["comparisons"][0].keys() == content["comparisons"][0].keys()
+
+
+def test_a_stored_forecast_can_be_drawn_again_in_every_format(place: Place, tmp_path: Path) -> None:
+    content = ask(place, {"a": PLAN, "b": FASTER}, limits={"power": 2.0}).content
+    stored = json.loads(json.dumps(content))
+    for name in ("figure.png", "figure.svg"):
+        draw_what_if(stored, tmp_path / name, ["power"])
+        assert (tmp_path / name).stat().st_size > 10_000
+    with pytest.raises(StorageError, match=r"cannot be written as 'figure\.gif'"):
+        draw_what_if(stored, tmp_path / "figure.gif")
+
+
+def test_the_command_line_prints_a_table_and_json(place: Place, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.csv"
+    plan.write_text("time,spindle_speed,feed_x\n" + "".join(f"{row},5000,200\n" for row in range(10)))
+    words = ["forecast", str(place.model), "--history", str(place.log), "--at", "30", "--commands", "table"]
+    words += ["--compare", str(plan), "--limit", "power=1", "--samples", "20", "--seconds", "8", "--device", "cpu"]
+    shown = CliRunner().invoke(app, [*words, "--plot", str(tmp_path / "a.png")], env={"COLUMNS": "160"})
+    assert shown.exit_code == 0, shown.output
+    for text in ("energy in Wh", "to the first", "P(above 1)", "peak power in kW", "warning: plan.csv: spindle_speed"):
+        assert text in shown.output
+    assert (tmp_path / "a.png").exists()
+    printed = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
+    assert list(printed["plans"]) == ["table", "plan.csv"]
