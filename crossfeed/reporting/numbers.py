@@ -38,11 +38,24 @@ def interval(value: Mapping[str, Any] | None, write: Any = number) -> str:
     """An estimate with its bounds, or with its spread over seeds; alone where there are too few runs for any."""
     if value is None or value.get("estimate") is None:
         return MISSING
+    told = str(write(value["estimate"]))
+
+    def alike(other: float) -> str:
+        return _alike(other, told) if write is number else str(write(other))
+
     if value.get("spread") is not None:
-        return f"{write(value['estimate'])} ± {write(value['spread'])}"
+        return f"{told} ± {alike(value['spread'])}"
     if value.get("low") is None or value.get("high") is None:
-        return str(write(value["estimate"]))
-    return f"{write(value['estimate'])} ({write(value['low'])} to {write(value['high'])})"
+        return told
+    return f"{told} ({alike(value['low'])} to {alike(value['high'])})"
+
+
+def _alike(value: float, neighbour: str) -> str:
+    """A bound or a spread with as many decimals as the estimate beside it; a far larger one is written as usual."""
+    decimals = len(neighbour.partition(".")[2])
+    if "e" in neighbour or not decimals or not math.isfinite(value) or abs(value) >= 1000:
+        return number(value)
+    return f"{value:.{decimals}f}".replace("-", "−")
 
 
 def seconds(value: float | None) -> str:

@@ -14,7 +14,7 @@ _METRICS = {
     "crps": "CRPS",
     "nll": "NLL",
     "coverage90": "in 90 %",
-    "command_use": "shuffled / true",
+    "command_use": "cmd",
 }
 
 
@@ -27,7 +27,8 @@ def sections(found: Artefacts) -> list[Section]:
     blocks += [_table(content, name) for name in content["sets"]]
     if "target" in content["sets"]:
         blocks.append(_paper(found))
-    blocks += [Note(str(note)) for note in content.get("notes", [])]
+    if content.get("notes"):
+        blocks.append(Note(" ".join(str(note) for note in content["notes"])))
     blocks += [Note(f"{row['model']}: {row['remark']}", "fair") for row in content["rows"] if row.get("remark")]
     lead = (
         "Everything a user might pick instead, trained on the same windows for the same number of epochs. Look whether "

@@ -116,7 +116,8 @@ def _outcomes(study: StudyFacts) -> Grid:
         clean = _values(study, line.candidate, "clean")
         row["clean"] = f"{number(fmean(clean))} ± {number(pstdev(clean))}" if clean else None
         row["command"] = fmean(bundle["command_ratio"] for bundle in bundles) if bundles else None
-        row["rank"] = fmean(bundle["health"]["target_rank"] for bundle in bundles) if bundles else None
+        ranks = [bundle["health"]["target_rank"] for bundle in bundles if "health" in bundle]
+        row["rank"] = fmean(ranks) if ranks else None
         score = getattr(line, study.score)
         row["standing"] = f"#{place} ({number(score)})" if line.seeds else "excluded"
         row["standing"] += f" / leader at {confirmed[line.candidate]} seeds" if line.candidate in confirmed else ""
