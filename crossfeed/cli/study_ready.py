@@ -46,7 +46,10 @@ def contrast(
     metric: Annotated[str, typer.Option(help="clean, schema_drop, masked, long_horizon or calibration.")] = "clean",
     json: Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")] = False,
 ) -> None:
-    """Every arm of ready studies and declared ablations against its reference, paired by seed."""
+    """Every arm of ready studies and declared ablations against its reference, paired by seed.
+
+    Example: crossfeed study contrast mystudy --metric schema_drop
+    """
     from crossfeed.cli.study_tables import contrast_table
     from crossfeed.study.study import Study
 
