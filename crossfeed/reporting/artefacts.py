@@ -47,6 +47,7 @@ class Artefacts:
     comparison: Mapping[str, Any] = field(default_factory=dict)
     forecasts: Sequence[Mapping[str, Any]] = ()
     audits: Sequence[Mapping[str, Any]] = ()
+    files: Sequence[Path] = ()
 
     def evaluation(self, own: bool) -> Mapping[str, Any] | None:
         """The evaluation on a table the model was trained on, or on another one."""
@@ -76,15 +77,22 @@ def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
         )
     study = read_study(place) if (place / "study.db").is_file() else None
     folder, beside = _run_folder(place, study), place.parent
+    evaluations = _files(_named(extras.evaluation, beside / EVALUATION), "evaluation.json")
+    adaptations = _files(_named(extras.adaptation, beside / ADAPTATION), "adaptation.json")
+    # A comparison that still runs has no table yet.
+    comparisons = _files(_named(extras.comparison, beside / COMPARISON), "table.json")[:1]
+    forecasts = _files(_named(extras.forecast, beside / FORECAST), "forecast.json")
+    audits = [*(extras.audits or _existing(beside / AUDIT))]
     return Artefacts(
         place=place,
         study=study,
         run=read_run(folder) if folder is not None else None,
-        evaluations=_evaluations(_named(extras.evaluation, beside / EVALUATION)),
-        adaptation=_adaptation(_named(extras.adaptation, beside / ADAPTATION), study),
-        comparison=_comparison(_named(extras.comparison, beside / COMPARISON)),
-        forecasts=[read_json(path) for path in _files(_named(extras.forecast, beside / FORECAST), "forecast.json")],
-        audits=[read_json(path) for path in (extras.audits or _existing(beside / AUDIT))],
+        evaluations=[read_json(path) for path in evaluations],
+        adaptation=_adaptation([read_json(path) for path in adaptations], study),
+        comparison=read_json(comparisons[0]) if comparisons else {},
+        forecasts=[read_json(path) for path in forecasts],
+        audits=[read_json(path) for path in audits],
+        files=(*([folder] if folder else []), *evaluations, *adaptations, *comparisons, *forecasts, *audits),
     )
 
 
@@ -144,22 +152,10 @@ def _files(place: Path | None, name: str) -> list[Path]:
     return [place] if place.is_file() else [*_existing(place / name), *sorted(place.glob(f"*/{name}"))]
 
 
-def _evaluations(place: Path | None) -> list[dict[str, Any]]:
-    return [read_json(path) for path in _files(place, "evaluation.json")]
-
-
-def _adaptation(place: Path | None, study: StudyFacts | None) -> dict[str, Any]:
-    """Few-shot and online results, from their own files or from the opening that recorded them."""
+def _adaptation(files: Sequence[Mapping[str, Any]], study: StudyFacts | None) -> dict[str, Any]:
+    """Few-shot and online results: those of the opening first, then those of the files."""
     opening = study.confirmatory if study else None
     merged: dict[str, Any] = dict((opening or {}).get("adaptation") or {})
-    for path in _files(place, "adaptation.json"):
-        merged |= {key: value for key, value in read_json(path).items() if key not in merged}
+    for content in files:
+        merged |= {key: value for key, value in content.items() if key not in merged}
     return merged
-
-
-def _comparison(place: Path | None) -> dict[str, Any]:
-    """The table of a comparison; one that still runs has none yet, only single results."""
-    if place is None:
-        return {}
-    path = place if place.is_file() else place / "table.json"
-    return read_json(path) if path.is_file() else {}

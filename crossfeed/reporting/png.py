@@ -37,15 +37,21 @@ def _height(panel: XY | Dots) -> float:
 
 
 def _legend(figure: Figure, drawn: Any) -> None:
-    from matplotlib.lines import Line2D
-
     if figure.legend:
-        handles = [
-            Line2D([], [], color=COLOURS[colour], linestyle="--" if style == "dashed" else "-", linewidth=2.0)
-            for _, colour, style in figure.legend
-        ]
+        handles = [_key(COLOURS[colour], style) for _, colour, style in figure.legend]
         names = [_plain(name) for name, _, _ in figure.legend]
         drawn.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)))
+
+
+def _key(colour: str, style: str) -> Any:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    if style == "band":
+        return Patch(color=colour, alpha=0.3, linewidth=0)
+    if style == "points":
+        return Line2D([], [], color=colour, linestyle="", marker="o", markersize=4)
+    return Line2D([], [], color=colour, linestyle="--" if style == "dashed" else "-", linewidth=2.0)
 
 
 def _xy(panel: XY, ax: Any) -> None:

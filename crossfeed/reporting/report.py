@@ -7,6 +7,7 @@ from pathlib import Path
 
 import crossfeed
 from crossfeed.atomic import atomic_file
+from crossfeed.errors import StorageError
 from crossfeed.progress import progress
 from crossfeed.reporting.artefacts import Artefacts, Extras, gather
 from crossfeed.reporting.blocks import Document, Section
@@ -76,7 +77,15 @@ def write_report(
 
 def compose(found: Artefacts) -> Document:
     """The report as data."""
-    sections = tuple(section for part in PARTS for section in part(found))
+    try:
+        sections = tuple(section for part in PARTS for section in part(found))
+        box = verdict.verdict(found)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:  # what results of another kind give
+        raise StorageError(
+            f"One of the results does not hold what crossfeed records: {error!r}.",
+            expected=f"results of this crossfeed version in {', '.join(str(path) for path in found.files)}",
+            remedy="Make the results again with the commands that wrote them, or leave them out of the report.",
+        ) from error
     study = found.study
     machines = ""
     if study is not None:
@@ -93,7 +102,7 @@ def compose(found: Artefacts) -> Document:
     }
     place = found.place.resolve()
     name = place.parent.name if place.name in ("study", "run") else place.name
-    return Document(f"{kind} {name}", machines, verdict.verdict(found), sections, facts)
+    return Document(f"{kind} {name}", machines, box, sections, facts)
 
 
 def _write_files(document: Document, folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
