@@ -16,7 +16,7 @@ from crossfeed.study.worker import execute
 
 # What a run needs, including what torch and pyarrow would load on first use. Imported, never called: a process that
 # has started threads or a GPU must not fork.
-PRELOADED = ("crossfeed.evaluation.bundle", "crossfeed.training.run", "pyarrow.dataset", "torch._dynamo")
+PRELOADED = ("crossfeed.evaluation.bundle", "crossfeed.training.run", "pyarrow.dataset")
 
 
 def serve(folder: Path, device: str) -> None:
