@@ -7,14 +7,16 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import Adaptable, Mode, Prepared, finish, prepare
 from crossfeed.adaptation.support import Supports, supports
-from crossfeed.errors import ConfigError, ForecastError
+from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.forecaster import batches
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.progress import progress
-from crossfeed.windows.windows import WindowBatch, WindowSet
+from crossfeed.windows.windows import WindowSet
 
 
 class FewShotConfig(BaseModel):
@@ -63,7 +65,8 @@ def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) 
         adapted, moved, updates = forecaster, 0, 0
         if len(index_W) and config.steps:
             prepared = prepare(forecaster, config.mode, config.rank, config.seed)
-            updates, moved = learn(prepared, data.windows, index_W, config), prepared.count
+            ahead_SHC = _errors_on(forecaster, data.windows, index_W)
+            updates, moved = learn(prepared, data.windows, index_W, ahead_SHC, config), prepared.count
             adapted = finish(prepared)
         scores = evaluate(adapted, data, divided.query, title=f"Few-shot {fraction:.0%}")
         lacking = divided.runs_without_support.get(fraction, ())
@@ -71,38 +74,23 @@ def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) 
     return rows, divided
 
 
-def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, config: FewShotConfig) -> int:
-    """Take `steps` steps of presence-masked likelihood on batches of the support, drawn by the seed."""
+def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Tensor, config: FewShotConfig) -> int:
+    """Take `steps` steps on batches of the support, drawn by the seed; the spread learns from the zero-shot errors."""
     optimiser = torch.optim.AdamW(prepared.parameters, lr=config.learning_rate, weight_decay=0.0)
     generator = torch.Generator().manual_seed(config.seed)
+    device = windows.last_W.device
     with progress(f"Adapting to {len(index_W)} windows", config.steps) as task:
         for _ in range(config.steps):
             drawn = torch.randperm(len(index_W), generator=generator)[: config.batch_size]
-            update(prepared, windows.batch(index_W[drawn].to(windows.last_W.device)), optimiser, config.clip_norm)
+            ahead_BHC = ahead_SHC[drawn.to(device)]
+            update(prepared, windows.batch(index_W[drawn].to(device)), ahead_BHC, optimiser, config.clip_norm)
             task.advance()
     return config.steps
 
 
-def update(prepared: Prepared, batch: WindowBatch, optimiser: torch.optim.Optimizer, clip_norm: float) -> None:
-    """One step on the mean negative log-likelihood of the present targets; absent channels are never regressed."""
-    name = prepared.forecaster.name
-    with torch.enable_grad():
-        nll_BHC = prepared.forecaster.predict(batch).nll(torch.where(batch.future_m_BHC, batch.future_x_BHC, 0.0))
-        if nll_BHC is None:
-            raise ForecastError(
-                f"Forecaster '{name}' claims no density, so it cannot be adapted by likelihood.",
-                expected="a Gaussian or Student-t forecast",
-            )
-        present = batch.future_m_BHC
-        loss = torch.where(present, nll_BHC, 0.0).sum() / present.sum().clamp_min(1)
-    if not bool(torch.isfinite(loss)):
-        raise ForecastError(
-            f"Adapting '{name}' led to a likelihood that is no number.", remedy="Use a smaller learning rate."
-        )
-    optimiser.zero_grad(set_to_none=True)
-    torch.autograd.backward(loss)
-    torch.nn.utils.clip_grad_norm_(prepared.parameters, clip_norm)
-    optimiser.step()
+def _errors_on(forecaster: Adaptable, windows: WindowSet, index_S: Tensor) -> Tensor:
+    """Zero-shot errors on the support."""
+    return torch.cat([errors_in_advance(forecaster, batch) for batch in batches(windows, index_S)])
 
 
 def few_shot_table(rows: list[FewShot], divided: Supports, config: FewShotConfig) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from crossfeed.adaptation.fewshot import update
+from crossfeed.adaptation.learning import observed_errors, update
 from crossfeed.adaptation.parameters import Adaptable, Mode, finish, prepare
 from crossfeed.evaluation.evaluate import EvaluationSet, OnForecast
 from crossfeed.evaluation.metrics import Scores
@@ -54,6 +54,8 @@ def online(
     adapted_scores, frozen_scores = data.scores(f"{forecaster.name}, online"), data.scores(forecaster.name)
     adapted: dict[str, Adaptable] = {}
     updates = moved = 0
+    # The spread learns from these: the errors of the forecasts as they were made.
+    ahead_WHC = torch.zeros(len(windows), len(windows.horizons), windows.x_NC.shape[1])
     with progress("Adapting online", len(windows)) as task:
         for number, machine in enumerate(windows.machines):
             prepared = prepare(forecaster, config.mode, config.rank, config.seed)
@@ -63,11 +65,12 @@ def online(
                 for _ in range(config.steps if len(observed) else 0):
                     chosen = _choose(observed, config, generator)
                     batch = windows.batch(chosen.to(windows.last_W.device))
-                    update(prepared, batch, optimiser, config.clip_norm)
+                    update(prepared, batch, ahead_WHC[chosen].to(batch.x_BKC), optimiser, config.clip_norm)
                     updates += 1
                 batch = windows.batch(part.to(windows.last_W.device))
                 with torch.no_grad():
                     said, frozen = prepared.forecaster.predict(batch), forecaster.predict(batch)
+                ahead_WHC[part] = observed_errors(said, batch).cpu()
                 data.count_in(adapted_scores, said, batch, part)
                 data.count_in(frozen_scores, frozen, batch, part)
                 if on_forecast is not None:

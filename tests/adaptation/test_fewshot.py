@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table, update
+from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table
+from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import prepare
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.distribution import Point
@@ -81,8 +82,9 @@ def test_a_channel_absent_on_the_new_machine_is_not_regressed_to_zero(normaliser
     model = tiny_world_model(normaliser)
     prepared = prepare(model, "head")
     optimiser = torch.optim.AdamW(prepared.parameters, lr=1e-2, weight_decay=0.0)
+    batch = windows.batch(torch.arange(32))
     for _ in range(3):
-        update(prepared, windows.batch(torch.arange(32)), optimiser, 1.0)
+        update(prepared, batch, errors_in_advance(model, batch), optimiser, 1.0)
     before, after = model.model.head.mean, prepared.forecaster.module.head.mean
     absent = SCHEMA.sensor_names.index("power")
     assert torch.equal(before.weight[absent], after.weight[absent])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crossfeed.adaptation.fewshot import update
+from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import MODES, finish, prepare
 from crossfeed.errors import ConfigError
 from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
@@ -28,7 +28,8 @@ def test_a_mode_moves_its_part_of_the_world_model_and_nothing_else(mode: str) ->
     prepared = prepare(original, mode)
     optimiser = torch.optim.AdamW(prepared.parameters, lr=1e-2, weight_decay=0.0)
     for start in (0, 64):
-        update(prepared, windows.batch(torch.arange(start, start + 64)), optimiser, 1.0)
+        batch = windows.batch(torch.arange(start, start + 64))
+        update(prepared, batch, errors_in_advance(original, batch), optimiser, 1.0)
     after = finish(prepared).module.state_dict()
     assert after.keys() == before.keys(), "a low-rank correction is merged into plain weights"
     moved = {name for name in before if not torch.equal(before[name], after[name])}

@@ -1,0 +1,56 @@
+"""The spread of an adapted model comes from errors made in advance, not from how well it remembers."""
+
+import pytest
+import torch
+
+from crossfeed.adaptation.learning import errors_in_advance, update
+from crossfeed.adaptation.parameters import prepare
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.windows import WindowSet
+from tests.adaptation.small_models import NetworkForecaster
+from tests.evaluation.small_machine import normaliser_of, small_table, window_set
+
+
+@pytest.fixture(scope="module")
+def normaliser() -> Normaliser:
+    return normaliser_of(small_table(runs=12))
+
+
+@pytest.fixture(scope="module")
+def trained(normaliser: Normaliser) -> NetworkForecaster:
+    network = NetworkForecaster()
+    windows = window_set(small_table(runs=12), normaliser)
+    network.fit(windows, windows, seed=0)
+    return network
+
+
+def other_machine(normaliser: Normaliser, hidden: tuple[str, ...] = ()) -> WindowSet:
+    return window_set(small_table(runs=6, rows=120, machine="other", level=1.5, seed=9), normaliser, hidden)
+
+
+def test_windows_learned_by_heart_do_not_narrow_the_intervals(
+    trained: NetworkForecaster, normaliser: Normaliser
+) -> None:
+    batch = other_machine(normaliser).batch(torch.arange(0, 24, 3))
+    ahead = errors_in_advance(trained, batch)
+    made_in_advance = float(ahead[batch.future_m_BHC].square().mean().sqrt())
+    prepared = prepare(trained, "all")
+    optimiser = torch.optim.Adam(prepared.parameters, lr=5e-3)
+    for _ in range(150):
+        update(prepared, batch, ahead, optimiser, 1.0)
+    with torch.no_grad():
+        said = prepared.forecaster.predict(batch)
+    remembered = float(errors_in_advance(prepared.forecaster, batch)[batch.future_m_BHC].square().mean().sqrt())
+    spread = float(said.scale[batch.future_m_BHC].square().mean().sqrt())
+    assert remembered < 0.3 * made_in_advance, "the windows are known by heart by now"
+    assert 0.8 * made_in_advance < spread < 1.3 * made_in_advance
+
+
+def test_errors_in_advance_are_zero_where_nothing_was_observed(
+    trained: NetworkForecaster, normaliser: Normaliser
+) -> None:
+    batch = other_machine(normaliser, hidden=("power",)).batch(torch.arange(8))
+    ahead = errors_in_advance(trained, batch)
+    assert not ahead[~batch.future_m_BHC].any()
+    assert ahead[batch.future_m_BHC].abs().min() > 0.0
+    assert not ahead.requires_grad
