@@ -63,6 +63,34 @@ def show(
 
 
 @data.command()
+def divide(
+    table: Annotated[Path, typer.Argument(help="A table made by `crossfeed ingest`.")],
+    first: Annotated[Path, typer.Argument(help="Table to write: the runs to learn from.")],
+    second: Annotated[Path, typer.Argument(help="Table to write: the other runs.")],
+    runs: Annotated[str, typer.Option(help="Runs for the second table, with commas.")] = "",
+    last: Annotated[int | None, typer.Option(help="Or the last so many runs.")] = None,
+    every: Annotated[int | None, typer.Option(help="Or every n-th run.")] = None,
+    hide: Annotated[str, typer.Option(help="Sensors that the second table lacks, with commas.")] = "",
+    machine: Annotated[str, typer.Option(help="Name of the machine in the second table.")] = "",
+) -> None:
+    """Divide the runs of a machine in two tables; the second can lack sensors, as another machine would.
+
+    Example: crossfeed data divide mill.parquet source.parquet target.parquet --last 6 --hide z_load --machine mill_b
+    """
+    from crossfeed.ingest.divide import choose_runs
+    from crossfeed.ingest.divide import divide as divide_runs
+    from crossfeed.ingest.table import Table
+
+    whole = Table.read(table)
+    chosen = choose_runs(whole, [name for name in runs.split(",") if name], last, every)
+    for path, part in zip(
+        (first, second), divide_runs(whole, chosen, [name for name in hide.split(",") if name], machine), strict=True
+    ):
+        part.write(path)
+        typer.echo(f"{path}: {len({group.run for group in part.groups})} runs, {len(part):,} rows")
+
+
+@data.command()
 def template() -> None:
     """Print a commented mapping to adapt to your own logs.
 
