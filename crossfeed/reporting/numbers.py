@@ -76,7 +76,7 @@ def short_hash(value: Any) -> str:
 
 def written(value: Any, kind: Kind) -> str:
     """One cell as text."""
-    if value is None:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return MISSING
     if kind == "text":
         return str(value)
