@@ -17,7 +17,7 @@ MODEL: dict[str, Any] = {
     "training.batch_size": 16,
     "training.steps_per_epoch": 40,
     "training.pretrain_epochs": 3,
-    "training.finetune_epochs": 7,
+    "training.finetune_epochs": 8,
     "training.learning_rate": 0.003,
     "training.warmup_steps": 20,
     "training.ema_momentum": 0.95,

@@ -4,18 +4,21 @@ Real logs here come from one machine each. Its later runs play the second machin
 sensors. That is an easier move than the one to another machine, and the demo says so.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from crossfeed.demo.chapter import Told
 from crossfeed.demo.settings import DemoSettings
 from crossfeed.errors import TableError
+from crossfeed.ingest.divide import divide
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Group, Table
 from crossfeed.machines.kinds import log_kind
 
 SOURCE, TARGET, RAW = "source.parquet", "target.parquet", "raw"
+FEWEST_RUNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +27,13 @@ class Division:
 
     period: float | None  # seconds between rows; none for that of the kind
     runs: tuple[int, int]  # at most so many to learn from and to seal
-    rows: tuple[int, int] | None  # whole sessions of a run until so many rows are there; none for all
+    rows: tuple[float, float]  # whole sessions of a run until so many rows are there
     hidden: tuple[str, ...]  # sensors that the second machine lacks
 
 
 DIVISIONS = {
     "michigan": Division(
-        period=0.5, runs=(12, 6), rows=None,
+        period=0.5, runs=(12, 6), rows=(math.inf, math.inf),
         hidden=(
             "y_current", "y_output_current", "y_dc_voltage", "y_output_voltage", "y_power",
             "spindle_output_voltage", "spindle_dc_voltage",
@@ -60,30 +63,25 @@ def make_tables(folder: Path, settings: DemoSettings) -> tuple[Table, Table]:
     else:
         assert settings.logs is not None
         how = DIVISIONS[settings.data]
-        source, target = divide(ingest(log_kind(settings.data), settings.logs, period=how.period), how)
+        source, target = in_two(ingest(log_kind(settings.data), settings.logs, period=how.period), how)
     source.write(folder / SOURCE)
     target.write(folder / TARGET)
     return source, target
 
 
-def divide(table: Table, how: Division) -> tuple[Table, Table]:
+def in_two(table: Table, how: Division) -> tuple[Table, Table]:
     """Earlier runs for the source; later ones, without the hidden sensors, as a machine of another name."""
     runs = sorted({group.run for group in table.groups})
-    if len(runs) < 4:
+    if len(runs) < FEWEST_RUNS:
         raise TableError(
             f"The logs hold {len(runs)} runs.",
-            expected="at least four, so that some can be learned from and others sealed",
+            expected=f"at least {FEWEST_RUNS}, so that some can be learned from and others sealed",
             remedy="Point the demo at the folder with all files of the data set.",
         )
     cut = len(runs) - max(2, len(runs) // 3)
-    earlier, later = (_spread(part, most) for part, most in zip((runs[:cut], runs[cut:]), how.runs, strict=True))
-    source, target = (
-        table.select(_leading(table.groups, part, None if how.rows is None else how.rows[side]))
-        for side, part in enumerate((earlier, later))
-    )
-    name = f"{table.machines()[0]}_reduced"
-    renamed = replace(target, groups=tuple(replace(group, machine=name) for group in target.groups))
-    return source, renamed.without(how.hidden)
+    earlier, later = _spread(runs[:cut], how.runs[0]), _spread(runs[cut:], how.runs[1])
+    fewer = table.select([*_leading(table.groups, earlier, how.rows[0]), *_leading(table.groups, later, how.rows[1])])
+    return divide(fewer, later, how.hidden, f"{table.machines()[0]}_reduced")
 
 
 def _spread(runs: Sequence[str], most: int) -> set[str]:
@@ -92,12 +90,12 @@ def _spread(runs: Sequence[str], most: int) -> set[str]:
     return {runs[int(number * step)] for number in range(min(most, len(runs)))}
 
 
-def _leading(groups: Sequence[Group], runs: set[str], rows: int | None) -> list[Group]:
+def _leading(groups: Sequence[Group], runs: set[str], rows: float) -> list[Group]:
     """The sessions of these runs, of each run the first ones until there are enough rows."""
     taken = dict.fromkeys(runs, 0)
     chosen = []
     for group in groups:
-        if group.run in runs and (rows is None or taken[group.run] < rows):
+        if group.run in runs and taken[group.run] < rows:
             chosen.append(group)
             taken[group.run] += len(group)
     return chosen

@@ -62,8 +62,8 @@ def facts_of(data: TrainingData, config: RunConfig, device: torch.device, precis
 
 def _epoch(row: Row) -> Sequence[str]:
     """One line for the epoch, and one for what should worry somebody."""
-    parts = [f"score {row['score']:.4f} (best so far in epoch {row['best_epoch']})"]
+    parts = [f"score {row['score']:.4f} (best so far in epoch {row['best_epoch'] + 1})"]
     parts += [f"{name} {row[name]:.4f}" for name in ("rmse", "crps") if row.get(name) is not None]
     seconds = row["train_seconds"] + row["validation_seconds"]
-    line = f"{row['stage']} epoch {row['epoch']}: {', '.join(parts)}; {seconds:.1f} s"
+    line = f"{row['stage']} epoch {row['epoch'] + 1}: {', '.join(parts)}; {seconds:.1f} s"
     return [line, f"warning: latents collapsed: {row['collapse']}"] if row.get("collapse") else [line]
