@@ -10,7 +10,6 @@ from rich.table import Table
 from crossfeed.errors import ConfigError
 
 if TYPE_CHECKING:
-    from crossfeed.study.score import CandidateScore
     from crossfeed.study.study import Study
     from crossfeed.study.verify import Verification
 
@@ -43,20 +42,21 @@ def ranking(study: "Study", as_json: bool = False) -> None:
     names = ["candidate", "robust", "paper", "seeds", "invalid", "collapsed", "weak", *WEIGHTS]
     counts = ("seeds", "invalid_seeds", "collapsed_seeds", "weak_seeds")
     rows = [
-        [_name(line), line.robust, line.paper, *(getattr(line, name) for name in counts), *line.components.values()]
+        [line.candidate, line.robust, line.paper, *(getattr(line, name) for name in counts), *line.components.values()]
         for line in lines
     ]
+    halved = any(line.dropped_after for line in lines)
+    if halved:
+        names.insert(1, "dropped")
+        for row, line in zip(rows, lines, strict=True):
+            row.insert(1, "" if line.dropped_after is None else f"after {line.dropped_after}")
     _table(f"Ranked by the {score_of(study.protocol)} score (lower is better)", names, rows)
-    if any(line.dropped_after for line in lines):
+    if halved:
         Console().print("Dropped candidates are shown as they stood in their last rung: not comparable with the rest.")
     if rows and leaders_disagree(pool(study.store)):
         Console().print(
             "[yellow]The two scores crown different candidates:[/] look at the components before trusting either."
         )
-
-
-def _name(line: "CandidateScore") -> str:
-    return line.candidate if line.dropped_after is None else f"{line.candidate} (dropped after {line.dropped_after})"
 
 
 def contrast_table(study: "Study", metric: str = "clean", as_json: bool = False) -> None:

@@ -55,7 +55,8 @@ class LocalEngine:
                     busy.remove(template)
                     outcome = folder / "runs" / name / OUTCOME
                     if code == 0 and outcome.is_file():
-                        idle.append(template)
+                        if template.process.poll() is None:
+                            idle.append(template)
                         yield name, json.loads(outcome.read_text(encoding="utf-8"))
                         continue
                     template.stop()
@@ -105,7 +106,7 @@ class _Template:
         if not select.select([self.process.stdout], [], [], 0)[0]:
             return None
         answer = self.process.stdout.readline()
-        return int(answer) if answer else self.process.wait() or 1
+        return int(answer) if answer else self.process.wait()
 
     def stop(self) -> None:
         self.process.kill()

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from crossfeed.cli import app
 from crossfeed.study import vault
-from crossfeed.study.candidates import choose
-from crossfeed.study.engines import NextRun
+from crossfeed.study.engines import Engine, NextRun
 from crossfeed.study.study import Study
 from crossfeed.study.worker import execute
 from tests.training.conftest import SMALL, toy_table
@@ -59,36 +60,51 @@ class Invented:
         return {"invalid": self.invalid(candidate, seed), "bundle": bundle | (self.bundle or {}), "artefacts": {}}
 
 
-def begin(folder: Path, target: bool = True, **options: Any) -> Study:
-    """Two toy machines, the second one sealed and with a sensor less; or the first alone."""
+def write_tables(folder: Path) -> tuple[Path, Path]:
+    """Two toy machines in a folder beside the study's, the second one with a sensor less."""
     tables = folder.parent / f"{folder.name}-tables"
     toy_table("source", sessions=8, rows=50).write(tables / "source.parquet")
-    targets = []
-    if target:
-        targets = [tables / "target.parquet"]
-        toy_table("target", sessions=3, rows=40, seed=5, absent=("current_4",)).write(targets[0])
-    else:
-        options = {"shared": ["current_0", "current_1"]} | options
+    toy_table("target", sessions=3, rows=40, seed=5, absent=("current_4",)).write(tables / "target.parquet")
+    return tables / "source.parquet", tables / "target.parquet"
+
+
+def begin(folder: Path, target: bool = True, **options: Any) -> Study:
+    """A study of the first machine with the second one sealed, or of the first alone."""
+    source, sealed = write_tables(folder)
     settings = SMALL | LENIENT | options.pop("settings", {})
-    options = {"minimum_seeds": 2} | options
-    return Study.init(folder, [tables / "source.parquet"], targets, size="tiny", settings=settings, **options)
+    options = {"minimum_seeds": 2, "shared": [] if target else ["current_0", "current_1"]} | options
+    return Study.init(folder, [source], [sealed] if target else [], size="tiny", settings=settings, **options)
+
+
+def command(*words: object, engine: Engine | None = None) -> str:
+    """What `crossfeed study ...` prints; runs are executed by the given engine instead of by new processes."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("crossfeed.study.engines.make_engine", lambda *_: engine or InProcess())
+        shown = CliRunner().invoke(app, ["study", *map(str, words)], env={"COLUMNS": "160"}, catch_exceptions=False)
+    assert shown.exit_code == 0, shown.output
+    return shown.output
 
 
 @pytest.fixture(scope="session")
 def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of four candidates, searched, confirmed and locked."""
-    study = begin(tmp_path_factory.mktemp("studies") / "study")
+    """A study of four candidates from the command line: begun, searched, confirmed and locked."""
+    folder = tmp_path_factory.mktemp("studies") / "study"
+    source, target = write_tables(folder)
+    settings = [f"--set={name}={value}" for name, value in (SMALL | LENIENT).items()]
+    only = [f"--only={name}" for name in CANDIDATES]
 
     def read(*_: object) -> None:
         raise AssertionError("the vault was read before the lock")
 
     with pytest.MonkeyPatch.context() as watched:
         watched.setattr(vault, "_read", read)
-        study.plan(choose(study.config, only=CANDIDATES), seeds=1)
-        study.search(InProcess())
-        study.confirm(InProcess(), most_seeds=5)
-        study.lock()
-    return study.store.folder
+        init = ["--source", source, "--target", target, "--size", "tiny", "--minimum-seeds", 2]
+        assert "1 target table(s) sealed" in command("init", folder, *init, *settings)
+        assert "Ranked by the robust score" in command("search", folder, "--seeds", 1, *only)
+        assert "The leader stands" in command("confirm", folder, "--most-seeds", 5)
+        assert "Locked" in command("lock", folder)
+        assert "Nothing changed" in command("verify", folder)
+    return folder
 
 
 @pytest.fixture
@@ -100,9 +116,9 @@ def locked(locked_folder: Path, tmp_path: Path) -> Study:
 @pytest.fixture(scope="session")
 def opened_folder(locked_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The locked study after its confirmatory opening."""
-    study = Study(shutil.copytree(locked_folder, tmp_path_factory.mktemp("opened") / "study"))
-    study.unseal()
-    return study.store.folder
+    folder = shutil.copytree(locked_folder, tmp_path_factory.mktemp("opened") / "study")
+    assert "persistence" in command("unseal", folder)
+    return folder
 
 
 @pytest.fixture

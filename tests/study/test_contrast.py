@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from crossfeed.cli import app
 from crossfeed.errors import ConfigError
 from crossfeed.study.contrast import METRICS, Line
 from crossfeed.study.study import Study
-from tests.study.conftest import Invented, begin
+from tests.study.conftest import Invented, begin, command, write_tables
 
 SEEDS = 5
 
@@ -101,13 +102,18 @@ def test_all_metrics_but_the_self_supervised_loss_are_contrasted(study: Study) -
     assert "ssl" not in METRICS
 
 
-def test_the_command_line_prints_the_table(study: Study) -> None:
-    study.search(Invented(clean))
-    shown = CliRunner().invoke(app, ["study", "contrast", str(study.store.folder)], env={"COLUMNS": "160"})
-    assert shown.exit_code == 0
-    assert "-0.2200" in shown.output
-    assert "0.0625" in shown.output
-    assert "cannot be decided" in shown.output
+def test_one_command_begins_runs_and_contrasts(tmp_path: Path) -> None:
+    source, _ = write_tables(tmp_path / "study")
+    words = ["--source", source, "--size", "tiny", "--shared", "current_0", "--set", "model.context=8"]
+    words += ["--set", "model.horizons=[1,2]"]
+    arguments = ("ready", "initialisation", tmp_path / "study", *words)
+    assert "never go below p = 1" in command(*arguments, "--seeds", 2, engine=Invented(clean))
+    shown = command(*arguments, "--seeds", SEEDS, engine=Invented(clean))
+    assert "-0.2200" in shown
+    assert "0.0625" in shown
+    assert "cannot be decided" in shown
+    again = command("contrast", tmp_path / "study", "--json")
+    assert {line["contrast"] for line in json.loads(again)} == {"initialisation"}
 
 
 def test_an_unknown_metric_is_named(study: Study) -> None:

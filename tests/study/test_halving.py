@@ -7,7 +7,7 @@ from crossfeed.study.candidates import choose
 from crossfeed.study.halving import dropped, pool
 from crossfeed.study.study import Study
 from crossfeed.training.run_config import RunConfig
-from tests.study.conftest import Invented, begin, kinds
+from tests.study.conftest import Invented, begin, command, kinds
 
 NAMES = (
     "per_horizon_vicreg", "schema_consistency", "schema_and_command_recovery", "film_command",
@@ -50,6 +50,14 @@ def test_halving_is_stated_in_the_ledger_before_its_first_run(study: Study, cand
     rungs = [entry.content for entry in study.ledger() if entry.kind == "rung"]
     assert [len(rung["dropped"]) for rung in rungs] == [6, 1, 0]
     assert dropped(study.store)[NAMES[-1]] == 2
+
+
+def test_the_command_line_halves_and_says_who_was_dropped(study: Study) -> None:
+    only = [f"--only={name}" for name in NAMES]
+    shown = command("search", study.store.folder, "--halving", "--seeds", 2, *only, engine=Invented(clean))
+    assert shown.count("after 1") == 6
+    assert "not comparable with the rest" in shown
+    assert len(study.store.runs("finished")) == 12 + 6
 
 
 def test_dropped_candidates_stand_below_everybody_with_full_seeds_and_say_so(
