@@ -77,7 +77,7 @@ def plan_content(
 def comparison_content(
     first: tuple[str, np.ndarray], second: tuple[str, np.ndarray], history: History, present: np.ndarray
 ) -> dict[str, Any] | None:
-    """The energy of the second plan minus that of the first, sample by sample under the same random numbers."""
+    """The energy of the second plan minus that of the first, sample by sample: shared chance cancels."""
     names = power_sensors(history.schema, present)
     if not names:
         return None

@@ -14,7 +14,7 @@ from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.content import FORMAT, comparison_content, history_content, plan_content, write_csv
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import LEVELS, check_sensors
-from crossfeed.serving.noise import PERSISTENCE, standard_noise
+from crossfeed.serving.noise import PERSISTENCE, shared_chance, standard_noise
 from crossfeed.serving.plan import Plan, read_plans
 from crossfeed.serving.plan_program import Overrides
 from crossfeed.serving.rollout import Rollout
@@ -64,15 +64,12 @@ def what_if(
     check_sensors(limits, moment.schema, rollout.present, "The limited sensor")
     check_sensors(channels, moment.schema, rollout.present, "The channel")
     freedom_C = opened.model.head.degrees_of_freedom
-    noise_NTC = standard_noise(
-        samples,
-        max(len(plan) for plan in read),
-        None if freedom_C is None else freedom_C.detach().double().cpu().numpy(),
-        len(moment.schema.sensors),
-        seed,
-        persistence,
-    )
-    paths = {plan.name: rollout.sample(plan, noise_NTC) for plan in read}
+    family = None if freedom_C is None else freedom_C.detach().double().cpu().numpy()
+    paths = {}
+    for plan in read:
+        shared_T = shared_chance(read[0].commands, plan.commands, opened.model.normaliser.command_scale)
+        noise_NTC = standard_noise(samples, len(plan), family, len(moment.schema.sensors), seed, persistence, shared_T)
+        paths[plan.name] = rollout.sample(plan, noise_NTC)
     settings = {"samples": samples, "seed": seed, "persistence": persistence, "context": opened.model.config.context}
     content = _content(opened, moment, read, paths, rollout.present, limits, settings)
     answer = WhatIf(content, {plan.name: plan for plan in read}, paths, moment)

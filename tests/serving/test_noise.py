@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError
-from crossfeed.serving.noise import FEWEST, standard_noise
+from crossfeed.serving.noise import FEWEST, shared_chance, standard_noise
 
 
 @settings(max_examples=20)
@@ -47,3 +47,25 @@ def test_too_few_samples_and_endless_persistence_are_refused() -> None:
         standard_noise(FEWEST - 1, 5, None, 1, 0, 0.8)
     with pytest.raises(ConfigError, match="0 to below 1"):
         standard_noise(FEWEST, 5, None, 1, 0, 1.0)
+
+
+def test_plans_share_their_chance_where_their_commands_agree() -> None:
+    first = np.array([[1000.0, 0.0], [1000.0, 500.0], [1000.0, 500.0], [1000.0, 500.0]])
+    other = np.array([[1000.0, 0.0], [1000.0001, 500.0], [1000.0, 450.0], [1000.0, 0.0], [0.0, 0.0]])
+    shared = shared_chance(first, other, np.array([1000.0, 1000.0]))
+    assert shared[:2].tolist() == [1.0, 1.0]
+    assert shared[2] == pytest.approx(np.exp(-0.99), abs=1e-3)
+    assert shared[3] < 1e-4
+    assert shared[4] == 0.0
+    # Noise around a standstill is no change of plan.
+    assert shared_chance(first * 0.0, first * 0.0 + 1e-3, np.array([1000.0, 1000.0])).tolist() == [1.0] * 4
+
+
+def test_futures_fork_where_plans_fork_and_keep_their_spread() -> None:
+    shared = np.repeat([1.0, 0.0], 10)
+    here = standard_noise(4000, 20, None, 1, 0, 0.5)[..., 0]
+    there = standard_noise(4000, 20, None, 1, 0, 0.5, shared)[..., 0]
+    np.testing.assert_array_equal(here[:, :10], there[:, :10])
+    together = [np.corrcoef(here[:, row], there[:, row])[0, 1] for row in (10, 19)]
+    assert together == pytest.approx([0.25, 0.0], abs=0.06)
+    np.testing.assert_allclose(there.std(0), 1.0, atol=0.06)
