@@ -11,7 +11,7 @@ from crossfeed.serving.figure import main_sensors
 
 
 def show(content: Mapping[str, Any]) -> None:
-    """Print one row per plan: how long, how much energy, how high the main sensors go, and the warnings."""
+    """Print one column per plan: how long, how much energy, how high the main sensors go; then the warnings."""
     past = content["history"]
     title = (
         f"{past['machine']}, session {past['session']} from {past['at']:g} s on: "
@@ -26,6 +26,8 @@ def show(content: Mapping[str, Any]) -> None:
     remarks = [("", warning) for warning in content["warnings"]]
     remarks += [(f"{name}: ", warning) for name, plan in content["plans"].items() for warning in plan["warnings"]]
     console = Console(highlight=False, soft_wrap=True)
+    if content["comparisons"]:
+        console.print("Differences hold the chance of the futures, not what the model has not learned about commands.")
     for whose, warning in remarks:
         console.print(f"[yellow]warning:[/] {escape(whose + warning)}")
 

@@ -1,0 +1,348 @@
+"""How far forecasts under a plan can be trusted: rolled forward, compared with what the simulated machine really did.
+
+`python benchmarks/rollout.py` simulates a pair of machines, trains a tiny model on the first (about three minutes on
+two cores), rolls it forward over sessions of another seed on both machines, and rewrites benchmarks/rollout.md. With
+`--model RUN --source LOG.parquet --target LOG.parquet` it measures a model and tables that are already there.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from crossfeed.evaluation.counterfactual import ALTERATIONS, FACTUAL, counterfactual_tables
+from crossfeed.evaluation.model_evaluation import open_model
+from crossfeed.ingest.table import Table
+from crossfeed.machines.simulated.catalogue import machine_named
+from crossfeed.machines.simulated.rollout import SimulatedMachine
+from crossfeed.model.predictor import mean_commands
+from crossfeed.model.world_model import WorldModel
+from crossfeed.serving.history import History, read_history
+from crossfeed.serving.measures import energies, power_sensors, sample_quantiles
+from crossfeed.serving.noise import PERSISTENCE, shared_chance, standard_noise
+from crossfeed.serving.plan import FOLLOWED, Plan, read_plans
+from crossfeed.serving.rollout import Rollout
+from crossfeed.windows.windows import WindowSet
+
+AHEAD = (16, 32, 64, 128, 256)
+_COMPARED = (16, 64, 256)
+SETTINGS = (
+    "model.blocks.dropout=0 model.encoder.channel_layers=1 model.context=16 training.batch_size=24 "
+    "training.steps_per_epoch=60 training.pretrain_epochs=2 training.finetune_epochs=12 "
+    "training.validation_windows=256 training.health.windows=128 training.learning_rate=0.002 "
+    "training.warmup_steps=30 training.ema_momentum=0.99"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One moment of one session, with the plan and the truth that followed; sensors in z-space, (T, C)."""
+
+    history: History
+    plan: Plan
+    truth: np.ndarray
+    last: np.ndarray
+
+
+Roll = Callable[[WorldModel, Case, np.ndarray], np.ndarray]
+
+
+def cases(table: Table, model: WorldModel, count: int, longest: int, seed: int = 0) -> list[Case]:
+    """Random moments, one in each of `count` sessions, longest sessions first; each looks ahead as far as it can."""
+    context = model.config.context
+    order = sorted(table.groups, key=lambda group: -len(group))[:count]
+    random = np.random.default_rng(seed)
+    found = []
+    for group in order:
+        if len(group) < context + AHEAD[0] + 1:
+            continue
+        latest = max(context, len(group) - longest - 1)
+        row = int(random.integers(context, latest + 1))
+        history = read_history(table, model, group.key, row * table.period)
+        (plan,) = read_plans([FOLLOWED], history, seconds=longest * table.period)
+        assert plan.truth is not None
+        z = model.normaliser.transform_sensors
+        found.append(Case(history, plan, z(plan.truth), z(history.sensors[-1])))
+    return found
+
+
+def by_longest_horizon(model: WorldModel, case: Case, noise: np.ndarray) -> np.ndarray:
+    """What crossfeed does."""
+    return Rollout(model, case.history).sample(case.plan, noise)
+
+
+def by_chunks(length: int, held: bool) -> Roll:
+    """The obvious alternative: `length` rows at a time, each at its own horizon, between the trained ones as well."""
+
+    @torch.inference_mode()
+    def roll(model: WorldModel, case: Case, noise: np.ndarray) -> np.ndarray:
+        context, normaliser, samples = model.config.context, model.normaliser, len(noise)
+        x = torch.from_numpy(normaliser.transform_sensors(case.history.sensors[-context:])).float()
+        present = x.isfinite().any(0)
+        x = x.expand(samples, -1, -1)
+        a = np.concatenate([case.history.commands[-context:], case.plan.commands])
+        a = torch.from_numpy(normaliser.transform_commands(a)).float().expand(samples, -1, -1)
+        first = model.instance_norm.statistics(x, x.isfinite())
+        for start in range(0, len(case.plan), length):
+            horizons = tuple(range(1, min(length, len(case.plan) - start) + 1))
+            mask = x[:, start:].isfinite()
+            statistics = first if held else model.instance_norm.statistics(x[:, start:], mask)
+            rows = model.encode_rows(torch.where(mask, x[:, start:], 0.0), mask, statistics)
+            encoded = model.encode_sequence(rows, a[:, start : start + context], statistics)
+            future = a[:, start + context : start + context + len(horizons)]
+            latent = model.predict(encoded.z_BD, mean_commands(future, horizons), future, horizons)
+            said = model.decode(latent, encoded)
+            drawn = said.mean_BHC + said.scale * torch.from_numpy(noise[:, start : start + len(horizons)]).float()
+            x = torch.cat([x, torch.where(present, drawn, torch.nan)], 1)
+        return np.asarray(normaliser.inverse_sensors(x[:, context:].double().numpy()))
+
+    return roll
+
+
+@dataclass
+class Score:
+    """What was counted over the cases, for each distance ahead: one row of counts per case."""
+
+    rows: dict[int, list[dict[str, float]]]
+
+    def mean(self, ahead: int, name: str) -> float:
+        values = [row[name] for row in self.rows[ahead]]
+        return float(np.sqrt(np.mean(values)) if name in ("rmse", "persistence") else np.mean(values))
+
+
+def score(model: WorldModel, found: list[Case], roll: Roll, samples: int, persistence: float) -> Score:
+    """Roll every case forward and compare: rows in the last quarter before each distance, energy and peak up to it."""
+    rows: dict[int, list[dict[str, float]]] = {ahead: [] for ahead in AHEAD}
+    for number, case in enumerate(found):
+        noise = standard_noise(samples, len(case.plan), None, len(model.schema.sensors), number, persistence)
+        paths = roll(model, case, noise)
+        z = model.normaliser.transform_sensors(paths)
+        low, high = sample_quantiles(z, (0.05, 0.95))
+        for ahead in (ahead for ahead in AHEAD if ahead <= len(case.plan)):
+            rows[ahead].append(_compared(model, case, paths, z.mean(0), low, high, ahead))
+    return Score(rows)
+
+
+def _compared(
+    model: WorldModel, case: Case, paths: np.ndarray, mean: np.ndarray, low: np.ndarray, high: np.ndarray, ahead: int
+) -> dict[str, float]:
+    quarter = slice(ahead * 3 // 4, ahead)
+    truth = case.truth[quarter]
+    there = np.isfinite(truth) & np.isfinite(mean[quarter])
+    inside = (truth >= low[quarter]) & (truth <= high[quarter])
+    assert case.plan.truth is not None
+    present = np.isfinite(case.history.sensors[-1])
+    powers = power_sensors(model.schema, present)
+    sampled = energies(paths[:, :ahead], model.schema, powers, case.history.period)
+    true = float(energies(case.plan.truth[:ahead], model.schema, powers, case.history.period))
+    bounds = sample_quantiles(sampled, (0.05, 0.95))
+    column = model.schema.sensor_names.index(powers[0])
+    highest, peak = paths[:, :ahead, column].max(1), float(case.plan.truth[:ahead, column].max())
+    peak_bounds = sample_quantiles(highest, (0.05, 0.95))
+    return {
+        "cover": float(inside[there].mean()),
+        "width": float((high - low)[quarter][there].mean()),
+        "rmse": float(np.square(truth - mean[quarter])[there].mean()),
+        "persistence": float(np.square(truth - case.last)[there].mean()),
+        "energy_cover": float(bounds[0] <= true <= bounds[1]),
+        "energy_error": abs(float(sampled.mean()) - true),
+        "energy_width": float(bounds[1] - bounds[0]),
+        "energy": abs(true),
+        "peak_cover": float(peak_bounds[0] <= peak <= peak_bounds[1]),
+    }
+
+
+def horizon_errors(model: WorldModel, table: Table, windows: int = 600) -> Iterator[tuple[int, bool, float, float]]:
+    """Error and coverage of direct forecasts at every horizon, trained or in between."""
+    horizons = tuple(range(1, model.horizons[-1] + 1))
+    data = WindowSet.build(table, None, model.normaliser, model.config.context, horizons)
+    index = torch.linspace(0, len(data) - 1, windows).long()
+    parts = []
+    with torch.inference_mode():
+        for part in index.split(100):
+            batch = data.batch(part)
+            encoded = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
+            latent = model.predict(encoded.z_BD, batch.mean_a_BHA, batch.future_a_BTA, horizons)
+            said = model.decode(latent, encoded)
+            error = torch.where(batch.future_m_BHC, batch.future_x_BHC - said.mean_BHC, torch.nan)
+            parts.append((error, said.quantile(0.95) - said.mean_BHC))
+    error, half = (torch.cat(side).double().numpy() for side in zip(*parts))
+    for slot, horizon in enumerate(horizons):
+        there = np.isfinite(error[:, slot])
+        inside = (np.abs(error) <= half)[:, slot][there]
+        rmse = float(np.sqrt(np.square(error[:, slot][there]).mean()))
+        yield horizon, horizon in model.horizons, rmse, float(inside.mean())
+
+
+def changed_plans(model: WorldModel, samples: int, ahead: int = 32) -> list[str]:
+    """Energy that a changed plan saves or costs, as the simulator and as the model has it."""
+    lines = [
+        "## Changed plans",
+        "",
+        f"Jobs stopped at random moments and played on for {ahead} s as they were and under a changed plan. Energy",
+        "with the change minus energy without, mean over the moments. Error: root mean square over the moments, of the",
+        "forecast difference and of claiming none.",
+        "",
+        "| machine | change | moments | true | forecast | error | error of 'none' | 90 % covered |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    context, scale = model.config.context, model.normaliser.command_scale
+    for machine in ("spinner_620", "spinner_630"):
+        tables = counterfactual_tables(SimulatedMachine(machine_named(machine)), context, ahead, cases_per_job=3)
+
+        def rolled(name: str, number: int, first: np.ndarray | None) -> tuple[np.ndarray, float, np.ndarray]:
+            table = tables[name]  # noqa: B023
+            history = read_history(table, model, table.groups[number].key, (context - 1) * table.period)
+            (plan,) = read_plans([FOLLOWED], history)
+            shared = None if first is None else shared_chance(first, plan.commands, scale)
+            noise = standard_noise(samples, ahead, None, len(model.schema.sensors), 0, PERSISTENCE, shared)
+            powers = power_sensors(model.schema, np.isfinite(history.sensors[-1]))
+            assert plan.truth is not None
+            said = energies(Rollout(model, history).sample(plan, noise), model.schema, powers, history.period)
+            return said, float(energies(plan.truth, model.schema, powers, history.period)), plan.commands
+
+        moments = range(len(tables[FACTUAL].groups))
+        before = [rolled(FACTUAL, number, None) for number in moments]
+        for name, (meaning, _) in ALTERATIONS.items():
+            after = [rolled(name, number, before[number][2]) for number in moments]
+            said = np.array([b[0] - a[0] for a, b in zip(before, after)])
+            true = np.array([b[1] - a[1] for a, b in zip(before, after)])
+            low, high = sample_quantiles(said.T, (0.05, 0.95))
+            error, none = (np.sqrt(np.square(wrong).mean()) for wrong in (said.mean(1) - true, true))
+            lines.append(
+                f"| {machine} | {meaning} | {len(moments)} | {true.mean():+.1f} Wh | {said.mean():+.1f} Wh "
+                f"| {error:.1f} Wh | {none:.1f} Wh | {((low <= true) & (true <= high)).mean():.0%} |"
+            )
+    return [*lines, ""]
+
+
+def prepare(folder: Path) -> tuple[Path, Path, Path]:
+    """Simulate, ingest and train with the command line, as a user would; what is already there stays."""
+
+    def crossfeed(*words: str) -> None:
+        subprocess.run([sys.executable, "-m", "crossfeed.cli", "-q", *words], check=True, stdout=subprocess.DEVNULL)
+
+    for name, scale, seed in (("train", "demo", "0"), ("judge", "full", "1")):
+        if not (folder / f"{name}_target.parquet").exists():
+            crossfeed("simulate", str(folder / name), "--scale", scale, "--seed", seed)
+            crossfeed("ingest", "thws", str(folder / name / "thws"), str(folder / f"{name}_source.parquet"))
+            crossfeed("ingest", "joanneum", str(folder / name / "joanneum"), str(folder / f"{name}_target.parquet"))
+    if not (folder / "run" / "model.safetensors").exists():
+        options = [word for setting in SETTINGS.split() for word in ("--set", setting)]
+        table = str(folder / "train_source.parquet")
+        crossfeed("train", "--table", table, "--out", str(folder / "run"), "--size", "tiny", *options)
+    return folder / "run", folder / "judge_source.parquet", folder / "judge_target.parquet"
+
+
+def report(model: WorldModel, source: Table, target: Table, count: int, samples: int) -> list[str]:
+    """The whole measurement as a page."""
+    lines = [
+        "# How far a forecast under a plan can be trusted",
+        "",
+        f"{date.today().isoformat()}; tiny model, context {model.config.context}, horizons "
+        f"{', '.join(map(str, model.horizons))}, trained on one simulated machine. Judged on sessions",
+        "of another seed: the same machine (source), and the other machine, never seen (target, 10 of 17 sensors).",
+        "Made by `python benchmarks/rollout.py`. Errors and widths in z-units of the training rows.",
+        "",
+        "## Rolled forward",
+        "",
+        f"One random moment in each of up to {count} sessions, {samples} sampled futures. Rows: the last quarter",
+        "before each distance. Energy and peak (of the spindle power): over everything up to it. Intervals claim 90 %.",
+        "",
+    ]
+    tables = {"source": cases(source, model, count, AHEAD[-1]), "target": cases(target, model, count, AHEAD[-1])}
+    started = time.process_time()
+    chosen = {name: score(model, found, by_longest_horizon, samples, PERSISTENCE) for name, found in tables.items()}
+    rolled = sum(len(case.plan) for found in tables.values() for case in found) * samples
+    cost = (time.process_time() - started) / rolled
+    lines += [
+        "| machine | seconds ahead | sessions | rows covered | width | RMSE | RMSE of persistence | energy covered "
+        "| energy error | energy interval | peak covered |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, result in chosen.items():
+        for ahead in (ahead for ahead in AHEAD if result.rows[ahead]):
+            energy = result.mean(ahead, "energy")
+            lines.append(
+                f"| {name} | {ahead} | {len(result.rows[ahead])} | {result.mean(ahead, 'cover'):.0%} "
+                f"| {result.mean(ahead, 'width'):.2f} | {result.mean(ahead, 'rmse'):.2f} "
+                f"| {result.mean(ahead, 'persistence'):.2f} | {result.mean(ahead, 'energy_cover'):.0%} "
+                f"| {result.mean(ahead, 'energy_error') / energy:.0%} "
+                f"| {result.mean(ahead, 'energy_width') / energy:.0%} | {result.mean(ahead, 'peak_cover'):.0%} |"
+            )
+    lines += ["", f"Cost: {cost * 300 * 64:.0f} s of one core for a plan of 300 rows with 64 futures.", ""]
+    lines += [*_choices(model, tables, samples), *changed_plans(model, samples)]
+    lines += [
+        "## Horizons between the trained ones",
+        "",
+        "Direct forecasts on the source, 600 windows. The embedding of a horizon that was not trained lies between its",
+        "neighbours, but its intervals cover less: what a row at this horizon owes to the command of that very second",
+        "was never learned. So the rollout asks for trained horizons only.",
+        "",
+        "| horizon | trained | RMSE | rows covered |",
+        "|---|---|---|---|",
+    ]
+    for horizon, trained, rmse, cover in horizon_errors(model, source):
+        lines.append(f"| {horizon} | {'yes' if trained else ''} | {rmse:.2f} | {cover:.0%} |")
+    return lines
+
+
+def _choices(model: WorldModel, tables: dict[str, list[Case]], samples: int) -> list[str]:
+    """The same cases rolled forward in other ways."""
+    ways: list[tuple[str, Roll, float]] = [
+        (f"longest trained horizon, held, persistence {PERSISTENCE:g} (chosen)", by_longest_horizon, PERSISTENCE),
+        *((f"longest trained horizon, persistence {p:g}", by_longest_horizon, p) for p in (0.0, 0.5, 0.9)),
+        ("chunks of 16 with horizons in between, held", by_chunks(16, held=True), PERSISTENCE),
+        ("chunks of 16 with horizons in between, moving", by_chunks(16, held=False), PERSISTENCE),
+        ("two rows at a time, held", by_chunks(2, held=True), PERSISTENCE),
+        ("two rows at a time, moving", by_chunks(2, held=False), PERSISTENCE),
+    ]
+    lines = [
+        "## Other ways to roll forward",
+        "",
+        "Ten sessions of each machine. Persistence is the correlation of a path's errors from one row to the next.",
+        "Held or moving: the window statistics of instance normalisation. Cells: rows covered / RMSE / energy covered.",
+        "",
+        "| way | " + " | ".join(f"{name}, {ahead} s" for name in tables for ahead in _COMPARED) + " |",
+        "|---|" + "---|" * (len(_COMPARED) * len(tables)),
+    ]
+    for label, roll, persistence in ways:
+        cells = []
+        for found in tables.values():
+            result = score(model, found[:10], roll, samples, persistence)
+            cells += [
+                f"{result.mean(a, 'cover'):.0%} / {result.mean(a, 'rmse'):.2f} / {result.mean(a, 'energy_cover'):.0%}"
+                for a in _COMPARED
+            ]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, help="keep the simulated logs and the model here")
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--source", type=Path)
+    parser.add_argument("--target", type=Path)
+    parser.add_argument("--cases", type=int, default=24)
+    parser.add_argument("--samples", type=int, default=40)
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".md"))
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        paths = (given.model, given.source, given.target)
+        run, source, target = paths if all(paths) else prepare(given.folder or Path(temporary))
+        lines = report(open_model(run, "cpu").model, Table.read(source), Table.read(target), given.cases, given.samples)
+    given.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
