@@ -8,6 +8,7 @@ import typer
 from crossfeed.cli import (
     adapt,
     audit,
+    bench,
     compare,
     data,
     demo,
@@ -67,6 +68,7 @@ app.command()(forecast.forecast)
 app.command()(compare.compare)
 app.add_typer(study.app, name="study")
 app.command()(report.report)
+app.command()(bench.bench)
 
 
 def main() -> None:
