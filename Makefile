@@ -1,10 +1,10 @@
-# make setup | test | lint | clean. Every target installs what it needs first.
+# make setup | demo | test | lint | clean. Every target installs what it needs first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup test lint format clean
+.PHONY: setup demo test lint format clean
 
 setup: $(STAMP)
 
@@ -16,6 +16,9 @@ $(STAMP): pyproject.toml constraints.txt
 	    $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable ".[dev]" \
 	    || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/crossfeed demo --out demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2

@@ -24,6 +24,7 @@ def _walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
 def problems(words: list[str]) -> str:
     """What is wrong with the words after `crossfeed`: no such command or no such option; empty if they would run."""
     known = commands()
+    words = [word for word in words if word not in ("--quiet", "-q")]
     length = next((n for n in (2, 1) if " ".join(words[:n]) in known), 0)
     if not length:
         return (
@@ -35,9 +36,7 @@ def problems(words: list[str]) -> str:
     position, given, seen = 0, 0, set()
     while position < len(rest):
         word = rest[position].split("=")[0] if rest[position].startswith("--") else rest[position]
-        if word in ("--quiet", "-q"):
-            position += 1
-        elif word.startswith("-") and not word.lstrip("-").replace(".", "").isdigit():
+        if word.startswith("-") and not word.lstrip("-").replace(".", "").isdigit():
             if word not in options:
                 return f"crossfeed {' '.join(words[:length])} has no option {word}"
             seen.add(options[word].name)
