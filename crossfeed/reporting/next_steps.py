@@ -48,6 +48,9 @@ def _extras(found: Artefacts) -> list[str]:
     study = found.study
     model = f"{found.place / 'runs' / study.shown_run}" if study and study.shown_run else str(found.place)
     steps = []
+    wanting = not (found.comparison and found.forecasts)
+    if study is not None and study.confirmatory is not None and wanting and not study.entries("release"):
+        steps.append(f"Get the target tables back for what follows: crossfeed study release {study.folder} OUT")
     if study is not None and found.target() and not any(one.get("robustness") for one in found.evaluations):
         steps.append(
             f"Robustness and the source's test side: crossfeed evaluate {model} --table SOURCE.parquet --suite full "

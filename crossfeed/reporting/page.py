@@ -13,6 +13,9 @@ from crossfeed.reporting.sections.verdict import COVERAGE, COVERAGE_BAD
 from crossfeed.reporting.svg import draw
 from crossfeed.training.summary import WEAK_COMMAND_USE
 
+# Texts longer than this may wrap, but not into a column of single words.
+LONG = 36
+
 
 def page(document: Document) -> str:
     """The whole page; every text from outside is escaped."""
@@ -72,7 +75,7 @@ def _cells(grid: Grid, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         cells.append(
             {
                 "text": text,
-                "kind": kind,
+                "kind": f"{kind} long" if column.kind == "text" and len(text) > LONG else kind,
                 "best": best is not None and estimate(value) == best,
                 "full": str(value) if column.kind == "hash" and value else "",
             }

@@ -160,6 +160,17 @@ def test_a_study_that_fails_verification_says_so_in_the_box(
     assert "Verification FAILED" in text
 
 
+def test_a_model_that_gave_no_numbers_on_the_target_is_not_trusted(real: Path) -> None:
+    path = real / "results" / "target-1.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    run = json.loads((real / "lock.json").read_text(encoding="utf-8"))["run"]
+    del content["scores"][run]
+    material.write(path, {**content, "excluded": {run: "Forecaster returned 3 values that are no finite number."}})
+    document, _, _ = report_on(real)
+    assert (document.verdict.answer, document.verdict.tone) == ("No.", "bad")
+    assert "no finite number" in document.verdict.sentences[0]
+
+
 def test_declared_arms_stand_side_by_side(
     searched: Study, tmp_path: Path, open_as: Callable[[Study, str, str], dict[str, Any]]
 ) -> None:

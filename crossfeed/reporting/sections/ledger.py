@@ -87,4 +87,6 @@ def _in_words(entry: Entry) -> str:
         return f"{content['declaration']}: the condition {'holds' if content['holds'] else 'does not hold'}"
     if entry.kind in ("opening", "opening result"):
         return str(content["purpose"])
+    if entry.kind == "release":
+        return f"target tables handed back: {', '.join(content['tables'])}"
     return ", ".join(f"{key}: {value}" for key, value in content.items() if isinstance(value, str | int))[:120]

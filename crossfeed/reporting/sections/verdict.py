@@ -161,11 +161,16 @@ def _not_known_yet(found: Artefacts, steps: list[str]) -> Verdict:
             told.append("The run has not finished yet.")
     elif not study.protocol["vault"]:
         told = ["This study has no target: it compares candidates on the source alone."]
+    elif study.confirmatory is not None:
+        reasons = "; ".join(study.confirmatory["excluded"].values()) or "no score was recorded"
+        told = [f"The target was opened, but the model gave no usable forecast there: {reasons}"]
+        return Verdict(QUESTION, "No.", "bad", tuple(told), (), tuple(steps))
     elif study.lock is not None:
         told = [
             f"The model is locked ({study.lock['candidate']}, seed {study.lock['seed']}); the target is still sealed."
         ]
     else:
         done = sum(run.status in ("finished", "invalid") for run in study.runs)
-        told = [f"The study has not locked a model yet: {done} of {len(study.runs)} planned runs are finished."]
+        runs = f"{done} of {len(study.runs)} planned runs are finished" if study.runs else "no run is planned yet"
+        told = [f"The study has not locked a model yet: {runs}."]
     return Verdict(QUESTION, "Not known yet.", "next", tuple(told), (), tuple(steps))
