@@ -35,7 +35,10 @@ def init(
 
     changes = parse_assignments(settings or [])
     study = Study.init(folder, source, target or [], protocol, size, changes, minimum_seeds, keep_targets, shared or [])
-    typer.echo(f"Study {folder} begun; {len(study.protocol['vault'])} target table(s) sealed.")
+    sealed = (
+        f"{len(target)} target table(s) sealed" if target else "on the source alone: there is nothing to open later"
+    )
+    typer.echo(f"Study {folder} begun; {sealed}.")
     typer.echo(f"Ledger head: {study.verify().head}")
 
 
