@@ -38,7 +38,7 @@ class Task:
 
 @contextmanager
 def progress(description: str, total: float | None = None) -> Iterator[Task]:
-    """Show a bar named `description` while the block runs; nothing is drawn in a pipe, in CI or when quiet."""
+    """Show a bar named `description` while the block runs, and none after it, in a pipe, in CI or when quiet."""
     target = console()
     if _quiet or not target.is_terminal or os.environ.get("CI"):
         yield Task()
@@ -52,7 +52,7 @@ def progress(description: str, total: float | None = None) -> Iterator[Task]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=target) as bar:
+    with Progress(*columns, console=target, transient=True) as bar:
         identifier = bar.add_task(description, total=total, note="")
 
         def draw(amount: float, note: str | None) -> None:

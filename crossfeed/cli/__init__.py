@@ -29,6 +29,7 @@ app = typer.Typer(
     name="crossfeed",
     cls=House,
     help="A command-conditioned world model for machine tools that keeps working on machines with other sensors.",
+    epilog="Exit codes: 0 done, 1 something was found, 2 an error, 130 stopped with Ctrl-C.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -53,22 +54,23 @@ def options(
         raise typer.Exit
 
 
-app.command()(demo.demo)
-app.command()(program.program)
-app.command()(simulate.simulate)
-app.add_typer(data.data, name="data")
-app.command()(ingest.ingest)
-app.command()(audit.audit)
-app.command()(windows.windows)
-app.command()(train.train)
-app.command()(inspect.inspect)
-app.command()(evaluate.evaluate)
-app.command()(adapt.adapt)
-app.command()(forecast.forecast)
-app.command()(compare.compare)
-app.add_typer(study.app, name="study")
-app.command()(report.report)
-app.command()(bench.bench)
+START, DATA, MODEL, RESEARCH = "Start here", "Logs become tables", "The model and its answers", "Research"
+app.command(rich_help_panel=START)(demo.demo)
+app.command(rich_help_panel=DATA)(program.program)
+app.command(rich_help_panel=DATA)(simulate.simulate)
+app.add_typer(data.data, name="data", rich_help_panel=DATA)
+app.command(rich_help_panel=DATA)(ingest.ingest)
+app.command(rich_help_panel=DATA)(audit.audit)
+app.command(rich_help_panel=DATA)(windows.windows)
+app.command(rich_help_panel=MODEL)(train.train)
+app.command(rich_help_panel=MODEL)(inspect.inspect)
+app.command(rich_help_panel=MODEL)(evaluate.evaluate)
+app.command(rich_help_panel=MODEL)(adapt.adapt)
+app.command(rich_help_panel=MODEL)(forecast.forecast)
+app.command(rich_help_panel=RESEARCH)(compare.compare)
+app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
+app.command(rich_help_panel=RESEARCH)(report.report)
+app.command(rich_help_panel=RESEARCH)(bench.bench)
 
 
 def main() -> None:
