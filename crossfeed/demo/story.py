@@ -23,9 +23,13 @@ def run_demo(folder: Path | str, settings: DemoSettings) -> dict[str, Any]:
 
     folder = Path(folder)
     claim(folder, settings)
-    torch.set_num_threads(1)  # side by side in two processes, and the same numbers everywhere
     console().print(f"From the logs of machine A to forecasts on machine B. Everything stays in [bold]{folder}/[/].\n")
-    seconds = tell(folder, chapters(folder, settings))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the same numbers everywhere; two processes side by side do the long work
+    try:
+        seconds = tell(folder, chapters(folder, settings))
+    finally:
+        torch.set_num_threads(threads)
     console().print(f"\nThe end, after {seconds:.0f} s." if seconds >= 1 else "\nThe end; nothing was left to do.")
     content: dict[str, Any] = json.loads((folder / HEADLINE).read_text(encoding="utf-8"))
     return {**content, "report": str(folder / REPORT)}

@@ -1,0 +1,96 @@
+"""Ctrl-C on the commands that take long: a sentence, exit code 130, and the same result after going on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from crossfeed.cli.group import STOPPED
+from crossfeed.model.model_file import read_model_file
+from tests.training.conftest import SMALL, toy_table
+
+CLI = [sys.executable, "-m", "crossfeed.cli"]
+LONGER = {**SMALL, "training.pretrain_epochs": 4, "training.finetune_epochs": 4}
+SETTINGS = [word for name, value in LONGER.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place with a source and a target table."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    toy_table().write(folder / "source.parquet")
+    toy_table("second", sessions=4, rows=80, seed=5, absent=("current_4",)).write(folder / "target.parquet")
+    return folder
+
+
+def _run(folder: Path, *words: str) -> None:
+    subprocess.run([*CLI, *words], cwd=folder, check=True, capture_output=True)
+
+
+def _interrupt(folder: Path, begun: Path, *words: str) -> str:
+    """Start a command, press Ctrl-C as soon as `begun` is there, and give what it said."""
+    process = subprocess.Popen(
+        [*CLI, *words], cwd=folder, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    while not begun.exists() and process.poll() is None:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == STOPPED, said
+    assert "Traceback" not in said
+    assert "Stopped." in said
+    return said
+
+
+def test_an_interrupted_training_goes_on_to_the_same_weights(folder: Path) -> None:
+    words = ["train", "--table", "source.parquet", "--size", "tiny", "--device", "cpu", *SETTINGS]
+    said = _interrupt(folder, folder / "stopped" / "state.safetensors", *words, "--out", "stopped")
+    assert "--out stopped --resume" in said
+    assert "stopped by hand" in (folder / "stopped" / "log.txt").read_text(encoding="utf-8")
+    _run(folder, "train", "--table", "source.parquet", "--device", "cpu", "--out", "stopped", "--resume")
+    _run(folder, *words, "--out", "undisturbed")
+    weights = [read_model_file(folder / name / "model.safetensors").tensors for name in ("stopped", "undisturbed")]
+    assert all((weights[0][name] == weights[1][name]).all() for name in weights[1])
+
+
+def test_an_interrupted_search_runs_every_run_once(folder: Path) -> None:
+    tables = ["--source", "source.parquet", "--target", "target.parquet", "--keep-targets"]
+    _run(folder, "study", "init", "study", *tables, "--size", "tiny", *SETTINGS)
+    search = ["study", "search", "study", "--only", "scheduled_ema", "--only", "event_masking", "--seeds", "1"]
+    said = _interrupt(folder, folder / "study" / "runs", *search)
+    assert "the same command: crossfeed study search study" in said
+    _run(folder, *search)
+    told = subprocess.run(
+        [*CLI, "study", "runs", "study", "--json"], cwd=folder, check=True, capture_output=True, text=True
+    )
+    runs = json.loads(told.stdout)
+    assert len(runs) == 2
+    assert {run["status"] for run in runs} <= {"finished", "invalid"}
+
+
+def test_an_interrupted_comparison_goes_on_to_the_same_table(folder: Path) -> None:
+    words = [
+        "compare",
+        "--source",
+        "source.parquet",
+        "--models",
+        "persistence,mlp,gru",
+        "--budget",
+        "smoke",
+        "--seeds",
+        "1",
+    ]
+    said = _interrupt(folder, folder / "stopped_table" / "runs", *words, "--out", "stopped_table")
+    assert "the same command: crossfeed compare" in said
+    rows = []
+    for out in ("stopped_table", "whole_table"):
+        _run(folder, *words, "--out", out)
+        rows.append(
+            {row["model"]: row["mean"] for row in json.loads((folder / out / "table.json").read_text())["rows"]}
+        )
+    assert rows[0] == rows[1]
