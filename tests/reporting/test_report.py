@@ -263,3 +263,13 @@ def test_the_command_prints_the_answer_and_the_place(complete: Path, tmp_path: P
     assert str(tmp_path / "out" / "report.html") in result.output.replace("\n", "")
     listed = CliRunner().invoke(app, ["report", str(place), "--audit", str(complete.parent / "audit.json"), "--json"])
     assert json.loads(listed.output)["sections"] == ["data", "training", "timing", "reproduce"]
+
+
+def test_a_study_without_a_target_asks_for_none(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study", target=False)
+    study.plan(choose(study.config, only=TWO), seeds=1)
+    study.search(Invented(lambda candidate, _seed: float(len(candidate))))
+    document, anchors, text = report_on(study.store.folder)
+    assert "This study has no target" in document.verdict.sentences[0]
+    assert "unseal" not in text
+    assert "ranking" in anchors
