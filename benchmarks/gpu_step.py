@@ -1,53 +1,87 @@
-"""Time one training step and a short two-stage run on a GPU, the plain path beside the fast one in the same run.
+"""Time a training step on one GPU: the plain path, each optimisation in turn, and how far the results are apart.
 
-    python benchmarks/gpu_step.py source.parquet --out benchmarks/gpu_step.md
+    python benchmarks/gpu_step.py source.parquet --out gpu_step.jsonl
 
-Correctness stands beside speed: with dropout off, both paths start from the same weights and see the same batches and
-masks; the table gives the largest relative difference of any loss term over twelve steps (bf16 arithmetic in both).
+Every variant is built in a process of its own, all at the same time; then they take turns on the GPU. Correctness
+stands beside speed: kernels against float64 on random masks with empty and full rows, and, with dropout off, the loss
+terms of twelve steps from the same weights, batches and masks on the plain and on the fast path.
 """
 
 import argparse
+import fcntl
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import pyarrow.parquet
 import torch
 
 from crossfeed.ingest.table import Table
+from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_kernels
+from crossfeed.model.objectives import losses
 from crossfeed.model.world_model import WorldModel
+from crossfeed.training.acceleration import CapturedStep, measure_room
+from crossfeed.training.checkpoint import Saver, TrainingState, optimiser_tensors
 from crossfeed.training.data import prepare
+from crossfeed.training.flat_update import FlatUpdate
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.overrides import override
-from crossfeed.training.run import train
 from crossfeed.training.run_config import preset
 from crossfeed.training.seeds import generator
-from crossfeed.training.step import TrainStep
+from crossfeed.training.selection import Best
+from crossfeed.training.step import FUSE_SMALL, TrainStep
+from crossfeed.training.validate import Validator
 
 DEVICE = torch.device("cuda")
 COMPARED = 12
+PATIENCE = float(os.environ.get("PATIENCE", "150"))  # seconds until a slow variant is no longer waited for
+ALL = ("compile", "capture", "kernels", "hash", "flat", "fuse")
+# One process each. Later lists of a process leave something out that needs no new compilation.
+VARIANTS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
+    "paper, plain": ("paper", ((),)),
+    "paper, compiled": ("paper", (ALL[:2], ALL[:1])),
+    "paper, kernels": ("paper", (ALL[:3],)),
+    "paper, hash": ("paper", (ALL[:5], ALL[:4])),
+    "paper, fast": ("paper", (ALL,)),
+    "crossfeed, plain": ("crossfeed", ((),)),
+    "crossfeed, fast": ("crossfeed", (ALL,)),
+    "checks": ("paper", ()),
+}
 
 
-def begin(table: Table, name: str, changes: dict[str, Any]) -> TrainStep:
-    """A step of the pretraining stage at base size, at the beginning of its first epoch."""
-    config = override(preset(name, "base"), changes)
+def build(table: Table, name: str, turns: tuple[str, ...], dropout: float) -> TrainStep:
+    """A step of the pretraining stage at base size with some of the optimisations, at the beginning of an epoch."""
+    config = override(preset(name, "base"), {"training.acceleration": "off", "model.blocks.dropout": dropout})
     data = prepare([table], config, DEVICE)
     torch.manual_seed(0)
     model = WorldModel(config.model, data.schema, data.normaliser).to(DEVICE)
-    steps = steps_in_epoch(len(data.train), config.training.batch_size, None)
+    size = config.training.batch_size
+    steps = steps_in_epoch(len(data.train), size, None)
     step = TrainStep(model, data.train, config, "pretrain", steps, "bf16")
+    if "kernels" in turns:
+        step.room = measure_room(model, data.train, config, True, size)
+        pack_tokens(model, step.room.share, step.room.lost)
+        use_kernels(model, step._dropout)
+    if "hash" in turns:
+        hash_dropout(model, step._dropout)
+    if "flat" in turns:
+        step._finish = FlatUpdate(model, step.optimiser, config.training.clip_norm)
+    if "compile" in turns:
+        step._losses = torch.compile(losses, options=FUSE_SMALL if "fuse" in turns else None)
+    if "capture" in turns:
+        step._run = CapturedStep(step._advance, (step.masks,))
     order = generator(0, "order", "pretrain", 0)
-    step.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), config.training.batch_size, steps, order))
+    step.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), size, steps, order))
     return step
 
 
-def milliseconds(step: TrainStep, count: int = 30) -> float:
-    """Median time of a step between device events, after its compilation and capture."""
-    for _ in range(8):
-        step()
+def milliseconds(step: TrainStep, count: int = 40) -> float:
+    """Median time of a step between device events."""
     times = []
     for _ in range(count):
         begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -59,57 +93,176 @@ def milliseconds(step: TrainStep, count: int = 30) -> float:
     return median(times)
 
 
-def measure(table: Table, name: str) -> list[dict[str, Any]]:
-    """Plain and fast step of one preset, and how far their losses are apart."""
-    rows, traces = [], {}
-    for path in ("off", "auto"):
-        torch._dynamo.reset()
-        step = begin(table, name, {"training.acceleration": path, "model.blocks.dropout": 0.0})
+def kernel_errors() -> dict[str, float]:
+    """Relative errors of kernel outputs and gradients against float64, the largest over several mask densities."""
+    from crossfeed.model import attention, kernel_operators, packing
+
+    found: dict[str, float] = {}
+
+    def note(what: str, value: torch.Tensor, exact: torch.Tensor) -> None:
+        error = float((value.double() - exact).norm() / exact.norm())
+        found[what] = max(found.get(what, 0.0), error)
+
+    seed, draws = torch.zeros(1, dtype=torch.long, device=DEVICE), torch.Generator(DEVICE).manual_seed(1)
+    for share in (0.05, 0.5, 0.85, 1.0):
+        m_RC = torch.rand(512, 17, generator=draws, device=DEVICE) < share
+        m_RC[3], m_RC[4] = False, True
+        packed = packing.pack(m_RC, int(m_RC.sum()) + 77)
+        for kind in (torch.bfloat16, torch.float32):
+            qkv = torch.randn(len(packed.token_N), 3, 256, generator=draws, device=DEVICE).to(kind).requires_grad_()
+            exact = qkv.detach().double().requires_grad_()
+            out = kernel_operators.attend_packed(qkv, packed.sequences, 8, 0.0, seed, 3)
+            reference = attention.attend_packed(exact, packed.sequences, 8, 0.0)
+            gradient = torch.randn(out.shape, generator=draws, device=DEVICE).to(kind)
+            out.backward(gradient)
+            reference.backward(gradient.double())
+            label = str(kind).removeprefix("torch.")
+            note(f"attention, {label}", out, reference)
+            note(f"attention gradient, {label}", qkv.grad, exact.grad)
+    return found
+
+
+def leave_out(step: TrainStep, before: tuple[str, ...], after: tuple[str, ...]) -> None:
+    """Take an optimisation back that is not part of the compiled losses."""
+    for gone in set(before) - set(after):
+        if gone == "flat":
+            step.optimiser.state.clear()
+            step._finish = step._update
+    step._run = CapturedStep(step._advance, (step.masks,)) if "capture" in after else step._advance
+    for _ in range(4):
+        step()
+
+
+def differences(table: Table) -> dict[str, float]:
+    """Largest relative difference of a loss term over some steps without dropout: plain against fast, not compiled."""
+    found = {}
+    for name in ("paper", "crossfeed"):
+        traces = []
+        for turns in ((), ("kernels", "hash", "flat")):
+            step = build(table, name, turns, 0.0)
+            for _ in range(COMPARED):
+                step()
+            traces.append(step.trace()[:COMPARED, :-1])
+        found[name] = float(((traces[0] - traces[1]).abs() / traces[0].abs()).max())
+    return found
+
+
+def compiled_difference(table: Table, name: str, trace_ST: torch.Tensor) -> float:
+    """The same for the fast path with dropout, compiled against not compiled: a hash drops the same entries in both."""
+    step = build(table, name, ("kernels", "hash", "flat"), 0.1)
+    for _ in range(COMPARED):
+        step()
+    other_ST = step.trace()[:COMPARED, :-1]
+    return float(((trace_ST[:, :-1] - other_ST).abs() / other_ST.abs()).max())
+
+
+def epochs(step: TrainStep, count: int = 3) -> list[dict[str, float]]:
+    """Whole epochs with everything a run does: steps, validation, health, forecasts, copy of the state."""
+    training, rows = step.config.training, []
+    data = prepare([step.table], step.config, DEVICE)  # type: ignore[attr-defined]
+    validator = Validator(step.model, step.windows, data.validation, step.config, "bf16", captured=True)
+    machine_W = step.windows.machine_W.cpu().numpy()
+    with tempfile.TemporaryDirectory() as folder:
+        saver = Saver(Path(folder), behind=True)
+        for epoch in range(count):
+            marks = [time.perf_counter()]
+            order = generator(0, "order", "pretrain", epoch)
+            step.begin_epoch(epoch, epoch_order(machine_W, training.batch_size, step.steps, order))
+            for _ in range(step.steps):
+                step()
+            step.trace()
+            marks.append(time.perf_counter())
+            for part in (lambda: validator.losses("pretrain"), validator.health, validator.forecast):
+                part()
+                marks.append(time.perf_counter())
+            weights = step.model.state_dict()
+            best = {name: tensor.clone() for name, tensor in weights.items()}
+            moments = optimiser_tensors(step.optimiser, step.model)
+            saver.save(TrainingState("pretrain", epoch, Best(15, epoch, 1.0), [], weights, moments, best))
+            marks.append(time.perf_counter())
+            names = ("training", "validation losses", "health", "forecast errors", "saving")
+            rows.append({name: end - begin for name, begin, end in zip(names, marks, marks[1:])})
+        saver.wait()
+    return rows
+
+
+def worker(name: str, source: Path, folder: Path) -> None:
+    """Build a variant, wait for the others, then measure alone; results go to a file line by line."""
+    preset_name, lists = VARIANTS[name]
+    began, table = time.perf_counter(), Table.read(source)
+    if lists:
+        step = build(table, preset_name, lists[0], 0.1)
+        step.table = table  # type: ignore[attr-defined]
         for _ in range(COMPARED):
             step()
-        traces[path] = step.trace()[:COMPARED]
-        torch._dynamo.reset()
-        torch.cuda.reset_peak_memory_stats()
-        step = begin(table, name, {"training.acceleration": path})
-        rows.append({"preset": name, "path": path, "step_ms": milliseconds(step)})
-        rows[-1]["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
-        print(rows[-1], flush=True)
-    apart = ((traces["off"] - traces["auto"]).abs() / traces["off"].abs())[:, :-1].max()
-    return [{**row, "largest_loss_difference": float(apart)} for row in rows]
+        trace_ST = step.trace()[:COMPARED]
+    built = time.perf_counter() - began
+    (folder / f"{name}.ready").touch()
+    while len(list(folder.glob("*.ready"))) < len(VARIANTS) and time.perf_counter() - began < PATIENCE:
+        time.sleep(0.1)
+
+    def note(**facts: Any) -> None:
+        with (folder / "results").open("a") as results:
+            results.write(json.dumps({"variant": name, "preset": preset_name, **facts}) + "\n")
+
+    with (folder / "turn").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        for before, turns in zip((None, *lists), lists, strict=False):
+            if before is not None:
+                leave_out(step, before, turns)
+            torch.cuda.reset_peak_memory_stats()
+            milliseconds_ = milliseconds(step, 25)
+            peak = torch.cuda.max_memory_allocated() / 2**30
+            share = step.room.share if step.room else 1.0
+            note(turns=turns, step_ms=milliseconds_, peak_gib=peak, share=share, build_seconds=built)
+        if name.endswith("fast"):
+            note(compiled_difference=compiled_difference(table, preset_name, trace_ST))
+            note(epochs=epochs(step))
+        if name == "checks":
+            note(errors=kernel_errors(), matmul_tflops=matmul_peak())
+            note(differences=differences(table))
 
 
-def two_stages(table: Table, epochs: int) -> dict[str, Any]:
-    """A short run of the paper preset, for the seconds of an epoch and of its validation."""
-    changes = {"training.pretrain_epochs": epochs, "training.finetune_epochs": epochs}
-    with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        result = train(table, override(preset("paper", "base"), changes), Path(folder) / "run")
-        history = result.folder / "history.parquet"
-        rows = pyarrow.parquet.read_table(history).to_pylist()
-    facts = {"seconds": time.perf_counter() - began, "epochs": epochs}
-    for stage in ("pretrain", "finetune"):
-        last = [row for row in rows if row["stage"] == stage][-1]
-        facts[stage] = {name: last[name] for name in ("train_seconds", "validation_seconds")}
-    return facts
+def matmul_peak(size: int = 8192) -> float:
+    """Terafloating-point operations a second of a large bf16 matrix product on random data."""
+    a, b = (torch.randn(size, size, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
+    for _ in range(3):
+        a @ b
+    begun, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begun.record()
+    for _ in range(10):
+        a @ b
+    ended.record()
+    torch.cuda.synchronize()
+    return 10 * 2 * size**3 / begun.elapsed_time(ended) / 1e9
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path)
-    parser.add_argument("--presets", nargs="*", default=["paper", "crossfeed"])
-    parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    table = Table.read(options.source)
-    content: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "steps": []}
-    for name in options.presets:
-        content["steps"] += measure(table, name)
-        if "run" not in content:
-            content["run"] = two_stages(table, options.epochs)
-            print(json.dumps(content), flush=True)
-    if options.out:
-        options.out.write_text(json.dumps(content, indent=2))
-    print(json.dumps(content, indent=2))
+    if options.worker:
+        worker(options.worker[0], options.source, Path(options.worker[1]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "3"}
+        command = [sys.executable, __file__, str(options.source), "--worker"]
+        processes = [subprocess.Popen([*command, name, folder], env=environment) for name in VARIANTS]
+        while any(process.poll() is None for process in processes):
+            time.sleep(0.5)
+            collect(Path(folder) / "results", options.out)
+        print(collect(Path(folder) / "results", options.out))
+
+
+def collect(results: Path, out: Path | None) -> str:
+    """What the workers have written so far, also where it is to be kept."""
+    text = results.read_text() if results.exists() else ""
+    if out:
+        head = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__})
+        out.write_text(f"{head}\n{text}")
+    return text
 
 
 if __name__ == "__main__":

@@ -26,13 +26,18 @@ def train(
     Example: crossfeed train --table source.parquet --size compact --out run --set training.pretrain_epochs=5
     """
     from crossfeed.ingest.table import Table
+    from crossfeed.progress import be_quiet
+    from crossfeed.training.distributed import speaks
     from crossfeed.training.run import train as run_training
     from crossfeed.training.run_config import resolve_config
     from crossfeed.training.summary import print_summary
 
+    if not speaks():
+        be_quiet()
     resolved = resolve_config(preset, size, config, assign or (), continued=out if resume else None)
     tables = [Table.read(path) for path in table]
     result = run_training(
         tables, resolved, out, resume=resume, device=device, pretrained=pretrained, tensorboard=tensorboard
     )
-    print_summary(result.summary, result.model, as_json=json)
+    if speaks():
+        print_summary(result.summary, result.model, as_json=json)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from crossfeed.model.dropout import generated_dropout
 from crossfeed.model.packing import Sequences
 
 LONGEST = 512  # keys of a sequence that a kernel can keep on the chip
@@ -33,7 +34,7 @@ def attend(query_BNLE: Tensor, key_BNSE: Tensor, value_BNSE: Tensor, allowed: Te
         score_BNLS = score_BNLS.masked_fill(~allowed, torch.finfo(score_BNLS.dtype).min)
     weight_BNLS = score_BNLS.softmax(-1).to(value_BNSE.dtype)
     if dropout > 0.0:
-        weight_BNLS = functional.dropout(weight_BNLS, dropout)
+        weight_BNLS = generated_dropout(weight_BNLS, dropout)
     mixed_BNLE: Tensor = weight_BNLS @ value_BNSE
     return mixed_BNLE
 

@@ -188,7 +188,8 @@ def _plain(data: TrainingData, config: RunConfig, precision: str, seconds: float
         loss = total(terms, STAGE, objectives)
         torch.autograd.backward(loss)
         step._update(torch.tensor(config.training.ema_momentum, device=device))
-        [float(term) for term in terms.values()]
+        for term in terms.values():
+            float(term.detach())
 
     return _timed(one, device, seconds)
 

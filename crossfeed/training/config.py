@@ -2,7 +2,7 @@
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Initialisation = Literal["scratch", "body_fresh_head", "complete_checkpoint"]
 Precision = Literal["auto", "float32", "bf16"]
@@ -51,6 +51,11 @@ class TrainingConfig(BaseModel):
     seed: int = Field(default=0, ge=0)
     save_every: int = Field(default=1, ge=1)
     health: HealthConfig = HealthConfig()
+
+    @field_validator("acceleration", mode="before")
+    @classmethod
+    def _yaml_reads_off_as_false(cls, value: object) -> object:
+        return "off" if value is False else value
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -112,6 +112,11 @@ def teamwork(device: torch.device) -> Iterator[Team]:
         distributed.destroy_process_group()
 
 
+def speaks() -> bool:
+    """Whether this process is the one of a torchrun that talks to people; a process on its own always is."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def own_device(name: str) -> str:
     """`cuda` and `auto` mean this process's own GPU when torchrun started several."""
     local = os.environ.get("LOCAL_RANK")

@@ -107,13 +107,27 @@ def test_hashed_bits_are_uniform_and_uncorrelated_between_neighbours() -> None:
         assert (bits[lag:] * bits[:-lag]).mean().abs() < 0.005
 
 
-def test_dropout_without_a_seed_is_the_librarys() -> None:
-    x, dropout = torch.randn(50, 50), Dropout(0.3)
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
+def test_dropout_without_a_seed_draws_from_the_librarys_generator(rate: float) -> None:
+    x, dropout = torch.ones(700, 601), Dropout(rate)
     torch.manual_seed(1)
-    ours = dropout(x)
+    first = dropout(x)
     torch.manual_seed(1)
-    assert torch.equal(ours, torch.nn.functional.dropout(x, 0.3))
+    assert torch.equal(dropout(x), first)
+    assert not torch.equal(dropout(x), first)
+    assert (first == 0.0).float().mean().item() == pytest.approx(rate, abs=0.004)
+    assert first.mean().item() == pytest.approx(1.0, abs=0.008)
+    together = ((first[:, 1:] == 0.0) & (first[:, :-1] == 0.0)).float().mean().item()
+    assert together == pytest.approx(rate**2, abs=0.004), "neighbours that share a draw are independent"
     assert torch.equal(dropout.eval()(x), x)
+
+
+def test_the_gradient_of_dropout_passes_where_entries_were_kept() -> None:
+    x = torch.randn(30, 30, requires_grad=True)
+    out = Dropout(0.4)(x)
+    out.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, torch.where(out == 0.0, 0.0, 1.0 / 0.6))
 
 
 def test_packing_is_switched_on_for_both_encoders() -> None:

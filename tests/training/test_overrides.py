@@ -7,6 +7,7 @@ import pytest
 from crossfeed.errors import ConfigError
 from crossfeed.training.config import TrainingConfig
 from crossfeed.training.overrides import differences, leaves, override, parse_assignments, read_yaml
+from crossfeed.training.run_config import preset
 
 
 def test_nested_value_is_changed_and_the_rest_kept() -> None:
@@ -78,3 +79,8 @@ def test_differences_name_both_values() -> None:
 
 def test_leaves_are_dotted() -> None:
     assert leaves({"a": {"b": 1, "c": {"d": 2}}, "e": {}}) == {"a.b": 1, "a.c.d": 2, "e": {}}
+
+
+def test_acceleration_can_be_switched_off_although_yaml_reads_off_as_false() -> None:
+    config = override(preset("crossfeed", "tiny"), parse_assignments(["training.acceleration=off"]))
+    assert config.training.acceleration == "off"

@@ -1,0 +1,92 @@
+"""Two processes that share a run give the numbers of one process with the whole batch."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from crossfeed.errors import ConfigError
+from crossfeed.training.distributed import Team, teamwork
+
+TRAIN = """
+import sys, torch
+torch.set_num_threads(1)
+from crossfeed.training.run import train
+from tests.training.conftest import small_config, toy_table
+changes = {"model.blocks.dropout": 0.0, "training.steps_per_epoch": 3, **eval(sys.argv[2])}
+result = train([toy_table(), toy_table("other", seed=5, absent=("current_3",))], small_config(changes), sys.argv[1])
+assert result.summary["validation"]["model"]["rmse"] > 0.0
+"""
+CASES = {
+    "vicreg": {},
+    "sigreg and student_t": {
+        "objectives.weights.vicreg": 0.0,
+        "objectives.weights.sigreg": 0.1,
+        "model.head.likelihood": "student_t",
+    },
+}
+
+
+def run(folder: Path, changes: dict[str, object], processes: int) -> None:
+    """Train in `processes` processes, started as torchrun would."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    team = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(processes)}
+    base = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", TRAIN, str(folder), repr(changes)]
+    started = [
+        subprocess.Popen(
+            command, env=base | (team | {"RANK": str(rank), "LOCAL_RANK": str(rank)} if processes > 1 else {})
+        )
+        for rank in range(processes)
+    ]
+    assert [process.wait(timeout=300) for process in started] == [0] * processes
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_give_the_losses_and_weights_of_one_with_the_doubled_batch(tmp_path: Path, case: str) -> None:
+    for processes in (1, 2):
+        run(tmp_path / str(processes), CASES[case], processes)
+    alone, shared = (
+        pyarrow.parquet.read_table(tmp_path / name / "history.parquet").drop_columns(
+            ["train_seconds", "validation_seconds", "collapse"]
+        )
+        for name in ("1", "2")
+    )
+    assert alone.column_names == shared.column_names
+    assert alone.num_rows == 4
+    for name in alone.column_names:
+        if name != "stage":
+            found, expected = shared[name].to_pylist(), alone[name].to_pylist()
+            assert [value is None for value in found] == [value is None for value in expected]
+            known = [value for value in expected if value is not None]
+            assert [value for value in found if value is not None] == pytest.approx(known, rel=2e-3, abs=1e-5), name
+    weights, others = (load_file(tmp_path / name / "pretrained.safetensors") for name in ("1", "2"))
+    # Adam makes full steps of gradients that are nothing but rounding (key biases); everything else agrees closely.
+    apart = [(weights[name] - others[name]).abs().mean() for name in weights if "query_key_value.bias" not in name]
+    assert float(torch.stack(apart).max()) < 1e-5
+
+
+def test_a_team_of_one_changes_nothing() -> None:
+    with teamwork(torch.device("cpu")) as team:
+        assert team == Team()
+        assert team.leads
+        assert team.agree(1.5, torch.device("cpu")) == 1.5
+        team.wait()
+        gradient = torch.ones(3)
+        parameter = torch.nn.Parameter(torch.zeros(3))
+        parameter.grad = gradient
+        team.average([parameter])
+        assert parameter.grad is gradient
+
+
+def test_a_batch_that_cannot_be_shared_is_refused() -> None:
+    with pytest.raises(ConfigError, match="multiple of 3"):
+        Team(0, 3).check_batch(128)
