@@ -22,16 +22,16 @@ def asked_table(folder: Path) -> Path:
 
 
 def forecast(folder: Path, simulated: bool) -> Told:
-    """Forecast under two plans and say what they cost: an NC program, or what followed in a real log; feeds at 70 %."""
+    """Forecast under two plans and say what they cost: an NC program, or what followed in a real log; feeds at 80 %."""
     from crossfeed.serving.what_if import what_if
 
     table = Table.read(asked_table(folder))
-    plans: dict[str, Any] = {"as programmed": "bundled:pla_cover", "feed 70 %": "bundled:pla_cover@feed=70"}
+    plans: dict[str, Any] = {"as programmed": "bundled:pla_cover", "feed 80 %": "bundled:pla_cover@feed=80"}
     session, at, seconds = None, None, None
     if not simulated:
         group = max(table.groups, key=len)
         middle = len(group) // 2
-        plans = {"as it went on": "table", "feed 70 %": slower(table, group, middle)}
+        plans = {"as it went on": "table", "feed 80 %": slower(table, group, middle)}
         session, at, seconds = group.session, middle * table.period, SECONDS
     content = what_if(
         model_folder(folder), table, plans, session=session, at=at, seconds=seconds, samples=32, device="cpu",
@@ -41,9 +41,9 @@ def forecast(folder: Path, simulated: bool) -> Told:
 
 
 def slower(table: Table, group: Group, middle: int) -> np.ndarray:
-    """The commands that followed the middle of a session, with the feeds at 70 %."""
+    """The commands that followed the middle of a session, with the feeds at 80 %."""
     rows = table.commands[group.start + middle + 1 : group.stop]
-    return rows * [0.7 if name.startswith("feed_") else 1.0 for name in table.schema.command_names]
+    return rows * [0.8 if name.startswith("feed_") else 1.0 for name in table.schema.command_names]
 
 
 def in_words(content: dict[str, Any]) -> str:
