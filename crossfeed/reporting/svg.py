@@ -15,8 +15,8 @@ from crossfeed.reporting.panels import XY, Band, Bars, Dot, Dots, Line, Number, 
 
 WIDTH = 360.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56.0, 10.0, 26.0, 40.0
-_LABELS, _ROW = 142.0, 21.0
-LONGEST_NAME = 22
+_LABELS, _ROW = 150.0, 21.0
+LONGEST_NAME = 20
 
 
 def draw(panel: Panel) -> Markup:
