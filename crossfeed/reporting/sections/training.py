@@ -154,7 +154,11 @@ def _gate(found: Artefacts) -> list[Section]:
             tuple(str(row["run"]) for row in measured),
             (("run", 0, tuple(Dot(row["rank"]) for row in measured)),), reference=(float(floor), "floor"),
         )  # fmt: skip
-        blocks.append(Figure("collapse-gate", "Runs left of the dotted line would have collapsed.", (panel,)))
+        caption = (
+            "Rank after fine-tuning: left of the dotted line is collapsed. A run may be out for what happened in "
+            "pretraining; the table says why."
+        )
+        blocks.append(Figure("collapse-gate", caption, (panel,)))
     caption = "Every finished run at the gate: latents after fine-tuning, and the error under shuffled commands."
     blocks.append(Grid("collapse-gate", caption, heads, tuple(rows), folded=len(rows) > 12))
     lead = (
