@@ -98,6 +98,26 @@ def measure(step: TrainStep, seconds: float) -> dict[str, float]:
     return {"step_ms": 1000 * median(times), "peak_gib": peak}
 
 
+def plot(lines: Path, picture: Path) -> None:
+    """Step time and memory against channels and context, with the line of proportional growth."""
+    from crossfeed.plots import COLOURS, new_figure, save_figure
+
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    with new_figure(7.0, 3.0) as figure:
+        for axes, what in zip(figure.subplots(1, 2), ("channels", "context"), strict=True):
+            own = [row for row in rows if row["what"] == what]
+            amount, first = [row["amount"] for row in own], own[0]
+            proportional = [first["step_ms"] * value / first["amount"] for value in amount]
+            axes.loglog(amount, [row["step_ms"] for row in own], "o-", color=COLOURS[0], label="step, ms")
+            axes.loglog(amount, proportional, ":", color=COLOURS[0], label="proportional")
+            axes.loglog(amount, [row["peak_gib"] for row in own], "s-", color=COLOURS[1], label="memory, GiB")
+            axes.set_xticks(amount, [str(value) for value in amount])
+            axes.minorticks_off()
+            axes.set_xlabel("sensors" if what == "channels" else "rows of context")
+            axes.legend()
+        save_figure(figure, picture)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
@@ -107,7 +127,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.2, help="time spent on each line")
     parser.add_argument("--only", nargs="*", default=list(GROWTH))
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--plot", type=Path, nargs=2, metavar=("LINES", "PICTURE"), help="draw earlier results instead")
     options = parser.parse_args()
+    if options.plot:
+        plot(*options.plot)
+        return
     for what in options.only:
         for amount in GROWTH[what]:
             if options.device == "cuda":
