@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -13,17 +14,11 @@ from safetensors.torch import load_file
 
 from crossfeed.errors import ConfigError
 from crossfeed.training.distributed import Team, teamwork
-
-TRAIN = """
-import sys, torch
-torch.set_num_threads(1)
 from crossfeed.training.run import train
 from tests.training.conftest import small_config, toy_table
-changes = {"model.blocks.dropout": 0.0, "training.steps_per_epoch": 3, **eval(sys.argv[2])}
-result = train([toy_table(), toy_table("other", seed=5, absent=("current_3",))], small_config(changes), sys.argv[1])
-assert result.summary["validation"]["model"]["rmse"] > 0.0
-"""
-CASES = {
+
+COMMAND = "import sys; from tests.training.test_distributed import work; work(*sys.argv[1:])"
+CASES: dict[str, dict[str, Any]] = {
     "vicreg": {},
     "sigreg and student_t": {
         "objectives.weights.vicreg": 0.0,
@@ -33,27 +28,29 @@ CASES = {
 }
 
 
-def run(folder: Path, changes: dict[str, object], processes: int) -> None:
-    """Train in `processes` processes, started as torchrun would."""
+def work(folder: str, case: str) -> None:
+    """What every process does, whether it is alone or not."""
+    changes = {"model.blocks.dropout": 0.0, "training.steps_per_epoch": 3, **CASES[case]}
+    tables = [toy_table(), toy_table("other", seed=5, absent=("current_3",))]
+    assert train(tables, small_config(changes), folder).summary["validation"]["model"]["rmse"] > 0.0
+
+
+def work_together(folder: Path, case: str) -> None:
+    """Two processes, started as torchrun would."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    team = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(processes)}
-    base = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, "-c", TRAIN, str(folder), repr(changes)]
-    started = [
-        subprocess.Popen(
-            command, env=base | (team | {"RANK": str(rank), "LOCAL_RANK": str(rank)} if processes > 1 else {})
-        )
-        for rank in range(processes)
-    ]
-    assert [process.wait(timeout=300) for process in started] == [0] * processes
+    team = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    base = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2]), **team}
+    command = [sys.executable, "-c", COMMAND, str(folder), case]
+    started = [subprocess.Popen(command, env=base | {"RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")]
+    assert [process.wait(timeout=300) for process in started] == [0, 0]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_give_the_losses_and_weights_of_one_with_the_doubled_batch(tmp_path: Path, case: str) -> None:
-    for processes in (1, 2):
-        run(tmp_path / str(processes), CASES[case], processes)
+    work(str(tmp_path / "1"), case)
+    work_together(tmp_path / "2", case)
     alone, shared = (
         pyarrow.parquet.read_table(tmp_path / name / "history.parquet").drop_columns(
             ["train_seconds", "validation_seconds", "collapse"]
