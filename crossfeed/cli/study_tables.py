@@ -10,22 +10,28 @@ from rich.table import Table
 from crossfeed.errors import ConfigError
 
 if TYPE_CHECKING:
+    from crossfeed.study.score import CandidateScore
     from crossfeed.study.study import Study
     from crossfeed.study.verify import Verification
 
 
 def _table(title: str, names: list[str], rows: list[list[Any]]) -> None:
-    table = Table(title=title)
+    """Numbers are never cut: on a narrow terminal the first column folds; a pipe gets as much room as it needs."""
+    console = Console()
+    console = console if console.is_terminal else Console(width=250)
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     for number, name in enumerate(names):
-        table.add_column(name, justify="left" if number == 0 else "right")
+        wide = max([len(name), *(len(_cell(row[number])) for row in rows)])
+        fixed = {"no_wrap": True, "min_width": wide} if number else {"overflow": "fold"}
+        table.add_column(name, justify="right" if number else "left", **fixed)
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    Console().print(table)
+    console.print(table)
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return "" if value != value else f"{value:.4f}"
+        return "" if value != value else f"{value:.3f}"
     return str(value)
 
 
@@ -33,30 +39,33 @@ def ranking(study: "Study", as_json: bool = False) -> None:
     """Candidates by the protocol's score, with the other score beside it."""
     from crossfeed.study.confirm import score_of
     from crossfeed.study.halving import pool
-    from crossfeed.study.score import WEIGHTS, leaders_disagree
+    from crossfeed.study.score import leaders_disagree
 
     lines = study.rank()
     if as_json:
         print(json.dumps([asdict(line) for line in lines], indent=2))
         return
-    names = ["candidate", "robust", "paper", "seeds", "invalid", "collapsed", "weak", *WEIGHTS]
-    counts = ("seeds", "invalid_seeds", "collapsed_seeds", "weak_seeds")
+    names = ["candidate", "robust", "paper", "seeds", "flags", "clean", "drop", "masked", "worst", "calib.", "ssl"]
     rows = [
-        [line.candidate, line.robust, line.paper, *(getattr(line, name) for name in counts), *line.components.values()]
-        for line in lines
+        [line.candidate, line.robust, line.paper, line.seeds, _flags(line), *line.components.values()] for line in lines
     ]
-    halved = any(line.dropped_after for line in lines)
-    if halved:
-        names.insert(1, "dropped")
-        for row, line in zip(rows, lines, strict=True):
-            row.insert(1, "" if line.dropped_after is None else f"after {line.dropped_after}")
+    if not any(row[4] for row in rows):
+        names, rows = names[:4] + names[5:], [row[:4] + row[5:] for row in rows]
     _table(f"Ranked by the {score_of(study.protocol)} score (lower is better)", names, rows)
+    halved = any(line.dropped_after for line in lines)
     if halved:
         Console().print("Dropped candidates are shown as they stood in their last rung: not comparable with the rest.")
     if rows and leaders_disagree(pool(study.store)):
         Console().print(
             "[yellow]The two scores crown different candidates:[/] look at the components before trusting either."
         )
+
+
+def _flags(line: "CandidateScore") -> str:
+    """What speaks against a candidate, in a few letters."""
+    counts = {"invalid": line.invalid_seeds, "collapsed": line.collapsed_seeds, "weak": line.weak_seeds}
+    flags = [f"{count} {name}" for name, count in counts.items() if count]
+    return ", ".join(flags + ([f"dropped after {line.dropped_after}"] if line.dropped_after else []))
 
 
 def contrast_table(study: "Study", metric: str = "clean", as_json: bool = False) -> None:
@@ -75,7 +84,7 @@ def contrast_table(study: "Study", metric: str = "clean", as_json: bool = False)
         rows = [
             [
                 line.arm, line.mean, line.deviation, line.difference,
-                "" if line.low is None else f"{line.low:+.4f} to {line.high:+.4f}",
+                "" if line.low is None else f"{line.low:+.3f} to {line.high:+.3f}",
                 "" if line is chosen[0] else f"{line.wins} of {line.seeds}",
                 line.p, line.p_holm, line.floor, line.collapsed_seeds,
             ]

@@ -74,7 +74,7 @@ class LocalEngine:
     def _template(self, folder: Path, name: str) -> "_Template":
         threads, log = str(self.threads), _log(folder, name)
         environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        command = [sys.executable, "-m", "crossfeed.study.template", str(folder), self.device]
+        command = [sys.executable, "-m", "crossfeed.study.template", str(folder), self.device, str(os.getpid())]
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("ab") as handle:

@@ -14,17 +14,18 @@ from crossfeed.processes import end_with_parent
 from crossfeed.study.engines import REFUSED
 from crossfeed.study.worker import execute
 
-# What a run needs, including what torch and pyarrow would load on first use. Imported, never called: a process that
+# What a run needs, including what pyarrow would load on first use. Imported, never called: a process that
 # has started threads or a GPU must not fork.
 PRELOADED = ("crossfeed.evaluation.bundle", "crossfeed.training.run", "pyarrow.dataset")
 
 
-def serve(folder: Path, device: str) -> None:
-    """Run what is asked for until the asking process is gone."""
+def serve(folder: Path, device: str, parent: int) -> None:
+    """Run what is asked for until the asking process, whose number is `parent`, is gone."""
     for module in PRELOADED:
         importlib.import_module(module)
-    parent = os.getppid()
     for line in sys.stdin:
+        if os.getppid() != parent:
+            return
         name = line.strip()
         # Where forking a process with torch in it is not safe, the template is used up by its run.
         child = os.fork() if sys.platform == "linux" else 0
@@ -69,4 +70,4 @@ def _run(folder: Path, name: str, device: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), sys.argv[2])
+    serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

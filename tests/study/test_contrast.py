@@ -109,8 +109,8 @@ def test_one_command_begins_runs_and_contrasts(tmp_path: Path) -> None:
     arguments = ("ready", "initialisation", tmp_path / "study", *words)
     assert "never go below p = 1" in command(*arguments, "--seeds", 2, engine=Invented(clean))
     shown = command(*arguments, "--seeds", SEEDS, engine=Invented(clean))
-    assert "-0.2200" in shown
-    assert "0.0625" in shown
+    assert "-0.220" in shown
+    assert "0.062" in shown
     assert "cannot be decided" in shown
     again = command("contrast", tmp_path / "study", "--json")
     assert {line["contrast"] for line in json.loads(again)} == {"initialisation"}

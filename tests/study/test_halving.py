@@ -55,7 +55,7 @@ def test_halving_is_stated_in_the_ledger_before_its_first_run(study: Study, cand
 def test_the_command_line_halves_and_says_who_was_dropped(study: Study) -> None:
     only = [f"--only={name}" for name in NAMES]
     shown = command("search", study.store.folder, "--halving", "--seeds", 2, *only, engine=Invented(clean))
-    assert shown.count("after 1") == 6
+    assert shown.count("dropped after 1") == 6
     assert "not comparable with the rest" in shown
     assert len(study.store.runs("finished")) == 12 + 6
 
