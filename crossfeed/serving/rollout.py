@@ -20,6 +20,7 @@ from crossfeed.model.packed_weights import packed
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 from crossfeed.serving.history import History
+from crossfeed.serving.level import levels
 from crossfeed.serving.plan import Plan
 
 _AT_ONCE = 128  # windows in one pass: more would leave the caches of a CPU
@@ -59,20 +60,17 @@ def waves(steps: int, horizons: tuple[int, ...]) -> list[Wave]:
 class Rollout:
     """A model at one moment of one machine, ready to sample what follows under any plan.
 
-    Window statistics (instance normalisation) are held at those of the last measured window. Statistics of sampled rows
-    would let every small bias move the level on which the next forecast stands (benchmarks/rollout.md shows how far);
-    held ones also mean that each row is encoded only once.
+    Each path keeps the window statistics of measured rows (see `levels`), so every row is encoded only once.
     """
 
     def __init__(self, model: WorldModel, history: History) -> None:
         self.model, self.history = packed(model.eval()), history
         context, normaliser = model.config.context, model.normaliser
         self.device = next(model.parameters()).device
-        self._x_1KC = self._tensor(normaliser.transform_sensors(history.sensors[-context:])).unsqueeze(0)
+        self._x_RC = self._tensor(normaliser.transform_sensors(history.sensors))
         self._a_KA = self._tensor(normaliser.transform_commands(history.commands[-context:]))
-        self._present_C = self._x_1KC[0].isfinite().any(0)
+        self._present_C = self._x_RC[-context:].isfinite().any(0)
         self._channels = model.worth_reading(self._present_C)
-        self._held = model.instance_norm.statistics(self._x_1KC, self._x_1KC.isfinite())
 
     @property
     def present(self) -> np.ndarray:
@@ -87,15 +85,17 @@ class Rollout:
         planned_TA = self._tensor(self.model.normaliser.transform_commands(plan.commands))
         # Slots never see commands after their own horizon, so what stands behind the plan's end is not read.
         a_RA = torch.cat([self._a_KA, planned_TA, planned_TA[-1:].expand(self.model.horizons[-1], -1)])
-        row_NRD = self._encoded(self._x_1KC).expand(samples, -1, -1)
+        context = self.model.config.context
+        level = levels(self.model.instance_norm, self._x_RC, context, samples)
+        row_NRD = self._encoded(self._x_RC[-context:].expand(samples, -1, -1), level)
         drawn = []
         with progress(f"Rolling {plan.name} forward", total=steps) as task:
             for wave in waves(steps, self.model.horizons):
-                mean_NLC, scale_NLC = self._moments(wave, row_NRD, a_RA)
+                mean_NLC, scale_NLC = self._moments(wave, row_NRD, a_RA, level)
                 noise_NLC = self._tensor(noise_NTC[:, wave.first - 1 : wave.last])
                 x_NLC = torch.where(self._present_C, mean_NLC + scale_NLC * noise_NLC, torch.nan)
                 drawn.append(x_NLC)
-                row_NRD = torch.cat([row_NRD, self._encoded(x_NLC)], 1)
+                row_NRD = torch.cat([row_NRD, self._encoded(x_NLC, level)], 1)
                 task.advance(wave.last - wave.first + 1)
         paths = torch.cat(drawn, 1).double().cpu().numpy()
         assert paths.shape == (samples, steps, len(self._present_C))
@@ -106,44 +106,40 @@ class Rollout:
             )
         return np.asarray(self.model.normaliser.inverse_sensors(paths))
 
-    def _encoded(self, x_NLC: Tensor) -> Tensor:
+    def _encoded(self, x_NLC: Tensor, level: Statistics | None) -> Tensor:
         """One vector per row."""
         m_NLC = x_NLC.isfinite()
-        return self.model.encode_rows(
-            torch.where(m_NLC, x_NLC, 0.0), m_NLC, _repeated(self._held, len(x_NLC)), self._channels
-        )
+        return self.model.encode_rows(torch.where(m_NLC, x_NLC, 0.0), m_NLC, level, self._channels)
 
-    def _moments(self, wave: Wave, row_NRD: Tensor, a_RA: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and scale (N, L, C) of the rows of a wave; forecasts made now are the same for all samples."""
+    def _moments(self, wave: Wave, row_NRD: Tensor, a_RA: Tensor, level: Statistics | None) -> tuple[Tensor, Tensor]:
+        """Mean and scale (N, L, C) of the rows of a wave."""
         context, longest, samples = self.model.config.context, self.model.horizons[-1], len(row_NRD)
         mean: dict[int, Tensor] = {}
         scale: dict[int, Tensor] = {}
         for base in sorted(set(wave.bases)):
-            row_WKD = row_NRD[: 1 if base == 0 else samples, base : base + context]
             parts = []
-            for row_PKD in torch.split(row_WKD, _AT_ONCE):
+            for piece in (slice(start, start + _AT_ONCE) for start in range(0, samples, _AT_ONCE)):
+                row_PKD = row_NRD[piece, base : base + context]
                 a_PKA = a_RA[base : base + context].expand(len(row_PKD), -1, -1)
                 future_PTA = a_RA[base + context : base + context + longest].expand(len(row_PKD), -1, -1)
-                parts.append(self._forecast(row_PKD, a_PKA, future_PTA))
-            mean[base], scale[base] = (torch.cat(side).expand(samples, -1, -1) for side in zip(*parts))
+                own = None if level is None else Statistics(level.centre_BC[piece], level.scale_BC[piece])
+                parts.append(self._forecast(row_PKD, a_PKA, future_PTA, own))
+            mean[base], scale[base] = (torch.cat(side) for side in zip(*parts))
         places = list(zip(wave.bases, wave.slots))
         return (
             torch.stack([mean[base][:, slot] for base, slot in places], 1),
             torch.stack([scale[base][:, slot] for base, slot in places], 1),
         )
 
-    def _forecast(self, row_PKD: Tensor, a_PKA: Tensor, future_PTA: Tensor) -> tuple[Tensor, Tensor]:
+    def _forecast(
+        self, row_PKD: Tensor, a_PKA: Tensor, future_PTA: Tensor, level: Statistics | None
+    ) -> tuple[Tensor, Tensor]:
         """Mean and scale at every trained horizon, in z-space."""
-        held = _repeated(self._held, len(row_PKD))
-        mean_PHC, log_variance_PHC = forecast_moments(self.model, row_PKD, a_PKA, future_PTA, self.model.horizons, held)
+        mean_PHC, log_variance_PHC = forecast_moments(
+            self.model, row_PKD, a_PKA, future_PTA, self.model.horizons, level
+        )
         scale_PHC, freedom_C = torch.exp(0.5 * log_variance_PHC), self.model.head.degrees_of_freedom
         return mean_PHC, scale_PHC if freedom_C is None else scale_PHC * ((freedom_C - 2.0) / freedom_C).sqrt()
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values.astype(np.float32)).to(self.device)
-
-
-def _repeated(statistics: Statistics | None, count: int) -> Statistics | None:
-    if statistics is None:
-        return None
-    return Statistics(statistics.centre_BC.expand(count, -1), statistics.scale_BC.expand(count, -1))

@@ -51,11 +51,14 @@ def test_a_model_without_horizon_one_cannot_be_rolled() -> None:
         waves(5, (2, 4))
 
 
-def test_at_trained_horizons_the_samples_are_the_models_own_forecast(rollout: Rollout, place: Place) -> None:
+def test_at_trained_horizons_the_samples_are_the_models_own_forecast(place: Place) -> None:
+    model = place.opened.model
+    # With no more than the context at hand, the level is that of the window.
+    rollout = Rollout(model, read_history(place.table, model, at=CONTEXT - 1.0))
     plan = some_plan()
     paths = rollout.sample(plan, NOISE)
     history = np.concatenate([rollout.history.sensors, rollout.history.commands], 1)
-    direct = place.opened.model.forecast(history, plan.commands[: HORIZONS[-1]])
+    direct = model.forecast(history, plan.commands[: HORIZONS[-1]])
     rows = [horizon - 1 for horizon in HORIZONS]
     np.testing.assert_allclose(paths[:, rows].mean(0), direct.mean, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(
@@ -103,6 +106,16 @@ def test_absent_sensors_stay_absent_and_are_not_read(place: Place) -> None:
     np.testing.assert_array_equal(paths, without.sample(some_plan(), other))
 
 
+def test_a_peak_before_the_forecast_does_not_pass_for_the_level(place: Place) -> None:
+    model = place.opened.model
+    sensors = place.table.sensors.copy()
+    sensors[-CONTEXT:-2] += 50.0
+    spiked = replace(place.table, sensors=sensors)
+    calm, after = (Rollout(model, read_history(t, model)).sample(some_plan(), NOISE) for t in (place.table, spiked))
+    lifted = (after - calm).mean(axis=(0, 1))
+    assert (np.abs(lifted) < 25.0).all()
+
+
 def test_a_sensor_missing_for_a_while_is_forecast_again(place: Place) -> None:
     sensors = place.table.sensors.copy()
     sensors[-3:, 1] = np.nan
@@ -127,7 +140,7 @@ def test_a_model_that_knows_its_horizons_by_slot_can_be_rolled(place: Place) -> 
 def test_a_student_family_draws_with_its_scale(place: Place) -> None:
     head = place.opened.model.config.head.model_copy(update={"likelihood": "student_t"})
     model = make_model(place.table, head=head)
-    history = read_history(place.table, model)
+    history = read_history(place.table, model, at=CONTEXT - 1.0)
     plan = some_plan()
     paths = Rollout(model, history).sample(plan, NOISE)
     direct = model.forecast(np.concatenate([history.sensors, history.commands], 1), plan.commands[: HORIZONS[-1]])
