@@ -18,8 +18,8 @@ def warnings_about(history: History, provenance: Mapping[str, Any]) -> list[str]
     if not trained or history.group.machine in trained:
         return []
     return [
-        f"the model was trained on {', '.join(trained)} and never saw {history.group.machine}: its intervals are too "
-        "narrow there until it is adapted (crossfeed adapt)"
+        f"the model was trained on {', '.join(trained)} and never saw {history.group.machine}: judge it there with "
+        "crossfeed evaluate, or adapt it with crossfeed adapt"
     ]
 
 
