@@ -40,7 +40,7 @@ SETTINGS: dict[str, Any] = {
     "model.encoder.channel_layers": 1,
     "data.stride": 2,
     "training.batch_size": 16,
-    "training.steps_per_epoch": 40,
+    "training.steps_per_epoch": 36,
     "training.pretrain_epochs": 2,
     "training.finetune_epochs": 7,
     "training.learning_rate": 0.003,
