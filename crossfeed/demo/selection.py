@@ -27,7 +27,8 @@ def prepare(folder: Path, settings: DemoSettings) -> Told:
     shared = int(target.present().sum())
     told = (
         f"source {len(source):,} rows with {int(source.present().sum())} sensors, target {len(target):,} rows with "
-        f"{shared} of them; audit: {len(found.of('violation'))} violations, {len(found.of('warning'))} warnings"
+        f"{shared} of them; audit: {_count(len(found.of('violation')), 'violation')}, "
+        f"{_count(len(found.of('warning')), 'warning')}"
     )
     return Told(told, (SOURCE, AUDIT))
 
@@ -134,3 +135,7 @@ def opening(folder: Path) -> dict[str, Any]:
     """The result of the confirmatory opening."""
     content: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
     return content
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

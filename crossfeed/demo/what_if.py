@@ -47,13 +47,13 @@ def slower(table: Table, group: Group, middle: int) -> np.ndarray:
 
 
 def in_words(content: dict[str, Any]) -> str:
-    """Duration and energy of each plan, and how sure the difference is."""
+    """Duration and energy of each plan (where no power is measured, a peak), and how sure the difference is."""
     parts = []
     for name, plan in content["plans"].items():
-        energy, said = plan["energy"], f"{name} {plan['duration']:.0f} s"
-        if energy is not None:
-            said += f", {energy['mean']:.3g} {energy['unit']} ({energy['low']:.3g} to {energy['high']:.3g})"
-        parts.append(said)
+        sensor = next((sensor for sensor in plan["peaks"] if sensor.startswith("spindle")), next(iter(plan["peaks"])))
+        what, found = ("", plan["energy"]) if plan["energy"] else (f"peak {sensor} ", plan["peaks"][sensor])
+        numbers = f"{found['mean']:.3g} {found['unit']} ({found['low']:.3g} to {found['high']:.3g})"
+        parts.append(f"{name} {plan['duration']:.0f} s, {what}{numbers}")
     said = "; ".join(parts)
     for comparison in content["comparisons"]:
         said += f"; the second needs less in {comparison['probability_less']:.0%} of the futures"
