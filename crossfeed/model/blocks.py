@@ -74,6 +74,26 @@ class Block(nn.Module):
         x_B1D = self._add(x_BLD, self.attention_norm, lambda seen_BLD: self.attention(seen_BLD, last_only=True))
         return self._add(x_B1D, self.feed_forward_norm, self.feed_forward).squeeze(1)
 
+    @property
+    def commutes(self) -> bool:
+        """Whether a mean over positions may come before the last product: nothing is dropped or normed after it."""
+        return self.norm_first and (not self.training or self.dropout.rate == 0.0)
+
+    def mean(self, x_BLD: Tensor, allowed: Tensor, weight_BL: Tensor) -> Tensor:
+        """The weighted mean of what `forward` gives, if it `commutes`: one last product a sequence, not one a position.
+
+        Weights of a sequence sum to one, or are all zero; then so is the mean.
+        """
+        x_BLD = self._add(x_BLD, self.attention_norm, lambda seen_BLD: self.attention(seen_BLD, allowed))
+        *before, last = self.feed_forward
+        hidden_BLE = self.feed_forward_norm(x_BLD)
+        for module in before:
+            hidden_BLE = module(hidden_BLE)
+        weight_B1L = weight_BL.to(hidden_BLE.dtype).unsqueeze(1)
+        change_B1D = last(weight_B1L @ hidden_BLE) * weight_BL.any(1)[:, None, None]
+        mean_BD: Tensor = (weight_B1L.to(x_BLD.dtype) @ x_BLD + change_B1D).squeeze(1)
+        return mean_BD
+
     def _add(self, x_BLD: Tensor, norm: nn.LayerNorm, change: Callable[[Tensor], Tensor]) -> Tensor:
         """x + f(norm(x)), or norm(x + f(x)); where the change is of the last position only, so is the result."""
         change_BLD = self.dropout(change(norm(x_BLD) if self.norm_first else x_BLD))

@@ -58,9 +58,13 @@ class RowEncoder(nn.Module):
             return self._packed(x_RC, m_RC)
         token_RCD = self.value(x_RC.unsqueeze(-1)) + (self.channel if channels is None else self.channel[channels])
         allowed_R11C = m_RC[:, None, None, :]
-        for layer in self.layers:
+        *layers, last = cast(Iterable[Block], self.layers)
+        for layer in layers:
             token_RCD = layer(token_RCD, allowed_R11C)
         weight_RC = m_RC / m_RC.sum(-1, keepdim=True).clamp(min=1)
+        if last.commutes:
+            return last.mean(token_RCD, allowed_R11C, weight_RC)
+        token_RCD = last(token_RCD, allowed_R11C)
         mean_R1D: Tensor = weight_RC.to(token_RCD.dtype).unsqueeze(1) @ token_RCD
         return mean_R1D.squeeze(1)
 
