@@ -18,6 +18,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.study.study import Study
 
 COMMAND = [sys.executable, "-m", "tests.demo.conftest", "--out"]
+ROOT = Path(__file__).parents[2]
 
 
 def _numbers(folder: Path) -> dict[str, dict[str, float]]:
@@ -47,13 +48,15 @@ def test_a_second_telling_repeats_nothing(told: Path, small: DemoSettings, capsy
 def test_a_killed_demo_goes_on_and_ends_with_the_same_numbers(told: Path, tmp_path: Path) -> None:
     """Killed once before each of these chapters is done, wherever it stands then."""
     for chapter, earlier in (("search", "seal"), ("rivals", "opening")):
-        process = subprocess.Popen([*COMMAND, str(tmp_path / "demo")], start_new_session=True, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            [*COMMAND, str(tmp_path / "demo")], cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE
+        )
         while not (tmp_path / "demo" / "chapters" / f"{earlier}.json").exists() and process.poll() is None:
             time.sleep(0.05)
         time.sleep(random.Random(chapter).uniform(0.0, 3.0))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    subprocess.run([*COMMAND, str(tmp_path / "demo")], check=True, capture_output=True)
+    subprocess.run([*COMMAND, str(tmp_path / "demo")], check=True, capture_output=True, cwd=ROOT)
     assert _numbers(tmp_path / "demo") == _numbers(told)
 
 
@@ -77,7 +80,7 @@ def test_a_refused_lock_leaves_the_target_sealed_and_the_story_goes_on(
 
 def test_ctrl_c_ends_with_a_sentence_and_the_way_on(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [*COMMAND, str(tmp_path / "demo")], start_new_session=True, stderr=subprocess.PIPE, text=True
+        [*COMMAND, str(tmp_path / "demo")], cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE, text=True
     )
     while not (tmp_path / "demo" / "study").exists():
         time.sleep(0.1)
