@@ -45,6 +45,7 @@ def test_folder_holds_everything(learned: RunResult) -> None:
         "model.safetensors",
         "history.parquet",
         "summary.json",
+        "log.txt",
     }
     assert json.loads((learned.folder / "summary.json").read_text()) == json.loads(json.dumps(learned.summary))
 
