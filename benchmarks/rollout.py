@@ -1,7 +1,7 @@
 """How far forecasts under a plan can be trusted: rolled forward, compared with what the simulated machine really did.
 
-`python benchmarks/rollout.py` simulates a pair of machines, trains a tiny model on the first (about three minutes on
-two cores), rolls it forward over sessions of another seed on both machines, and rewrites benchmarks/rollout.md. With
+`python benchmarks/rollout.py` simulates a pair of machines, trains two tiny models on the first (about three
+minutes each on two cores), rolls it forward over sessions of another seed on both machines, and rewrites benchmarks/rollout.md. With
 `--model RUN --source LOG.parquet --target LOG.parquet` it measures a model and tables that are already there.
 """
 
@@ -185,7 +185,7 @@ def horizon_errors(model: WorldModel, table: Table, windows: int = 600) -> Itera
 def changed_plans(model: WorldModel, samples: int, ahead: int = 32) -> list[str]:
     """Energy that a changed plan saves or costs, as the simulator and as the model has it."""
     lines = [
-        "## Changed plans",
+        f"## Changed plans, instance normalisation '{model.config.instance_norm.kind}'",
         "",
         f"Jobs stopped at random moments and played on for {ahead} s as they were and under a changed plan. Energy",
         "with the change minus energy without, mean over the moments. Error: root mean square over the moments, of the",
@@ -224,7 +224,7 @@ def changed_plans(model: WorldModel, samples: int, ahead: int = 32) -> list[str]
     return [*lines, ""]
 
 
-def prepare(folder: Path) -> tuple[Path, Path, Path]:
+def prepare(folder: Path) -> tuple[Path, Path, Path, Path]:
     """Simulate, ingest and train with the command line, as a user would; what is already there stays."""
 
     def crossfeed(*words: str) -> None:
@@ -235,14 +235,17 @@ def prepare(folder: Path) -> tuple[Path, Path, Path]:
             crossfeed("simulate", str(folder / name), "--scale", scale, "--seed", seed)
             crossfeed("ingest", "thws", str(folder / name / "thws"), str(folder / f"{name}_source.parquet"))
             crossfeed("ingest", "joanneum", str(folder / name / "joanneum"), str(folder / f"{name}_target.parquet"))
-    if not (folder / "run" / "model.safetensors").exists():
-        options = [word for setting in SETTINGS.split() for word in ("--set", setting)]
-        table = str(folder / "train_source.parquet")
-        crossfeed("train", "--table", table, "--out", str(folder / "run"), "--size", "tiny", *options)
-    return folder / "run", folder / "judge_source.parquet", folder / "judge_target.parquet"
+    for name, more in (("run", ""), ("plain", "model.instance_norm.kind=none")):
+        if not (folder / name / "model.safetensors").exists():
+            options = [word for setting in f"{SETTINGS} {more}".split() for word in ("--set", setting)]
+            table = str(folder / "train_source.parquet")
+            crossfeed("train", "--table", table, "--out", str(folder / name), "--size", "tiny", *options)
+    return folder / "run", folder / "judge_source.parquet", folder / "judge_target.parquet", folder / "plain"
 
 
-def report(model: WorldModel, source: Table, target: Table, count: int, samples: int) -> list[str]:
+def report(
+    model: WorldModel, source: Table, target: Table, count: int, samples: int, plain: WorldModel | None
+) -> list[str]:
     """The whole measurement as a page."""
     lines = [
         "# How far a forecast under a plan can be trusted",
@@ -280,6 +283,7 @@ def report(model: WorldModel, source: Table, target: Table, count: int, samples:
             )
     lines += ["", f"Cost: {cost * 300 * 64:.0f} s of one core for a plan of 300 rows with 64 futures.", ""]
     lines += [*_choices(model, tables, samples), *changed_plans(model, samples)]
+    lines += changed_plans(plain, samples) if plain is not None else []
     lines += [
         "## Horizons between the trained ones",
         "",
@@ -333,14 +337,18 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--source", type=Path)
     parser.add_argument("--target", type=Path)
+    parser.add_argument("--plain", type=Path, help="a model without instance normalisation, for changed plans")
     parser.add_argument("--cases", type=int, default=12)
     parser.add_argument("--samples", type=int, default=24)
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".md"))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         paths = (given.model, given.source, given.target)
-        run, source, target = paths if all(paths) else prepare(given.folder or Path(temporary))
-        lines = report(open_model(run, "cpu").model, Table.read(source), Table.read(target), given.cases, given.samples)
+        paths = (*paths, given.plain) if all(paths) else prepare(given.folder or Path(temporary))
+        run, source, target, plain = paths
+        second = open_model(plain, "cpu").model if plain else None
+        model, tables = open_model(run, "cpu").model, (Table.read(source), Table.read(target))
+        lines = report(model, *tables, given.cases, given.samples, second)
     given.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))
 
