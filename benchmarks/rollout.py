@@ -1,7 +1,7 @@
 """How far forecasts under a plan can be trusted: rolled forward, compared with what the simulated machine really did.
 
-`python benchmarks/rollout.py` simulates a pair of machines, trains two tiny models on the first (about three
-minutes each on two cores), rolls it forward over sessions of another seed on both machines, and rewrites benchmarks/rollout.md. With
+`python benchmarks/rollout.py` simulates a pair of machines, trains two tiny models on the first (three minutes each on
+two cores), rolls them forward over sessions of another seed on both machines, and rewrites benchmarks/rollout.md. With
 `--model RUN --source LOG.parquet --target LOG.parquet` it measures a model and tables that are already there.
 """
 
