@@ -16,6 +16,7 @@ from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import batches
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.progress import progress
+from crossfeed.training.adamw import AdamW
 from crossfeed.windows.windows import WindowSet
 
 
@@ -76,9 +77,9 @@ def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) 
 
 def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Tensor, config: FewShotConfig) -> int:
     """Take `steps` steps on batches of the support, drawn by the seed; the spread learns from the zero-shot errors."""
-    optimiser = torch.optim.AdamW(prepared.parameters, lr=config.learning_rate, weight_decay=0.0)
-    generator = torch.Generator().manual_seed(config.seed)
     device = windows.last_W.device
+    optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=device))
+    generator = torch.Generator().manual_seed(config.seed)
     with progress(f"Adapting to {len(index_W)} windows", config.steps) as task:
         for _ in range(config.steps):
             drawn = torch.randperm(len(index_W), generator=generator)[: config.batch_size]

@@ -13,6 +13,7 @@ from torch import Tensor
 from crossfeed.adaptation.parameters import Adaptable, Prepared
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.distribution import Distribution, Gaussian, StudentT
+from crossfeed.training.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch
 
 
@@ -27,9 +28,7 @@ def observed_errors(said: Distribution, batch: WindowBatch) -> Tensor:
     return torch.where(batch.future_m_BHC, batch.future_x_BHC - said.mean, 0.0).detach()
 
 
-def update(
-    prepared: Prepared, batch: WindowBatch, ahead_BHC: Tensor, optimiser: torch.optim.Optimizer, clip_norm: float
-) -> None:
+def update(prepared: Prepared, batch: WindowBatch, ahead_BHC: Tensor, optimiser: AdamW, clip_norm: float) -> None:
     """One step on the present targets (absent channels are never regressed); `ahead_BHC` are the errors in advance."""
     name = prepared.forecaster.name
     with torch.enable_grad():
@@ -48,7 +47,7 @@ def update(
         raise ForecastError(
             f"Adapting '{name}' led to a likelihood that is no number.", remedy="Use a smaller learning rate."
         )
-    optimiser.zero_grad(set_to_none=True)
+    optimiser.zero_grad()
     torch.autograd.backward(loss)
     torch.nn.utils.clip_grad_norm_(prepared.parameters, clip_norm)
     optimiser.step()

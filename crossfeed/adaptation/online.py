@@ -16,6 +16,7 @@ from crossfeed.adaptation.parameters import Adaptable, Mode, finish, prepare
 from crossfeed.evaluation.evaluate import EvaluationSet, OnForecast
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.progress import progress
+from crossfeed.training.adamw import AdamW
 from crossfeed.windows.windows import WindowSet
 
 
@@ -50,7 +51,7 @@ def online(
     forecaster: Adaptable, data: EvaluationSet, config: OnlineConfig, on_forecast: OnForecast | None = None
 ) -> Online:
     """Walk through each machine's rows in order, forecasting first and learning afterwards."""
-    windows = data.windows
+    windows, device = data.windows, data.windows.last_W.device
     adapted_scores, frozen_scores = data.scores(f"{forecaster.name}, online"), data.scores(forecaster.name)
     adapted: dict[str, Adaptable] = {}
     updates = moved = 0
@@ -59,15 +60,17 @@ def online(
     with progress("Adapting online", len(windows)) as task:
         for number, machine in enumerate(windows.machines):
             prepared = prepare(forecaster, config.mode, config.rank, config.seed)
-            optimiser = torch.optim.AdamW(prepared.parameters, lr=config.learning_rate, weight_decay=0.0)
+            optimiser = AdamW(
+                [(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=windows.last_W.device)
+            )
             generator = torch.Generator().manual_seed(config.seed)
             for part, observed in blocks(windows, number, config.every):
                 for _ in range(config.steps if len(observed) else 0):
                     chosen = _choose(observed, config, generator)
-                    batch = windows.batch(chosen.to(windows.last_W.device))
+                    batch = windows.batch(chosen.to(device))
                     update(prepared, batch, ahead_WHC[chosen].to(batch.x_BKC), optimiser, config.clip_norm)
                     updates += 1
-                batch = windows.batch(part.to(windows.last_W.device))
+                batch = windows.batch(part.to(device))
                 with torch.no_grad():
                     said, frozen = prepared.forecaster.predict(batch), forecaster.predict(batch)
                 ahead_WHC[part] = observed_errors(said, batch).cpu()

@@ -16,6 +16,7 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.errors import TrainingError
 from crossfeed.evaluation.forecaster import batches, spread_out
 from crossfeed.progress import progress
+from crossfeed.training.adamw import AdamW
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.seeds import derive, generator, own_randomness
 from crossfeed.training.selection import Best
@@ -59,7 +60,7 @@ def fit_stage(
     """Train one stage and leave the network at its best epoch."""
     device = train.x_NC.device
     steps = steps_in_epoch(len(train), budget.batch_size, budget.steps)
-    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=budget.weight_decay)
+    optimiser = AdamW([(list(network.parameters()), budget.weight_decay)], torch.tensor(rate, device=device))
     best, best_state = Best(budget.patience), copy.deepcopy(network.state_dict())
     machine_W, started, epoch = train.machine_W.cpu().numpy(), time.monotonic(), -1
     with own_randomness(device), progress(f"{title}: {stage.name}", stage.epochs) as task:
@@ -88,14 +89,14 @@ def fit_stage(
 
 
 def _train_epoch(
-    network: nn.Module, objective: Objective, train: WindowSet, order_SB: Tensor, optimiser: torch.optim.Optimizer,
+    network: nn.Module, objective: Objective, train: WindowSet, order_SB: Tensor, optimiser: AdamW,
     masks: torch.Generator, budget: Budget,
 ) -> float:  # fmt: skip
     network.train()
     total = torch.zeros((), device=order_SB.device)
     for index_B in order_SB:
         loss = objective(train.batch(index_B), masks)
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.zero_grad()
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(network.parameters(), budget.clip_norm)
         optimiser.step()

@@ -10,6 +10,7 @@ from crossfeed.adaptation.parameters import prepare
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.distribution import Point
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.training.adamw import AdamW
 from crossfeed.windows.normalise import Normaliser
 from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
 from tests.evaluation.small_machine import SCHEMA, normaliser_of, small_table, window_set
@@ -81,7 +82,7 @@ def test_a_channel_absent_on_the_new_machine_is_not_regressed_to_zero(normaliser
     windows = shifted(normaliser, hidden=("power",)).windows
     model = tiny_world_model(normaliser)
     prepared = prepare(model, "head")
-    optimiser = torch.optim.AdamW(prepared.parameters, lr=1e-2, weight_decay=0.0)
+    optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(1e-2))
     batch = windows.batch(torch.arange(32))
     for _ in range(3):
         update(prepared, batch, errors_in_advance(model, batch), optimiser, 1.0)

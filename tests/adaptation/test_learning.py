@@ -5,6 +5,7 @@ import torch
 
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import prepare
+from crossfeed.training.adamw import AdamW
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowSet
 from tests.adaptation.small_models import NetworkForecaster
@@ -35,7 +36,7 @@ def test_windows_learned_by_heart_do_not_narrow_the_intervals(
     ahead = errors_in_advance(trained, batch)
     made_in_advance = float(ahead[batch.future_m_BHC].square().mean().sqrt())
     prepared = prepare(trained, "all")
-    optimiser = torch.optim.Adam(prepared.parameters, lr=5e-3)
+    optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(5e-3))
     for _ in range(150):
         update(prepared, batch, ahead, optimiser, 1.0)
     with torch.no_grad():
