@@ -22,7 +22,7 @@ from crossfeed.training.run_config import RunConfig
 from crossfeed.training.summary import data_facts
 
 # Raised whenever the meaning of a study changes, so that numbers of different meanings never meet in one table.
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 
 def init(
