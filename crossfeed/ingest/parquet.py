@@ -88,7 +88,7 @@ def _read_arrow(path: Path) -> Any:
     if not path.is_file():
         raise TableError(f"There is no table {path}.", expected="a Parquet file", remedy="Check the path.")
     try:
-        arrow = pq.read_table(path)
+        arrow = pq.ParquetFile(path).read()  # read_table would import pandas where it is installed
     except (pa.ArrowException, OSError) as error:
         raise TableError(
             f"{path} cannot be read as Parquet: {error}",
