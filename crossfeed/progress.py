@@ -1,6 +1,7 @@
 """Progress on anything that takes longer than two seconds: a bar on a terminal, silence in a pipe."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _quiet = False
+_PIPED_WIDTH = 250
 
 
 def be_quiet(quiet: bool = True) -> None:
@@ -21,7 +23,15 @@ def console() -> "Console":
     """The console for humans: standard error, so that standard output stays clean for data."""
     from rich.console import Console
 
-    return Console(stderr=True, quiet=_quiet, highlight=False)
+    return Console(stderr=True, quiet=_quiet, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def output() -> "Console":
+    """The console for results: standard output; in a pipe no sentence is broken and a table has the room it needs."""
+    from rich.console import Console
+
+    piped = not sys.stdout.isatty()
+    return Console(highlight=False, soft_wrap=piped, width=_PIPED_WIDTH if piped else None)
 
 
 class Task:

@@ -2,6 +2,7 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from crossfeed import progress as room
 
@@ -33,3 +34,20 @@ def test_quiet_silences_remarks_and_can_be_undone(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == ""
     room.console().print("a remark")
     assert "a remark" in capsys.readouterr().err
+
+
+def test_results_in_a_pipe_keep_long_paths_and_wide_tables_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    path = "/a/folder/with/quite/a/long/name/" + "deeper/" * 20 + "plan.csv"
+    room.output().print(f"Commands written to {path}")
+    table = Table(*(f"a column that has a name {number}" for number in range(6)))
+    table.add_row(*("a cell with several words in it" for _ in range(6)))
+    room.output().print(table)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == f"Commands written to {path}"
+    assert len(printed) == 1 + 5, "title rule, header, rule, row, rule"
+
+
+def test_remarks_in_a_pipe_keep_long_paths_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    path = "/a/folder/" + "deeper/" * 20 + "plan.csv"
+    room.console().print(f"Commands written to {path}")
+    assert path in capsys.readouterr().err

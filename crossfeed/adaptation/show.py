@@ -6,13 +6,14 @@ from rich.console import Console
 from rich.table import Table
 
 from crossfeed.evaluation.show import number
+from crossfeed.progress import output
 
 METRICS = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "crps": "CRPS", "nll": "NLL", "coverage90": "cover 90 %"}
 
 
 def show(content: dict[str, Any]) -> None:
     """Print few-shot and online results beside zero-shot."""
-    console = Console()
+    console = output()
     if "few_shot" in content:
         _few_shot(console, content["few_shot"])
     if "online" in content:

@@ -16,9 +16,9 @@ def print_report(report: AuditReport, *, as_json: bool = False) -> None:
     if as_json:
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
         return
-    from rich.console import Console
+    from crossfeed.progress import output
 
-    console = Console(highlight=False)
+    console = output()
     for finding in report.findings:
         if finding.severity != "note":
             _print_finding(console, finding)

@@ -135,12 +135,12 @@ def markdown(table: ComparisonTable) -> str:
 
 def print_table(table: ComparisonTable, folder: Path, as_json: bool) -> None:
     """The table on standard output: for people, or as JSON for programs."""
-    from rich.console import Console
+    from crossfeed.progress import output
 
     if as_json:
         print(json.dumps(asdict(table), ensure_ascii=False))
         return
-    console = Console(highlight=False)
+    console = output()
     for name in table.sets:
         console.print(terminal(table, name))
     for remark in remarks(table):

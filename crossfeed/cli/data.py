@@ -14,10 +14,10 @@ def list_kinds(json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
     Example: crossfeed data list
     """
-    from rich.console import Console
     from rich.table import Table as Grid
 
     from crossfeed.machines.kinds import NAMES, log_kind
+    from crossfeed.progress import output
 
     if json:
         from json import dumps
@@ -30,7 +30,7 @@ def list_kinds(json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         channels = f"{len(kind.schema.sensors)} + {len(kind.schema.commands)}"
         grid.add_row(kind.name, kind.title, channels, kind.licence, "yes" if kind.downloads else "by hand")
     grid.add_row("table", "any CSV or Parquet, described by a mapping", "yours", "yours", "-")
-    Console(highlight=False).print(grid)
+    output().print(grid)
 
 
 @data.command()
@@ -42,9 +42,9 @@ def show(
 
     Example: crossfeed data show joanneum
     """
-    from rich.console import Console
+    from crossfeed.progress import output
 
-    console = Console(highlight=False)
+    console = output()
     if json:
         from json import dumps
 
@@ -122,7 +122,7 @@ def fetch(
     from crossfeed.machines.kinds import log_kind
 
     found = log_kind(kind)
-    print_licence(found, Console(highlight=False, stderr=True))
+    print_licence(found, Console(highlight=False, stderr=True))  # also with --quiet: it is asked about
     if not accept_licence and not typer.confirm("Do you accept the licence?", default=False, err=True):
         raise ConfigError("The licence was not accepted; nothing was downloaded.", remedy="Add --accept-licence.")
     for path in fetch_files(found, to, base_url):

@@ -23,11 +23,10 @@ def ingest(
 
     Example: crossfeed ingest joanneum logs/joanneum target.parquet
     """
-    from rich.console import Console
-
     from crossfeed.ingest.pipeline import ingest as run_ingest
     from crossfeed.ingest.summary import print_summary
     from crossfeed.machines.kinds import log_kind
+    from crossfeed.progress import output
 
     if out.suffix.lower() != ".parquet":
         raise typer.BadParameter(f"{out} must end in .parquet", param_hint="OUT")
@@ -38,6 +37,6 @@ def ingest(
 
         typer.echo(dumps(table.manifest, indent=2, ensure_ascii=False))
         return
-    console = Console(highlight=False)
+    console = output()
     print_summary(table.manifest, console)
     console.print(f"wrote {out}", markup=False)

@@ -54,14 +54,15 @@ def _show(summary: "Summary", as_json: bool) -> None:
 
         typer.echo(dumps(summary.as_dict(), indent=2, ensure_ascii=False))
         return
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from crossfeed.progress import output
 
     table = Table(title=escape(summary.name), show_header=False, title_justify="left")
     for label, value in _rows(summary):
         table.add_row(label, escape(value))
-    console = Console(highlight=False)
+    console = output()
     console.print(table)
     if not summary.findings:
         return

@@ -63,11 +63,12 @@ def _show(summaries: "Sequence[LogSummary]", as_json: bool) -> None:
 
         typer.echo(dumps([summary.as_dict() for summary in summaries], indent=2, ensure_ascii=False))
         return
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
+    from crossfeed.progress import output
+
+    console = output()
     table = Table("machine")
     for name in ("files", "rows written", "rows kept", "sessions", "machine time"):
         table.add_column(name, justify="right")

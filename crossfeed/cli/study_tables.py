@@ -4,10 +4,10 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from crossfeed.errors import ConfigError
+from crossfeed.progress import output
 
 if TYPE_CHECKING:
     from crossfeed.study.score import CandidateScore
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 def _table(title: str, names: list[str], rows: list[list[Any]]) -> None:
     """Numbers are never cut: on a narrow terminal the first column folds; a pipe gets as much room as it needs."""
-    console = Console()
-    console = console if console.is_terminal else Console(width=250)
+    console = output()
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     for number, name in enumerate(names):
         wide = max([len(name), *(len(_cell(row[number])) for row in rows)])
@@ -54,9 +53,9 @@ def ranking(study: "Study", as_json: bool = False) -> None:
     _table(f"Ranked by the {score_of(study.protocol)} score (lower is better)", names, rows)
     halved = any(line.dropped_after for line in lines)
     if halved:
-        Console().print("Dropped candidates are shown as they stood in their last rung: not comparable with the rest.")
+        output().print("Dropped candidates are shown as they stood in their last rung: not comparable with the rest.")
     if rows and leaders_disagree(pool(study.store)):
-        Console().print(
+        output().print(
             "[yellow]The two scores crown different candidates:[/] look at the components before trusting either."
         )
 
@@ -93,7 +92,7 @@ def contrast_table(study: "Study", metric: str = "clean", as_json: bool = False)
         what = "calibration error" if metric == "calibration" else f"{metric} RMSE"
         _table(f"{title}: {what} against {chosen[0].arm} (negative differences favour the arm)", names, rows)
         for line in chosen[1:]:
-            Console().print(f"{line.arm}: {line.verdict}", highlight=False)
+            output().print(f"{line.arm}: {line.verdict}", highlight=False)
 
 
 def run_table(study: "Study", as_json: bool = False) -> None:
@@ -116,7 +115,7 @@ def one_run(study: "Study", name: str) -> None:
 
 def standing(study: "Study", as_json: bool = False) -> None:
     """Counts, next steps, ledger."""
-    console = Console()
+    console = output()
     counts = study.runs()["status"].value_counts().to_dicts() if study.store.runs() else []
     if as_json:
         facts = {name: study.protocol[name] for name in ("preset", "protocol_version")}
@@ -151,7 +150,7 @@ def verification(found: "Verification", as_json: bool = False) -> None:
     if as_json:
         print(json.dumps(asdict(found), indent=2))
         return
-    console = Console(soft_wrap=True)
+    console = output()
     for problem in found.problems:
         console.print(f"[red]changed:[/] {problem}")
     for remark in found.remarks:

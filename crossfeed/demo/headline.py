@@ -39,10 +39,11 @@ def headline(folder: Path) -> dict[str, Any]:
 
 def show(content: dict[str, Any], simulated: bool) -> None:
     """The table on standard output, best value of each column in bold, and what it does not say."""
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    from crossfeed.progress import output
+
+    console = output()
     where = f"{content['windows']:,} windows of {content['runs']} runs" if content["locked"] else "source, test side"
     table = Table(title=f"Judged on the {content['judged_on']}: {where}", title_justify="left")
     table.add_column("")

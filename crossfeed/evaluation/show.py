@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
+
+from crossfeed.progress import output
 
 HEADLINE = {
     "rmse": "RMSE", "mae": "MAE", "r2": "R2", "skill_rmse": "skill", "crps": "CRPS", "nll": "NLL",
@@ -13,7 +14,7 @@ HEADLINE = {
 
 def show(content: dict[str, Any]) -> None:
     """Print the headline, where the errors lie, and whether the commands are listened to."""
-    console = Console()
+    console = output()
     model = content["model"]["name"]
     console.print(_headline(content))
     if not content["floors_have_spread"]:

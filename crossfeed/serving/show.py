@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from crossfeed.progress import output
 from crossfeed.serving.figure import main_sensors
 
 
@@ -22,10 +22,10 @@ def show(content: Mapping[str, Any]) -> None:
         column.justify = "right"
     for label, cells in _rows(content):
         table.add_row(label, *cells)
-    Console(highlight=False).print(table)
+    output().print(table)
     remarks = [("", warning) for warning in content["warnings"]]
     remarks += [(f"{name}: ", warning) for name, plan in content["plans"].items() for warning in plan["warnings"]]
-    console = Console(highlight=False, soft_wrap=True)
+    console = output()
     if content["comparisons"]:
         console.print("Differences hold the chance of the futures, not what the model has not learned about commands.")
     for whose, warning in remarks:

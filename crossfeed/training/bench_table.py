@@ -11,10 +11,11 @@ def print_bench(found: Bench, as_json: bool = False) -> None:
     if as_json:
         print(json.dumps(asdict(found), indent=2))
         return
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    from crossfeed.progress import output
+
+    console = output()
     where = f"{found.device}, torch {found.torch}, {found.precision}"
     if found.threads is not None:
         where += f", {found.threads} {'thread' if found.threads == 1 else 'threads'}"

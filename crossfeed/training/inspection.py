@@ -45,13 +45,14 @@ def describe(path: Path | str) -> dict[str, Any]:
 
 def print_description(description: dict[str, Any], as_json: bool = False) -> None:
     """Print a description as tables, or whole as JSON."""
-    from rich.console import Console
     from rich.table import Table
+
+    from crossfeed.progress import output
 
     if as_json:
         print(json.dumps(description, indent=2, ensure_ascii=False))
         return
-    console = Console(highlight=False)
+    console = output()
     channels = Table(title=f"{description['path']}: channels of the schema '{description['schema']}'")
     for title in ("channel", "kind", "quantity", "unit"):
         channels.add_column(title)

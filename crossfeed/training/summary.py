@@ -88,12 +88,12 @@ def _floor(validator: Validator, name: str) -> Any:
 
 def print_summary(summary: dict[str, Any], model: Path, as_json: bool = False) -> None:
     """Print the headline of a run and where its model lies, or the whole summary as JSON."""
-    from rich.console import Console
+    from crossfeed.progress import output
 
     if as_json:
         print(json.dumps(summary, indent=2, ensure_ascii=False))
         return
-    console = Console(highlight=False)
+    console = output()
     console.print(summary_table(summary))
     for line in (*summary_lines(summary), f"model: {model}"):
         console.print(line, markup=False, soft_wrap=True)

@@ -51,8 +51,9 @@ def print_counts(counts: Sequence[PartCount], split: Split | None, *, as_json: b
         sides = split.model_dump(mode="json") if split else None
         print(json.dumps({"split": sides, "parts": [part.to_dict() for part in counts]}, indent=2, ensure_ascii=False))
         return
-    from rich.console import Console
     from rich.table import Table as Grid
+
+    from crossfeed.progress import output
 
     first = counts[0].windows
     grid = Grid(
@@ -72,4 +73,4 @@ def print_counts(counts: Sequence[PartCount], split: Split | None, *, as_json: b
         }
         remarks = [f"{content[name]:,} {words}" for name, words in lost.items() if content[name]]
         grid.add_row(part.part, *numbers, str(content["window_hash"])[:8], ", ".join(remarks))
-    Console(highlight=False).print(grid)
+    output().print(grid)
