@@ -48,7 +48,7 @@ _NAMED = {
         tree_rounds=20, tree_windows=1000,
     ),
     "demo": Budget(
-        epochs=20, pretext_epochs=6, steps=25, batch_size=32, patience=6, validation_windows=400,
+        epochs=16, pretext_epochs=5, steps=25, batch_size=32, patience=6, validation_windows=400,
         tree_rounds=200, tree_windows=4000,
     ),
     "paper": Budget(),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from crossfeed.baselines.arms import ARMS
 from crossfeed.baselines.comparison_data import ComparisonData, comparison_data
 from crossfeed.baselines.contenders import Contender, Setting, contender
 from crossfeed.baselines.results import Result, measure
@@ -55,8 +56,10 @@ def do_runs(
     threads = max(1, (os.cpu_count() or 1) // jobs)
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _arrive, (place, threads))
     try:
+        # The world model's arms take longest by far; begun last, they would leave the other processes idle.
+        longest_first = sorted(plan, key=lambda run: run[0].name not in ARMS)
         with deaf_to_interrupts():
-            waiting = [pool.submit(_do_run_by_name, one.name, seed) for one, seed in plan]
+            waiting = [pool.submit(_do_run_by_name, one.name, seed) for one, seed in longest_first]
         for future in as_completed(waiting):
             yield future.result()
     except BaseException:  # Ctrl-C: do not wait for what is under way
