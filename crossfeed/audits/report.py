@@ -50,5 +50,5 @@ def _print_finding(console: "Console", finding: Finding) -> None:
         ("cause", finding.cause),
         ("to do", finding.remedy),
     ):
-        console.print(Padding(Text.assemble((f"{label:<9}", "bold"), text), (0, 0, 0, 2)))
+        console.print(Padding(Text.assemble((f"{label:<9}", "bold"), text), (0, 0, 0, 2)), soft_wrap=False)
     console.print()

@@ -77,7 +77,7 @@ def _say(sentence: str) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    console().print(Padding(Text(sentence), (0, 0, 0, 6)))
+    console().print(Padding(Text(sentence), (0, 0, 0, 6)), soft_wrap=False)
 
 
 def _with_way_out(remedy: str, folder: Path) -> str:

@@ -9,35 +9,38 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import compare
 from crossfeed.demo.chapter import Told
 from crossfeed.demo.selection import RELEASED, STUDY, is_locked
-from crossfeed.demo.settings import JOBS, MODEL, RIVALS
+from crossfeed.demo.settings import JOBS, RIVALS
 from crossfeed.demo.tables import SOURCE
 from crossfeed.ingest.table import Table
 from crossfeed.study.study import Study
+from crossfeed.training.config import TrainingConfig
 
 COMPARISON, TABLE = "comparison", "comparison/table.json"
 
 
-def budget() -> Budget:
+def budget(training: TrainingConfig) -> Budget:
     """As many batches of the same size as a run of the study has."""
+    assert training.steps_per_epoch is not None
     return Budget(
-        epochs=MODEL["training.pretrain_epochs"] + MODEL["training.finetune_epochs"],
-        pretext_epochs=MODEL["training.pretrain_epochs"],
-        steps=MODEL["training.steps_per_epoch"],
-        batch_size=MODEL["training.batch_size"],
-        validation_windows=MODEL["training.validation_windows"],
-        learning_rate=MODEL["training.learning_rate"],
+        epochs=training.pretrain_epochs + training.finetune_epochs,
+        pretext_epochs=training.pretrain_epochs,
+        steps=training.steps_per_epoch,
+        batch_size=training.batch_size,
+        validation_windows=training.validation_windows,
+        learning_rate=training.learning_rate,
         tree_rounds=40,
-        tree_windows=MODEL["training.steps_per_epoch"] * MODEL["training.batch_size"] * 2,
+        tree_windows=training.steps_per_epoch * training.batch_size * 2,
     )
 
 
 def rivals(folder: Path) -> Told:
     """Train and score them; without a lock the target is sealed and they meet on the source alone."""
     target = Table.read(folder / RELEASED) if is_locked(folder) else None
+    config = Study(folder / STUDY).config
     models = [name for name in RIVALS if name != "trees" or find_spec("lightgbm") is not None]
     compare(
         [Table.read(folder / SOURCE)], target, folder / COMPARISON,
-        models=",".join(models), seeds=1, budget=budget(), size="tiny", config=Study(folder / STUDY).config,
+        models=",".join(models), seeds=1, budget=budget(config.training), size="tiny", config=config,
         device="cpu", jobs=JOBS,
     )  # fmt: skip
     judged = "source" if target is None else "target"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.demo.chapter import Told
-from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MODEL, MOST_SEEDS, SEEDS, DemoSettings
+from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
 from crossfeed.study.candidates import choose
 from crossfeed.study.engines import LocalEngine
@@ -42,7 +42,7 @@ def seal(folder: Path, settings: DemoSettings) -> Told:
             make_tables(folder, settings)
         Study.init(
             beginning, [folder / SOURCE], [folder / TARGET],
-            protocol="crossfeed", size="tiny", settings=MODEL, minimum_seeds=MINIMUM_SEEDS,
+            protocol="crossfeed", size="tiny", settings=settings.model, minimum_seeds=MINIMUM_SEEDS,
         )  # fmt: skip
         beginning.rename(folder / STUDY)
     study = Study(folder / STUDY)

@@ -40,10 +40,9 @@ def toy_pair(folder: Path, _: settings.DemoSettings) -> tuple[Table, Table]:
 # What is changed for tests: module, name, value.
 CHANGES: tuple[tuple[Any, str, Any], ...] = (
     (selection, "make_tables", toy_pair),
-    (selection, "MODEL", MICRO),
+    (settings, "MODEL", MICRO),
     (selection, "CANDIDATES", ("schema_and_command_recovery", "cross_attention_command")),
     (selection, "JOBS", 1),
-    (rivals, "MODEL", MICRO),
     (rivals, "RIVALS", ("persistence", "ridge")),
     (rivals, "JOBS", 1),
     # After eight steps no model listens to the commands; the lock is not what is tested here.
