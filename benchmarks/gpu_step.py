@@ -156,10 +156,10 @@ def compiled_difference(table: Table, name: str, trace_ST: torch.Tensor) -> floa
     return float(((trace_ST[:, :-1] - other_ST).abs() / other_ST.abs()).max())
 
 
-def epochs(step: TrainStep, count: int = 3) -> list[dict[str, float]]:
+def epochs(step: TrainStep, table: Table, count: int = 3) -> list[dict[str, float]]:
     """Whole epochs with everything a run does: steps, validation, health, forecasts, copy of the state."""
     training, rows = step.config.training, []
-    data = prepare([step.table], step.config, DEVICE)  # type: ignore[attr-defined]
+    data = prepare([table], step.config, DEVICE)
     validator = Validator(step.model, step.windows, data.validation, step.config, "bf16", captured=True)
     machine_W = step.windows.machine_W.cpu().numpy()
     with tempfile.TemporaryDirectory() as folder:
@@ -192,7 +192,6 @@ def worker(name: str, source: Path, folder: Path) -> None:
     began, table = time.perf_counter(), Table.read(source)
     if lists:
         step = build(table, preset_name, lists[0], 0.1)
-        step.table = table  # type: ignore[attr-defined]
         for _ in range(COMPARED):
             step()
         trace_ST = step.trace()[:COMPARED]
@@ -217,7 +216,7 @@ def worker(name: str, source: Path, folder: Path) -> None:
             note(turns=turns, step_ms=milliseconds_, peak_gib=peak, share=share, build_seconds=built)
         if name.endswith("fast"):
             note(compiled_difference=compiled_difference(table, preset_name, trace_ST))
-            note(epochs=epochs(step))
+            note(epochs=epochs(step, table))
         if name == "checks":
             note(errors=kernel_errors(), matmul_tflops=matmul_peak())
             note(differences=differences(table))

@@ -10,27 +10,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import torch
+from changed_plans import changed_plans
+from direct_horizons import horizon_errors
 
-from crossfeed.evaluation.counterfactual import ALTERATIONS, FACTUAL, counterfactual_tables
 from crossfeed.evaluation.model_evaluation import open_model
 from crossfeed.ingest.table import Table
-from crossfeed.machines.simulated.catalogue import machine_named
-from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.model.predictor import mean_commands
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import energies, power_sensors, sample_quantiles
-from crossfeed.serving.noise import PERSISTENCE, shared_chance, standard_noise
+from crossfeed.serving.noise import PERSISTENCE, standard_noise
 from crossfeed.serving.plan import FOLLOWED, Plan, read_plans
 from crossfeed.serving.rollout import Rollout
-from crossfeed.windows.windows import WindowSet
 
 AHEAD = (16, 32, 64, 128, 256)
 _COMPARED = (16, 64, 128)
@@ -158,70 +156,6 @@ def _compared(
         "energy": abs(true),
         "peak_cover": float(peak_bounds[0] <= peak <= peak_bounds[1]),
     }
-
-
-def horizon_errors(model: WorldModel, table: Table, windows: int = 600) -> Iterator[tuple[int, bool, float, float]]:
-    """Error and coverage of direct forecasts at every horizon, trained or in between."""
-    horizons = tuple(range(1, model.horizons[-1] + 1))
-    data = WindowSet.build(table, None, model.normaliser, model.config.context, horizons)
-    index = torch.linspace(0, len(data) - 1, windows).long()
-    parts = []
-    with torch.inference_mode():
-        for part in index.split(100):
-            batch = data.batch(part)
-            encoded = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
-            latent = model.predict(encoded.z_BD, batch.mean_a_BHA, batch.future_a_BTA, horizons)
-            said = model.decode(latent, encoded)
-            error = torch.where(batch.future_m_BHC, batch.future_x_BHC - said.mean_BHC, torch.nan)
-            parts.append((error, said.quantile(0.95) - said.mean_BHC))
-    error, half = (torch.cat(side).double().numpy() for side in zip(*parts))
-    for slot, horizon in enumerate(horizons):
-        there = np.isfinite(error[:, slot])
-        inside = (np.abs(error) <= half)[:, slot][there]
-        rmse = float(np.sqrt(np.square(error[:, slot][there]).mean()))
-        yield horizon, horizon in model.horizons, rmse, float(inside.mean())
-
-
-def changed_plans(model: WorldModel, samples: int, ahead: int = 32) -> list[str]:
-    """Energy that a changed plan saves or costs, as the simulator and as the model has it."""
-    lines = [
-        f"## Changed plans, instance normalisation '{model.config.instance_norm.kind}'",
-        "",
-        f"Jobs stopped at random moments and played on for {ahead} s as they were and under a changed plan. Energy",
-        "with the change minus energy without, mean over the moments. Error: root mean square over the moments, of the",
-        "forecast difference and of claiming none.",
-        "",
-        "| machine | change | moments | true | forecast | error | error of 'none' | 90 % covered |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    context, scale = model.config.context, model.normaliser.command_scale
-    for machine in ("spinner_620", "spinner_630"):
-        tables = counterfactual_tables(SimulatedMachine(machine_named(machine)), context, ahead, cases_per_job=3)
-
-        def rolled(name: str, number: int, first: np.ndarray | None) -> tuple[np.ndarray, float, np.ndarray]:
-            table = tables[name]  # noqa: B023
-            history = read_history(table, model, table.groups[number].key, (context - 1) * table.period)
-            (plan,) = read_plans([FOLLOWED], history)
-            shared = None if first is None else shared_chance(first, plan.commands, scale)
-            noise = standard_noise(samples, ahead, None, len(model.schema.sensors), 0, PERSISTENCE, shared)
-            powers = power_sensors(model.schema, np.isfinite(history.sensors[-1]))
-            assert plan.truth is not None
-            said = energies(Rollout(model, history).sample(plan, noise), model.schema, powers, history.period)
-            return said, float(energies(plan.truth, model.schema, powers, history.period)), plan.commands
-
-        moments = range(len(tables[FACTUAL].groups))
-        before = [rolled(FACTUAL, number, None) for number in moments]
-        for name, (meaning, _) in ALTERATIONS.items():
-            after = [rolled(name, number, before[number][2]) for number in moments]
-            said = np.array([b[0] - a[0] for a, b in zip(before, after)])
-            true = np.array([b[1] - a[1] for a, b in zip(before, after)])
-            low, high = sample_quantiles(said.T, (0.05, 0.95))
-            error, none = (np.sqrt(np.square(wrong).mean()) for wrong in (said.mean(1) - true, true))
-            lines.append(
-                f"| {machine} | {meaning} | {len(moments)} | {true.mean():+.1f} Wh | {said.mean():+.1f} Wh "
-                f"| {error:.1f} Wh | {none:.1f} Wh | {((low <= true) & (true <= high)).mean():.0%} |"
-            )
-    return [*lines, ""]
 
 
 def prepare(folder: Path) -> tuple[Path, Path, Path, Path]:

@@ -16,7 +16,7 @@ from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.official import OfficialForecaster
 from crossfeed.baselines.ridge import RidgeForecaster
 from crossfeed.baselines.sizes import Size
-from crossfeed.baselines.trees import TreesForecaster, lightgbm
+from crossfeed.baselines.trees import TreesForecaster, lightgbm, missing_library
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.forecaster import Forecaster, Learner, floors
 
@@ -70,12 +70,9 @@ def line_up(models: str, setting: Setting) -> tuple[list[Contender], dict[str, s
     if not names:
         raise ConfigError("No model was named.", expected="all, short, or names separated by commas")
     missing = {}
-    if listed:
-        try:
-            lightgbm()
-        except ConfigError as error:
-            names = [name for name in names if name != "trees"]
-            missing["trees"] = f"not run: {error.found} {error.remedy}"
+    if listed and (reason := missing_library()):
+        names = [name for name in names if name != "trees"]
+        missing["trees"] = f"not run: {reason}"
     return [contender(name, setting) for name in dict.fromkeys(names)], missing
 
 

@@ -44,6 +44,15 @@ def lightgbm() -> Any:
         ) from error
 
 
+def missing_library() -> str:
+    """Why the trees cannot run here, and what to do; empty when they can."""
+    try:
+        lightgbm()
+    except ConfigError as error:
+        return f"{error.found} {error.remedy}"
+    return ""
+
+
 class TreesForecaster:
     """Absent values go in as missing, which the trees handle themselves; the spread is that of their own errors."""
 

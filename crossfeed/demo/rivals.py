@@ -1,12 +1,12 @@
 """What one would use instead: baselines on the very windows of the opening, with the same number of batches."""
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import compare
+from crossfeed.baselines.trees import missing_library
 from crossfeed.demo.chapter import Told
 from crossfeed.demo.selection import RELEASED, STUDY, is_locked
 from crossfeed.demo.settings import JOBS, RIVALS
@@ -37,7 +37,7 @@ def rivals(folder: Path) -> Told:
     """Train and score them; without a lock the target is sealed and they meet on the source alone."""
     target = Table.read(folder / RELEASED) if is_locked(folder) else None
     config = Study(folder / STUDY).config
-    models = [name for name in RIVALS if name != "trees" or find_spec("lightgbm") is not None]
+    models = [name for name in RIVALS if name != "trees" or not missing_library()]
     compare(
         [Table.read(folder / SOURCE)], target, folder / COMPARISON,
         models=",".join(models), seeds=1, budget=budget(config.training), size="tiny", config=config,

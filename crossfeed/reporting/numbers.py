@@ -29,9 +29,8 @@ def count(value: float | int | None) -> str:
 
 def share(value: float | None) -> str:
     """A share as per cent."""
-    if value is None or not math.isfinite(value):
-        return MISSING
-    return f"{100 * value:.1f} %"
+    percent = math.nan if value is None else 100 * value
+    return f"{percent:.1f} %" if math.isfinite(percent) else MISSING
 
 
 def interval(value: Mapping[str, Any] | None, write: Any = number) -> str:

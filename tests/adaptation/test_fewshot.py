@@ -13,20 +13,7 @@ from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.training.adamw import AdamW
 from crossfeed.windows.normalise import Normaliser
 from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
-from tests.evaluation.small_machine import SCHEMA, normaliser_of, small_table, window_set
-
-
-@pytest.fixture(scope="module")
-def normaliser() -> Normaliser:
-    return normaliser_of(small_table(runs=12))
-
-
-@pytest.fixture(scope="module")
-def trained(normaliser: Normaliser) -> NetworkForecaster:
-    network = NetworkForecaster()
-    windows = window_set(small_table(runs=12), normaliser)
-    network.fit(windows, windows, seed=0)
-    return network
+from tests.evaluation.small_machine import SCHEMA, small_table, window_set
 
 
 def shifted(normaliser: Normaliser, hidden: tuple[str, ...] = ()) -> EvaluationSet:

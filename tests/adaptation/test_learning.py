@@ -1,6 +1,5 @@
 """The spread of an adapted model comes from errors made in advance, not from how well it remembers."""
 
-import pytest
 import torch
 
 from crossfeed.adaptation.learning import errors_in_advance, update
@@ -9,20 +8,7 @@ from crossfeed.training.adamw import AdamW
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowSet
 from tests.adaptation.small_models import NetworkForecaster
-from tests.evaluation.small_machine import normaliser_of, small_table, window_set
-
-
-@pytest.fixture(scope="module")
-def normaliser() -> Normaliser:
-    return normaliser_of(small_table(runs=12))
-
-
-@pytest.fixture(scope="module")
-def trained(normaliser: Normaliser) -> NetworkForecaster:
-    network = NetworkForecaster()
-    windows = window_set(small_table(runs=12), normaliser)
-    network.fit(windows, windows, seed=0)
-    return network
+from tests.evaluation.small_machine import small_table, window_set
 
 
 def other_machine(normaliser: Normaliser, hidden: tuple[str, ...] = ()) -> WindowSet:

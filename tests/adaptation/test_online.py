@@ -14,23 +14,10 @@ from crossfeed.ingest.table import Table
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowSet
 from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
-from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, normaliser_of, small_table, window_set
+from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, small_table, window_set
 
 LONGEST = max(HORIZONS)
 CONFIG = OnlineConfig(mode="all", every=4, learning_rate=3e-3)
-
-
-@pytest.fixture(scope="module")
-def normaliser() -> Normaliser:
-    return normaliser_of(small_table(runs=12))
-
-
-@pytest.fixture(scope="module")
-def trained(normaliser: Normaliser) -> NetworkForecaster:
-    network = NetworkForecaster()
-    windows = window_set(small_table(runs=12), normaliser)
-    network.fit(windows, windows, seed=0)
-    return network
 
 
 def other_machine(normaliser: Normaliser, change: float = 0.0, after: int = 10**9) -> EvaluationSet:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crossfeed.reporting.artefacts import gather
@@ -106,6 +106,7 @@ def test_bounds_have_the_digits_of_their_estimate() -> None:
     assert interval(None) == interval({"estimate": None}) == MISSING
 
 
+@example(1.8e306, "share")
 @given(
     st.one_of(st.none(), st.floats(), st.integers(-10, 10)), st.sampled_from(["number", "share", "seconds", "count"])
 )

@@ -5,7 +5,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, Tone, columns
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
 from crossfeed.study.conditions import RMSE_COMPONENTS
@@ -43,8 +43,8 @@ def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
         if verdicts
         else "No verdict yet."
     )
-    tone = "good" if verdicts and verdicts[-1]["holds"] else "fair" if verdicts else "next"
-    blocks: list[Block] = [Note(told, tone)]  # type: ignore[arg-type]
+    tone: Tone = "good" if verdicts and verdicts[-1]["holds"] else "fair" if verdicts else "next"
+    blocks: list[Block] = [Note(told, tone)]
     source = {arm: _source(study, name, arm) for arm in arms}
     target = {arm: _target(opening, name, arm) for arm in arms} if opening else {}
     if any(source.values()):

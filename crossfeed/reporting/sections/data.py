@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Grid, Note, Section, Tone, columns
 from crossfeed.reporting.numbers import plural, words
 
 
@@ -28,8 +28,8 @@ def _audit(found: Artefacts) -> list[Section]:
 def _findings(report: Mapping[str, Any]) -> list[Block]:
     told = f"{plural(report['violations'], 'violation')} and {plural(report['warnings'], 'warning')} in "
     told += f"{words([str(name) for name in report['tables']])}; checks: {', '.join(report['ran'])}."
-    tone = "bad" if report["violations"] else "fair" if report["warnings"] else "good"
-    blocks: list[Block] = [Note(told, tone)]  # type: ignore[arg-type]
+    tone: Tone = "bad" if report["violations"] else "fair" if report["warnings"] else "good"
+    blocks: list[Block] = [Note(told, tone)]
     rows = [{key: one.get(key) for key in ("severity", "check", "subject", "measured", "meaning", "cause", "remedy")}
             for one in report["findings"]]  # fmt: skip
     if rows:

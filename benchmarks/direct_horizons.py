@@ -1,0 +1,32 @@
+"""Direct forecasts at every horizon: those the model was trained for, and those in between (see rollout.py)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from crossfeed.ingest.table import Table
+from crossfeed.model.world_model import WorldModel
+from crossfeed.windows.windows import WindowSet
+
+
+def horizon_errors(model: WorldModel, table: Table, windows: int = 600) -> Iterator[tuple[int, bool, float, float]]:
+    """Error and coverage of direct forecasts at every horizon, trained or in between."""
+    horizons = tuple(range(1, model.horizons[-1] + 1))
+    data = WindowSet.build(table, None, model.normaliser, model.config.context, horizons)
+    index = torch.linspace(0, len(data) - 1, windows).long()
+    parts = []
+    with torch.inference_mode():
+        for part in index.split(100):
+            batch = data.batch(part)
+            encoded = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
+            latent = model.predict(encoded.z_BD, batch.mean_a_BHA, batch.future_a_BTA, horizons)
+            said = model.decode(latent, encoded)
+            error = torch.where(batch.future_m_BHC, batch.future_x_BHC - said.mean_BHC, torch.nan)
+            parts.append((error, said.quantile(0.95) - said.mean_BHC))
+    error, half = (torch.cat(side).double().numpy() for side in zip(*parts))
+    for slot, horizon in enumerate(horizons):
+        there = np.isfinite(error[:, slot])
+        inside = (np.abs(error) <= half)[:, slot][there]
+        rmse = float(np.sqrt(np.square(error[:, slot][there]).mean()))
+        yield horizon, horizon in model.horizons, rmse, float(inside.mean())
