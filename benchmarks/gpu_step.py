@@ -26,12 +26,13 @@ from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_kernels
 from crossfeed.model.objectives import losses
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.acceleration import CapturedStep, measure_room
-from crossfeed.training.checkpoint import Saver, TrainingState, optimiser_tensors
+from crossfeed.training.checkpoint import TrainingState, optimiser_tensors
 from crossfeed.training.data import prepare
 from crossfeed.training.flat_update import FlatUpdate
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.overrides import override
 from crossfeed.training.run_config import preset
+from crossfeed.training.saver import Saver
 from crossfeed.training.seeds import generator
 from crossfeed.training.selection import Best
 from crossfeed.training.step import FUSE_SMALL, TrainStep

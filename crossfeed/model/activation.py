@@ -27,45 +27,45 @@ class DroppedActivation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         rate = self.dropout.rate if self.training else 0.0
-        out: Tensor = self.function.apply(x, rate, self.dropout.seed, self.dropout.salt)  # type: ignore[no-untyped-call]
+        out: Tensor = self.function.apply(x, rate, self.dropout.seed)  # type: ignore[no-untyped-call]
         return out
 
 
 class _DroppedReLU(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rate: float, seed: Tensor, salt: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, rate: float, seed: Tensor) -> Tensor:
         out = x.relu()
         if rate > 0.0:
-            out = torch.where(kept_entries(x, rate, seed, salt), out * (1.0 / (1.0 - rate)), 0.0)
+            out = torch.where(kept_entries(x, rate, seed), out * (1.0 / (1.0 - rate)), 0.0)
         ctx.save_for_backward(out)
         ctx.rate = rate
         return out
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (out,) = ctx.saved_tensors
-        return torch.where(out > 0.0, gradient * (1.0 / (1.0 - ctx.rate)), 0.0), None, None, None
+        return torch.where(out > 0.0, gradient * (1.0 / (1.0 - ctx.rate)), 0.0), None, None
 
 
 class _DroppedGELU(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rate: float, seed: Tensor, salt: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, rate: float, seed: Tensor) -> Tensor:
         ctx.save_for_backward(x, seed)
-        ctx.rate, ctx.salt = rate, salt
+        ctx.rate = rate
         share, _ = normal_distribution(x)
-        return _dropped(x * share, rate, seed, salt).to(x.dtype)
+        return _dropped(x * share, rate, seed).to(x.dtype)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         x, seed = ctx.saved_tensors
         share, density = normal_distribution(x)
-        return _dropped(gradient * (share + x * density), ctx.rate, seed, ctx.salt).to(x.dtype), None, None, None
+        return _dropped(gradient * (share + x * density), ctx.rate, seed).to(x.dtype), None, None
 
 
-def _dropped(value: Tensor, rate: float, seed: Tensor, salt: int) -> Tensor:
+def _dropped(value: Tensor, rate: float, seed: Tensor) -> Tensor:
     if rate == 0.0:
         return value
-    return torch.where(kept_entries(value, rate, seed, salt), value * (1.0 / (1.0 - rate)), 0.0)
+    return torch.where(kept_entries(value, rate, seed), value * (1.0 / (1.0 - rate)), 0.0)
 
 
 def normal_distribution(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -21,10 +21,9 @@ LONGEST = 512  # keys of a sequence that a kernel can keep on the chip
 class Kernels:
     """Attention on a GPU: inside packed sequences, and between queries and keys; dropout draws by hash from `seed`."""
 
-    packed: Callable[[Tensor, Sequences, int, float, Tensor, int], Tensor]
-    between: Callable[[Tensor, Tensor, Tensor, int, float, Tensor, int], Tensor]
+    packed: Callable[[Tensor, Sequences, int, float, Tensor], Tensor]
+    between: Callable[[Tensor, Tensor, Tensor, int, float, Tensor], Tensor]
     seed: Tensor
-    salt: int
 
 
 def attend(query_BNLE: Tensor, key_BNSE: Tensor, value_BNSE: Tensor, allowed: Tensor | None, dropout: float) -> Tensor:
@@ -81,7 +80,7 @@ class SelfAttention(nn.Module):
         kernels = self.kernels
         if kernels is None or sequences.longest > LONGEST:
             return attend_packed(qkv_N3D, sequences, self.heads, dropout)
-        return kernels.packed(qkv_N3D, sequences, self.heads, dropout, kernels.seed, kernels.salt)
+        return kernels.packed(qkv_N3D, sequences, self.heads, dropout, kernels.seed)
 
 
 class CrossAttention(nn.Module):
@@ -116,7 +115,7 @@ def _read(
     """All heads of an attention, by kernel where there is one and the mask is the same for all windows."""
     if kernels is not None and allowed is not None and allowed.ndim == 2 and key_BSD.shape[1] <= LONGEST:
         key_value = torch.stack([key_BSD, value_BSD], 2)
-        return kernels.between(query_BLD.contiguous(), key_value, allowed, heads, dropout, kernels.seed, kernels.salt)
+        return kernels.between(query_BLD.contiguous(), key_value, allowed, heads, dropout, kernels.seed)
     query, key, value = (_split(part, heads) for part in (query_BLD, key_BSD, value_BSD))
     return _merge(attend(query, key, value, allowed, dropout))
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from crossfeed.model.blocks import Block, BlockConfig, embedding
-from crossfeed.model.packing import equal_sequences, lost_tokens, mean_of_rows, pack, rows_of_table
+from crossfeed.model.packing import Packing, equal_sequences, lost_tokens, mean_of_rows, pack, rows_of_table
 
 
 class EncoderConfig(BaseModel):
@@ -45,7 +45,8 @@ class RowEncoder(nn.Module):
         self.value = nn.Sequential(nn.Linear(1, blocks.width), nn.GELU(), nn.Linear(blocks.width, blocks.width))
         self.channel = embedding(sensors, blocks.width)
         self.layers = nn.ModuleList(Block(blocks) for _ in range(config.channel_layers))
-        self.packed, self.share, self.evaluation_share, self.mean = False, 1.0, 1.0, mean_of_rows
+        self.packed, self.share, self.evaluation_share = False, 1.0, 1.0
+        self.lay_out, self.mean = lay_out, mean_of_rows
         self.lost: Tensor | None = None
 
     def forward(self, x_RC: Tensor, m_RC: Tensor, channels: Tensor | None = None) -> Tensor:
@@ -83,17 +84,23 @@ class RowEncoder(nn.Module):
     def _packed(self, x_RC: Tensor, m_RC: Tensor) -> Tensor:
         """The same as `forward`, on present tokens alone."""
         capacity = self.capacity(len(m_RC))
-        packing = pack(m_RC, capacity)
         if self.lost is not None:
             self.lost.add_(lost_tokens(m_RC, capacity))
-        value_N1 = x_RC.flatten().index_select(0, packing.token_N).unsqueeze(-1)
-        # The first layer reads one number, so it is an outer product that a compiler fuses with the activation.
-        first, activation, second = cast(tuple[nn.Linear, nn.Module, nn.Linear], tuple(self.value))
-        token_ND = second(activation(value_N1 * first.weight.squeeze(1) + first.bias))
-        token_ND = token_ND + rows_of_table(self.channel, packing.token_N % m_RC.shape[1]).to(token_ND.dtype)
+        token_ND, packing = self.lay_out(self, x_RC, m_RC, capacity)
         for layer in self.layers:
             token_ND = layer(token_ND, packing.sequences)
         return self.mean(token_ND, packing)
+
+
+def lay_out(encoder: RowEncoder, x_RC: Tensor, m_RC: Tensor, capacity: int) -> tuple[Tensor, Packing]:
+    """The present tokens as they enter the first layer, and where they lie."""
+    packing = pack(m_RC, capacity)
+    value_N1 = x_RC.flatten().index_select(0, packing.token_N).unsqueeze(-1)
+    # The first layer reads one number, so it is an outer product that a compiler fuses with the activation.
+    first, activation, second = cast(tuple[nn.Linear, nn.Module, nn.Linear], tuple(encoder.value))
+    token_ND = second(activation(value_N1 * first.weight.squeeze(1) + first.bias))
+    token_ND = token_ND + rows_of_table(encoder.channel, packing.token_N % m_RC.shape[1]).to(token_ND.dtype)
+    return token_ND, packing
 
 
 class Encoder(nn.Module):

@@ -13,78 +13,85 @@ from crossfeed.model import kernels
 from crossfeed.model.packing import FILLING, Packing, Sequences
 
 
-def attend_packed(qkv_N3D: Tensor, sequences: Sequences, heads: int, drop: float, seed: Tensor, salt: int) -> Tensor:
+def attend_packed(qkv_N3D: Tensor, sequences: Sequences, heads: int, drop: float, seed: Tensor) -> Tensor:
     """Attention inside each packed sequence; `attention.attend_packed` is its reference."""
     first_S, length_S = sequences.first_S, sequences.length_S
-    return _packed_attention(qkv_N3D, first_S, length_S, seed, salt, heads, sequences.longest, drop)
+    return _packed_attention(qkv_N3D, first_S, length_S, seed, heads, sequences.longest, drop)
 
 
-def attend_between(
-    q_BLD: Tensor, kv_BK2D: Tensor, allowed_LK: Tensor, heads: int, drop: float, seed: Tensor, salt: int
-) -> Tensor:
+def attend_between(q_BLD: Tensor, kv_BK2D: Tensor, allowed_LK: Tensor, heads: int, drop: float, seed: Tensor) -> Tensor:
     """Attention of a few queries over a few keys, one mask for all windows; `attention.attend` is its reference."""
-    return _attention_between(q_BLD, kv_BK2D, allowed_LK, seed, salt, heads, drop)
+    return _attention_between(q_BLD, kv_BK2D, allowed_LK, seed, heads, drop)
 
 
 def mean_of_rows(x_ND: Tensor, packing: Packing) -> Tensor:
     """The mean over the present tokens of every row; `packing.mean_of_rows` is its reference."""
-    where = (packing.sequences.first_S, packing.sequences.length_S, packing.row_N, packing.weight_N)
-    return _packed_mean(x_ND, *where, packing.rows, packing.sequences.longest)
+    sequences = packing.sequences
+    return _packed_mean(x_ND, sequences.first_S, sequences.length_S, packing.rows, sequences.longest)
 
 
 @torch.library.custom_op("crossfeed::packed_attention", mutates_args=())
 def _packed_attention(
-    qkv_N3D: Tensor, first_S: Tensor, length_S: Tensor, seed: Tensor, salt: int, heads: int, longest: int, drop: float
+    qkv_N3D: Tensor, first_S: Tensor, length_S: Tensor, seed: Tensor, heads: int, longest: int, drop: float
 ) -> Tensor:
     out_ND = qkv_N3D.new_empty(qkv_N3D.shape[0], qkv_N3D.shape[2])
     grid, arguments, warps = _launch_packed(qkv_N3D, first_S, heads, longest, drop)
-    kernels.forward[grid](qkv_N3D, out_ND, first_S, length_S, seed, salt, *arguments, num_warps=warps)
+    kernels.forward[grid](qkv_N3D, out_ND, first_S, length_S, seed, *arguments, num_warps=warps)
     return out_ND
 
 
 @torch.library.custom_op("crossfeed::packed_attention_backward", mutates_args=())
 def _packed_attention_backward(
     qkv_N3D: Tensor, dout_ND: Tensor, first_S: Tensor, length_S: Tensor, seed: Tensor,
-    salt: int, heads: int, longest: int, drop: float,
+    heads: int, longest: int, drop: float,
 ) -> Tensor:  # fmt: skip
     dqkv_N3D = torch.empty_like(qkv_N3D)
     grid, arguments, warps = _launch_packed(qkv_N3D, first_S, heads, longest, drop)
     dout_ND = dout_ND.contiguous()
-    kernels.backward[grid](qkv_N3D, dout_ND, dqkv_N3D, first_S, length_S, seed, salt, *arguments, num_warps=warps)
+    kernels.backward[grid](qkv_N3D, dout_ND, dqkv_N3D, first_S, length_S, seed, *arguments, num_warps=warps)
     return dqkv_N3D
 
 
 @torch.library.custom_op("crossfeed::attention_between", mutates_args=())
 def _attention_between(
-    q_BLD: Tensor, kv_BK2D: Tensor, allowed_LK: Tensor, seed: Tensor, salt: int, heads: int, drop: float
+    q_BLD: Tensor, kv_BK2D: Tensor, allowed_LK: Tensor, seed: Tensor, heads: int, drop: float
 ) -> Tensor:
     out_BLD = torch.empty_like(q_BLD)
     grid, arguments, warps = _launch_between(q_BLD, kv_BK2D, heads, drop)
-    kernels.forward_between[grid](q_BLD, kv_BK2D, out_BLD, allowed_LK, seed, salt, *arguments, num_warps=warps)
+    kernels.forward_between[grid](q_BLD, kv_BK2D, out_BLD, allowed_LK, seed, *arguments, num_warps=warps)
     return out_BLD
 
 
 @torch.library.custom_op("crossfeed::attention_between_backward", mutates_args=())
 def _attention_between_backward(
-    q_BLD: Tensor, kv_BK2D: Tensor, dout_BLD: Tensor, allowed_LK: Tensor, seed: Tensor,
-    salt: int, heads: int, drop: float,
+    q_BLD: Tensor, kv_BK2D: Tensor, dout_BLD: Tensor, allowed_LK: Tensor, seed: Tensor, heads: int, drop: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     dq_BLD, dkv_BK2D = torch.empty_like(q_BLD), torch.empty_like(kv_BK2D)
     grid, arguments, warps = _launch_between(q_BLD, kv_BK2D, heads, drop)
     tensors = (q_BLD, kv_BK2D, dout_BLD.contiguous(), dq_BLD, dkv_BK2D, allowed_LK, seed)
-    kernels.backward_between[grid](*tensors, salt, *arguments, num_warps=warps)
+    kernels.backward_between[grid](*tensors, *arguments, num_warps=warps)
     return dq_BLD, dkv_BK2D
 
 
 @torch.library.custom_op("crossfeed::packed_mean", mutates_args=())
-def _packed_mean(
-    x_ND: Tensor, first_S: Tensor, length_S: Tensor, row_N: Tensor, weight_N: Tensor, rows: int, longest: int
-) -> Tensor:
+def _packed_mean(x_ND: Tensor, first_S: Tensor, length_S: Tensor, rows: int, longest: int) -> Tensor:
     mean_RD = x_ND.new_empty(rows, x_ND.shape[1])
-    width = x_ND.shape[1]
-    tiles = (width, triton.next_power_of_2(width), _tile(longest))
+    tiles = _mean_tiles(x_ND.shape[1], longest)
     kernels.mean[(rows,)](x_ND.contiguous(), mean_RD, first_S, length_S, *tiles, num_warps=1)
     return mean_RD
+
+
+@torch.library.custom_op("crossfeed::packed_mean_backward", mutates_args=())
+def _packed_mean_backward(dmean_RD: Tensor, first_S: Tensor, length_S: Tensor, tokens: int, longest: int) -> Tensor:
+    (rows, width), dmean_RD = dmean_RD.shape, dmean_RD.contiguous()
+    dx_ND = dmean_RD.new_empty(tokens, width)
+    tiles = _mean_tiles(width, longest)
+    kernels.mean_backward[(len(first_S),)](dmean_RD, dx_ND, first_S, length_S, rows, *tiles, num_warps=1)
+    return dx_ND
+
+
+def _mean_tiles(width: int, longest: int) -> tuple[int, int, int]:
+    return width, triton.next_power_of_2(width), _tile(longest)
 
 
 def _launch_packed(qkv_N3D: Tensor, first_S: Tensor, heads: int, longest: int, drop: float):
@@ -115,28 +122,33 @@ def _warps(tile: int) -> int:
 
 
 @_packed_attention.register_fake
-def _(qkv_N3D, first_S, length_S, seed, salt, heads, longest, drop):
+def _(qkv_N3D, first_S, length_S, seed, heads, longest, drop):
     return qkv_N3D.new_empty(qkv_N3D.shape[0], qkv_N3D.shape[2])
 
 
 @_packed_attention_backward.register_fake
-def _(qkv_N3D, dout_ND, first_S, length_S, seed, salt, heads, longest, drop):
+def _(qkv_N3D, dout_ND, first_S, length_S, seed, heads, longest, drop):
     return torch.empty_like(qkv_N3D)
 
 
 @_attention_between.register_fake
-def _(q_BLD, kv_BK2D, allowed_LK, seed, salt, heads, drop):
+def _(q_BLD, kv_BK2D, allowed_LK, seed, heads, drop):
     return torch.empty_like(q_BLD)
 
 
 @_attention_between_backward.register_fake
-def _(q_BLD, kv_BK2D, dout_BLD, allowed_LK, seed, salt, heads, drop):
+def _(q_BLD, kv_BK2D, dout_BLD, allowed_LK, seed, heads, drop):
     return torch.empty_like(q_BLD), torch.empty_like(kv_BK2D)
 
 
 @_packed_mean.register_fake
-def _(x_ND, first_S, length_S, row_N, weight_N, rows, longest):
+def _(x_ND, first_S, length_S, rows, longest):
     return x_ND.new_empty(rows, x_ND.shape[1])
+
+
+@_packed_mean_backward.register_fake
+def _(dmean_RD, first_S, length_S, tokens, longest):
+    return dmean_RD.new_empty(tokens, dmean_RD.shape[1])
 
 
 def _keep_packed(ctx, inputs, output):
@@ -147,27 +159,29 @@ def _keep_packed(ctx, inputs, output):
 def _packed_gradient(ctx, dout_ND):
     qkv_N3D, first_S, length_S, seed = ctx.saved_tensors
     gradient = _packed_attention_backward(qkv_N3D, dout_ND, first_S, length_S, seed, *ctx.settings)
-    return gradient, *[None] * 7
+    return gradient, *[None] * 6
 
 
 def _keep_between(ctx, inputs, output):
-    *tensors, ctx.salt, ctx.heads, ctx.drop = inputs
+    *tensors, ctx.heads, ctx.drop = inputs
     ctx.save_for_backward(*tensors)
 
 
 def _between_gradient(ctx, dout_BLD):
     q_BLD, kv_BK2D, allowed_LK, seed = ctx.saved_tensors
-    settings = (ctx.salt, ctx.heads, ctx.drop)
-    return *_attention_between_backward(q_BLD, kv_BK2D, dout_BLD, allowed_LK, seed, *settings), *[None] * 5
+    settings = (ctx.heads, ctx.drop)
+    return *_attention_between_backward(q_BLD, kv_BK2D, dout_BLD, allowed_LK, seed, *settings), *[None] * 4
 
 
 def _keep_mean(ctx, inputs, output):
-    ctx.save_for_backward(inputs[3], inputs[4])
+    x_ND, first_S, length_S, _, ctx.longest = inputs
+    ctx.save_for_backward(first_S, length_S)
+    ctx.tokens = len(x_ND)
 
 
 def _mean_gradient(ctx, dmean_RD):
-    row_N, weight_N = ctx.saved_tensors
-    return dmean_RD.index_select(0, row_N) * weight_N.unsqueeze(-1).to(dmean_RD.dtype), *[None] * 6
+    gradient = _packed_mean_backward(dmean_RD, *ctx.saved_tensors, ctx.tokens, ctx.longest)
+    return gradient, *[None] * 4
 
 
 _packed_attention.register_autograd(_packed_gradient, setup_context=_keep_packed)

@@ -105,14 +105,14 @@ def _backward_tile(
 
 @triton.jit
 def forward(
-    qkv_ptr, out_ptr, first_ptr, length_ptr, seed_ptr, salt, scale, threshold, kept,
+    qkv_ptr, out_ptr, first_ptr, length_ptr, seed_ptr, scale, threshold, kept,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
     QUERIES: tl.constexpr, WIDEST: tl.constexpr, SMALL: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     pair = tl.program_id(0)
     length = tl.load(length_ptr + pair // HEADS)
     first = tl.load(first_ptr + pair // HEADS)
-    key = _mix((tl.load(seed_ptr) * 1000003 + salt).to(tl.uint32))
+    key = _mix(tl.load(seed_ptr).to(tl.uint32))
     if length > 0:
         if length <= SMALL:
             _forward_tile(
@@ -130,14 +130,14 @@ def forward(
 
 @triton.jit
 def backward(
-    qkv_ptr, dout_ptr, dqkv_ptr, first_ptr, length_ptr, seed_ptr, salt, scale, threshold, kept,
+    qkv_ptr, dout_ptr, dqkv_ptr, first_ptr, length_ptr, seed_ptr, scale, threshold, kept,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
     QUERIES: tl.constexpr, WIDEST: tl.constexpr, SMALL: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     pair = tl.program_id(0)
     length = tl.load(length_ptr + pair // HEADS)
     first = tl.load(first_ptr + pair // HEADS)
-    key = _mix((tl.load(seed_ptr) * 1000003 + salt).to(tl.uint32))
+    key = _mix(tl.load(seed_ptr).to(tl.uint32))
     if length > 0:
         if length <= SMALL:
             _backward_tile(
@@ -155,12 +155,12 @@ def backward(
 
 @triton.jit
 def forward_between(
-    q_ptr, kv_ptr, out_ptr, allowed_ptr, seed_ptr, salt, queries, keys, scale, threshold, kept,
+    q_ptr, kv_ptr, out_ptr, allowed_ptr, seed_ptr, queries, keys, scale, threshold, kept,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
     MOST: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, SPAN: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     pair = tl.program_id(0)
-    key = _mix((tl.load(seed_ptr) * 1000003 + salt).to(tl.uint32))
+    key = _mix(tl.load(seed_ptr).to(tl.uint32))
     first_q, first_k = pair // HEADS * queries, pair // HEADS * keys
     _forward_tile(
         q_ptr, kv_ptr, out_ptr, allowed_ptr, first_q, first_k, queries, keys, key, pair, scale, threshold, kept,
@@ -170,12 +170,12 @@ def forward_between(
 
 @triton.jit
 def backward_between(
-    q_ptr, kv_ptr, dout_ptr, dq_ptr, dkv_ptr, allowed_ptr, seed_ptr, salt, queries, keys, scale, threshold, kept,
+    q_ptr, kv_ptr, dout_ptr, dq_ptr, dkv_ptr, allowed_ptr, seed_ptr, queries, keys, scale, threshold, kept,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
     MOST: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, SPAN: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     pair = tl.program_id(0)
-    key = _mix((tl.load(seed_ptr) * 1000003 + salt).to(tl.uint32))
+    key = _mix(tl.load(seed_ptr).to(tl.uint32))
     first_q, first_k = pair // HEADS * queries, pair // HEADS * keys
     _backward_tile(
         q_ptr, kv_ptr, dout_ptr, dq_ptr, dkv_ptr, allowed_ptr, first_q, first_k, queries, keys,
@@ -197,3 +197,22 @@ def mean(x_ptr, out_ptr, first_ptr, length_ptr, WIDTH: tl.constexpr, BLOCK: tl.c
         total += tl.sum(x.to(tl.float32), 0)
     mean = total / tl.maximum(length, 1).to(tl.float32)
     tl.store(out_ptr + row.to(tl.int64) * WIDTH + column, mean.to(out_ptr.dtype.element_ty), mask=column < WIDTH)
+
+
+@triton.jit
+def mean_backward(
+    dmean_ptr, dx_ptr, first_ptr, length_ptr, rows,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """Every token of a row gets its share of the row's gradient; the filling behind the rows gets none."""
+    row = tl.program_id(0)
+    first, length = tl.load(first_ptr + row), tl.load(length_ptr + row)
+    column = tl.arange(0, BLOCK)
+    entries = tl.where(row < rows, WIDTH, 0)
+    dmean = tl.load(dmean_ptr + row.to(tl.int64) * WIDTH + column, mask=column < entries, other=0.0)
+    share = (dmean.to(tl.float32) / tl.maximum(length, 1).to(tl.float32)).to(dx_ptr.dtype.element_ty)
+    for start in range(0, TILE, 4):
+        place = start + tl.arange(0, 4)
+        inside = (place < length)[:, None] & (column < WIDTH)[None, :]
+        token = (first + place).to(tl.int64)[:, None]
+        tl.store(dx_ptr + token * WIDTH + column[None, :], tl.broadcast_to(share[None, :], (4, BLOCK)), mask=inside)

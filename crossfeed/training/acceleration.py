@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_kernels
+from crossfeed.model.dropout import Seeds
+from crossfeed.model.objectives import ObjectiveConfig, Stage, Terms, predict_views
 from crossfeed.model.views import Views, draw_views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
-from crossfeed.windows.windows import WindowSet
+from crossfeed.windows.windows import WindowBatch, WindowSet
 
 WARM_UP = 3
 SAMPLED_BATCHES = 64
@@ -51,11 +53,39 @@ def share_of_tokens(model: WorldModel, views: Views, two_views: bool) -> Tensor:
     return torch.stack([read(m.flatten(0, 1)).float().mean() for m in shown if m is not None]).mean()
 
 
-def prepare_model(model: WorldModel, room: TokenRoom, seed: Tensor) -> None:
+def prepare_model(model: WorldModel, room: TokenRoom, seeds: Seeds) -> None:
     """Switch the model to the fast path."""
     pack_tokens(model, room.share, room.lost)
-    use_kernels(model, seed)
-    hash_dropout(model, seed)
+    use_kernels(model, seeds)
+    hash_dropout(model, seeds)
+
+
+class LossesBeside:
+    """`objectives.losses` with the teacher on a stream of its own.
+
+    Its batches are small and leave most of a GPU idle; the student needs its latents only when the losses are taken.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms, self._beside = terms, torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+    def __call__(
+        self,
+        model: WorldModel,
+        batch: WindowBatch,
+        views: Views,
+        stage: Stage,
+        config: ObjectiveConfig,
+        generator: torch.Generator | None = None,
+    ) -> dict[str, Tensor]:
+        here = torch.cuda.current_stream()
+        self._beside.wait_stream(here)
+        with torch.cuda.stream(self._beside):
+            statistics = model.instance_norm.statistics(batch.x_BKC, views.m_BKC)
+            target_BHD = model.encode_target(batch, statistics)
+        full, reduced = predict_views(model, batch, views, stage, config)
+        here.wait_stream(self._beside)
+        return self._terms(model, batch, full, reduced, target_BHD, stage, config, generator)
 
 
 class CapturedStep:

@@ -6,9 +6,8 @@ are removed after it: at every moment the newest complete state on disk finds al
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import torch
@@ -54,46 +53,6 @@ def save_state(folder: Path, state: TrainingState) -> None:
     tensors |= {f"optimiser/{name}": tensor for name, tensor in state.optimiser.items()}
     write_tensors(folder / STATE, tensors, {"crossfeed_state": json.dumps(facts)})
     _remove_best(folder, but=best.name if state.best_model else None)
-
-
-class Saver:
-    """Saves states, one after another; those of a GPU are copied to the host and written while training goes on.
-
-    A kill then costs the epoch under way and, if its state is still being written, the one before.
-    """
-
-    def __init__(self, folder: Path, behind: bool) -> None:
-        self.folder, self._behind = folder, behind
-        self._writing: Thread | None = None
-        self._failed: list[BaseException] = []
-
-    def save(self, state: TrainingState) -> None:
-        """Save a state, after the one before is safe on disk."""
-        self.wait()
-        if not self._behind:
-            save_state(self.folder, state)
-            return
-        model, optimiser, best = (
-            {name: tensor.detach().to("cpu", copy=True) for name, tensor in part.items()}
-            for part in (state.model, state.optimiser, state.best_model)
-        )
-        copied = replace(state, history=list(state.history), model=model, optimiser=optimiser, best_model=best)
-        self._writing = Thread(target=self._write, args=(copied,))
-        self._writing.start()
-
-    def wait(self) -> None:
-        """Return when the last state is on disk; what went wrong there is raised here."""
-        if self._writing is not None:
-            self._writing.join()
-            self._writing = None
-        if self._failed:
-            raise self._failed.pop()
-
-    def _write(self, state: TrainingState) -> None:
-        try:
-            save_state(self.folder, state)
-        except BaseException as error:
-            self._failed.append(error)
 
 
 def load_state(folder: Path, device: torch.device) -> TrainingState | None:

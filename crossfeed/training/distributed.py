@@ -23,7 +23,6 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.windows import WindowBatch
 
 Part = TypeVar("Part", WindowBatch, Views)
-Predict = Callable[..., tuple[Prediction, Prediction | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class Team:
         means = torch.split(flat / self.size, [gradient.numel() for gradient in gradients])
         torch._foreach_copy_(gradients, [mean.view_as(own) for mean, own in zip(means, gradients, strict=True)])
 
-    def losses(self, predict: Predict = predict_views) -> Callable[..., dict[str, Tensor]]:
+    def losses(self) -> Callable[..., dict[str, Tensor]]:
         """`objectives.losses` of the whole batch, the network's part of it shared."""
 
         def shared(
@@ -90,7 +89,7 @@ class Team:
             generator: torch.Generator | None = None,
         ) -> dict[str, Tensor]:
             own = self.part(batch)
-            full, reduced = predict(model, own, self.part(views), stage, config)
+            full, reduced = predict_views(model, own, self.part(views), stage, config)
             target_BHD = _gather(model.encode_target(own, full.context.statistics), self)
             predictions = (_gathered(full, self), None if reduced is None else _gathered(reduced, self))
             return loss_terms(model, batch, *predictions, target_BHD, stage, config, generator)

@@ -13,13 +13,14 @@ from crossfeed.errors import TrainingError
 from crossfeed.model.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import Task, console, progress
-from crossfeed.training.checkpoint import Saver, TrainingState, optimiser_tensors, restore_optimiser
+from crossfeed.training.checkpoint import TrainingState, optimiser_tensors, restore_optimiser
 from crossfeed.training.data import TrainingData
 from crossfeed.training.distributed import Team
 from crossfeed.training.folder import RunFolder
 from crossfeed.training.history import Row, write_history
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.run_config import RunConfig
+from crossfeed.training.saver import Saver
 from crossfeed.training.schedule import learning_rates, momenta
 from crossfeed.training.seeds import generator
 from crossfeed.training.selection import Best

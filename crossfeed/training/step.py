@@ -7,16 +7,15 @@ B batch, S steps of an epoch, T loss terms.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from crossfeed.model.acceleration import can_accelerate
-from crossfeed.model.objectives import Stage, losses, predict_views, total
+from crossfeed.model.acceleration import can_accelerate, compile_parts, dropout_seeds
+from crossfeed.model.objectives import Stage, losses, total
 from crossfeed.model.views import draw_views
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.acceleration import CapturedStep, TokenRoom, measure_room, prepare_model
+from crossfeed.training.acceleration import CapturedStep, LossesBeside, TokenRoom, measure_room, prepare_model
 from crossfeed.training.distributed import Team
 from crossfeed.training.flat_update import FlatUpdate
 from crossfeed.training.optimiser import build_optimiser, trained_parameters
@@ -28,7 +27,6 @@ from crossfeed.windows.windows import WindowSet
 
 GRADIENT = "gradient_norm"
 ALONE = Team()
-FUSE_SMALL: dict[str, Any] = {"combo_kernels": True}  # casts of weights and gradients would be 300 kernels a step
 OTHER_DROPOUT = 7919  # between the seeds of two processes; a step moves the seed by 1, an epoch draws it anew
 
 
@@ -61,7 +59,7 @@ class TrainStep:
         self._trace_ST = torch.zeros(steps, len(self.names), device=device)
         self._place = torch.zeros(1, dtype=torch.long, device=device)
         self._number = torch.zeros(1, dtype=torch.long, device=device)
-        self._dropout = torch.zeros(1, dtype=torch.long, device=device)
+        self._dropout = dropout_seeds(model, device)
         self.room: TokenRoom | None = None
         team.check_batch(training.batch_size)
         self._losses: Callable[..., dict[str, Tensor]] = losses if team.size == 1 else team.losses()
@@ -77,11 +75,10 @@ class TrainStep:
         self.room = measure_room(self.model, self.windows, self.config, "schema" in self.names, share)
         prepare_model(self.model, self.room, self._dropout)
         self._finish = FlatUpdate(self.model, self.optimiser, clip_norm)
-        if self.team.size > 1:
-            self._losses = self.team.losses(torch.compile(predict_views, options=FUSE_SMALL))
-            return
-        self._losses = torch.compile(losses, options=FUSE_SMALL)
-        self._run = CapturedStep(self._advance, (self.masks,))
+        terms = compile_parts(self.model)
+        if self.team.size == 1:
+            self._losses = LossesBeside(terms)
+            self._run = CapturedStep(self._advance, (self.masks,))
 
     def begin_epoch(self, epoch: int, order_SB: Tensor) -> None:
         """Load the epoch's order and reseed masks and dropout, so that every epoch can be repeated on its own."""
@@ -93,7 +90,7 @@ class TrainStep:
         self.masks.manual_seed(derive(seed, "masks", self.stage, epoch))
         dropout = derive(seed, "dropout", self.stage, epoch) + self.team.rank * OTHER_DROPOUT
         torch.manual_seed(dropout)
-        self._dropout.fill_(dropout % 2**31)
+        self._dropout.begin(dropout)
         self.model.train()
 
     def __call__(self) -> None:
@@ -115,7 +112,7 @@ class TrainStep:
         self._trace_ST.index_copy_(0, self._place, row_T.unsqueeze(0))
         self._place.add_(1)
         self._number.add_(1)
-        self._dropout.add_(1)
+        self._dropout.advance()
 
     def _update(self, momentum: Tensor) -> Tensor:
         """Clip, AdamW, teacher; gives the norm of the gradient before clipping."""

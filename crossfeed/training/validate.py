@@ -5,6 +5,7 @@ Windows, batches and masks are the same in every epoch, and for every candidate 
 B windows.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -74,7 +75,8 @@ class Validator:
     def health(self) -> Health:
         """Rank, spread and correlation of context and target latents, and what a linear probe reads from the state."""
         self.model.eval()
-        fit, test = self._encode(self.train, self._probe_fit_W), self._encode(self.validation, self._probed_W)
+        with _without_compiling(self.device):
+            fit, test = self._encode(self.train, self._probe_fit_W), self._encode(self.validation, self._probed_W)
         sides = {"context": latent_health(test[3]), "target": latent_health(test[4].flatten(0, 1))}
         values = {"probe_r2": ridge_probe(fit[:3], test[:3])}
         values |= {f"{side}_{name}": value for side, health in sides.items() for name, value in health.items()}
@@ -97,7 +99,7 @@ class Validator:
         size = self._at_once
         for index_B, other_B in zip(batches(self.windows_W, size), batches(other_W, size), strict=True):
             batch, other = self.validation.batch(index_B), self.validation.batch(other_B)
-            with autocast(self.precision, self.device):
+            with autocast(self.precision, self.device), _without_compiling(self.device):
                 context = self.model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
                 latent_BHD = self.model.predict(context.z_BD, other.mean_a_BHA, other.future_a_BTA)
                 prediction = self.model.decode(latent_BHD, context)
@@ -122,6 +124,11 @@ class Validator:
             parts.append((context.z_BD, future_BHC, batch.future_m_BHC, context.pooled_BD, target_BHD))
         z, x, m, pooled, target = (torch.cat(part) for part in zip(*parts, strict=True))
         return z, x, m, pooled, target
+
+
+def _without_compiling(device: torch.device) -> AbstractContextManager[object]:
+    """Use what is compiled where it fits, and nothing new: other batch sizes would cost more than they bring."""
+    return torch.compiler.set_stance("eager_on_recompile") if device.type == "cuda" else nullcontext()
 
 
 def batches(index_W: Tensor, size: int) -> list[Tensor]:

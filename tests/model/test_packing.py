@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crossfeed.model.acceleration import pack_tokens
 from crossfeed.model.attention import SelfAttention
 from crossfeed.model.blocks import BlockConfig
-from crossfeed.model.dropout import Dropout, hashed_dropout, random_bits
+from crossfeed.model.dropout import STEP_APART, Dropout, hashed_dropout, random_bits
 from crossfeed.model.encoder import Encoder, EncoderConfig
 from crossfeed.model.packing import equal_sequences, lost_tokens, mean_of_rows, pack
 from tests.model import toy
@@ -91,16 +91,16 @@ def test_the_mean_of_a_row_without_tokens_is_zero() -> None:
 
 def test_hashed_dropout_keeps_its_rate_and_its_mean_and_repeats_itself() -> None:
     x, seed = torch.ones(400, 500), torch.tensor([11])
-    kept = hashed_dropout(x, 0.1, seed, 3)
+    kept = hashed_dropout(x, 0.1, seed)
     assert (kept > 0).float().mean().item() == pytest.approx(0.9, abs=0.003)
     assert kept.mean().item() == pytest.approx(1.0, abs=0.004)
-    assert torch.equal(kept, hashed_dropout(x, 0.1, seed, 3))
-    for other in (hashed_dropout(x, 0.1, seed + 1, 3), hashed_dropout(x, 0.1, seed, 4)):
+    assert torch.equal(kept, hashed_dropout(x, 0.1, seed))
+    for other in (hashed_dropout(x, 0.1, seed + 1), hashed_dropout(x, 0.1, seed + STEP_APART)):
         assert ((other > 0) ^ (kept > 0)).float().mean().item() == pytest.approx(0.18, abs=0.01)
 
 
 def test_hashed_bits_are_uniform_and_uncorrelated_between_neighbours() -> None:
-    bits = random_bits(200_000, torch.tensor([5]), 1).double() / 2**31
+    bits = random_bits(200_000, torch.tensor([5])).double() / 2**31
     assert bits.mean().abs() < 0.005
     assert bits.var().item() == pytest.approx(1 / 3, abs=0.005)
     for lag in (1, 2, 16, 256, 1024):
@@ -152,7 +152,7 @@ for channels, share, seed_of_masks in ((17, 0.6, 0), (17, 1.0, 1), (5, 0.3, 2), 
     for width, heads in ((64, 4), (96, 2)):
         qkv = torch.randn(len(p.token_N), 3, width, requires_grad=True)
         exact = qkv.detach().double().requires_grad_()
-        out = operators.attend_packed(qkv, p.sequences, heads, 0.0, seed, 3)
+        out = operators.attend_packed(qkv, p.sequences, heads, 0.0, seed)
         reference = attention.attend_packed(exact, p.sequences, heads, 0.0)
         gradient = torch.randn_like(out)
         out.backward(gradient), reference.backward(gradient.double())
@@ -163,7 +163,7 @@ for channels, share, seed_of_masks in ((17, 0.6, 0), (17, 1.0, 1), (5, 0.3, 2), 
     gradient = torch.randn_like(out)
     out.backward(gradient), reference.backward(gradient.double())
     close(out, reference), close(x.grad, exact.grad)
-    dropped = lambda z, seed: operators.attend_packed(z, p.sequences, 2, 0.3, seed, 3)
+    dropped = lambda z, seed: operators.attend_packed(z, p.sequences, 2, 0.3, seed)
     qkv = torch.randn(len(p.token_N), 3, 32, requires_grad=True)
     out = dropped(qkv, seed)
     gradient, direction = torch.randn_like(out), torch.randn_like(qkv)
@@ -177,13 +177,13 @@ for queries, keys in ((5, 5), (5, 16), (40, 3)):
     allowed = torch.ones(queries, keys, dtype=torch.bool).tril()
     q, kv = torch.randn(3, queries, 48, requires_grad=True), torch.randn(3, keys, 2, 48, requires_grad=True)
     wide, wide_kv = (z.detach().double().requires_grad_() for z in (q, kv))
-    out = operators.attend_between(q, kv, allowed, 4, 0.0, seed, 1)
+    out = operators.attend_between(q, kv, allowed, 4, 0.0, seed)
     k, v = wide_kv.unbind(2)
     reference = attention._read(wide, k, v, allowed, 4, 0.0, None)
     gradient = torch.randn_like(out)
     out.backward(gradient), reference.backward(gradient.double())
     close(out, reference), close(q.grad, wide.grad), close(kv.grad, wide_kv.grad)
-    kept = operators.attend_between(torch.zeros(3, queries, 48), torch.ones(3, keys, 2, 48), allowed, 4, 0.4, seed, 1)
+    kept = operators.attend_between(torch.zeros(3, queries, 48), torch.ones(3, keys, 2, 48), allowed, 4, 0.4, seed)
     assert abs(float(kept.mean()) - 1.0) < 0.2, "dropout keeps the mean"
 """
 

@@ -12,7 +12,6 @@ from crossfeed.errors import CheckpointError, StorageError
 from crossfeed.training.adamw import AdamW
 from crossfeed.training.checkpoint import (
     STATE,
-    Saver,
     TrainingState,
     load_state,
     optimiser_tensors,
@@ -122,22 +121,3 @@ def test_moments_of_an_unknown_tensor_are_refused() -> None:
         restore_optimiser(
             AdamW([(list(model.parameters()), 0.0)], torch.tensor(0.1)), model, {"other/exp_avg": torch.zeros(1)}
         )
-
-
-def test_a_state_written_behind_is_the_one_that_was_given(tmp_path: Path) -> None:
-    saver, given = Saver(tmp_path, behind=True), example()
-    saver.save(given)
-    given.model["weight"].fill_(77.0)  # training goes on in the same memory
-    saver.wait()
-    loaded = load_state(tmp_path, CPU)
-    assert loaded is not None
-    assert loaded.epoch == given.epoch
-    assert torch.equal(loaded.model["weight"], torch.ones(3, 2))
-
-
-def test_a_state_that_cannot_be_written_behind_is_an_error_for_whoever_waits(tmp_path: Path) -> None:
-    saver = Saver(tmp_path / "file", behind=True)
-    (tmp_path / "file").write_text("no folder")
-    saver.save(example())
-    with pytest.raises((StorageError, OSError)):
-        saver.wait()
