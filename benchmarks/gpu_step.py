@@ -8,49 +8,45 @@ terms of twelve steps from the same weights, batches and masks on the plain and 
 """
 
 import argparse
-import fcntl
 import json
 import os
-import subprocess
-import sys
-import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
+from turns import note, own_turn, run_together
 
 from crossfeed.ingest.table import Table
-from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_kernels
-from crossfeed.model.objectives import losses
+from crossfeed.model.acceleration import compile_parts, hash_dropout, pack_tokens, use_kernels
+from crossfeed.model.objectives import Terms, losses, predict_views
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.acceleration import CapturedStep, measure_room
-from crossfeed.training.checkpoint import TrainingState, optimiser_tensors
+from crossfeed.training.acceleration import CapturedStep, LossesBeside, measure_room
+from crossfeed.training.cost import step_flops
 from crossfeed.training.data import prepare
 from crossfeed.training.flat_update import FlatUpdate
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.overrides import override
 from crossfeed.training.run_config import preset
-from crossfeed.training.saver import Saver
 from crossfeed.training.seeds import generator
-from crossfeed.training.selection import Best
-from crossfeed.training.step import FUSE_SMALL, TrainStep
-from crossfeed.training.validate import Validator
+from crossfeed.training.step import TrainStep
 
 DEVICE = torch.device("cuda")
 COMPARED = 12
-PATIENCE = float(os.environ.get("PATIENCE", "150"))  # seconds until a slow variant is no longer waited for
-ALL = ("compile", "capture", "kernels", "hash", "flat", "fuse")
+PATIENCE = float(os.environ.get("PATIENCE", "240"))  # seconds until a slow variant is no longer waited for
+WHOLE = ("compile", "capture", "kernels", "hash", "flat")  # the losses compiled as one function
+FAST = ("blocks", "capture", "kernels", "hash", "flat", "beside")
 # One process each. Later lists of a process leave something out that needs no new compilation.
 VARIANTS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "paper, plain": ("paper", ((),)),
-    "paper, compiled": ("paper", (ALL[:2], ALL[:1])),
-    "paper, kernels": ("paper", (ALL[:3],)),
-    "paper, hash": ("paper", (ALL[:5], ALL[:4])),
-    "paper, fast": ("paper", (ALL,)),
+    "paper, compiled": ("paper", (WHOLE[:2], WHOLE[:1])),
+    "paper, kernels": ("paper", (WHOLE[:3],)),
+    "paper, hash": ("paper", (WHOLE, WHOLE[:4])),
+    "paper, fast": ("paper", (FAST, FAST[:-1])),
     "crossfeed, plain": ("crossfeed", ((),)),
-    "crossfeed, fast": ("crossfeed", (ALL,)),
+    "crossfeed, fast": ("crossfeed", (FAST,)),
     "checks": ("paper", ()),
 }
 
@@ -73,7 +69,9 @@ def build(table: Table, name: str, turns: tuple[str, ...], dropout: float) -> Tr
     if "flat" in turns:
         step._finish = FlatUpdate(model, step.optimiser, config.training.clip_norm)
     if "compile" in turns:
-        step._losses = torch.compile(losses, options=FUSE_SMALL if "fuse" in turns else None)
+        step._losses = torch.compile(losses, dynamic=False)
+    if "blocks" in turns:
+        step._losses = LossesBeside(compile_parts(model))
     if "capture" in turns:
         step._run = CapturedStep(step._advance, (step.masks,))
     order = generator(0, "order", "pretrain", 0)
@@ -112,7 +110,7 @@ def kernel_errors() -> dict[str, float]:
         for kind in (torch.bfloat16, torch.float32):
             qkv = torch.randn(len(packed.token_N), 3, 256, generator=draws, device=DEVICE).to(kind).requires_grad_()
             exact = qkv.detach().double().requires_grad_()
-            out = kernel_operators.attend_packed(qkv, packed.sequences, 8, 0.0, seed, 3)
+            out = kernel_operators.attend_packed(qkv, packed.sequences, 8, 0.0, seed)
             reference = attention.attend_packed(exact, packed.sequences, 8, 0.0)
             gradient = torch.randn(out.shape, generator=draws, device=DEVICE).to(kind)
             out.backward(gradient)
@@ -129,9 +127,22 @@ def leave_out(step: TrainStep, before: tuple[str, ...], after: tuple[str, ...]) 
         if gone == "flat":
             step.optimiser.state.clear()
             step._finish = step._update
+        if gone == "beside":
+            step._losses = in_turn(step._losses._terms)
     step._run = CapturedStep(step._advance, (step.masks,)) if "capture" in after else step._advance
     for _ in range(4):
         step()
+
+
+def in_turn(terms: Terms) -> Callable[..., dict[str, torch.Tensor]]:
+    """The losses with the teacher after the student, on the same stream."""
+
+    def losses_in_turn(model: WorldModel, batch: Any, views: Any, stage: Any, config: Any, generator: Any) -> Any:
+        full, reduced = predict_views(model, batch, views, stage, config)
+        target_BHD = model.encode_target(batch, full.context.statistics)
+        return terms(model, batch, full, reduced, target_BHD, stage, config, generator)
+
+    return losses_in_turn
 
 
 def differences(table: Table) -> dict[str, float]:
@@ -157,38 +168,8 @@ def compiled_difference(table: Table, name: str, trace_ST: torch.Tensor) -> floa
     return float(((trace_ST[:, :-1] - other_ST).abs() / other_ST.abs()).max())
 
 
-def epochs(step: TrainStep, table: Table, count: int = 3) -> list[dict[str, float]]:
-    """Whole epochs with everything a run does: steps, validation, health, forecasts, copy of the state."""
-    training, rows = step.config.training, []
-    data = prepare([table], step.config, DEVICE)
-    validator = Validator(step.model, step.windows, data.validation, step.config, "bf16", captured=True)
-    machine_W = step.windows.machine_W.cpu().numpy()
-    with tempfile.TemporaryDirectory() as folder:
-        saver = Saver(Path(folder), behind=True)
-        for epoch in range(count):
-            marks = [time.perf_counter()]
-            order = generator(0, "order", "pretrain", epoch)
-            step.begin_epoch(epoch, epoch_order(machine_W, training.batch_size, step.steps, order))
-            for _ in range(step.steps):
-                step()
-            step.trace()
-            marks.append(time.perf_counter())
-            for part in (lambda: validator.losses("pretrain"), validator.health, validator.forecast):
-                part()
-                marks.append(time.perf_counter())
-            weights = step.model.state_dict()
-            best = {name: tensor.clone() for name, tensor in weights.items()}
-            moments = optimiser_tensors(step.optimiser, step.model)
-            saver.save(TrainingState("pretrain", epoch, Best(15, epoch, 1.0), [], weights, moments, best))
-            marks.append(time.perf_counter())
-            names = ("training", "validation losses", "health", "forecast errors", "saving")
-            rows.append({name: end - begin for name, begin, end in zip(names, marks, marks[1:])})
-        saver.wait()
-    return rows
-
-
 def worker(name: str, source: Path, folder: Path) -> None:
-    """Build a variant, wait for the others, then measure alone; results go to a file line by line."""
+    """Build a variant, wait for the others, then measure alone."""
     preset_name, lists = VARIANTS[name]
     began, table = time.perf_counter(), Table.read(source)
     if lists:
@@ -196,31 +177,27 @@ def worker(name: str, source: Path, folder: Path) -> None:
         for _ in range(COMPARED):
             step()
         trace_ST = step.trace()[:COMPARED]
-    built = time.perf_counter() - began
-    (folder / f"{name}.ready").touch()
-    while len(list(folder.glob("*.ready"))) < len(VARIANTS) and time.perf_counter() - began < PATIENCE:
-        time.sleep(0.1)
-
-    def note(**facts: Any) -> None:
-        with (folder / "results").open("a") as results:
-            results.write(json.dumps({"variant": name, "preset": preset_name, **facts}) + "\n")
-
-    with (folder / "turn").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
+    built, known = time.perf_counter() - began, {"variant": name, "preset": preset_name}
+    with own_turn(folder, name, len(VARIANTS), PATIENCE):
         for before, turns in zip((None, *lists), lists, strict=False):
             if before is not None:
                 leave_out(step, before, turns)
             torch.cuda.reset_peak_memory_stats()
-            milliseconds_ = milliseconds(step, 25)
-            peak = torch.cuda.max_memory_allocated() / 2**30
-            share = step.room.share if step.room else 1.0
-            note(turns=turns, step_ms=milliseconds_, peak_gib=peak, share=share, build_seconds=built)
+            facts = {"turns": turns, "step_ms": milliseconds(step), "build_seconds": built}
+            facts |= {"peak_gib": torch.cuda.max_memory_allocated() / 2**30, "teraflop": teraflop(step)}
+            note(folder, {**known, **facts})
         if name.endswith("fast"):
-            note(compiled_difference=compiled_difference(table, preset_name, trace_ST))
-            note(epochs=epochs(step, table))
+            note(folder, {**known, "compiled_difference": compiled_difference(table, preset_name, trace_ST)})
         if name == "checks":
-            note(errors=kernel_errors(), matmul_tflops=matmul_peak())
-            note(differences=differences(table))
+            note(folder, {"errors": kernel_errors(), "matmul_tflops": matmul_peak()})
+            note(folder, {"differences": differences(table)})
+
+
+def teraflop(step: TrainStep) -> float:
+    """The arithmetic of a step, absent tokens only where the variant computes on them."""
+    schema = step.model.schema
+    share = step.room.share if step.room else 1.0
+    return step_flops(step.config, len(schema.sensors), len(schema.commands), share) / 1e12
 
 
 def matmul_peak(size: int = 8192) -> float:
@@ -246,23 +223,9 @@ def main() -> None:
     if options.worker:
         worker(options.worker[0], options.source, Path(options.worker[1]))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "3"}
-        command = [sys.executable, __file__, str(options.source), "--worker"]
-        processes = [subprocess.Popen([*command, name, folder], env=environment) for name in VARIANTS]
-        while any(process.poll() is None for process in processes):
-            time.sleep(0.5)
-            collect(Path(folder) / "results", options.out)
-        print(collect(Path(folder) / "results", options.out))
-
-
-def collect(results: Path, out: Path | None) -> str:
-    """What the workers have written so far, also where it is to be kept."""
-    text = results.read_text() if results.exists() else ""
-    if out:
-        head = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__})
-        out.write_text(f"{head}\n{text}")
-    return text
+    head = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    for row in run_together(list(VARIANTS), options.out, head):
+        print(json.dumps(row))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python benchmarks/scaling.py --device cuda --out scaling.jsonl          # compact size, batch 64
     python benchmarks/scaling.py --device cpu --size tiny --batch 8 --out scaling_cpu.jsonl
 
-One thing grows at a time. On a GPU the step runs on present tokens with kernels and is captured in a graph, but it is
-not compiled: that would take half a minute for every line, and changes the factor, not the growth.
+One thing grows at a time. Every line is built (on a GPU: compiled) in a process of its own, several at the same time;
+then they are measured one after another.
 """
 
 import argparse
@@ -16,20 +16,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from turns import note, own_turn, run_together
 
 from crossfeed.ingest.table import Group, Table
-from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_kernels
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
-from crossfeed.training.acceleration import CapturedStep, measure_room
 from crossfeed.training.data import prepare
-from crossfeed.training.flat_update import FlatUpdate, update_flat
 from crossfeed.training.order import epoch_order
 from crossfeed.training.overrides import override
 from crossfeed.training.run_config import preset
 from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep
 
+PATIENCE = 300.0  # seconds until a slow line is no longer waited for
 GROWTH: dict[str, tuple[Any, ...]] = {
     "channels": (17, 34, 50, 100, 200),
     "context": (32, 64, 128, 256, 512),
@@ -54,7 +53,7 @@ def synthetic(channels: int) -> Table:
 
 def build(options: argparse.Namespace, what: str, amount: int) -> TrainStep:
     """A pretraining step in which one quantity has another value."""
-    changes: dict[str, Any] = {"training.acceleration": "off", "training.batch_size": options.batch}
+    changes: dict[str, Any] = {"training.batch_size": options.batch}
     if what == "context":
         changes["model.context"] = amount
     if what == "batch":
@@ -68,23 +67,14 @@ def build(options: argparse.Namespace, what: str, amount: int) -> TrainStep:
     model = WorldModel(config.model, data.schema, data.normaliser).to(device)
     size, steps = config.training.batch_size, 64
     step = TrainStep(model, data.train, config, "pretrain", steps, "bf16" if device.type == "cuda" else "float32")
-    if device.type == "cuda":
-        step.room = measure_room(model, data.train, config, True, size)
-        pack_tokens(model, step.room.share, step.room.lost)
-        use_kernels(model, step._dropout)
-        hash_dropout(model, step._dropout)
-        step._finish = FlatUpdate(model, step.optimiser, config.training.clip_norm, update=update_flat)
-        step._run = CapturedStep(step._advance, (step.masks,))
     order = epoch_order(data.train.machine_W.cpu().numpy(), size, steps, generator(0, "order", "pretrain", 0))
     step.begin_epoch(0, order)
     return step
 
 
-def measure(step: TrainStep, seconds: float) -> dict[str, float]:
+def measure(step: TrainStep, seconds: float) -> dict[str, float | None]:
     """Median milliseconds of a step and, on a GPU, the largest memory."""
     cuda = step.device.type == "cuda"
-    for _ in range(5 if cuda else 1):
-        step()
     times: list[float] = []
     while len(times) < (8 if cuda else 3) or (sum(times) < seconds and len(times) < 40):
         if cuda:
@@ -94,18 +84,34 @@ def measure(step: TrainStep, seconds: float) -> dict[str, float]:
         if cuda:
             torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
-    peak = torch.cuda.max_memory_allocated() / 2**30 if cuda else float("nan")
+    peak = torch.cuda.max_memory_allocated() / 2**30 if cuda else None
     return {"step_ms": 1000 * median(times), "peak_gib": peak}
+
+
+def worker(options: argparse.Namespace, name: str, folder: Path) -> None:
+    """One line of the table."""
+    what, amount = name.split()
+    row: dict[str, Any] = {"what": what, "amount": int(amount), "size": options.size, "batch": options.batch}
+    everyone = sum(len(GROWTH[what]) for what in options.only)
+    try:
+        step = build(options, what, int(amount))
+        for _ in range(5 if step.device.type == "cuda" else 1):
+            step()
+        with own_turn(folder, name, everyone, PATIENCE):
+            row |= measure(step, options.seconds)
+    except torch.cuda.OutOfMemoryError:
+        row["failed"] = "out of memory"
+    note(folder, row)
 
 
 def plot(lines: Path, picture: Path) -> None:
     """Step time and memory against channels and context, with the line of proportional growth."""
     from crossfeed.plots import COLOURS, new_figure, save_figure
 
-    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    rows = [json.loads(line) for line in lines.read_text().splitlines()[1:]]
     with new_figure(7.0, 3.0) as figure:
         for axes, what in zip(figure.subplots(1, 2), ("channels", "context"), strict=True):
-            own = [row for row in rows if row["what"] == what]
+            own = sorted((row for row in rows if row["what"] == what), key=lambda row: row["amount"])
             amount, first = [row["amount"] for row in own], own[0]
             proportional = [first["step_ms"] * value / first["amount"] for value in amount]
             axes.loglog(amount, [row["step_ms"] for row in own], "o-", color=COLOURS[0], label="step, ms")
@@ -127,25 +133,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.2, help="time spent on each line")
     parser.add_argument("--only", nargs="*", default=list(GROWTH))
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--plot", type=Path, nargs=2, metavar=("LINES", "PICTURE"), help="draw earlier results instead")
     options = parser.parse_args()
     if options.plot:
         plot(*options.plot)
         return
-    for what in options.only:
-        for amount in GROWTH[what]:
-            if options.device == "cuda":
-                torch.cuda.empty_cache()
-                torch.cuda.reset_peak_memory_stats()
-            row: dict[str, Any] = {"what": what, "amount": amount, "size": options.size, "batch": options.batch}
-            try:
-                row |= measure(build(options, what, amount), options.seconds)
-            except torch.cuda.OutOfMemoryError:
-                row["failed"] = "out of memory"
-            print(json.dumps(row), flush=True)
-            if options.out:
-                with options.out.open("a") as out:
-                    out.write(json.dumps(row) + "\n")
+    if options.worker:
+        worker(options, options.worker[0], Path(options.worker[1]))
+        return
+    names = [f"{what} {amount}" for what in options.only for amount in GROWTH[what]]
+    head = {"device": options.device, "torch": torch.__version__, "preset": options.preset}
+    for row in run_together(names, options.out, head):
+        print(json.dumps(row))
 
 
 if __name__ == "__main__":

@@ -23,11 +23,13 @@ class DroppedActivation(nn.Module):
     def __init__(self, activation: nn.Module, dropout: Dropout) -> None:
         super().__init__()
         self.function = _DroppedReLU if isinstance(activation, nn.ReLU) else _DroppedGELU
-        self.dropout = dropout
+        self.activation, self.dropout = activation, dropout
 
     def forward(self, x: Tensor) -> Tensor:
-        rate = self.dropout.rate if self.training else 0.0
-        out: Tensor = self.function.apply(x, rate, self.dropout.seed)  # type: ignore[no-untyped-call]
+        if not self.training:
+            alone: Tensor = self.activation(x)
+            return alone
+        out: Tensor = self.function.apply(x, self.dropout.rate, self.dropout.seed)  # type: ignore[no-untyped-call]
         return out
 
 

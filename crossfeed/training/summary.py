@@ -12,7 +12,8 @@ from crossfeed.training.data import TrainingData
 from crossfeed.training.floors import FLOORS
 from crossfeed.training.history import Row
 from crossfeed.training.metrics import ForecastSums
-from crossfeed.training.validate import Validator, batches
+from crossfeed.training.reading import batches
+from crossfeed.training.validate import Validator
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -5,8 +5,8 @@ Windows, batches and masks are the same in every epoch, and for every candidate 
 B windows.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -17,12 +17,13 @@ from crossfeed.training.config import Selection
 from crossfeed.training.health import collapse_reasons, latent_health, ridge_probe
 from crossfeed.training.loss_pass import PROTOCOL_SEED, LossPass
 from crossfeed.training.metrics import ForecastScores, ForecastSums
-from crossfeed.training.precision import autocast
+from crossfeed.training.reading import Reader, batches
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.windows import WindowSet
 
-TOKENS_AT_ONCE = 2**19
+VIEWS = 2
 SCORED_IN_THE_PAPER = ("latent", "vicreg", "sigreg")
+Part = Literal["train", "validation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,7 @@ class Validator:
         self.model, self.train, self.validation, self.config = model, train, validation, config
         self.precision, self.device = precision, validation.last_W.device
         training = config.training
-        self._captured, self._passes = captured, dict[Stage, LossPass]()
-        # Many windows at once keep a GPU busy; on a CPU nothing is gained by it.
-        tokens = config.model.context * len(model.schema.sensors)
-        self._at_once = max(training.batch_size, TOKENS_AT_ONCE // tokens if self.device.type == "cuda" else 0)
+        self._captured, self._passes, self._readers = captured, dict[Stage, LossPass](), dict[Part, Reader]()
         self.windows_W = _fixed_subset(len(validation), training.validation_windows).to(self.device)
         self._probed_W = _fixed_subset(len(validation), training.health.windows).to(self.device)
         self._probe_fit_W = _fixed_subset(len(train), training.health.windows).to(self.device)
@@ -74,9 +72,7 @@ class Validator:
     @torch.no_grad()
     def health(self) -> Health:
         """Rank, spread and correlation of context and target latents, and what a linear probe reads from the state."""
-        self.model.eval()
-        with _without_compiling(self.device):
-            fit, test = self._encode(self.train, self._probe_fit_W), self._encode(self.validation, self._probed_W)
+        fit, test = self._latents("train", self._probe_fit_W), self._latents("validation", self._probed_W)
         sides = {"context": latent_health(test[3]), "target": latent_health(test[4].flatten(0, 1))}
         values = {"probe_r2": ridge_probe(fit[:3], test[:3])}
         values |= {f"{side}_{name}": value for side, health in sides.items() for name, value in health.items()}
@@ -93,17 +89,10 @@ class Validator:
     @torch.no_grad()
     def forecast(self, shuffle_commands: bool = False) -> ForecastScores:
         """Errors on unmasked windows; with shuffled commands each window is given another one's future commands."""
-        self.model.eval()
         sums = ForecastSums(self.model.horizons, self.model.schema.sensor_names, self.device)
-        other_W = self.windows_W.roll(max(1, len(self.windows_W) // 2)) if shuffle_commands else self.windows_W
-        size = self._at_once
-        for index_B, other_B in zip(batches(self.windows_W, size), batches(other_W, size), strict=True):
-            batch, other = self.validation.batch(index_B), self.validation.batch(other_B)
-            with autocast(self.precision, self.device), _without_compiling(self.device):
-                context = self.model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
-                latent_BHD = self.model.predict(context.z_BD, other.mean_a_BHA, other.future_a_BTA)
-                prediction = self.model.decode(latent_BHD, context)
-            sums.add(batch.future_x_BHC, batch.future_m_BHC, prediction)
+        other_W = self.windows_W.roll(max(1, len(self.windows_W) // 2)) if shuffle_commands else None
+        for reading in self._reader("validation")(self.windows_W, other_W):
+            sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction)
         return sums.scores()
 
     def _loss_batches(self, selection: Selection) -> list[Tensor]:
@@ -112,28 +101,23 @@ class Validator:
         index_W = self.windows_W.sort().values if selection == "paper" else self.windows_W
         return batches(index_W[: len(index_W) // size * size], size)
 
-    def _encode(self, windows: WindowSet, index_W: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def _latents(self, part: Part, index_W: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """State, future and its presence in the space the state lives in, pooled context and target latents."""
-        parts = []
-        for index_B in batches(index_W, self._at_once):
-            batch = windows.batch(index_B)
-            with autocast(self.precision, self.device):
-                context = self.model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
-                target_BHD = self.model.encode_target(batch, context.statistics)
-            future_BHC = self.model.instance_norm.normalise(batch.future_x_BHC, context.statistics)
-            parts.append((context.z_BD, future_BHC, batch.future_m_BHC, context.pooled_BD, target_BHD))
-        z, x, m, pooled, target = (torch.cat(part) for part in zip(*parts, strict=True))
+        pieces = []
+        for reading in self._reader(part)(index_W):
+            context = reading.prediction.context
+            latents = (context.z_BD, reading.in_window_x_BHC, reading.future_m_BHC, context.pooled_BD)
+            pieces.append(tuple(piece.clone() for piece in (*latents, reading.target_BHD)))
+        z, x, m, pooled, target = (torch.cat(piece) for piece in zip(*pieces, strict=True))
         return z, x, m, pooled, target
 
-
-def _without_compiling(device: torch.device) -> AbstractContextManager[object]:
-    """Use what is compiled where it fits, and nothing new: other batch sizes would cost more than they bring."""
-    return torch.compiler.set_stance("eager_on_recompile") if device.type == "cuda" else nullcontext()
-
-
-def batches(index_W: Tensor, size: int) -> list[Tensor]:
-    """Consecutive pieces of a list of windows; the last may be shorter."""
-    return [index_W[start : start + size] for start in range(0, len(index_W), size)]
+    def _reader(self, part: Part) -> Reader:
+        """The reader of a part; as many windows at once as go through the network in a training step."""
+        if part not in self._readers:
+            windows = self.train if part == "train" else self.validation
+            size = self.config.training.batch_size * VIEWS
+            self._readers[part] = Reader(self.model, windows, self.precision, size, self._captured)
+        return self._readers[part]
 
 
 def _fixed_subset(available: int, wanted: int | None) -> Tensor:

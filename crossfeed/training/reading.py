@@ -1,0 +1,74 @@
+"""Whole windows through the model, batch by batch; on a GPU one batch is captured and replayed.
+
+W windows of the set, B windows of a batch, H horizons, C sensors, D latent width.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crossfeed.model.prediction import Prediction
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.acceleration import CapturedStep
+from crossfeed.training.precision import autocast
+from crossfeed.windows.windows import WindowSet
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the model makes of a batch without masks, and what really followed; the next batch may overwrite it."""
+
+    prediction: Prediction
+    target_BHD: Tensor
+    future_x_BHC: Tensor
+    future_m_BHC: Tensor
+    in_window_x_BHC: Tensor
+    """The future in the space of the window, which is the one the state lives in."""
+
+    def first(self, count: int) -> "Reading":
+        """The first windows of the batch."""
+        tensors = (self.target_BHD, self.future_x_BHC, self.future_m_BHC, self.in_window_x_BHC)
+        return Reading(self.prediction.split(count)[0], *(tensor[:count] for tensor in tensors))
+
+
+class Reader:
+    """Reads windows of one set in evaluation mode, `size` at a time."""
+
+    def __init__(self, model: WorldModel, windows: WindowSet, precision: str, size: int, captured: bool) -> None:
+        self.model, self.windows, self.precision, self.size = model, windows, precision, size
+        self._fixed = windows.last_W.device.type == "cuda"  # one shape for all batches: compiled and captured once
+        self._index_B, self._planned_B = torch.zeros(2, size, dtype=torch.long, device=windows.last_W.device)
+        self._reading: Reading | None = None
+        self._batch: Callable[[], None] = CapturedStep(self._read, ()) if captured else self._read
+
+    @torch.no_grad()
+    def __call__(self, index_W: Tensor, planned_W: Tensor | None = None) -> Iterator[Reading]:
+        """One reading for each batch; `planned_W` names the windows whose commands are planned, if not their own."""
+        self.model.eval()
+        planned_W = index_W if planned_W is None else planned_W
+        for index_B, planned_B in zip(batches(index_W, self.size), batches(planned_W, self.size), strict=True):
+            count = len(index_B)
+            if self._fixed:
+                self._index_B[:count], self._planned_B[:count] = index_B, planned_B
+            else:
+                self._index_B, self._planned_B = index_B, planned_B
+            self._batch()
+            assert self._reading is not None
+            yield self._reading if count == len(self._index_B) else self._reading.first(count)
+
+    def _read(self) -> None:
+        batch, planned, model = self.windows.batch(self._index_B), self.windows.batch(self._planned_B), self.model
+        with autocast(self.precision, self._index_B.device):
+            context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
+            latent_BHD = model.predict(context.z_BD, planned.mean_a_BHA, planned.future_a_BTA)
+            prediction = model.decode(latent_BHD, context)
+            target_BHD = model.encode_target(batch, context.statistics)
+        in_window_x_BHC = model.instance_norm.normalise(batch.future_x_BHC, context.statistics)
+        self._reading = Reading(prediction, target_BHD, batch.future_x_BHC, batch.future_m_BHC, in_window_x_BHC)
+
+
+def batches(index_W: Tensor, size: int) -> list[Tensor]:
+    """Consecutive pieces of a list of windows; the last may be shorter."""
+    return [index_W[start : start + size] for start in range(0, len(index_W), size)]
