@@ -1,27 +1,24 @@
 """Time a training step on one GPU: the plain path, each optimisation in turn, and how far the results are apart.
 
-    python benchmarks/gpu_step.py source.parquet --out gpu_step.jsonl
+    python benchmarks/gpu_step.py source.parquet --out benchmarks/gpu_step.jsonl
 
-Every variant is built in a process of its own, all at the same time; then they take turns on the GPU. Correctness
-stands beside speed: kernels against float64 on random masks with empty and full rows, and, with dropout off, the loss
-terms of twelve steps from the same weights, batches and masks on the plain and on the fast path.
+Correctness stands beside speed: attention kernels against float64 on random masks with empty and full rows, and the loss
+terms of twelve steps from the same weights, batches and masks on the plain and on the fast path, with dropout off.
+`--compiler` adds what the library's compiler makes of the plain losses, after a minute of compiling.
 """
 
 import argparse
 import json
-import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
-from turns import note, own_turn, run_together
 
 from crossfeed.ingest.table import Table
-from crossfeed.model.acceleration import compile_parts, hash_dropout, pack_tokens, use_kernels
-from crossfeed.model.objectives import Terms, losses, predict_views
+from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
+from crossfeed.model.objectives import losses
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.acceleration import CapturedStep, LossesBeside, measure_room
 from crossfeed.training.cost import step_flops
@@ -32,26 +29,14 @@ from crossfeed.training.overrides import override
 from crossfeed.training.run_config import preset
 from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep
+from crossfeed.training.update_kernel import update_flat
 
 DEVICE = torch.device("cuda")
 COMPARED = 12
-PATIENCE = float(os.environ.get("PATIENCE", "240"))  # seconds until a slow variant is no longer waited for
-WHOLE = ("compile", "capture", "kernels", "hash", "flat")  # the losses compiled as one function
-FAST = ("blocks", "capture", "kernels", "hash", "flat", "beside")
-# One process each. Later lists of a process leave something out that needs no new compilation.
-VARIANTS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
-    "paper, plain": ("paper", ((),)),
-    "paper, compiled": ("paper", (WHOLE[:2], WHOLE[:1])),
-    "paper, kernels": ("paper", (WHOLE[:3],)),
-    "paper, hash": ("paper", (WHOLE, WHOLE[:4])),
-    "paper, fast": ("paper", (FAST, FAST[:-1])),
-    "crossfeed, plain": ("crossfeed", ((),)),
-    "crossfeed, fast": ("crossfeed", (FAST,)),
-    "checks": ("paper", ()),
-}
+TURNS = ("capture", "attention", "rows", "flat", "beside")  # each with those before it
 
 
-def build(table: Table, name: str, turns: tuple[str, ...], dropout: float) -> TrainStep:
+def build(table: Table, name: str, turns: tuple[str, ...], dropout: float = 0.1) -> TrainStep:
     """A step of the pretraining stage at base size with some of the optimisations, at the beginning of an epoch."""
     config = override(preset(name, "base"), {"training.acceleration": "off", "model.blocks.dropout": dropout})
     data = prepare([table], config, DEVICE)
@@ -60,18 +45,19 @@ def build(table: Table, name: str, turns: tuple[str, ...], dropout: float) -> Tr
     size = config.training.batch_size
     steps = steps_in_epoch(len(data.train), size, None)
     step = TrainStep(model, data.train, config, "pretrain", steps, "bf16")
-    if "kernels" in turns:
+    if "attention" in turns:
         step.room = measure_room(model, data.train, config, True, size)
         pack_tokens(model, step.room.share, step.room.lost)
-        use_kernels(model, step._dropout)
-    if "hash" in turns:
+        use_attention_kernels(model, step._dropout)
+    if "rows" in turns:
         hash_dropout(model, step._dropout)
+        use_row_kernels(model, torch.bfloat16)
     if "flat" in turns:
-        step._finish = FlatUpdate(model, step.optimiser, config.training.clip_norm)
-    if "compile" in turns:
+        step._finish = FlatUpdate(model, step.optimiser, config.training.clip_norm, update_flat)
+    if "beside" in turns:
+        step._losses = LossesBeside()
+    if "compiler" in turns:
         step._losses = torch.compile(losses, dynamic=False)
-    if "blocks" in turns:
-        step._losses = LossesBeside(compile_parts(model))
     if "capture" in turns:
         step._run = CapturedStep(step._advance, (step.masks,))
     order = generator(0, "order", "pretrain", 0)
@@ -92,8 +78,29 @@ def milliseconds(step: TrainStep, count: int = 40) -> float:
     return median(times)
 
 
+def measure(table: Table, name: str, turns: tuple[str, ...]) -> dict[str, Any]:
+    """Time and memory of one variant, seconds until it ran, and its arithmetic (less where absent tokens are left out)."""
+    began = time.perf_counter()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    step = build(table, name, turns)
+    for _ in range(6):
+        step()
+    torch.cuda.synchronize()
+    built, schema = time.perf_counter() - began, step.model.schema
+    share = step.room.share if step.room else 1.0
+    return {
+        "preset": name,
+        "turns": turns,
+        "step_ms": milliseconds(step),
+        "build_seconds": built,
+        "peak_gib": torch.cuda.max_memory_allocated() / 2**30,
+        "teraflop": step_flops(step.config, len(schema.sensors), len(schema.commands), share) / 1e12,
+    }
+
+
 def kernel_errors() -> dict[str, float]:
-    """Relative errors of kernel outputs and gradients against float64, the largest over several mask densities."""
+    """Relative errors of attention outputs and gradients against float64, the largest over several mask densities."""
     from crossfeed.model import attention, kernel_operators, packing
 
     found: dict[str, float] = {}
@@ -121,83 +128,48 @@ def kernel_errors() -> dict[str, float]:
     return found
 
 
-def leave_out(step: TrainStep, before: tuple[str, ...], after: tuple[str, ...]) -> None:
-    """Take an optimisation back that is not part of the compiled losses."""
-    for gone in set(before) - set(after):
-        if gone == "flat":
-            step.optimiser.state.clear()
-            step._finish = step._update
-        if gone == "beside":
-            step._losses = in_turn(step._losses._terms)
-    step._run = CapturedStep(step._advance, (step.masks,)) if "capture" in after else step._advance
-    for _ in range(4):
-        step()
+def block_errors() -> dict[str, float]:
+    """Relative errors of a block's output and gradients by row kernels against the same block in float64, no dropout."""
+    from crossfeed.model.blocks import Block, BlockConfig
+    from crossfeed.model.fused import WeightCopies
 
-
-def in_turn(terms: Terms) -> Callable[..., dict[str, torch.Tensor]]:
-    """The losses with the teacher after the student, on the same stream."""
-
-    def losses_in_turn(model: WorldModel, batch: Any, views: Any, stage: Any, config: Any, generator: Any) -> Any:
-        full, reduced = predict_views(model, batch, views, stage, config)
-        target_BHD = model.encode_target(batch, full.context.statistics)
-        return terms(model, batch, full, reduced, target_BHD, stage, config, generator)
-
-    return losses_in_turn
+    found, draws = {}, torch.Generator(DEVICE).manual_seed(2)
+    for activation in ("relu", "gelu"):
+        config = BlockConfig(dropout=0.0, activation=activation)
+        torch.manual_seed(0)
+        exact = Block(config).to(DEVICE, torch.float64)
+        for kind in (torch.bfloat16, torch.float32):
+            block = Block(config).to(DEVICE)
+            block.load_state_dict(exact.state_dict())
+            copies = WeightCopies(block, kind)
+            copies.refresh()
+            block.fused = copies.run
+            x = torch.randn(64, 32, 256, generator=draws, device=DEVICE).to(kind).requires_grad_()
+            wide = x.detach().double().requires_grad_()
+            gradient = torch.randn(x.shape, generator=draws, device=DEVICE)
+            exact.zero_grad()
+            out, reference = block(x), exact(wide)
+            out.backward(gradient.to(out.dtype))
+            reference.backward(gradient.double())
+            pairs = [(out, reference), (x.grad, wide.grad)]
+            pairs += [(p.grad, q.grad) for p, q in zip(block.parameters(), exact.parameters(), strict=True)]
+            label = f"block, {activation}, {str(kind).removeprefix('torch.')}"
+            found[label] = max(float((own.double() - true).norm() / true.norm()) for own, true in pairs)
+    return found
 
 
 def differences(table: Table) -> dict[str, float]:
-    """Largest relative difference of a loss term over some steps without dropout: plain against fast, not compiled."""
+    """Largest relative difference of a loss term over some steps without dropout, plain against fast."""
     found = {}
     for name in ("paper", "crossfeed"):
         traces = []
-        for turns in ((), ("kernels", "hash", "flat")):
+        for turns in ((), TURNS):
             step = build(table, name, turns, 0.0)
             for _ in range(COMPARED):
                 step()
             traces.append(step.trace()[:COMPARED, :-1])
         found[name] = float(((traces[0] - traces[1]).abs() / traces[0].abs()).max())
     return found
-
-
-def compiled_difference(table: Table, name: str, trace_ST: torch.Tensor) -> float:
-    """The same for the fast path with dropout, compiled against not compiled: a hash drops the same entries in both."""
-    step = build(table, name, ("kernels", "hash", "flat"), 0.1)
-    for _ in range(COMPARED):
-        step()
-    other_ST = step.trace()[:COMPARED, :-1]
-    return float(((trace_ST[:, :-1] - other_ST).abs() / other_ST.abs()).max())
-
-
-def worker(name: str, source: Path, folder: Path) -> None:
-    """Build a variant, wait for the others, then measure alone."""
-    preset_name, lists = VARIANTS[name]
-    began, table = time.perf_counter(), Table.read(source)
-    if lists:
-        step = build(table, preset_name, lists[0], 0.1)
-        for _ in range(COMPARED):
-            step()
-        trace_ST = step.trace()[:COMPARED]
-    built, known = time.perf_counter() - began, {"variant": name, "preset": preset_name}
-    with own_turn(folder, name, len(VARIANTS), PATIENCE):
-        for before, turns in zip((None, *lists), lists, strict=False):
-            if before is not None:
-                leave_out(step, before, turns)
-            torch.cuda.reset_peak_memory_stats()
-            facts = {"turns": turns, "step_ms": milliseconds(step), "build_seconds": built}
-            facts |= {"peak_gib": torch.cuda.max_memory_allocated() / 2**30, "teraflop": teraflop(step)}
-            note(folder, {**known, **facts})
-        if name.endswith("fast"):
-            note(folder, {**known, "compiled_difference": compiled_difference(table, preset_name, trace_ST)})
-        if name == "checks":
-            note(folder, {"errors": kernel_errors(), "matmul_tflops": matmul_peak()})
-            note(folder, {"differences": differences(table)})
-
-
-def teraflop(step: TrainStep) -> float:
-    """The arithmetic of a step, absent tokens only where the variant computes on them."""
-    schema = step.model.schema
-    share = step.room.share if step.room else 1.0
-    return step_flops(step.config, len(schema.sensors), len(schema.commands), share) / 1e12
 
 
 def matmul_peak(size: int = 8192) -> float:
@@ -214,18 +186,51 @@ def matmul_peak(size: int = 8192) -> float:
     return 10 * 2 * size**3 / begun.elapsed_time(ended) / 1e9
 
 
+def kernel_table(step: TrainStep, steps: int = 5) -> list[str]:
+    """Where the time of a step goes, kernel by kernel."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+    totals: dict[str, tuple[int, float]] = {}
+    for event in profile.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            count, spent = totals.get(event.name, (0, 0.0))
+            totals[event.name] = (count + 1, spent + event.device_time_total)
+    ranked = sorted(totals.items(), key=lambda item: -item[1][1])
+    rows = [f"{spent / steps / 1000:8.3f} ms {count / steps:7.1f} x  {name}" for name, (count, spent) in ranked]
+    kernels, busy = (sum(part) / steps for part in zip(*totals.values(), strict=True))
+    return [f"{kernels:.0f} kernels, {busy / 1000:.3f} ms", *rows]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--compiler", action="store_true", help="also the plain losses under the library's compiler")
+    parser.add_argument("--kernels", type=Path, help="write the time of every kernel of the fast step here")
     options = parser.parse_args()
-    if options.worker:
-        worker(options.worker[0], options.source, Path(options.worker[1]))
-        return
-    head = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
-    for row in run_together(list(VARIANTS), options.out, head):
-        print(json.dumps(row))
+    table = Table.read(options.source)
+
+    def note(facts: dict[str, Any]) -> None:
+        print(json.dumps(facts), flush=True)
+        if options.out:
+            with options.out.open("a") as out:
+                out.write(json.dumps(facts) + "\n")
+
+    note({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "matmul_tflops": matmul_peak()})
+    for name in ("paper", "crossfeed"):
+        for count in range(len(TURNS) + 1):
+            note(measure(table, name, TURNS[:count]))
+    note({"errors": kernel_errors() | block_errors()})
+    note({"differences": differences(table)})
+    if options.kernels:
+        step = build(table, "paper", TURNS)
+        for _ in range(6):
+            step()
+        options.kernels.write_text("\n".join(kernel_table(step)) + "\n")
+    if options.compiler:
+        note(measure(table, "paper", ("compiler", "capture")))
 
 
 if __name__ == "__main__":

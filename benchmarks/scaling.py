@@ -3,8 +3,7 @@
     python benchmarks/scaling.py --device cuda --out scaling.jsonl          # compact size, batch 64
     python benchmarks/scaling.py --device cpu --size tiny --batch 8 --out scaling_cpu.jsonl
 
-One thing grows at a time. Every line is built (on a GPU: compiled) in a process of its own, several at the same time;
-then they are measured one after another.
+One thing grows at a time; on a GPU the step is the one that training uses there.
 """
 
 import argparse
@@ -16,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from turns import note, own_turn, run_together
 
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
@@ -28,7 +26,6 @@ from crossfeed.training.run_config import preset
 from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep
 
-PATIENCE = 300.0  # seconds until a slow line is no longer waited for
 GROWTH: dict[str, tuple[Any, ...]] = {
     "channels": (17, 34, 50, 100, 200),
     "context": (32, 64, 128, 256, 512),
@@ -75,6 +72,8 @@ def build(options: argparse.Namespace, what: str, amount: int) -> TrainStep:
 def measure(step: TrainStep, seconds: float) -> dict[str, float | None]:
     """Median milliseconds of a step and, on a GPU, the largest memory."""
     cuda = step.device.type == "cuda"
+    for _ in range(5 if cuda else 1):
+        step()
     times: list[float] = []
     while len(times) < (8 if cuda else 3) or (sum(times) < seconds and len(times) < 40):
         if cuda:
@@ -88,30 +87,14 @@ def measure(step: TrainStep, seconds: float) -> dict[str, float | None]:
     return {"step_ms": 1000 * median(times), "peak_gib": peak}
 
 
-def worker(options: argparse.Namespace, name: str, folder: Path) -> None:
-    """One line of the table."""
-    what, amount = name.split()
-    row: dict[str, Any] = {"what": what, "amount": int(amount), "size": options.size, "batch": options.batch}
-    everyone = sum(len(GROWTH[what]) for what in options.only)
-    try:
-        step = build(options, what, int(amount))
-        for _ in range(5 if step.device.type == "cuda" else 1):
-            step()
-        with own_turn(folder, name, everyone, PATIENCE):
-            row |= measure(step, options.seconds)
-    except torch.cuda.OutOfMemoryError:
-        row["failed"] = "out of memory"
-    note(folder, row)
-
-
 def plot(lines: Path, picture: Path) -> None:
     """Step time and memory against channels and context, with the line of proportional growth."""
     from crossfeed.plots import COLOURS, new_figure, save_figure
 
-    rows = [json.loads(line) for line in lines.read_text().splitlines()[1:]]
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
     with new_figure(7.0, 3.0) as figure:
         for axes, what in zip(figure.subplots(1, 2), ("channels", "context"), strict=True):
-            own = sorted((row for row in rows if row["what"] == what), key=lambda row: row["amount"])
+            own = [row for row in rows if row["what"] == what]
             amount, first = [row["amount"] for row in own], own[0]
             proportional = [first["step_ms"] * value / first["amount"] for value in amount]
             axes.loglog(amount, [row["step_ms"] for row in own], "o-", color=COLOURS[0], label="step, ms")
@@ -133,19 +116,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.2, help="time spent on each line")
     parser.add_argument("--only", nargs="*", default=list(GROWTH))
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--plot", type=Path, nargs=2, metavar=("LINES", "PICTURE"), help="draw earlier results instead")
     options = parser.parse_args()
     if options.plot:
         plot(*options.plot)
         return
-    if options.worker:
-        worker(options, options.worker[0], Path(options.worker[1]))
-        return
-    names = [f"{what} {amount}" for what in options.only for amount in GROWTH[what]]
-    head = {"device": options.device, "torch": torch.__version__, "preset": options.preset}
-    for row in run_together(names, options.out, head):
-        print(json.dumps(row))
+    for what in options.only:
+        for amount in GROWTH[what]:
+            if options.device == "cuda":
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+            row: dict[str, Any] = {"what": what, "amount": amount, "size": options.size, "batch": options.batch}
+            try:
+                row |= measure(build(options, what, amount), options.seconds)
+            except torch.cuda.OutOfMemoryError:
+                row["failed"] = "out of memory"
+            print(json.dumps(row), flush=True)
+            if options.out:
+                with options.out.open("a") as out:
+                    out.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,15 @@
-"""The fast path on NVIDIA GPUs: present tokens only, attention kernels, dropout that a compiler can fuse."""
+"""The fast path on NVIDIA GPUs: present tokens only, attention and row kernels, dropout by hash."""
 
 import importlib.util
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from crossfeed.model.activation import DroppedActivation
 from crossfeed.model.attention import CrossAttention, Kernels, SelfAttention
 from crossfeed.model.blocks import Block
 from crossfeed.model.dropout import Dropout, Seeds
-from crossfeed.model.encoder import Encoder, RowEncoder, lay_out
-from crossfeed.model.objectives import Terms, loss_terms
+from crossfeed.model.encoder import Encoder, RowEncoder
 from crossfeed.model.world_model import WorldModel
-
-# Small kernels are merged: casts of weights and gradients alone would be 300 of them a step. Shapes are fixed.
-COMPILE: dict[str, Any] = {"dynamic": False, "options": {"combo_kernels": True}}
-SHAPES = 64  # of one function that are compiled in a process before the compiler gives up
 
 
 def can_accelerate(device: torch.device) -> bool:
@@ -41,17 +34,13 @@ def pack_tokens(model: WorldModel, share: float, lost: Tensor | None = None) -> 
 
 
 def hash_dropout(model: WorldModel, seeds: Seeds) -> None:
-    """Let dropout draw by hash from numbers on the device, in one piece with the activations."""
+    """Let dropout draw by hash from numbers on the device."""
     for number, module in enumerate(model.modules()):
         if isinstance(module, Dropout):
             module.seed = seeds[number]
-    for module in model.modules():
-        if isinstance(module, Block) and isinstance(drop := module.feed_forward[2], Dropout):
-            module.feed_forward[1] = DroppedActivation(module.feed_forward[1], drop)
-            module.feed_forward[2] = nn.Identity()
 
 
-def use_kernels(model: WorldModel, seeds: Seeds) -> None:
+def use_attention_kernels(model: WorldModel, seeds: Seeds) -> None:
     """Give attention and the mean of a row their kernels; dropout of attention weights draws from `seeds`."""
     from crossfeed.model import kernel_operators as operators
 
@@ -62,17 +51,18 @@ def use_kernels(model: WorldModel, seeds: Seeds) -> None:
             module.mean = operators.mean_of_rows
 
 
-def compile_parts(model: WorldModel) -> Terms:
-    """Compile blocks and token embedding in place; gives the compiled loss terms.
+def use_row_kernels(model: WorldModel, kind: torch.dtype) -> None:
+    """Let blocks that norm first and packed token embeddings run by row kernels, with products of this type.
 
-    What is compiled for one block serves all that have its shapes, in both stages: a network of twelve blocks and a
-    teacher takes a quarter of the time that compiling it as a whole takes.
+    Dropout must draw by hash, because the kernels draw in the same way.
     """
-    torch._dynamo.config.recompile_limit = max(SHAPES, torch._dynamo.config.recompile_limit)
-    for module in model.modules():
-        if isinstance(module, Block):
-            module.compile(**COMPILE)
-        if isinstance(module, RowEncoder):
-            module.lay_out = torch.compile(lay_out, **COMPILE)
-    compiled: Terms = torch.compile(loss_terms, **COMPILE)
-    return compiled
+    from crossfeed.model.fused import WeightCopies
+
+    for part in (model.context_encoder, model.target_encoder.encoder, model.predictor):
+        copies = WeightCopies(part, kind)
+        part.begin = copies.refresh
+        for module in part.modules():
+            if isinstance(module, Block) and module.norm_first:
+                module.fused = copies.run
+            if isinstance(module, RowEncoder):
+                module.embed = copies.embed

@@ -64,19 +64,20 @@ class SelfAttention(nn.Module):
         self.out = _output(width)
 
     def forward(self, x_BLD: Tensor, allowed: Tensor | Sequences | None = None, last_only: bool = False) -> Tensor:
-        if isinstance(allowed, Sequences):
-            packed_ND: Tensor = self.out(self._packed(x_BLD, allowed))
-            return packed_ND
-        dropout = self.dropout if self.training else 0.0
-        query_BLD, key_BLD, value_BLD = self.query_key_value(x_BLD).chunk(3, -1)
-        if last_only:
-            query_BLD = query_BLD[:, -1:]
-        out_BLD: Tensor = self.out(_read(query_BLD, key_BLD, value_BLD, allowed, self.heads, dropout, self.kernels))
+        out_BLD: Tensor = self.out(self.mix(self.query_key_value(x_BLD), allowed, last_only))
         return out_BLD
 
-    def _packed(self, x_ND: Tensor, sequences: Sequences) -> Tensor:
-        qkv_N3D = self.query_key_value(x_ND).unflatten(-1, (3, -1))
+    def mix(self, qkv_BLE: Tensor, allowed: Tensor | Sequences | None, last_only: bool = False) -> Tensor:
+        """What the heads read, from queries, keys and values side by side."""
         dropout = self.dropout if self.training else 0.0
+        if isinstance(allowed, Sequences):
+            return self._packed(qkv_BLE.unflatten(-1, (3, -1)), allowed, dropout)
+        query_BLD, key_BLD, value_BLD = qkv_BLE.chunk(3, -1)
+        if last_only:
+            query_BLD = query_BLD[:, -1:]
+        return _read(query_BLD, key_BLD, value_BLD, allowed, self.heads, dropout, self.kernels)
+
+    def _packed(self, qkv_N3D: Tensor, sequences: Sequences, dropout: float) -> Tensor:
         kernels = self.kernels
         if kernels is None or sequences.longest > LONGEST:
             return attend_packed(qkv_N3D, sequences, self.heads, dropout)
@@ -95,12 +96,14 @@ class CrossAttention(nn.Module):
         self.out = _output(width)
 
     def forward(self, x_BLD: Tensor, memory_BSD: Tensor, allowed: Tensor | None = None) -> Tensor:
-        dropout = self.dropout if self.training else 0.0
-        key_BSD, value_BSD = self.key_value(memory_BSD).chunk(2, -1)
-        out_BLD: Tensor = self.out(
-            _read(self.query(x_BLD), key_BSD, value_BSD, allowed, self.heads, dropout, self.kernels)
-        )
+        out_BLD: Tensor = self.out(self.mix(self.query(x_BLD), self.key_value(memory_BSD), allowed))
         return out_BLD
+
+    def mix(self, query_BLD: Tensor, key_value_BSE: Tensor, allowed: Tensor | None) -> Tensor:
+        """What the heads read, from queries and from keys and values side by side."""
+        key_BSD, value_BSD = key_value_BSE.chunk(2, -1)
+        dropout = self.dropout if self.training else 0.0
+        return _read(query_BLD, key_BSD, value_BSD, allowed, self.heads, dropout, self.kernels)
 
 
 def _read(

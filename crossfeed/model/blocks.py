@@ -11,6 +11,9 @@ from crossfeed.model.attention import CrossAttention, SelfAttention
 from crossfeed.model.dropout import Dropout
 from crossfeed.model.packing import Sequences
 
+Change = Callable[[Tensor], Tensor]
+FusedBlock = Callable[["Block", Tensor, Tensor | Sequences | None, Tensor | None, Tensor | None], Tensor]
+
 
 class BlockConfig(BaseModel):
     """Width and habits of all blocks; the feed-forward layer is `expansion` times as wide."""
@@ -52,7 +55,9 @@ class Block(nn.Module):
             Dropout(config.dropout),
             nn.Linear(hidden, width),
         )
-        self.dropout = Dropout(config.dropout)
+        self.attention_dropout, self.feed_forward_dropout = Dropout(config.dropout), Dropout(config.dropout)
+        self.memory_dropout = Dropout(config.dropout)
+        self.fused: FusedBlock | None = None
 
     def forward(
         self,
@@ -61,30 +66,35 @@ class Block(nn.Module):
         memory_BSD: Tensor | None = None,
         memory_allowed: Tensor | None = None,
     ) -> Tensor:
-        x_BLD = self._add(x_BLD, self.attention_norm, lambda seen_BLD: self.attention(seen_BLD, allowed))
+        if self.fused is not None:
+            return self.fused(self, x_BLD, allowed, memory_BSD, memory_allowed)
+        x_BLD = self._attended(x_BLD, lambda seen_BLD: self.attention(seen_BLD, allowed))
         memory_attention = self.memory_attention
         if memory_attention is not None and self.memory_norm is not None and memory_BSD is not None:
-            x_BLD = self._add(
-                x_BLD, self.memory_norm, lambda seen_BLD: memory_attention(seen_BLD, memory_BSD, memory_allowed)
-            )
-        return self._add(x_BLD, self.feed_forward_norm, self.feed_forward)
+
+            def read_memory(seen_BLD: Tensor) -> Tensor:
+                read_BLD: Tensor = memory_attention(seen_BLD, memory_BSD, memory_allowed)
+                return read_BLD
+
+            x_BLD = self._add(x_BLD, self.memory_norm, read_memory, self.memory_dropout)
+        return self._fed_forward(x_BLD)
 
     def last(self, x_BLD: Tensor) -> Tensor:
         """What `forward` gives at the last position, for a fraction of the cost."""
-        x_B1D = self._add(x_BLD, self.attention_norm, lambda seen_BLD: self.attention(seen_BLD, last_only=True))
-        return self._add(x_B1D, self.feed_forward_norm, self.feed_forward).squeeze(1)
+        x_B1D = self._attended(x_BLD, lambda seen_BLD: self.attention(seen_BLD, last_only=True))
+        return self._fed_forward(x_B1D).squeeze(1)
 
     @property
     def commutes(self) -> bool:
         """Whether a mean over positions may come before the last product: nothing is dropped or normed after it."""
-        return self.norm_first and (not self.training or self.dropout.rate == 0.0)
+        return self.norm_first and (not self.training or self.feed_forward_dropout.rate == 0.0)
 
     def mean(self, x_BLD: Tensor, allowed: Tensor, weight_BL: Tensor) -> Tensor:
         """The weighted mean of what `forward` gives, if it `commutes`: one last product a sequence, not one a position.
 
         Weights of a sequence sum to one, or are all zero; then so is the mean.
         """
-        x_BLD = self._add(x_BLD, self.attention_norm, lambda seen_BLD: self.attention(seen_BLD, allowed))
+        x_BLD = self._attended(x_BLD, lambda seen_BLD: self.attention(seen_BLD, allowed))
         *before, last = self.feed_forward
         hidden_BLE = self.feed_forward_norm(x_BLD)
         for module in before:
@@ -94,9 +104,15 @@ class Block(nn.Module):
         mean_BD: Tensor = (weight_B1L.to(x_BLD.dtype) @ x_BLD + change_B1D).squeeze(1)
         return mean_BD
 
-    def _add(self, x_BLD: Tensor, norm: nn.LayerNorm, change: Callable[[Tensor], Tensor]) -> Tensor:
+    def _attended(self, x_BLD: Tensor, attend: Change) -> Tensor:
+        return self._add(x_BLD, self.attention_norm, attend, self.attention_dropout)
+
+    def _fed_forward(self, x_BLD: Tensor) -> Tensor:
+        return self._add(x_BLD, self.feed_forward_norm, self.feed_forward, self.feed_forward_dropout)
+
+    def _add(self, x_BLD: Tensor, norm: nn.LayerNorm, change: Change, dropout: Dropout) -> Tensor:
         """x + f(norm(x)), or norm(x + f(x)); where the change is of the last position only, so is the result."""
-        change_BLD = self.dropout(change(norm(x_BLD) if self.norm_first else x_BLD))
+        change_BLD = dropout(change(norm(x_BLD) if self.norm_first else x_BLD))
         added_BLD: Tensor = x_BLD[:, -change_BLD.shape[1] :] + change_BLD
         return added_BLD if self.norm_first else norm(added_BLD)
 

@@ -1,4 +1,4 @@
-"""Dropout with two sources of randomness: the library's generator, or an integer hash that a compiler can fuse.
+"""Dropout with two sources of randomness: the library's generator, or an integer hash that kernels compute as well.
 
 The hash needs no stored mask and no generator state: its bits follow from a seed on the device (a number for each place
 in the network that changes with every training step) and the entry's position. It costs a few integer operations an
@@ -16,7 +16,7 @@ class Seeds:
     """A number on the device for every place of a network that drops entries; all of them move on with every step."""
 
     def __init__(self, places: int, device: torch.device) -> None:
-        # Two entries for each, because compiled code wants its inputs 16 bytes apart.
+        # Two entries for each: kernels want their inputs 16 bytes apart.
         self._number_P2 = torch.zeros(places, 2, dtype=torch.long, device=device)
 
     def __getitem__(self, place: int) -> Tensor:

@@ -4,7 +4,7 @@ B windows, K rows, C sensors, A commands, D latent width.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from crossfeed.model.blocks import Block, BlockConfig, embedding
-from crossfeed.model.packing import Packing, equal_sequences, lost_tokens, mean_of_rows, pack, rows_of_table
+from crossfeed.model.packing import equal_sequences, lost_tokens, mean_of_rows, pack, rows_of_table
 
 
 class EncoderConfig(BaseModel):
@@ -46,7 +46,8 @@ class RowEncoder(nn.Module):
         self.channel = embedding(sensors, blocks.width)
         self.layers = nn.ModuleList(Block(blocks) for _ in range(config.channel_layers))
         self.packed, self.share, self.evaluation_share = False, 1.0, 1.0
-        self.lay_out, self.mean = lay_out, mean_of_rows
+        self.mean = mean_of_rows
+        self.embed: Callable[[Tensor, nn.Sequential], Tensor] | None = None
         self.lost: Tensor | None = None
 
     def forward(self, x_RC: Tensor, m_RC: Tensor, channels: Tensor | None = None) -> Tensor:
@@ -86,21 +87,13 @@ class RowEncoder(nn.Module):
         capacity = self.capacity(len(m_RC))
         if self.lost is not None:
             self.lost.add_(lost_tokens(m_RC, capacity))
-        token_ND, packing = self.lay_out(self, x_RC, m_RC, capacity)
+        packing = pack(m_RC, capacity)
+        value_N = x_RC.flatten().index_select(0, packing.token_N)
+        token_ND = self.value(value_N.unsqueeze(-1)) if self.embed is None else self.embed(value_N, self.value)
+        token_ND = token_ND + rows_of_table(self.channel, packing.token_N % m_RC.shape[1]).to(token_ND.dtype)
         for layer in self.layers:
             token_ND = layer(token_ND, packing.sequences)
         return self.mean(token_ND, packing)
-
-
-def lay_out(encoder: RowEncoder, x_RC: Tensor, m_RC: Tensor, capacity: int) -> tuple[Tensor, Packing]:
-    """The present tokens as they enter the first layer, and where they lie."""
-    packing = pack(m_RC, capacity)
-    value_N1 = x_RC.flatten().index_select(0, packing.token_N).unsqueeze(-1)
-    # The first layer reads one number, so it is an outer product that a compiler fuses with the activation.
-    first, activation, second = cast(tuple[nn.Linear, nn.Module, nn.Linear], tuple(encoder.value))
-    token_ND = second(activation(value_N1 * first.weight.squeeze(1) + first.bias))
-    token_ND = token_ND + rows_of_table(encoder.channel, packing.token_N % m_RC.shape[1]).to(token_ND.dtype)
-    return token_ND, packing
 
 
 class Encoder(nn.Module):
@@ -114,12 +107,15 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(Block(blocks) for _ in range(config.temporal_layers))
         self.norm = nn.LayerNorm(blocks.width)
         self.packed = False
+        self.begin: Callable[[], None] | None = None
 
     def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:
         return self.sequence(self.rows(x_BKC, m_BKC), a_BKA, position_K)
 
     def rows(self, x_BKC: Tensor, m_BKC: Tensor, channels: Tensor | None = None) -> Tensor:
         """The first pass for all rows at once; depends on nothing but the row itself, so it can be kept."""
+        if self.begin is not None:
+            self.begin()
         row_RD: Tensor = self.row(x_BKC.flatten(0, 1), m_BKC.flatten(0, 1), channels)
         return row_RD.view(*x_BKC.shape[:2], -1)
 

@@ -1,4 +1,4 @@
-"""The kernels as differentiable functions that a compiler and a graph capture accept.
+"""The attention kernels as differentiable functions.
 
 Imported only where Triton and an NVIDIA GPU are at hand; each function has a plain reference that it must match.
 

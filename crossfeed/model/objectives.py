@@ -4,7 +4,6 @@ Which parameters each term may move is listed in docs/method.md, and a test read
 B windows, K context rows, H horizons, G groups, C sensors, A commands, D latent width.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Self
 
 import torch
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 Stage = Literal["pretrain", "finetune"]
 Over = Literal["per_horizon", "pooled"]
-Terms = Callable[..., dict[str, Tensor]]
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

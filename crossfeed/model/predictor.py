@@ -3,6 +3,7 @@
 B windows, H horizons, T future steps (T = longest horizon), A commands, D latent width.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -39,6 +40,7 @@ class Predictor(nn.Module):
     def __init__(self, config: PredictorConfig, blocks: BlockConfig, commands: int, horizons: tuple[int, ...]) -> None:
         super().__init__()
         self.config, self.horizons = config, horizons
+        self.begin: Callable[[], None] | None = None
         width, longest = blocks.width, horizons[-1]
         self.state = nn.Linear(width, width)
         self.horizon = HorizonEmbedding(config.horizon_embedding, horizons, width)
@@ -84,6 +86,8 @@ class Predictor(nn.Module):
         step_allowed_HT: Tensor,
     ) -> Tensor:
         """Run the slots through the layers; commands enter as the configuration says."""
+        if self.begin is not None:
+            self.begin()
         sequence_BTA = future_a_BTA[:, : slots[-1]]
         state_B1D, horizon_HD = self.state(z_BD).unsqueeze(1), self.horizon(slots)
         by_step = self.config.conditioning == "sequence"

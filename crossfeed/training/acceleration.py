@@ -1,4 +1,4 @@
-"""A fast training step on a GPU: pack tokens, use kernels, compile the losses, capture the whole step in a graph.
+"""A fast training step on a GPU: pack tokens, use kernels, run the teacher beside, capture the whole step in a graph.
 
 Everything here changes how the numbers are computed, not which: the plain path on the CPU is the reference.
 """
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_kernels
+from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
 from crossfeed.model.dropout import Seeds
-from crossfeed.model.objectives import ObjectiveConfig, Stage, Terms, predict_views
+from crossfeed.model.objectives import ObjectiveConfig, Stage, loss_terms, predict_views
 from crossfeed.model.views import Views, draw_views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
@@ -53,11 +53,12 @@ def share_of_tokens(model: WorldModel, views: Views, two_views: bool) -> Tensor:
     return torch.stack([read(m.flatten(0, 1)).float().mean() for m in shown if m is not None]).mean()
 
 
-def prepare_model(model: WorldModel, room: TokenRoom, seeds: Seeds) -> None:
+def prepare_model(model: WorldModel, room: TokenRoom, seeds: Seeds, precision: str) -> None:
     """Switch the model to the fast path."""
     pack_tokens(model, room.share, room.lost)
-    use_kernels(model, seeds)
     hash_dropout(model, seeds)
+    use_attention_kernels(model, seeds)
+    use_row_kernels(model, torch.bfloat16 if precision == "bf16" else torch.float32)
 
 
 class LossesBeside:
@@ -66,8 +67,8 @@ class LossesBeside:
     Its batches are small and leave most of a GPU idle; the student needs its latents only when the losses are taken.
     """
 
-    def __init__(self, terms: Terms) -> None:
-        self._terms, self._beside = terms, torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    def __init__(self) -> None:
+        self._beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def __call__(
         self,
@@ -85,7 +86,7 @@ class LossesBeside:
             target_BHD = model.encode_target(batch, statistics)
         full, reduced = predict_views(model, batch, views, stage, config)
         here.wait_stream(self._beside)
-        return self._terms(model, batch, full, reduced, target_BHD, stage, config, generator)
+        return loss_terms(model, batch, full, reduced, target_BHD, stage, config, generator)
 
 
 class CapturedStep:

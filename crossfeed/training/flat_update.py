@@ -14,18 +14,18 @@ from torch import Tensor
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.adamw import BETAS, EPSILON, AdamW
 
-Update = Callable[..., None]
+Update = Callable[..., None]  # has the arguments of `update_flat`
 
 
 class FlatUpdate:
     """Takes the place of `AdamW.step` and `WorldModel.update_target`; the optimiser's state stays readable."""
 
-    def __init__(self, model: WorldModel, optimiser: AdamW, clip_norm: float, update: Update | None = None) -> None:
+    def __init__(self, model: WorldModel, optimiser: AdamW, clip_norm: float, update: Update) -> None:
         encoder = list(model.context_encoder.parameters())
         decay = {p: group["weight_decay"] for group in optimiser.param_groups for p in group["params"]}
         self.parameters = encoder + [p for p in decay if all(p is not known for known in encoder)]
         self.clip_norm, self._learning_rate = clip_norm, optimiser.param_groups[0]["lr"]
-        self._update = update or torch.compile(update_flat)
+        self._update = update
         self.weight_P = lay_flat(self.parameters)
         self.teacher_E = lay_flat(list(model.target_encoder.encoder.parameters()))
         self.gradient_P, self.first_P, self.second_P = (torch.zeros_like(self.weight_P) for _ in range(3))
@@ -53,7 +53,7 @@ def update_flat(
     weight_P: Tensor, gradient_P: Tensor, first_P: Tensor, second_P: Tensor, decay_P: Tensor, teacher_E: Tensor,
     rate: Tensor, bias: Tensor, root_bias: Tensor, scale: Tensor, momentum: Tensor,
 ) -> None:  # fmt: skip
-    """One AdamW step and Eq. (4), in place and elementwise, so that a compiler makes one kernel of it."""
+    """One AdamW step and Eq. (4), in place: the reference of `update_kernel.update_flat`."""
     gradient_P = gradient_P * scale
     moved_P = torch.lerp(first_P, gradient_P, 1.0 - BETAS[0])
     squared_P = BETAS[1] * second_P + (1.0 - BETAS[1]) * gradient_P * gradient_P

@@ -38,7 +38,7 @@ class Reader:
 
     def __init__(self, model: WorldModel, windows: WindowSet, precision: str, size: int, captured: bool) -> None:
         self.model, self.windows, self.precision, self.size = model, windows, precision, size
-        self._fixed = windows.last_W.device.type == "cuda"  # one shape for all batches: compiled and captured once
+        self._fixed = windows.last_W.device.type == "cuda"  # one shape for all batches, which is captured once
         self._index_B, self._planned_B = torch.zeros(2, size, dtype=torch.long, device=windows.last_W.device)
         self._reading: Reading | None = None
         self._batch: Callable[[], None] = CapturedStep(self._read, ()) if captured else self._read

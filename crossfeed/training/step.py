@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from crossfeed.model.acceleration import can_accelerate, compile_parts, dropout_seeds
+from crossfeed.model.acceleration import can_accelerate, dropout_seeds
 from crossfeed.model.objectives import Stage, losses, total
 from crossfeed.model.views import draw_views
 from crossfeed.model.world_model import WorldModel
@@ -69,15 +69,16 @@ class TrainStep:
             self._accelerate()
 
     def _accelerate(self) -> None:
-        """Compute on present tokens with kernels, compile; capture the whole step, unless other processes take part."""
+        """Compute on present tokens with kernels; capture the whole step, unless other processes take part."""
+        from crossfeed.training.update_kernel import update_flat
+
         batch_size, clip_norm = self.config.training.batch_size, self.config.training.clip_norm
         share = batch_size // self.team.size
         self.room = measure_room(self.model, self.windows, self.config, "schema" in self.names, share)
-        prepare_model(self.model, self.room, self._dropout)
-        self._finish = FlatUpdate(self.model, self.optimiser, clip_norm)
-        terms = compile_parts(self.model)
+        prepare_model(self.model, self.room, self._dropout, self.precision)
+        self._finish = FlatUpdate(self.model, self.optimiser, clip_norm, update_flat)
         if self.team.size == 1:
-            self._losses = LossesBeside(terms)
+            self._losses = LossesBeside()
             self._run = CapturedStep(self._advance, (self.masks,))
 
     def begin_epoch(self, epoch: int, order_SB: Tensor) -> None:
