@@ -71,11 +71,10 @@ class SelfAttention(nn.Module):
         """What the heads read, from queries, keys and values side by side."""
         dropout = self.dropout if self.training else 0.0
         if isinstance(allowed, Sequences):
-            return self._packed(qkv_BLE.unflatten(-1, (3, -1)), allowed, dropout)
-        query_BLD, key_BLD, value_BLD = qkv_BLE.chunk(3, -1)
-        if last_only:
-            query_BLD = query_BLD[:, -1:]
-        return _read(query_BLD, key_BLD, value_BLD, allowed, self.heads, dropout, self.kernels)
+            return self._packed(_parts(qkv_BLE, 3), allowed, dropout)
+        qkv_BL3D = _parts(qkv_BLE, 3)
+        query_BLD = qkv_BL3D[:, -1:, 0] if last_only else qkv_BL3D[:, :, 0]
+        return _read(query_BLD, qkv_BL3D[:, :, 1:], allowed, self.heads, dropout, self.kernels)
 
     def _packed(self, qkv_N3D: Tensor, sequences: Sequences, dropout: float) -> Tensor:
         kernels = self.kernels
@@ -101,25 +100,23 @@ class CrossAttention(nn.Module):
 
     def mix(self, query_BLD: Tensor, key_value_BSE: Tensor, allowed: Tensor | None) -> Tensor:
         """What the heads read, from queries and from keys and values side by side."""
-        key_BSD, value_BSD = key_value_BSE.chunk(2, -1)
         dropout = self.dropout if self.training else 0.0
-        return _read(query_BLD, key_BSD, value_BSD, allowed, self.heads, dropout, self.kernels)
+        return _read(query_BLD, _parts(key_value_BSE, 2), allowed, self.heads, dropout, self.kernels)
 
 
 def _read(
     query_BLD: Tensor,
-    key_BSD: Tensor,
-    value_BSD: Tensor,
+    key_value_BS2D: Tensor,
     allowed: Tensor | None,
     heads: int,
     dropout: float,
     kernels: Kernels | None,
 ) -> Tensor:
     """All heads of an attention, by kernel where there is one and the mask is the same for all windows."""
-    if kernels is not None and allowed is not None and allowed.ndim == 2 and key_BSD.shape[1] <= LONGEST:
-        key_value = torch.stack([key_BSD, value_BSD], 2)
-        return kernels.between(query_BLD.contiguous(), key_value, allowed, heads, dropout, kernels.seed)
-    query, key, value = (_split(part, heads) for part in (query_BLD, key_BSD, value_BSD))
+    if kernels is not None and allowed is not None and allowed.ndim == 2 and key_value_BS2D.shape[1] <= LONGEST:
+        query_BLD, key_value_BS2D = query_BLD.contiguous(), key_value_BS2D.contiguous()
+        return kernels.between(query_BLD, key_value_BS2D, allowed, heads, dropout, kernels.seed)
+    query, key, value = (_split(part, heads) for part in (query_BLD, *key_value_BS2D.unbind(2)))
     return _merge(attend(query, key, value, allowed, dropout))
 
 
@@ -134,6 +131,11 @@ def _output(width: int) -> nn.Linear:
     linear = nn.Linear(width, width)
     nn.init.zeros_(linear.bias)
     return linear
+
+
+def _parts(x: Tensor, count: int) -> Tensor:
+    """The last dimension as so many parts of equal width."""
+    return x.view(*x.shape[:-1], count, -1)
 
 
 def _split(x_BLD: Tensor, heads: int) -> Tensor:

@@ -90,7 +90,7 @@ class RowEncoder(nn.Module):
         packing = pack(m_RC, capacity)
         value_N = x_RC.flatten().index_select(0, packing.token_N)
         token_ND = self.value(value_N.unsqueeze(-1)) if self.embed is None else self.embed(value_N, self.value)
-        token_ND = token_ND + rows_of_table(self.channel, packing.token_N % m_RC.shape[1]).to(token_ND.dtype)
+        token_ND = token_ND + rows_of_table(self.channel.to(token_ND.dtype), packing.token_N % m_RC.shape[1])
         for layer in self.layers:
             token_ND = layer(token_ND, packing.sequences)
         return self.mean(token_ND, packing)

@@ -1,7 +1,7 @@
 """Blocks and token embedding by way of the row kernels: the same functions, in a third of the passes over memory.
 
-Imported only where Triton and an NVIDIA GPU are at hand. Products take copies of the weights in their own type, made anew
-each time a part of the network begins to run, so that they can never be out of date.
+Imported only where Triton and an NVIDIA GPU are at hand. Products take copies of the weights in their own type, made
+anew each time a part of the network begins to run, so that they can never be out of date.
 
 N tokens, D latent width.
 """
@@ -23,7 +23,8 @@ class WeightCopies:
 
     def __init__(self, module: nn.Module, kind: torch.dtype) -> None:
         self.kind = kind
-        self._weights = [part.weight for part in module.modules() if isinstance(part, nn.Linear)]
+        linears = [part for part in module.modules() if isinstance(part, nn.Linear)]
+        self._weights = [weight for part in linears for weight in (part.weight, part.bias)]
         self._copies = [torch.empty_like(weight, dtype=kind) for weight in self._weights]
         self._copy_of = {id(weight): copy for weight, copy in zip(self._weights, self._copies, strict=True)}
 
@@ -38,7 +39,8 @@ class WeightCopies:
 
     def linear(self, x_ND: Tensor, linear: nn.Linear) -> Tensor:
         """A linear layer."""
-        return rows.linear(x_ND, linear.weight, self._copy_of[id(linear.weight)], linear.bias)
+        copy, bias_copy = self._copy_of[id(linear.weight)], self._copy_of[id(linear.bias)]
+        return rows.linear(x_ND, linear.weight, copy, linear.bias, bias_copy)
 
     def embed(self, value_N: Tensor, value: nn.Sequential) -> Tensor:
         """What the two layers of a token embedding make of single numbers."""

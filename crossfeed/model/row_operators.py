@@ -1,7 +1,7 @@
 """The row kernels as differentiable functions, and matrix products that go with them.
 
-Imported only where Triton and an NVIDIA GPU are at hand; `tests/model/test_row_operators.py` holds the plain functions they
-must match. Weights come in two forms: the parameter, which gets the gradient, and its copy in the type of the products.
+Imported only where Triton and an NVIDIA GPU are at hand; a test compares whole models that run by them with plain ones.
+Weights come in two forms: the parameter, which gets the gradient, and its copy in the type of the products.
 
 R rows, D width, E width of a product, P programs.
 """
@@ -16,7 +16,8 @@ from torch.autograd import Function
 from crossfeed.model import row_kernels as kernels
 
 TILE = 2048  # entries a program holds at once
-PROGRAMS = 1056  # of a backward pass, each with a partial sum: eight for every multiprocessor of a large GPU
+WARPS = 8  # of a program
+PROGRAMS = 528  # of a backward pass, each with a partial sum: four for every multiprocessor of a large GPU
 FEWEST_TILES = 4  # that a program of a backward pass should have, so that partial sums stay few
 
 
@@ -61,9 +62,9 @@ def product(x_RD: Tensor, weight_ED: Tensor, copy_ED: Tensor) -> Tensor:
     return out
 
 
-def linear(x_RD: Tensor, weight_ED: Tensor, copy_ED: Tensor, bias_E: Tensor) -> Tensor:
+def linear(x_RD: Tensor, weight_ED: Tensor, copy_ED: Tensor, bias_E: Tensor, bias_copy_E: Tensor) -> Tensor:
     """x @ weight.T + bias."""
-    out: Tensor = _Linear.apply(x_RD, weight_ED, copy_ED, bias_E)
+    out: Tensor = _Linear.apply(x_RD, weight_ED, copy_ED, bias_E, bias_copy_E)
     return out
 
 
@@ -74,7 +75,7 @@ class _KeepNorm(Function):
         out_RD, mean_R, inverse_R = _norm_buffers(x_RD, kind)
         places = (x_RD, x_RD, gain_D, gain_D, shift_D, gain_D, x_RD, out_RD, mean_R, inverse_R)
         grid, shape = _by_rows(x_RD)
-        kernels.norm_forward[grid](*places, len(x_RD), epsilon, 0, 1.0, *shape, ADD=False, DROP=False)
+        kernels.norm_forward[grid](*places, len(x_RD), epsilon, 0, 1.0, *shape, ADD=False, DROP=False, num_warps=WARPS)
         ctx.save_for_backward(x_RD, mean_R, inverse_R, gain_D)
         return x_RD.view_as(x_RD), out_RD
 
@@ -84,8 +85,10 @@ class _KeepNorm(Function):
         dx_RD = torch.empty_like(x_RD)
         (grid, tiles, shape), partial = _by_programs(x_RD, 2)
         arrays = (dout_RD.contiguous(), dsum_RD.contiguous(), x_RD, mean_R, inverse_R, gain_D, gain_D, dx_RD, dx_RD)
-        kernels.norm_backward[grid](*arrays, partial, len(x_RD), tiles, 0, 1.0, *shape, ADD=False, DROP=False)
-        return dx_RD, *partial.sum(1), None, None
+        kernels.norm_backward[grid](
+            *arrays, partial, len(x_RD), tiles, 0, 1.0, *shape, ADD=False, DROP=False, num_warps=WARPS
+        )
+        return dx_RD, *_totals(partial), None, None
 
 
 class _AddNorm(Function):
@@ -99,7 +102,9 @@ class _AddNorm(Function):
         seed_or_any = gain_D if seed is None else seed
         arrays = (x_RD, change_RD, bias_D, gain_D, shift_D, seed_or_any, sum_RD, out_RD, mean_R, inverse_R)
         (grid, shape), drop = _by_rows(x_RD), _drop(rate)
-        kernels.norm_forward[grid](*arrays, len(x_RD), epsilon, *drop, *shape, ADD=True, DROP=rate > 0.0)
+        kernels.norm_forward[grid](
+            *arrays, len(x_RD), epsilon, *drop, *shape, ADD=True, DROP=rate > 0.0, num_warps=WARPS
+        )
         ctx.save_for_backward(sum_RD, mean_R, inverse_R, gain_D, seed_or_any)
         ctx.rate, ctx.kind = rate, change_RD.dtype
         return sum_RD, out_RD
@@ -112,9 +117,9 @@ class _AddNorm(Function):
         arrays = (dout_RD.contiguous(), dsum_RD.contiguous(), sum_RD, mean_R, inverse_R, gain_D, seed)
         numbers = (len(sum_RD), tiles, *_drop(ctx.rate))
         kernels.norm_backward[grid](
-            *arrays, dx_RD, dchange_RD, partial, *numbers, *shape, ADD=True, DROP=ctx.rate > 0.0
+            *arrays, dx_RD, dchange_RD, partial, *numbers, *shape, ADD=True, DROP=ctx.rate > 0.0, num_warps=WARPS
         )
-        dgain_D, dshift_D, dbias_D = partial.sum(1)
+        dgain_D, dshift_D, dbias_D = _totals(partial)
         return dx_RD, dchange_RD, dbias_D, dgain_D, dshift_D, None, None, None
 
 
@@ -124,7 +129,7 @@ class _Add(Function):
         x_RD, change_RD, out_RD = x_RD.contiguous(), change_RD.contiguous(), torch.empty_like(x_RD)
         (grid, shape), seed_or_any = _by_rows(x_RD), bias_D if seed is None else seed
         arrays = (x_RD, change_RD, bias_D, seed_or_any, out_RD)
-        kernels.add_forward[grid](*arrays, len(x_RD), *_drop(rate), *shape, DROP=rate > 0.0)
+        kernels.add_forward[grid](*arrays, len(x_RD), *_drop(rate), *shape, DROP=rate > 0.0, num_warps=WARPS)
         ctx.save_for_backward(seed_or_any)
         ctx.rate, ctx.kind = rate, change_RD.dtype
         return out_RD
@@ -143,7 +148,9 @@ class _Activation(Function):
         x_RD, out_RD = x_RD.contiguous(), torch.empty_like(x_RD)
         (grid, shape), seed_or_any = _by_rows(x_RD), bias_D if seed is None else seed
         arrays = (x_RD, bias_D, seed_or_any, out_RD)
-        kernels.activation_forward[grid](*arrays, len(x_RD), *_drop(rate), *shape, GELU=gelu, DROP=rate > 0.0)
+        kernels.activation_forward[grid](
+            *arrays, len(x_RD), *_drop(rate), *shape, GELU=gelu, DROP=rate > 0.0, num_warps=WARPS
+        )
         ctx.save_for_backward(x_RD if gelu else out_RD, bias_D, seed_or_any)
         ctx.gelu, ctx.rate = gelu, rate
         return out_RD
@@ -155,8 +162,10 @@ class _Activation(Function):
         (grid, tiles, shape), partial = _by_programs(known_RD, 1)
         arrays = (dout_RD.contiguous(), known_RD, bias_D, seed, dx_RD, partial)
         numbers = (len(known_RD), tiles, *_drop(ctx.rate))
-        kernels.activation_backward[grid](*arrays, *numbers, *shape, GELU=ctx.gelu, DROP=ctx.rate > 0.0)
-        return dx_RD, partial.sum(1)[0], None, None, None
+        kernels.activation_backward[grid](
+            *arrays, *numbers, *shape, GELU=ctx.gelu, DROP=ctx.rate > 0.0, num_warps=WARPS
+        )
+        return dx_RD, _totals(partial)[0], None, None, None
 
 
 class _Embedding(Function):
@@ -165,7 +174,7 @@ class _Embedding(Function):
         value_R, weight_D = value_R.contiguous(), weight_D.contiguous()
         out_RD = torch.empty(len(value_R), len(weight_D), dtype=kind, device=value_R.device)
         grid, shape = _by_rows(out_RD)
-        kernels.embedding_forward[grid](value_R, weight_D, bias_D, out_RD, len(value_R), *shape)
+        kernels.embedding_forward[grid](value_R, weight_D, bias_D, out_RD, len(value_R), *shape, num_warps=WARPS)
         ctx.save_for_backward(value_R, weight_D, bias_D)
         return out_RD
 
@@ -174,13 +183,15 @@ class _Embedding(Function):
         value_R, weight_D, bias_D = ctx.saved_tensors
         dout_RD = dout_RD.contiguous()
         (grid, tiles, shape), partial = _by_programs(dout_RD, 2)
-        kernels.embedding_backward[grid](dout_RD, value_R, weight_D, bias_D, partial, len(value_R), tiles, *shape)
-        return None, *partial.sum(1), None
+        kernels.embedding_backward[grid](
+            dout_RD, value_R, weight_D, bias_D, partial, len(value_R), tiles, *shape, num_warps=WARPS
+        )
+        return None, *_totals(partial), None
 
 
 class _Product(Function):
     @staticmethod
-    def forward(ctx: Any, x_RD: Tensor, weight_ED: Tensor, copy_ED: Tensor) -> Tensor:
+    def forward(ctx: Any, x_RD: Tensor, _: Tensor, copy_ED: Tensor) -> Tensor:
         ctx.save_for_backward(x_RD, copy_ED)
         return x_RD @ copy_ED.T
 
@@ -192,16 +203,16 @@ class _Product(Function):
 
 class _Linear(Function):
     @staticmethod
-    def forward(ctx: Any, x_RD: Tensor, weight_ED: Tensor, copy_ED: Tensor, bias_E: Tensor) -> Tensor:
+    def forward(ctx: Any, x_RD: Tensor, _: Tensor, copy_ED: Tensor, __: Tensor, bias_copy_E: Tensor) -> Tensor:
         ctx.save_for_backward(x_RD, copy_ED)
-        return torch.addmm(bias_E.to(x_RD.dtype), x_RD, copy_ED.T)
+        return torch.addmm(bias_copy_E, x_RD, copy_ED.T)
 
     @staticmethod
     def backward(ctx: Any, dout_RE: Tensor) -> Any:
         x_RD, copy_ED = ctx.saved_tensors
         dout_RE = dout_RE.contiguous()
         _, dbias_E = _column_sums(dout_RE, dout_RE, 0.0, dout_RE.dtype)
-        return dout_RE @ copy_ED, _weight_gradient(dout_RE, x_RD), None, dbias_E
+        return dout_RE @ copy_ED, _weight_gradient(dout_RE, x_RD), None, dbias_E, None
 
 
 def _weight_gradient(dout_RE: Tensor, x_RD: Tensor) -> Tensor:
@@ -217,8 +228,10 @@ def _column_sums(dout_RD: Tensor, seed: Tensor, rate: float, kind: torch.dtype) 
     dchange_RD = torch.empty_like(dout_RD, dtype=kind) if store else dout_RD
     (grid, tiles, shape), partial = _by_programs(dout_RD, 1)
     numbers = (len(dout_RD), tiles, *_drop(rate))
-    kernels.add_backward[grid](dout_RD, seed, dchange_RD, partial, *numbers, *shape, STORE=store, DROP=rate > 0.0)
-    return dchange_RD, partial.sum(1)[0]
+    kernels.add_backward[grid](
+        dout_RD, seed, dchange_RD, partial, *numbers, *shape, STORE=store, DROP=rate > 0.0, num_warps=WARPS
+    )
+    return dchange_RD, _totals(partial)[0]
 
 
 def _norm_buffers(x_RD: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -246,6 +259,15 @@ def _by_programs(x_RD: Tensor, sums: int) -> tuple[tuple[tuple[int], int, tuple[
     programs = min(PROGRAMS, triton.cdiv(tiles, FEWEST_TILES))
     partial_SPD = torch.empty(sums, programs, shape[0], dtype=torch.float32, device=x_RD.device)
     return ((programs,), tiles, shape), partial_SPD
+
+
+def _totals(partial_SPD: Tensor) -> Tensor:
+    """The sums of all programs together."""
+    sums, programs, width = partial_SPD.shape
+    total_SD = partial_SPD.new_empty(sums, width)
+    grid = (triton.cdiv(width, 16), sums)
+    kernels.totals[grid](partial_SPD, total_SD, programs, width, BLOCK=16, ROWS=128, num_warps=WARPS)
+    return total_SD
 
 
 def _drop(rate: float) -> tuple[int, float]:
