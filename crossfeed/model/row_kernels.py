@@ -90,6 +90,7 @@ def norm_backward(
     dout_ptr, dsum_ptr, sum_ptr, mean_ptr, inverse_ptr, gain_ptr, seed_ptr, dx_ptr, dchange_ptr, partial_ptr,
     rows, tiles, threshold, kept,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, ADD: tl.constexpr, DROP: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
     """Gradients of the sum, of the change under its dropout, and partial ones of gain, shift and bias."""
     program, programs, columns = tl.program_id(0), tl.num_programs(0), tl.arange(0, BLOCK)
@@ -98,7 +99,7 @@ def norm_backward(
     dgain = tl.zeros((ROWS, BLOCK), tl.float32)
     dshift = tl.zeros((ROWS, BLOCK), tl.float32)
     dbias = tl.zeros((ROWS, BLOCK), tl.float32)
-    for tile in range(program, tiles, programs):
+    for tile in tl.range(program, tiles, programs, num_stages=STAGES):
         row, column, offset, inside = _tile(tile, rows, WIDTH, BLOCK, ROWS)
         dout = tl.load(dout_ptr + offset, mask=inside, other=0.0).to(tl.float32)
         x = tl.load(sum_ptr + offset, mask=inside, other=0.0).to(tl.float32)
@@ -144,11 +145,12 @@ def add_forward(
 def add_backward(
     dout_ptr, seed_ptr, dchange_ptr, partial_ptr, rows, tiles, threshold, kept,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, STORE: tl.constexpr, DROP: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the change, and partial sums of it for the bias; without STORE the sums alone."""
     program, columns = tl.program_id(0), tl.arange(0, BLOCK)
     dbias = tl.zeros((ROWS, BLOCK), tl.float32)
-    for tile in range(program, tiles, tl.num_programs(0)):
+    for tile in tl.range(program, tiles, tl.num_programs(0), num_stages=STAGES):
         row, column, offset, inside = _tile(tile, rows, WIDTH, BLOCK, ROWS)
         dchange = tl.load(dout_ptr + offset, mask=inside, other=0.0).to(tl.float32)
         if DROP:
@@ -182,12 +184,13 @@ def activation_forward(
 def activation_backward(
     dout_ptr, kept_ptr, bias_ptr, seed_ptr, dx_ptr, partial_ptr, rows, tiles, threshold, kept,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, GELU: tl.constexpr, DROP: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
     """Gradient of the entry, and partial sums of it; GELU keeps its input for that, ReLU reads all from its output."""
     program, columns = tl.program_id(0), tl.arange(0, BLOCK)
     dbias = tl.zeros((ROWS, BLOCK), tl.float32)
     bias = tl.load(bias_ptr + columns, mask=columns < WIDTH, other=0.0)
-    for tile in range(program, tiles, tl.num_programs(0)):
+    for tile in tl.range(program, tiles, tl.num_programs(0), num_stages=STAGES):
         row, column, offset, inside = _tile(tile, rows, WIDTH, BLOCK, ROWS)
         dout = tl.load(dout_ptr + offset, mask=inside, other=0.0).to(tl.float32)
         known = tl.load(kept_ptr + offset, mask=inside, other=0.0).to(tl.float32)
@@ -221,7 +224,7 @@ def embedding_forward(
 @triton.jit
 def embedding_backward(
     dout_ptr, value_ptr, weight_ptr, bias_ptr, partial_ptr, rows, tiles,
-    WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Partial gradients of weight and bias."""
     program, programs, columns = tl.program_id(0), tl.num_programs(0), tl.arange(0, BLOCK)
@@ -230,7 +233,7 @@ def embedding_backward(
     bias = tl.load(bias_ptr + columns, mask=exists, other=0.0)
     dweight = tl.zeros((ROWS, BLOCK), tl.float32)
     dbias = tl.zeros((ROWS, BLOCK), tl.float32)
-    for tile in range(program, tiles, programs):
+    for tile in tl.range(program, tiles, programs, num_stages=STAGES):
         row, _, offset, inside = _tile(tile, rows, WIDTH, BLOCK, ROWS)
         value = tl.load(value_ptr + row, mask=row < rows, other=0.0).to(tl.float32)
         x = value[:, None] * weight[None, :] + bias[None, :]

@@ -6,6 +6,7 @@ Weights come in two forms: the parameter, which gets the gradient, and its copy 
 R rows, D width, E width of a product, P programs.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -17,8 +18,11 @@ from crossfeed.model import row_kernels as kernels
 
 TILE = 2048  # entries a program holds at once
 WARPS = 8  # of a program
-PROGRAMS = 528  # of a backward pass, each with a partial sum: four for every multiprocessor of a large GPU
+# A backward pass walks over many tiles: while one is worked on, the next two are on their way.
+LOOP: dict[str, Any] = {"STAGES": 3, "num_warps": WARPS}
 FEWEST_TILES = 4  # that a program of a backward pass should have, so that partial sums stay few
+# Programs of a backward pass that fit on a multiprocessor at once; each leaves one partial sum.
+NORMS, SUMS, GELUS = 3, 8, 4
 
 
 def keep_norm(
@@ -83,11 +87,9 @@ class _KeepNorm(Function):
     def backward(ctx: Any, dsum_RD: Tensor, dout_RD: Tensor) -> Any:
         x_RD, mean_R, inverse_R, gain_D = ctx.saved_tensors
         dx_RD = torch.empty_like(x_RD)
-        (grid, tiles, shape), partial = _by_programs(x_RD, 2)
+        (grid, tiles, shape), partial = _by_programs(x_RD, 2, NORMS)
         arrays = (dout_RD.contiguous(), dsum_RD.contiguous(), x_RD, mean_R, inverse_R, gain_D, gain_D, dx_RD, dx_RD)
-        kernels.norm_backward[grid](
-            *arrays, partial, len(x_RD), tiles, 0, 1.0, *shape, ADD=False, DROP=False, num_warps=WARPS
-        )
+        kernels.norm_backward[grid](*arrays, partial, len(x_RD), tiles, 0, 1.0, *shape, ADD=False, DROP=False, **LOOP)
         return dx_RD, *_totals(partial), None, None
 
 
@@ -113,11 +115,11 @@ class _AddNorm(Function):
     def backward(ctx: Any, dsum_RD: Tensor, dout_RD: Tensor) -> Any:
         sum_RD, mean_R, inverse_R, gain_D, seed = ctx.saved_tensors
         dx_RD, dchange_RD = torch.empty_like(sum_RD), torch.empty_like(sum_RD, dtype=ctx.kind)
-        (grid, tiles, shape), partial = _by_programs(sum_RD, 3)
+        (grid, tiles, shape), partial = _by_programs(sum_RD, 3, NORMS)
         arrays = (dout_RD.contiguous(), dsum_RD.contiguous(), sum_RD, mean_R, inverse_R, gain_D, seed)
         numbers = (len(sum_RD), tiles, *_drop(ctx.rate))
         kernels.norm_backward[grid](
-            *arrays, dx_RD, dchange_RD, partial, *numbers, *shape, ADD=True, DROP=ctx.rate > 0.0, num_warps=WARPS
+            *arrays, dx_RD, dchange_RD, partial, *numbers, *shape, ADD=True, DROP=ctx.rate > 0.0, **LOOP
         )
         dgain_D, dshift_D, dbias_D = _totals(partial)
         return dx_RD, dchange_RD, dbias_D, dgain_D, dshift_D, None, None, None
@@ -159,12 +161,10 @@ class _Activation(Function):
     def backward(ctx: Any, dout_RD: Tensor) -> Any:
         known_RD, bias_D, seed = ctx.saved_tensors
         dx_RD = torch.empty_like(known_RD)
-        (grid, tiles, shape), partial = _by_programs(known_RD, 1)
+        (grid, tiles, shape), partial = _by_programs(known_RD, 1, GELUS if ctx.gelu else SUMS)
         arrays = (dout_RD.contiguous(), known_RD, bias_D, seed, dx_RD, partial)
         numbers = (len(known_RD), tiles, *_drop(ctx.rate))
-        kernels.activation_backward[grid](
-            *arrays, *numbers, *shape, GELU=ctx.gelu, DROP=ctx.rate > 0.0, num_warps=WARPS
-        )
+        kernels.activation_backward[grid](*arrays, *numbers, *shape, GELU=ctx.gelu, DROP=ctx.rate > 0.0, **LOOP)
         return dx_RD, _totals(partial)[0], None, None, None
 
 
@@ -182,9 +182,9 @@ class _Embedding(Function):
     def backward(ctx: Any, dout_RD: Tensor) -> Any:
         value_R, weight_D, bias_D = ctx.saved_tensors
         dout_RD = dout_RD.contiguous()
-        (grid, tiles, shape), partial = _by_programs(dout_RD, 2)
+        (grid, tiles, shape), partial = _by_programs(dout_RD, 2, GELUS)
         kernels.embedding_backward[grid](
-            dout_RD, value_R, weight_D, bias_D, partial, len(value_R), tiles, *shape, num_warps=WARPS
+            dout_RD, value_R, weight_D, bias_D, partial, len(value_R), tiles, *shape, **LOOP
         )
         return None, *_totals(partial), None
 
@@ -226,10 +226,10 @@ def _column_sums(dout_RD: Tensor, seed: Tensor, rate: float, kind: torch.dtype) 
     """The gradient behind a dropout (the same array where nothing changes), and its sums over rows."""
     store = rate > 0.0 or kind != dout_RD.dtype
     dchange_RD = torch.empty_like(dout_RD, dtype=kind) if store else dout_RD
-    (grid, tiles, shape), partial = _by_programs(dout_RD, 1)
+    (grid, tiles, shape), partial = _by_programs(dout_RD, 1, SUMS)
     numbers = (len(dout_RD), tiles, *_drop(rate))
     kernels.add_backward[grid](
-        dout_RD, seed, dchange_RD, partial, *numbers, *shape, STORE=store, DROP=rate > 0.0, num_warps=WARPS
+        dout_RD, seed, dchange_RD, partial, *numbers, *shape, STORE=store, DROP=rate > 0.0, **LOOP
     )
     return dchange_RD, _totals(partial)[0]
 
@@ -252,13 +252,18 @@ def _by_rows(x_RD: Tensor) -> tuple[tuple[int], tuple[int, int, int]]:
     return (triton.cdiv(len(x_RD), shape[2]),), shape
 
 
-def _by_programs(x_RD: Tensor, sums: int) -> tuple[tuple[tuple[int], int, tuple[int, int, int]], Tensor]:
-    """A fixed number of programs that share all tiles, and room for so many partial sums of each."""
+def _by_programs(x_RD: Tensor, sums: int, each: int) -> tuple[tuple[tuple[int], int, tuple[int, int, int]], Tensor]:
+    """As many programs as run at once share all tiles; and room for so many partial sums of each."""
     shape = _shape(x_RD)
     tiles = triton.cdiv(len(x_RD), shape[2])
-    programs = min(PROGRAMS, triton.cdiv(tiles, FEWEST_TILES))
+    programs = min(each * _multiprocessors(x_RD.device), triton.cdiv(tiles, FEWEST_TILES))
     partial_SPD = torch.empty(sums, programs, shape[0], dtype=torch.float32, device=x_RD.device)
     return ((programs,), tiles, shape), partial_SPD
+
+
+@cache
+def _multiprocessors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
 def _totals(partial_SPD: Tensor) -> Tensor:
