@@ -2,8 +2,8 @@
 
     python benchmarks/gpu_step.py source.parquet --out benchmarks/gpu_step.jsonl
 
-Correctness stands beside speed: attention kernels against float64 on random masks with empty and full rows, and the loss
-terms of twelve steps from the same weights, batches and masks on the plain and on the fast path, with dropout off.
+Correctness stands beside speed: attention and blocks against float64, on random masks with empty and full rows, and the
+loss terms of twelve steps from the same weights, batches and masks on the plain and on the fast path, without dropout.
 `--compiler` adds what the library's compiler makes of the plain losses, after a minute of compiling.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from crossfeed.ingest.table import Table
+from crossfeed.model import row_operators
 from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
 from crossfeed.model.objectives import losses
 from crossfeed.model.world_model import WorldModel
@@ -51,7 +52,7 @@ def build(table: Table, name: str, turns: tuple[str, ...], dropout: float = 0.1)
         use_attention_kernels(model, step._dropout)
     if "rows" in turns:
         hash_dropout(model, step._dropout)
-        use_row_kernels(model, torch.bfloat16)
+        use_row_kernels(model, torch.bfloat16, row_operators)
     if "flat" in turns:
         step._finish = FlatUpdate(model, step.optimiser, config.training.clip_norm, update_flat)
     if "beside" in turns:
@@ -79,7 +80,7 @@ def milliseconds(step: TrainStep, count: int = 40) -> float:
 
 
 def measure(table: Table, name: str, turns: tuple[str, ...]) -> dict[str, Any]:
-    """Time and memory of one variant, seconds until it ran, and its arithmetic (less where absent tokens are left out)."""
+    """Time and memory of one variant, seconds until it ran, and its arithmetic (absent tokens may be left out)."""
     began = time.perf_counter()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -129,7 +130,7 @@ def kernel_errors() -> dict[str, float]:
 
 
 def block_errors() -> dict[str, float]:
-    """Relative errors of a block's output and gradients by row kernels against the same block in float64, no dropout."""
+    """Relative errors of a block's output and gradients by row kernels against the block in float64, no dropout."""
     from crossfeed.model.blocks import Block, BlockConfig
     from crossfeed.model.fused import WeightCopies
 
@@ -141,7 +142,7 @@ def block_errors() -> dict[str, float]:
         for kind in (torch.bfloat16, torch.float32):
             block = Block(config).to(DEVICE)
             block.load_state_dict(exact.state_dict())
-            copies = WeightCopies(block, kind)
+            copies = WeightCopies(block, kind, row_operators)
             copies.refresh()
             block.fused = copies.run
             x = torch.randn(64, 32, 256, generator=draws, device=DEVICE).to(kind).requires_grad_()

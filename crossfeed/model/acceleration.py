@@ -1,6 +1,7 @@
 """The fast path on NVIDIA GPUs: present tokens only, attention and row kernels, dropout by hash."""
 
 import importlib.util
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from crossfeed.model.attention import CrossAttention, Kernels, SelfAttention
 from crossfeed.model.blocks import Block
 from crossfeed.model.dropout import Dropout, Seeds
 from crossfeed.model.encoder import Encoder, RowEncoder
+from crossfeed.model.fused import WeightCopies
 from crossfeed.model.world_model import WorldModel
 
 
@@ -51,15 +53,13 @@ def use_attention_kernels(model: WorldModel, seeds: Seeds) -> None:
             module.mean = operators.mean_of_rows
 
 
-def use_row_kernels(model: WorldModel, kind: torch.dtype) -> None:
+def use_row_kernels(model: WorldModel, kind: torch.dtype, rows: ModuleType) -> None:
     """Let blocks that norm first and packed token embeddings run by row kernels, with products of this type.
 
-    Dropout must draw by hash, because the kernels draw in the same way.
+    `rows` is `row_operators`, or its reference. Dropout must draw by hash, because the kernels draw in the same way.
     """
-    from crossfeed.model.fused import WeightCopies
-
     for part in (model.context_encoder, model.target_encoder.encoder, model.predictor):
-        copies = WeightCopies(part, kind)
+        copies = WeightCopies(part, kind, rows)
         part.begin = copies.refresh
         for module in part.modules():
             if isinstance(module, Block) and module.norm_first:

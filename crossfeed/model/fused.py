@@ -1,17 +1,17 @@
 """Blocks and token embedding by way of the row kernels: the same functions, in a third of the passes over memory.
 
-Imported only where Triton and an NVIDIA GPU are at hand. Products take copies of the weights in their own type, made
-anew each time a part of the network begins to run, so that they can never be out of date.
+Products take copies of the weights in their own type, made anew each time a part of the network begins to run, so that
+they can never be out of date.
 
 N tokens, D latent width.
 """
 
+from types import ModuleType
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from crossfeed.model import row_operators as rows
 from crossfeed.model.attention import CrossAttention, SelfAttention
 from crossfeed.model.blocks import Block
 from crossfeed.model.dropout import Dropout
@@ -21,8 +21,9 @@ from crossfeed.model.packing import Sequences
 class WeightCopies:
     """The weights of a module's products in the type the products are computed in."""
 
-    def __init__(self, module: nn.Module, kind: torch.dtype) -> None:
-        self.kind = kind
+    def __init__(self, module: nn.Module, kind: torch.dtype, rows: ModuleType) -> None:
+        """`rows` has the functions of `row_operators`, or of its reference."""
+        self.kind, self._rows = kind, rows
         linears = [part for part in module.modules() if isinstance(part, nn.Linear)]
         self._weights = [weight for part in linears for weight in (part.weight, part.bias)]
         self._copies = [torch.empty_like(weight, dtype=kind) for weight in self._weights]
@@ -35,17 +36,19 @@ class WeightCopies:
 
     def product(self, x_ND: Tensor, linear: nn.Linear) -> Tensor:
         """The product of a linear layer, without its bias."""
-        return rows.product(x_ND, linear.weight, self._copy_of[id(linear.weight)])
+        out_NE: Tensor = self._rows.product(x_ND, linear.weight, self._copy_of[id(linear.weight)])
+        return out_NE
 
     def linear(self, x_ND: Tensor, linear: nn.Linear) -> Tensor:
         """A linear layer."""
         copy, bias_copy = self._copy_of[id(linear.weight)], self._copy_of[id(linear.bias)]
-        return rows.linear(x_ND, linear.weight, copy, linear.bias, bias_copy)
+        out_NE: Tensor = self._rows.linear(x_ND, linear.weight, copy, linear.bias, bias_copy)
+        return out_NE
 
     def embed(self, value_N: Tensor, value: nn.Sequential) -> Tensor:
         """What the two layers of a token embedding make of single numbers."""
         first, _, second = cast(tuple[nn.Linear, nn.Module, nn.Linear], tuple(value))
-        return self.linear(rows.embedding(value_N, first.weight.squeeze(1), first.bias, self.kind), second)
+        return self.linear(self._rows.embedding(value_N, first.weight.squeeze(1), first.bias, self.kind), second)
 
     def run(
         self,
@@ -57,21 +60,22 @@ class WeightCopies:
     ) -> Tensor:
         """`Block.forward` for a block that norms first."""
         shape = x_BLD.shape
-        x_ND, seen_ND = rows.keep_norm(x_BLD.reshape(-1, shape[-1]), *_norm(block.attention_norm), self.kind)
+        x_ND, seen_ND = self._rows.keep_norm(x_BLD.reshape(-1, shape[-1]), *_norm(block.attention_norm), self.kind)
         change_ND = self.product(self._mix(block.attention, seen_ND, allowed, shape), block.attention.out)
         bias_D, drop = block.attention.out.bias, _drop(block.attention_dropout)
         if block.memory_attention is not None and block.memory_norm is not None and memory_BSD is not None:
-            x_ND, seen_ND = rows.add_norm(x_ND, change_ND, bias_D, *_norm(block.memory_norm), *drop)
+            x_ND, seen_ND = self._rows.add_norm(x_ND, change_ND, bias_D, *_norm(block.memory_norm), *drop)
             mixed_ND = self._mix_memory(block.memory_attention, seen_ND, memory_BSD, memory_allowed, shape)
             change_ND = self.product(mixed_ND, block.memory_attention.out)
             bias_D, drop = block.memory_attention.out.bias, _drop(block.memory_dropout)
-        x_ND, seen_ND = rows.add_norm(x_ND, change_ND, bias_D, *_norm(block.feed_forward_norm), *drop)
+        x_ND, seen_ND = self._rows.add_norm(x_ND, change_ND, bias_D, *_norm(block.feed_forward_norm), *drop)
         first, activation, dropout, last = cast(
             tuple[nn.Linear, nn.Module, Dropout, nn.Linear], tuple(block.feed_forward)
         )
         gelu = isinstance(activation, nn.GELU)
-        hidden_NE = rows.activation(self.product(seen_ND, first), first.bias, gelu, *_drop(dropout))
-        out_ND = rows.add(x_ND, self.product(hidden_NE, last), last.bias, *_drop(block.feed_forward_dropout))
+        hidden_NE = self._rows.activation(self.product(seen_ND, first), first.bias, gelu, *_drop(dropout))
+        drop = _drop(block.feed_forward_dropout)
+        out_ND: Tensor = self._rows.add(x_ND, self.product(hidden_NE, last), last.bias, *drop)
         return out_ND.view(shape)
 
     def _mix(

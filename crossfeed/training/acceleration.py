@@ -3,7 +3,9 @@
 Everything here changes how the numbers are computed, not which: the plain path on the CPU is the reference.
 """
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -55,10 +57,12 @@ def share_of_tokens(model: WorldModel, views: Views, two_views: bool) -> Tensor:
 
 def prepare_model(model: WorldModel, room: TokenRoom, seeds: Seeds, precision: str) -> None:
     """Switch the model to the fast path."""
+    from crossfeed.model import row_operators
+
     pack_tokens(model, room.share, room.lost)
     hash_dropout(model, seeds)
     use_attention_kernels(model, seeds)
-    use_row_kernels(model, torch.bfloat16 if precision == "bf16" else torch.float32)
+    use_row_kernels(model, torch.bfloat16 if precision == "bf16" else torch.float32, row_operators)
 
 
 class LossesBeside:
@@ -89,6 +93,19 @@ class LossesBeside:
         return loss_terms(model, batch, full, reduced, target_BHD, stage, config, generator)
 
 
+@contextmanager
+def nothing_collected() -> Iterator[None]:
+    """Collect garbage now and not again until the end: freeing an older graph's memory would spoil a capture."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 class CapturedStep:
     """Runs a step a few times as it is, then captures it once and replays it: no launch is paid for again."""
 
@@ -112,7 +129,7 @@ class CapturedStep:
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:
             graph.register_generator_state(generator)
-        with torch.cuda.graph(graph):
+        with nothing_collected(), torch.cuda.graph(graph):
             self._step()
         self._graph = graph
         graph.replay()
