@@ -33,9 +33,7 @@ CASES: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-def prepared(
-    config: MethodConfig, fast_path: bool, training: bool, rows: ModuleType | None = row_reference
-) -> WorldModel:
+def prepared(config: MethodConfig, fast_path: bool, training: bool, rows: ModuleType = row_reference) -> WorldModel:
     model = toy.model(config).train(training)
     seeds = fast.dropout_seeds(model, torch.device("cpu"))
     seeds.begin(7)
@@ -60,7 +58,7 @@ def gradients(model: WorldModel, config: MethodConfig) -> dict[str, torch.Tensor
     return {**{name: term.detach() for name, term in terms.items()}, **found}
 
 
-def check(case: str, rows: ModuleType | None = row_reference) -> None:
+def check(case: str, rows: ModuleType = row_reference) -> None:
     """One case on the plain and on the fast path."""
     changes, training = CASES[case]
     config = toy.method(changes)
