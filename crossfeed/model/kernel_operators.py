@@ -97,14 +97,14 @@ def _mean_tiles(width: int, longest: int) -> tuple[int, int, int]:
 def _launch_packed(qkv_N3D: Tensor, first_S: Tensor, heads: int, longest: int, drop: float):
     """Grid, the arguments both directions share, and warps in a program."""
     width, widest = qkv_N3D.shape[2] // heads, _tile(longest)
-    shapes = (heads, width, _tile(width), min(widest, 32), widest, FILLING, drop > 0.0)
+    shapes = (heads, width, _tile(width), _queries(widest), widest, FILLING, drop > 0.0)
     return (len(first_S) * heads,), (*_numbers(width, drop), *shapes), _warps(widest)
 
 
 def _launch_between(q_BLD: Tensor, kv_BK2D: Tensor, heads: int, drop: float):
     (windows, queries, width), keys = q_BLD.shape, kv_BK2D.shape[1]
     most, tile = _tile(queries), _tile(keys)
-    tiles = (_tile(width // heads), most, min(most, 32), tile, max(most, tile))
+    tiles = (_tile(width // heads), most, min(most, _queries(tile)), tile, max(most, tile))
     arguments = (queries, keys, *_numbers(width // heads, drop), heads, width // heads, *tiles, drop > 0.0)
     return (windows * heads,), arguments, _warps(tile)
 
@@ -117,8 +117,14 @@ def _tile(length: int) -> int:
     return max(FILLING, triton.next_power_of_2(length))
 
 
-def _warps(tile: int) -> int:
-    return 1 if tile <= 32 else 4 if tile <= 128 else 8
+def _queries(keys: int) -> int:
+    """Queries at once: as many as leave the scores of all keys in registers."""
+    return min(keys, 32) if keys <= 32 else 16
+
+
+def _warps(keys: int) -> int:
+    """Warps of a program, so that none of its arrays spills into memory (as the assembler reports it)."""
+    return 1 if keys <= 32 else 4 if keys <= 64 else 8 if keys <= 256 else 16
 
 
 @_packed_attention.register_fake
