@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from crossfeed.training.overrides import differences
 from crossfeed.training.precision import choose_device, resolve_precision
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.seeds import Purpose, derive, own_randomness
+from crossfeed.training.sole_process import sole_process
 from crossfeed.training.summary import data_facts, stage_facts, validation_facts
 from crossfeed.training.validate import Validator
 
@@ -67,7 +68,7 @@ def train(
     data = prepare(tables, config, place)
     _check_windows(data, config)
     inputs = {"tables": [table.fingerprint() for table in tables], "pretrained": body.sha256 if body else None}
-    with teamwork(place) as team, own_randomness(place):
+    with teamwork(place) as team, own_randomness(place), _alone(out, team):
         claim = open_folder if team.leads else _trust_folder
         folder = claim(out, config.model_dump(mode="json"), inputs, resume)
         team.wait()
@@ -143,6 +144,11 @@ def _run(
     }
     write_json(folder.summary, summary)
     return summary
+
+
+def _alone(out: Path | str, team: Team) -> AbstractContextManager[None]:
+    """The leading process keeps other runs out of the folder."""
+    return sole_process(Path(out)) if team.leads else nullcontext()
 
 
 def _trust_folder(path: Path | str, *_: object) -> RunFolder:
