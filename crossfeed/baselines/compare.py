@@ -13,6 +13,7 @@ from crossfeed.baselines.runs import Ending, Workplace, do_runs
 from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import ComparisonTable, write_table
 from crossfeed.errors import ConfigError
+from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.progress import console
 from crossfeed.training.precision import choose_device
@@ -36,6 +37,8 @@ def compare(
     """Train and score every model with every seed, and write the table; what `out` already holds is not run again."""
     if seeds < 1 or jobs < 1:
         raise ConfigError(f"{seeds} seeds and {jobs} jobs were asked for.", expected="at least one of each")
+    if target is not None:
+        check_row_period(target.period, sources[0].period, "The target", "the source")
     folder = Path(out)
     setting = Setting(budget, size, str(choose_device(device)), find_clones(list(repositories)))
     contenders, missing = line_up(models, setting)

@@ -14,6 +14,7 @@ from crossfeed.evaluation.report import Suite, report
 from crossfeed.evaluation.source import Source, foreign_set, model_device
 from crossfeed.evaluation.target import fitted_floors
 from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.rollout import SimulatedMachine
@@ -56,6 +57,11 @@ class OpenedModel:
         """Whether this very table was among the tables of the training run."""
         return table.fingerprint() in self.provenance.get("tables", ())
 
+    def check_rows(self, period: float, whose: str) -> None:
+        """Refuse rows that are not as long as those the model learned from, where the file says it."""
+        known = self.provenance.get("row_period", period)
+        check_row_period(period, known, whose, "the model was trained on one")
+
 
 def open_model(path: Path | str, device: str = "auto") -> OpenedModel:
     """Read a model file, or the model in the folder of a run."""
@@ -81,6 +87,7 @@ def face(
 ) -> Facing:
     """Prepare the windows: the test side of a table the model was trained on, all of any other."""
     model = opened.model
+    opened.check_rows(table.period, f"The table of {' and '.join(table.machines())}")
     own = opened.trained_on(table)
     if not own and part not in ("auto", "all"):
         raise ConfigError(

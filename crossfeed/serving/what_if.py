@@ -59,6 +59,7 @@ def what_if(
     """
     opened = model if isinstance(model, OpenedModel) else open_model(model, device)
     moment = read_history(history, opened.model, session, at)
+    opened.check_rows(moment.period, f"The table with {moment.title}")
     read = read_plans(plans, moment, overrides, motion_limits, seconds)
     rollout, limits = Rollout(opened.model, moment), dict(limits or {})
     check_sensors(limits, moment.schema, rollout.present, "The limited sensor")

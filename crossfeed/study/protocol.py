@@ -14,6 +14,7 @@ import torch
 import crossfeed
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import ConfigError, StorageError, TableError
+from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table, manifest_path
 from crossfeed.study import vault
 from crossfeed.study.store import Store
@@ -156,6 +157,7 @@ def _check_apart(sources: Sequence[Table], targets: Sequence[Table]) -> None:
                 expected="target machines of which no row is in a source table",
                 remedy="Take its rows out of one of the two tables.",
             )
+        check_row_period(target.period, sources[0].period, "The target", "the source")
         if target.schema.fingerprint != sources[0].schema.fingerprint:
             raise ConfigError(
                 f"The target has the schema '{target.schema.name}', the source '{sources[0].schema.name}'.",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from crossfeed.errors import TableError
+from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.schema import Schema
 from crossfeed.training.run_config import RunConfig
@@ -19,6 +20,7 @@ class TrainingData:
     """What a run reads: one normaliser for all machines, one set of windows for each side it may see."""
 
     schema: Schema
+    period: float
     splits: tuple[Split, ...]
     normaliser: Normaliser
     train: WindowSet
@@ -39,7 +41,7 @@ def prepare(tables: Sequence[Table], config: RunConfig, device: torch.device) ->
         model = config.model
         return WindowSet.build(list(tables), groups, normaliser, model.context, model.horizons, data.stride, device)
 
-    return TrainingData(tables[0].schema, splits, normaliser, windows("train"), windows("validation"))
+    return TrainingData(tables[0].schema, tables[0].period, splits, normaliser, windows("train"), windows("validation"))
 
 
 def _check(tables: Sequence[Table]) -> None:
@@ -48,6 +50,7 @@ def _check(tables: Sequence[Table]) -> None:
     first = tables[0].schema
     for table in tables:
         name = " and ".join(table.machines())
+        check_row_period(table.period, tables[0].period, f"The table of {name}", "the first one")
         if table.schema.fingerprint != first.fingerprint:
             raise TableError(
                 f"The table of {name} has the schema '{table.schema.name}', the first one '{first.name}'.",

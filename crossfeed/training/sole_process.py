@@ -4,8 +4,8 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from crossfeed.atomic import storage_error
 from crossfeed.errors import TrainingError
@@ -25,19 +25,18 @@ def sole_process(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # a full disk: the lock holds without a name in it
             handle.truncate(0)
             handle.write(f"process {os.getpid()} on {os.uname().nodename}".encode())
-            handle.flush()
         yield
     finally:
         path.unlink(missing_ok=True)
         handle.close()
 
 
-def _take(path: Path) -> BinaryIO:
+def _take(path: Path) -> FileIO:
     """The locked file; one that was removed between opening and locking does not count."""
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle = path.open("a+b")
+            handle = path.open("a+b", buffering=0)
         except OSError as error:
             raise storage_error("Making the lock file", path, error) from error
         try:

@@ -29,6 +29,7 @@ def data_facts(data: TrainingData) -> dict[str, Any]:
         "normaliser": data.normaliser.hash(),
         "fitted_on": data.normaliser.fitted_on,
         "machines": list(data.train.machines),
+        "row_period": data.period,
         "command_range": _command_range(data),
         "windows": {
             part: {"count": len(windows), "hash": windows.hash()}

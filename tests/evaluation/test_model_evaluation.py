@@ -138,3 +138,10 @@ def test_a_model_that_returns_nan_is_left_out_and_the_command_fails(
     content = json.loads((tmp_path / "evaluation.json").read_text())
     assert set(content["scores"]) == {"persistence", "linear drift"}
     assert content["comparisons"] == []
+
+
+def test_a_table_with_rows_of_another_length_is_refused(trained_run: TrainedRun) -> None:
+    opened = open_model(trained_run.folder, "cpu")
+    slow = replace(Table.read(trained_run.target), period=5.0)
+    with pytest.raises(TableError, match="has a row every 5 s, the model was trained on one every 1 s"):
+        face(opened, slow)

@@ -1,6 +1,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
-from crossfeed.errors import ConfigError, StorageError
+from crossfeed.errors import ConfigError, StorageError, TableError
 from crossfeed.serving.figure import draw_what_if
 from crossfeed.serving.what_if import WhatIf, what_if
 from tests.evaluation.small_machine import small_table
@@ -53,6 +54,12 @@ def test_a_missing_reading_leaves_the_true_energy_open(place: Place) -> None:
     content = ask(place, ["table"], history=table, at=30.0).content
     assert content["plans"]["table"]["energy"]["truth"] is None
     assert content["plans"]["table"]["truth"]["power"][4] is None
+
+
+def test_a_history_with_rows_of_another_length_was_read_as_if_they_were_the_models(place: Place) -> None:
+    opened = replace(place.opened, provenance={**place.opened.provenance, "row_period": 0.5})
+    with pytest.raises(TableError, match=r"has a row every 1 s, the model was trained on one every 0\.5 s"):
+        what_if(opened, place.table, [PLAN], samples=2)
 
 
 def test_plans_beyond_the_trained_range_are_named_with_the_distance(place: Place) -> None:

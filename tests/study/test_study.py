@@ -1,10 +1,11 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from crossfeed.errors import CheckpointError, ConfigError, CrossfeedError
+from crossfeed.errors import CheckpointError, ConfigError, CrossfeedError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.study import vault
 from crossfeed.study.lock import LOCK
@@ -35,6 +36,14 @@ def test_a_source_that_contains_the_target_machine_is_refused(tmp_path: Path) ->
     toy_table("same").write(tmp_path / "a.parquet")
     toy_table("same", seed=3).write(tmp_path / "b.parquet")
     with pytest.raises(ConfigError, match="same is in the source and in the target"):
+        Study.init(tmp_path / "study", [tmp_path / "a.parquet"], [tmp_path / "b.parquet"], size="tiny")
+    assert (tmp_path / "b.parquet").exists()
+
+
+def test_a_target_with_rows_of_another_length_is_refused(tmp_path: Path) -> None:
+    toy_table("one").write(tmp_path / "a.parquet")
+    replace(toy_table("other", seed=3), period=2.0).write(tmp_path / "b.parquet")
+    with pytest.raises(TableError, match="The target has a row every 2 s, the source every 1 s"):
         Study.init(tmp_path / "study", [tmp_path / "a.parquet"], [tmp_path / "b.parquet"], size="tiny")
     assert (tmp_path / "b.parquet").exists()
 
