@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from crossfeed.model.anchor import Anchor
 from crossfeed.model.likelihood import Likelihood, beta_nll, gaussian_nll, student_t_nll
 
 SMALLEST_DEGREES_OF_FREEDOM = 2.1  # the variance of a Student-t exists above 2
@@ -33,11 +34,11 @@ class HeadConfig(BaseModel):
 
 
 class Head(nn.Module):
-    """Two linear maps from a latent to mean and raw log-variance, the variance bound and the likelihood."""
+    """Linear maps from a latent to mean and raw log-variance, the anchor, the variance bound and the likelihood."""
 
-    def __init__(self, config: HeadConfig, width: int, sensors: int) -> None:
+    def __init__(self, config: HeadConfig, width: int, sensors: int, anchor: Anchor | None = None) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.anchor = config, anchor
         self.mean = nn.Linear(width, sensors)
         self.log_variance = nn.Linear(width, sensors)
         self.noise = nn.Parameter(torch.zeros(sensors)) if config.variance == "smooth" else None

@@ -10,7 +10,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-Kind = Literal["none", "pure", "floored", "blended", "split", "centred"]
+Kind = Literal["none", "pure", "floored", "blended", "split", "centred", "anchored"]
 
 
 class InstanceNormConfig(BaseModel):
@@ -18,15 +18,18 @@ class InstanceNormConfig(BaseModel):
 
     none: nothing. pure: the paper's variant, centre and scale of the window. floored: the scale never below `floor`.
     blended: towards the identity where the window's variance is below `threshold`. split: as pure for the mean, the
-    variance is predicted in global space. centred: the centre only, global scale, global variance.
+    variance is predicted in global space. centred: the centre only, global scale, global variance. anchored: as
+    centred, and the forecast may scale the distance of the centre from the physical zero, for sensors whose zero is at
+    most `reach` standard deviations from the source's mean.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Kind = "centred"
+    kind: Kind = "anchored"
     epsilon: float = Field(default=1e-5, gt=0.0)
     floor: float = Field(default=0.1, gt=0.0)
     threshold: float = Field(default=0.01, gt=0.0)
+    reach: float = Field(default=4.0, gt=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class InstanceNorm:
         share_BKC = m_BKC / count_BC.clamp(min=1).unsqueeze(1)
         x_BKC = torch.where(m_BKC, x_BKC, 0.0)
         centre_BC = (share_BKC * x_BKC).sum(1)
-        if kind == "centred":
+        if kind in ("centred", "anchored"):
             return Statistics(centre_BC, torch.ones_like(centre_BC))
         variance_BC = (share_BKC * (x_BKC - centre_BC.unsqueeze(1)).square()).sum(1)
         scale_BC = (variance_BC + self.config.epsilon).sqrt()
@@ -79,6 +82,6 @@ class InstanceNorm:
 
     def restore_log_variance(self, log_variance_BHC: Tensor, statistics: Statistics | None) -> Tensor:
         """A log-variance in the space it was predicted in, back in global z-space."""
-        if statistics is None or self.config.kind in ("split", "centred"):
+        if statistics is None or self.config.kind in ("split", "centred", "anchored"):
             return log_variance_BHC
         return log_variance_BHC + 2.0 * statistics.scale_BC.log().unsqueeze(1)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.errors import ConfigError
+from crossfeed.model.anchor import Anchor
 from crossfeed.model.config import ModelConfig
 from crossfeed.model.encoder import Encoder
 from crossfeed.model.forecast import Forecast, forecast
@@ -43,7 +44,9 @@ class WorldModel(nn.Module):
         self.context_encoder = Encoder(config.encoder, config.blocks, sensors, commands)
         self.target_encoder = TargetEncoder(config.target, self.context_encoder, config.horizons)
         self.predictor = Predictor(config.predictor, config.blocks, commands, config.horizons)
-        self.head = Head(config.head, width, sensors)
+        anchored = config.instance_norm.kind == "anchored"
+        anchor = Anchor(width, normaliser, config.instance_norm.reach) if anchored else None
+        self.head = Head(config.head, width, sensors, anchor)
         self.recovery = Recovery(width, commands)
 
     def encode(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, channels: Tensor | None = None) -> Context:
@@ -91,7 +94,10 @@ class WorldModel(nn.Module):
         """Mean and log-variance of every sensor, mapped back from the space of the window."""
         mean_BHC, log_variance_BHC = self.head(latent_BHD)
         log_variance_BHC = self.instance_norm.restore_log_variance(log_variance_BHC, statistics)
-        return self.instance_norm.restore_mean(mean_BHC, statistics), self.head.bound(log_variance_BHC)
+        mean_BHC = self.instance_norm.restore_mean(mean_BHC, statistics)
+        if self.head.anchor is not None and statistics is not None:
+            mean_BHC = mean_BHC + self.head.anchor(latent_BHD, statistics.centre_BC)
+        return mean_BHC, self.head.bound(log_variance_BHC)
 
     def forward(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Prediction:
         """Eq. (12): context and planned commands in, distributions at all horizons out; `m_BKC` shows a part only."""

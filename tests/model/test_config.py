@@ -43,6 +43,7 @@ ALTERNATIVES: dict[str, tuple[Any, dict[str, Any]]] = {
     "model.instance_norm.epsilon": (0.1, {"model.instance_norm.kind": "pure"}),
     "model.instance_norm.floor": (3.0, {"model.instance_norm.kind": "floored"}),
     "model.instance_norm.threshold": (3.0, {"model.instance_norm.kind": "blended"}),
+    "model.instance_norm.reach": (0.5, {"model.instance_norm.kind": "anchored"}),
     "masks.mode": ("random", {}),
     "masks.ratio": (0.8, {"masks.mode": "random"}),
     "masks.channel_drop": (0.6, {}),
@@ -76,7 +77,7 @@ def _leaves(content: dict[str, Any], prefix: str = "") -> set[str]:
 
 
 def _effect(config: MethodConfig) -> dict[str, Any]:
-    """What a configuration visibly does: shapes of tensors, and the loss terms of one training step in each stage."""
+    """What a configuration visibly does: shapes, buffers, and the loss terms of one training step in each stage."""
     windows = toy.batch()
     windows.m_BKC[0, 2] = False
     net = toy.model(config)
@@ -85,6 +86,7 @@ def _effect(config: MethodConfig) -> dict[str, Any]:
         windows, x_BKC=windows.x_BKC[:, tail:], m_BKC=windows.m_BKC[:, tail:], a_BKA=windows.a_BKA[:, tail:]
     )
     seen: dict[str, Any] = {"shapes": {name: tuple(value.shape) for name, value in net.state_dict().items()}}
+    seen["buffers"] = {name: buffer.double().sum().item() for name, buffer in net.named_buffers()}
     seen["rows needed"] = LiveForecaster(net).missing_rows
     net.train()
     for stage in ("pretrain", "finetune"):
