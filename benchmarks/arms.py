@@ -20,6 +20,7 @@ from typing import Any
 PAPER_HEAD = {"model.head.variance": "hard_clamp", "model.head.limit": 8.0, "model.head.likelihood": "nll"}
 NO_LATENT = {f"objectives.weights.{name}": 0.0 for name in ("latent", "vicreg", "schema", "recovery")}
 NO_LATENT = {**NO_LATENT, "training.initialisation": "scratch"}
+CENTRED = {"model.instance_norm.kind": "centred"}
 
 # name: (preset, settings on top of it)
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -31,15 +32,16 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "floored": ("crossfeed", {"model.instance_norm.kind": "floored"}),
     "blended": ("crossfeed", {"model.instance_norm.kind": "blended"}),
     "split": ("crossfeed", {"model.instance_norm.kind": "split"}),
-    "centred (crossfeed)": ("crossfeed", {}),
-    "centred, plain NLL": ("crossfeed", {"model.head.likelihood": "nll"}),
-    "centred, Student t": ("crossfeed", {"model.head.likelihood": "student_t"}),
-    "centred, mean commands": ("crossfeed", {"model.predictor.conditioning": "mean"}),
-    "centred, token injection": ("crossfeed", {"model.predictor.injection": "token"}),
-    "centred, no latent objective": ("crossfeed", NO_LATENT),
-    "centred, SIGReg": ("crossfeed", {"objectives.weights.vicreg": 0.0, "objectives.weights.sigreg": 0.05}),
-    "centred, no commands": ("crossfeed", {}),
-    "plain control, no VICReg": ("crossfeed", {"objectives.weights.vicreg": 0.0}),
+    "anchored (crossfeed)": ("crossfeed", {}),
+    "centred": ("crossfeed", CENTRED),
+    "centred, plain NLL": ("crossfeed", {**CENTRED, "model.head.likelihood": "nll"}),
+    "centred, Student t": ("crossfeed", {**CENTRED, "model.head.likelihood": "student_t"}),
+    "centred, mean commands": ("crossfeed", {**CENTRED, "model.predictor.conditioning": "mean"}),
+    "centred, token injection": ("crossfeed", {**CENTRED, "model.predictor.injection": "token"}),
+    "centred, no latent objective": ("crossfeed", {**CENTRED, **NO_LATENT}),
+    "centred, SIGReg": ("crossfeed", {**CENTRED, "objectives.weights.vicreg": 0.0, "objectives.weights.sigreg": 0.05}),
+    "centred, no commands": ("crossfeed", CENTRED),
+    "centred, plain control without VICReg": ("crossfeed", {**CENTRED, "objectives.weights.vicreg": 0.0}),
 }
 MACHINES = ("spinner_620", "spinner_630")
 BUDGET = {"training.pretrain_epochs": 12, "training.finetune_epochs": 24, "training.steps_per_epoch": 60}

@@ -119,42 +119,12 @@ def _tile(length: int) -> int:
 
 def _queries(keys: int) -> int:
     """Queries at once: as many as leave the scores of all keys in registers."""
-    return min(keys, 32) if keys <= 32 else 16
+    return keys if keys <= 32 else 16
 
 
 def _warps(keys: int) -> int:
     """Warps of a program, so that none of its arrays spills into memory (as the assembler reports it)."""
     return 1 if keys <= 32 else 4 if keys <= 64 else 8 if keys <= 256 else 16
-
-
-@_packed_attention.register_fake
-def _(qkv_N3D, first_S, length_S, seed, heads, longest, drop):
-    return qkv_N3D.new_empty(qkv_N3D.shape[0], qkv_N3D.shape[2])
-
-
-@_packed_attention_backward.register_fake
-def _(qkv_N3D, dout_ND, first_S, length_S, seed, heads, longest, drop):
-    return torch.empty_like(qkv_N3D)
-
-
-@_attention_between.register_fake
-def _(q_BLD, kv_BK2D, allowed_LK, seed, heads, drop):
-    return torch.empty_like(q_BLD)
-
-
-@_attention_between_backward.register_fake
-def _(q_BLD, kv_BK2D, dout_BLD, allowed_LK, seed, heads, drop):
-    return torch.empty_like(q_BLD), torch.empty_like(kv_BK2D)
-
-
-@_packed_mean.register_fake
-def _(x_ND, first_S, length_S, rows, longest):
-    return x_ND.new_empty(rows, x_ND.shape[1])
-
-
-@_packed_mean_backward.register_fake
-def _(dmean_RD, first_S, length_S, tokens, longest):
-    return dmean_RD.new_empty(tokens, dmean_RD.shape[1])
 
 
 def _keep_packed(ctx, inputs, output):

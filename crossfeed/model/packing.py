@@ -29,13 +29,24 @@ class Sequences:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Where each present token of a batch of rows lies, and what it weighs in the mean of its row."""
+    """Where each present token of a batch of rows lies."""
 
     token_N: Tensor
-    row_N: Tensor
-    weight_N: Tensor
     rows: int
+    channels: int
     sequences: Sequences
+
+    @property
+    def row_of_token(self) -> Tensor:
+        """The row each token belongs to."""
+        return self.token_N // self.channels
+
+    @property
+    def weight_of_token(self) -> Tensor:
+        """What each token weighs in the mean of its row; the filling weighs nothing."""
+        length_R = self.sequences.length_S[: self.rows]
+        inside_N = torch.arange(len(self.token_N), device=self.token_N.device) < length_R.sum()
+        return inside_N / length_R.index_select(0, self.row_of_token).clamp(min=1)
 
 
 def pack(m_RC: Tensor, capacity: int) -> Packing:
@@ -51,15 +62,7 @@ def pack(m_RC: Tensor, capacity: int) -> Packing:
     filling = last_R[-1] + FILLING * torch.arange(capacity // FILLING + 1, dtype=torch.int32, device=m_RC.device)
     first_S = torch.cat([last_R - length_R, filling])
     length_S = torch.cat([length_R, (capacity - filling).clamp(0, FILLING).to(torch.int32)])
-    row_N = token_N // channels
-    inside_N = torch.arange(capacity, device=m_RC.device) < last_R[-1]
-    return Packing(
-        token_N=token_N,
-        row_N=row_N,
-        weight_N=inside_N / length_R.index_select(0, row_N).clamp(min=1),
-        rows=rows,
-        sequences=Sequences(first_S, length_S, max(channels, FILLING)),
-    )
+    return Packing(token_N, rows, channels, Sequences(first_S, length_S, max(channels, FILLING)))
 
 
 def lost_tokens(m_RC: Tensor, capacity: int) -> Tensor:
@@ -76,7 +79,7 @@ def equal_sequences(count: int, length: int, device: torch.device) -> Sequences:
 def mean_of_rows(x_ND: Tensor, packing: Packing) -> Tensor:
     """The mean over the present tokens of every row; zero for a row without any."""
     mean_RD = x_ND.new_zeros(packing.rows, x_ND.shape[-1])
-    return mean_RD.index_add(0, packing.row_N, x_ND * packing.weight_N.unsqueeze(-1).to(x_ND.dtype))
+    return mean_RD.index_add(0, packing.row_of_token, x_ND * packing.weight_of_token.unsqueeze(-1).to(x_ND.dtype))
 
 
 def rows_of_table(table_CD: Tensor, index_N: Tensor) -> Tensor:

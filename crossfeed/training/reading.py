@@ -21,7 +21,7 @@ class Reading:
     """What the model makes of a batch without masks, and what really followed; the next batch may overwrite it."""
 
     prediction: Prediction
-    target_BHD: Tensor
+    target_BHD: Tensor | None
     future_x_BHC: Tensor
     future_m_BHC: Tensor
     in_window_x_BHC: Tensor
@@ -29,15 +29,18 @@ class Reading:
 
     def first(self, count: int) -> "Reading":
         """The first windows of the batch."""
-        tensors = (self.target_BHD, self.future_x_BHC, self.future_m_BHC, self.in_window_x_BHC)
-        return Reading(self.prediction.split(count)[0], *(tensor[:count] for tensor in tensors))
+        target_BHD = None if self.target_BHD is None else self.target_BHD[:count]
+        tensors = (self.future_x_BHC, self.future_m_BHC, self.in_window_x_BHC)
+        return Reading(self.prediction.split(count)[0], target_BHD, *(tensor[:count] for tensor in tensors))
 
 
 class Reader:
-    """Reads windows of one set in evaluation mode, `size` at a time."""
+    """Reads windows of one set in evaluation mode, `size` at a time; `teacher` asks for the target latents as well."""
 
-    def __init__(self, model: WorldModel, windows: WindowSet, precision: str, size: int, captured: bool) -> None:
-        self.model, self.windows, self.precision, self.size = model, windows, precision, size
+    def __init__(
+        self, model: WorldModel, windows: WindowSet, precision: str, size: int, captured: bool, teacher: bool
+    ) -> None:
+        self.model, self.windows, self.precision, self.size, self.teacher = model, windows, precision, size, teacher
         self._fixed = windows.last_W.device.type == "cuda"  # one shape for all batches, which is captured once
         self._index_B, self._planned_B = torch.zeros(2, size, dtype=torch.long, device=windows.last_W.device)
         self._reading: Reading | None = None
@@ -64,7 +67,7 @@ class Reader:
             context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
             latent_BHD = model.predict(context.z_BD, planned.mean_a_BHA, planned.future_a_BTA)
             prediction = model.decode(latent_BHD, context)
-            target_BHD = model.encode_target(batch, context.statistics)
+            target_BHD = model.encode_target(batch, context.statistics) if self.teacher else None
         in_window_x_BHC = model.instance_norm.normalise(batch.future_x_BHC, context.statistics)
         self._reading = Reading(prediction, target_BHD, batch.future_x_BHC, batch.future_m_BHC, in_window_x_BHC)
 

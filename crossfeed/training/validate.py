@@ -49,7 +49,11 @@ class Validator:
         self.model, self.train, self.validation, self.config = model, train, validation, config
         self.precision, self.device = precision, validation.last_W.device
         training = config.training
-        self._captured, self._passes, self._readers = captured, dict[Stage, LossPass](), dict[Part, Reader]()
+        self._captured, self._passes, self._readers = (
+            captured,
+            dict[Stage, LossPass](),
+            dict[tuple[Part, bool], Reader](),
+        )
         self.windows_W = _fixed_subset(len(validation), training.validation_windows).to(self.device)
         self._probed_W = _fixed_subset(len(validation), training.health.windows).to(self.device)
         self._probe_fit_W = _fixed_subset(len(train), training.health.windows).to(self.device)
@@ -91,7 +95,7 @@ class Validator:
         """Errors on unmasked windows; with shuffled commands each window is given another one's future commands."""
         sums = ForecastSums(self.model.horizons, self.model.schema.sensor_names, self.device)
         other_W = self.windows_W.roll(max(1, len(self.windows_W) // 2)) if shuffle_commands else None
-        for reading in self._reader("validation")(self.windows_W, other_W):
+        for reading in self._reader("validation", teacher=False)(self.windows_W, other_W):
             sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction)
         return sums.scores()
 
@@ -104,20 +108,22 @@ class Validator:
     def _latents(self, part: Part, index_W: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """State, future and its presence in the space the state lives in, pooled context and target latents."""
         pieces = []
-        for reading in self._reader(part)(index_W):
+        for reading in self._reader(part, teacher=True)(index_W):
             context = reading.prediction.context
+            assert reading.target_BHD is not None
             latents = (context.z_BD, reading.in_window_x_BHC, reading.future_m_BHC, context.pooled_BD)
             pieces.append(tuple(piece.clone() for piece in (*latents, reading.target_BHD)))
         z, x, m, pooled, target = (torch.cat(piece) for piece in zip(*pieces, strict=True))
         return z, x, m, pooled, target
 
-    def _reader(self, part: Part) -> Reader:
+    def _reader(self, part: Part, teacher: bool) -> Reader:
         """The reader of a part; as many windows at once as go through the network in a training step."""
-        if part not in self._readers:
+        if (part, teacher) not in self._readers:
             windows = self.train if part == "train" else self.validation
             size = self.config.training.batch_size * VIEWS
-            self._readers[part] = Reader(self.model, windows, self.precision, size, self._captured)
-        return self._readers[part]
+            reader = Reader(self.model, windows, self.precision, size, self._captured, teacher)
+            self._readers[part, teacher] = reader
+        return self._readers[part, teacher]
 
 
 def _fixed_subset(available: int, wanted: int | None) -> Tensor:

@@ -28,8 +28,8 @@ def test_every_present_token_has_its_place_and_nothing_else_counts(
     assert packing.token_N[:count].tolist() == m_RC.flatten().nonzero().flatten().tolist()
     assert packing.sequences.length_S[:rows].tolist() == m_RC.sum(1).tolist()
     assert int(packing.sequences.length_S.sum()) == count + spare, "the filling covers every spare place"
-    torch.testing.assert_close(packing.weight_N.sum(), m_RC.any(1).sum().float())
-    assert packing.weight_N[count:].eq(0).all()
+    torch.testing.assert_close(packing.weight_of_token.sum(), m_RC.any(1).sum().float())
+    assert packing.weight_of_token[count:].eq(0).all()
     assert int(lost_tokens(m_RC, count + spare)) == 0
 
 

@@ -1,7 +1,7 @@
 """The box at the top: may the model be trusted on the other machine, and on which channels?"""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Light, Tone, Verdict
@@ -74,10 +74,10 @@ def judge(channel: str, row: Mapping[str, Any], command: Mapping[str, Any] | Non
     if command is not None and command["estimate"] is not None and command["estimate"] < WEAK_COMMAND_USE:
         good = False
         reasons.append("planned commands hardly change its forecast: not for what-ifs")
-    light = "bad" if bad else "good" if good else "fair"
+    light: Literal["good", "fair", "bad"] = "bad" if bad else "good" if good else "fair"
     if light == "good":
         reasons.append("surely better than the last value, honest intervals, uses the plan")
-    return Light(channel, unit, light, tuple(reasons), skill, coverage, command)  # type: ignore[arg-type]
+    return Light(channel, unit, light, tuple(reasons), skill, coverage, command)
 
 
 def _plain(value: float | None) -> dict[str, Any] | None:
