@@ -27,6 +27,8 @@ class CommandTrace:
     position: np.ndarray  # (n, 3) mm from the work zero, at the end of the bin
     cutting: np.ndarray  # a feed move with the spindle on
     rapid: np.ndarray
+    feeding: np.ndarray  # a feed move, with the spindle on or off
+    per_revolution: np.ndarray  # a feed move whose feed follows the spindle
     tool: np.ndarray  # index into Trajectory.tools
     line: np.ndarray  # line of the NC text
 
@@ -112,6 +114,8 @@ class Trajectory:
             position=position[1:],
             cutting=self._cutting[segment],
             rapid=self.legs.kind[leg] == LegKind.RAPID,
+            feeding=self.legs.kind[leg] == LegKind.FEED,
+            per_revolution=self.legs.per_revolution[leg],
             tool=self.legs.tool[leg],
             line=self.legs.line[leg],
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.noise import Floats
@@ -15,7 +15,7 @@ _REMEDY = "Check the commands for missing values and give each field one value p
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Commands and engagement at every inner step; engagement belongs to the time, not to the commands."""
+    """Commands and engagement at every inner step; under other commands `path.travel` finds what the tool meets."""
 
     spindle_speed: Floats  # (N,) rpm, negative for counter-clockwise
     feed: Floats  # (N, 3) mm/min along x, y, z
@@ -48,7 +48,7 @@ class Inputs:
     def __len__(self) -> int:
         return len(self.spindle_speed)
 
-    def __getitem__(self, part: slice) -> Self:
+    def __getitem__(self, part: slice | NDArray[np.intp]) -> Self:
         return type(self)(**{field.name: getattr(self, field.name)[part] for field in fields(self)})
 
     @property
@@ -75,7 +75,7 @@ class Inputs:
         return cls.idle(len(repeated)).commanded(repeated)
 
     def commanded(self, commands: ArrayLike) -> Self:
-        """The same engagement under other commands: (N, 4) at the inner rate, or (T, 4) rows held equally long."""
+        """Set the commands and leave the engagement: (N, 4) at the inner rate, or (T, 4) rows held equally long."""
         rows = _four_columns(commands)
         if len(rows) == 0 or len(self) % len(rows):
             raise MachineError(

@@ -4,7 +4,8 @@ Played under a feed override the job runs through the same samples slower or fas
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,15 @@ from crossfeed.programs.plan import plan
 RATE = 100.0  # Hz of the samples that describe a job
 
 
+class Motion(IntEnum):
+    """What the program does in a sample, which decides the override it obeys."""
+
+    STANDING = 0  # dwell, tool change, wait for the spindle
+    RAPID = 1
+    FEED = 2
+    FEED_PER_REVOLUTION = 3
+
+
 @dataclass(frozen=True)
 class Job:
     """A planned program with its engagement, one sample every 1 / RATE seconds of planned time."""
@@ -31,6 +41,7 @@ class Job:
     feed: Floats  # (N, 3) mm/min
     position: Floats  # (N, 3) mm from the work zero
     cutting: NDArray[np.bool_]
+    motion: NDArray[np.intp]  # (N,) of Motion
     line: NDArray[np.int64]
     tool: NDArray[np.intp]  # index into tools
     tools: list[Tool]
@@ -60,9 +71,13 @@ class Playback:
     line: NDArray[np.int64]
     tool: NDArray[np.intp]
     override: Floats  # (N,) feed override, 1 = 100 %
+    motion: NDArray[np.intp]  # (N,) of Motion
 
-    def __getitem__(self, part: slice) -> "Playback":
-        return Playback(self.inputs[part], self.position[part], self.line[part], self.tool[part], self.override[part])
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, part: slice | NDArray[np.intp]) -> "Playback":
+        return Playback(**{field.name: getattr(self, field.name)[part] for field in fields(self)})
 
 
 def prepare(
@@ -83,6 +98,11 @@ def prepare(
         feed=np.column_stack((trace.feed_x, trace.feed_y, trace.feed_z)),
         position=position,
         cutting=trace.cutting,
+        motion=np.select(
+            [trace.rapid, trace.feeding & trace.per_revolution, trace.feeding],
+            [Motion.RAPID, Motion.FEED_PER_REVOLUTION, Motion.FEED],
+            Motion.STANDING,
+        ).astype(np.intp),
         line=trace.line,
         tool=kinds,
         tools=tools,
@@ -136,7 +156,7 @@ def play(job: Job, override: float | Floats, material: Material, time_step: floa
     position = np.column_stack(
         [np.interp(place, np.arange(len(job.position)), job.position[:, axis]) for axis in range(3)]
     )
-    return Playback(inputs, position, job.line[sample], tool, percent[sample].copy())
+    return Playback(inputs, position, job.line[sample], tool, percent[sample].copy(), job.motion[sample])
 
 
 def fit(job: Job, material: Material, seconds: float, time_step: float, draw: np.random.Generator) -> Playback:
@@ -169,7 +189,8 @@ def _knob(job: Job, draw: np.random.Generator) -> Floats:
 
 def joined(parts: Sequence[Playback]) -> Playback:
     """One playback after the other."""
+    beside = [field.name for field in fields(Playback) if field.name != "inputs"]
     return Playback(
-        Inputs.joined([part.inputs for part in parts]),
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("position", "line", "tool", "override")),
+        inputs=Inputs.joined([part.inputs for part in parts]),
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in beside},
     )

@@ -13,6 +13,7 @@ from crossfeed.machines.simulated.heat import Modes
 from crossfeed.machines.simulated.inputs import Inputs
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import MachineParameters
+from crossfeed.machines.simulated.path import travel
 from crossfeed.machines.simulated.state import SimulationState
 from crossfeed.schema import canonical
 
@@ -140,14 +141,15 @@ def _joined(parts: list[Physics]) -> Physics:
 
 
 def counterfactual(
-    machine: SimulatedMachine, state: SimulationState, inputs: Inputs, commands: ArrayLike
+    machine: SimulatedMachine, state: SimulationState, inputs: Inputs, commands: ArrayLike, beyond: Inputs | None = None
 ) -> tuple[Trace, Trace]:
-    """The run as it was, and as it would have been under other commands: same start, same noise, same engagement.
+    """The run as it was, and as it would have been under other commands: same start, same noise, same path.
 
-    `commands` is (N, 4) at the inner rate or (T, 4) with each row held equally long (1 Hz rows, say). Engagement stays
-    where it was in time: the tool meets the same depth and width at the same second, but the chip load follows the new
-    feed and speed, and without feed there is no cut.
+    `commands` is (N, 4) at the inner rate or (T, 4) with each row held equally long (1 Hz rows, say). Engagement
+    belongs to the path (see `path`): slower feeds cut longer, a hold stops the cut, faster ones arrive earlier, if need
+    be in what lies `beyond` the inputs.
     """
     factual, _ = machine.run(inputs, state)
-    altered, _ = machine.run(inputs.commanded(commands), state)
+    planned = inputs if beyond is None else Inputs.joined([inputs, beyond])
+    altered, _ = machine.run(travel(planned, inputs.commanded(commands).commands).inputs, state)
     return factual, altered

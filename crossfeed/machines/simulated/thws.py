@@ -7,7 +7,7 @@ import numpy as np
 
 from crossfeed.machines.simulated.csvfile import rounded, write_csv
 from crossfeed.machines.simulated.inputs import Inputs
-from crossfeed.machines.simulated.jobs import Playback, fit
+from crossfeed.machines.simulated.jobs import Motion, Playback, fit
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 from crossfeed.machines.simulated.production import DAYS, JOG_PROGRAM, Order, Phase, Status, plan_days
@@ -156,7 +156,8 @@ def _standing(inputs: Inputs, position: Floats) -> Playback:
     count = len(inputs)
     travelled = np.cumsum(inputs.feed, axis=0) / 60 * TIME_STEP
     zero = np.zeros(count, dtype=np.int64)
-    return Playback(inputs, position + travelled, zero, zero, np.ones(count))
+    motion = np.where(inputs.feed.any(axis=1), Motion.FEED, Motion.STANDING)
+    return Playback(inputs, position + travelled, zero, zero, np.ones(count), motion)
 
 
 def jogging(steps: int, time_step: float, draw: np.random.Generator) -> Inputs:
