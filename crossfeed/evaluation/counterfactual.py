@@ -1,8 +1,9 @@
 """The truth about commands: forecasts under changed plans against the simulator rolled out under them.
 
 K context rows, T planned rows. Every case is a moment of a job: the machine is stopped there, restored, and played on
-as it was and under each alteration, with the same noise and the same stock. Cases become ordinary tables with one
-window per group, so everything else of the evaluation applies to them.
+as it was and under each alteration, with the same noise along the same path. Other commands are carried out as asked;
+knobs re-time the program as a control does. Cases become ordinary tables with one window per group, so everything else
+of the evaluation applies to them.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,8 +19,10 @@ from crossfeed.evaluation.forecaster import BATCH, Forecaster, floors
 from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.ingest.table import Group, Table
 from crossfeed.machines.simulated.inputs import Inputs
-from crossfeed.machines.simulated.jobs import play
-from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace, counterfactual
+from crossfeed.machines.simulated.jobs import Playback, play
+from crossfeed.machines.simulated.overrides import OverrideSchedule, overridden
+from crossfeed.machines.simulated.path import travel
+from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.shop import open_shop
 from crossfeed.machines.simulated.workshop import material_named
 from crossfeed.progress import progress
@@ -28,13 +31,15 @@ from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 FACTUAL = "factual"
-# Each alteration changes the four commands (spindle speed, feeds) of the seconds to come.
-ALTERATIONS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
+Commands = Callable[[np.ndarray], np.ndarray]  # changes the four commands (spindle speed, feeds) of the seconds to come
+# What each alteration means, and what it is: other commands second by second, or knobs turned from the moment on.
+ALTERATIONS: dict[str, tuple[str, Commands | OverrideSchedule]] = {
     "spindle stop": ("spindle and feeds stop", lambda plan: plan * 0.0),
     "feed hold": ("feeds stop, the spindle goes on", lambda plan: plan * [1.0, 0.0, 0.0, 0.0]),
     "feed 60 %": ("all feeds at 60 %", lambda plan: plan * [1.0, 0.6, 0.6, 0.6]),
     "speed 70 %": ("spindle at 70 %", lambda plan: plan * [0.7, 1.0, 1.0, 1.0]),
     "reversed plan": ("the planned seconds in reverse order", lambda plan: plan[::-1]),
+    "override 60 %": ("the program goes on under a feed override of 60 %", OverrideSchedule.of(feed=0.6)),
 }
 
 
@@ -46,12 +51,11 @@ def counterfactual_tables(
     rows: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {name: [] for name in (FACTUAL, *ALTERATIONS)}
     with progress("Rolling out counterfactuals", len(shop.products)) as task:
         for number, product in enumerate(shop.products):
-            steps = round(min(seconds, product.seconds) / machine.time_step)
-            inputs = play(
-                shop.jobs[product.program], 1.0, material_named(product.material), machine.time_step, steps
-            ).inputs
+            job, material = shop.jobs[product.program], material_named(product.material)
+            played = play(job, 1.0, material, machine.time_step, round(product.seconds / machine.time_step))
             draw = np.random.default_rng([seed, number])
-            for past, futures in _moments(machine, inputs, context, longest, cases_per_job, draw, seed + number):
+            whole = int(min(seconds, product.seconds))
+            for past, futures in _moments(machine, played, whole, context, longest, cases_per_job, draw, seed + number):
                 for name, future in futures.items():
                     both = [_rows(machine, trace) for trace in (past, future)]
                     sensors, commands = (np.concatenate([part[kind] for part in both]) for kind in (0, 1))
@@ -61,12 +65,11 @@ def counterfactual_tables(
 
 
 def _moments(
-    machine: SimulatedMachine, inputs: Inputs, context: int, longest: int, cases: int, draw: np.random.Generator,
-    seed: int,
+    machine: SimulatedMachine, played: Playback, whole: int, context: int, longest: int, cases: int,
+    draw: np.random.Generator, seed: int,
 ) -> Iterator[tuple[Trace, dict[str, Trace]]]:  # fmt: skip
-    """Stop the machine at random whole seconds; what was logged before, and every future from there."""
+    """Stop the machine at random moments of the first `whole` seconds; what was logged before, every future after."""
     second = round(1.0 / machine.time_step)
-    whole = len(inputs) // second
     if whole < context + longest + 1:
         return
     possible = np.arange(context, whole - longest)
@@ -74,14 +77,21 @@ def _moments(
     for stop in sorted(draw.choice(possible, size=min(cases, len(possible)), replace=False).tolist()):
         start = stop - context
         if start > reached:
-            _, state = machine.run(inputs[reached * second : start * second], state)
+            _, state = machine.run(played.inputs[reached * second : start * second], state)
             reached = start
-        past, now = machine.run(inputs[start * second : stop * second], state)
-        ahead = inputs[stop * second : (stop + longest) * second]
-        futures = {FACTUAL: machine.run(ahead, now)[0]}
-        for name, (_, alter) in ALTERATIONS.items():
-            futures[name] = counterfactual(machine, now, ahead, alter(ahead.commands))[1]
+        past, now = machine.run(played.inputs[start * second : stop * second], state)
+        ahead, steps = played[stop * second :], longest * second
+        futures = {FACTUAL: machine.run(ahead.inputs[:steps], now)[0]}
+        for name, (_, change) in ALTERATIONS.items():
+            futures[name] = machine.run(_altered(ahead, change, machine.time_step, steps), now)[0]
         yield past, futures
+
+
+def _altered(ahead: Playback, change: Commands | OverrideSchedule, time_step: float, steps: int) -> Inputs:
+    """The next steps of a program under an alteration, with the engagement of the places it reaches."""
+    if isinstance(change, OverrideSchedule):
+        return overridden(ahead, change, time_step, steps).inputs
+    return travel(ahead.inputs, change(ahead.inputs.commands[:steps])).inputs
 
 
 def _rows(machine: SimulatedMachine, trace: Trace) -> tuple[np.ndarray, np.ndarray]:

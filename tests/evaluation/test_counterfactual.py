@@ -43,6 +43,16 @@ def test_every_alteration_shares_the_past_and_changes_the_future(tables: dict[st
     assert not tables["spindle stop"].commands[~past].any()
 
 
+def test_other_commands_are_told_as_asked_and_an_override_as_the_control_makes_it(tables: dict[str, Table]) -> None:
+    past = np.arange(len(tables[FACTUAL])) % (CONTEXT + 8) < CONTEXT
+    as_planned = tables[FACTUAL].commands[~past]
+    np.testing.assert_allclose(tables["feed 60 %"].commands[~past], as_planned * [1, 0.6, 0.6, 0.6], atol=1e-9)
+    np.testing.assert_allclose(tables["feed hold"].commands[~past], as_planned * [1, 0, 0, 0], atol=1e-9)
+    overridden = tables["override 60 %"].commands[~past]
+    assert np.abs(overridden[:, 1:] - as_planned[:, 1:]).max() > 1.0
+    assert np.abs(overridden - tables["feed 60 %"].commands[~past]).max() > 1.0
+
+
 class Oracle:
     """Has seen every future."""
 

@@ -33,12 +33,10 @@ class OverrideSchedule:
         cls, feed: ArrayLike = 1.0, spindle: ArrayLike = 1.0, rapid: ArrayLike = 1.0, period: float = 1.0
     ) -> "OverrideSchedule":
         """One factor for the whole job or one for every `period` seconds of it."""
-        given = [np.atleast_1d(np.asarray(factor, dtype=np.float64)) for factor in (feed, spindle, rapid)]
-        try:
-            rows = np.broadcast_arrays(*given)
-        except ValueError:
-            rows = given
-        return cls(*(values.copy() for values in rows), period=period)
+        given = [np.atleast_1d(np.array(factor, dtype=np.float64)) for factor in (feed, spindle, rapid)]
+        count = max(map(len, given))
+        feeds, speeds, rapids = (np.repeat(row, count) if row.shape == (1,) else row for row in given)
+        return cls(feeds, speeds, rapids, period)
 
     def __post_init__(self) -> None:
         for field in fields(self)[:3]:
@@ -79,10 +77,8 @@ def play_under(
     return overridden(play(job, 1.0, material, time_step, whole), schedule, time_step, steps)
 
 
-def overridden(
-    planned: Playback, schedule: OverrideSchedule, time_step: float, steps: int | None = None
-) -> Playback:
-    """A playback, from any moment of a job on, as it runs under a schedule: slower is longer, faster arrives earlier."""
+def overridden(planned: Playback, schedule: OverrideSchedule, time_step: float, steps: int | None = None) -> Playback:
+    """A playback, from any moment of a job on, as it runs under a schedule: slower is longer, faster is earlier."""
     if not len(planned):
         raise MachineError("There is nothing to override: the playback has no steps.", expected="at least one step")
     held = round(schedule.period / time_step)

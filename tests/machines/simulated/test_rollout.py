@@ -106,7 +106,35 @@ def test_commands_at_one_hertz_are_held_within_the_second(noisy: SimulatedMachin
     np.testing.assert_allclose(seconds.sensors[1], trace.sensors[50:100].mean(axis=0))
 
 
-def test_the_chip_load_follows_the_new_commands_while_the_engagement_stays(calm: SimulatedMachine) -> None:
+@settings(max_examples=10, deadline=None)
+@given(start=st.integers(0, 500), seed=st.integers(0, 5))
+def test_unchanged_commands_from_a_restored_state_repeat_the_run_bit_by_bit(start: int, seed: int) -> None:
+    machine = SimulatedMachine(spinner_630())
+    inputs = busy_inputs(1000, seed)
+    whole, _ = machine.run(inputs, machine.rest(seed))
+    state = machine.rest(seed)
+    if start:
+        _, state = machine.run(inputs[:start], state)
+    factual, altered = counterfactual(machine, state, inputs[start:], inputs[start:].commands)
+    np.testing.assert_array_equal(factual.sensors, whole.sensors[start:])
+    np.testing.assert_array_equal(altered.sensors, whole.sensors[start:])
+
+
+def test_engagement_scheduled_in_time_would_cut_stock_that_a_slower_feed_has_not_reached(
+    calm: SimulatedMachine,
+) -> None:
+    inputs = Inputs.joined([cutting_inputs(300, depth=1.0), cutting_inputs(200, depth=3.0)])
+    slower = np.tile([9000.0, 720.0, 0, 0], (10, 1))
+    _, altered = counterfactual(calm, calm.rest(), inputs, slower)
+    steady, _ = calm.run(cutting_inputs(500, depth=1.0, feed=720.0), calm.rest())
+    np.testing.assert_array_equal(altered.sensors, steady.sensors)
+    _, planned = counterfactual(calm, calm.rest(), inputs, slower * [1, 5 / 3, 0, 0])
+    assert altered.physics is not None
+    assert planned.physics is not None
+    assert planned.physics.cutting_torque[-1] > 2.5 * altered.physics.cutting_torque[-1]
+
+
+def test_the_chip_load_follows_the_new_commands_in_a_steady_cut(calm: SimulatedMachine) -> None:
     inputs = cutting_inputs(500, speed=9000.0, feed=1200.0)
     slower = np.tile([9000.0, 600.0, 0, 0], (10, 1))
     factual, altered = counterfactual(calm, calm.rest(), inputs, slower)
