@@ -43,7 +43,7 @@ def torque(
 
 
 def cut(inputs: Inputs, motions: Sequence[AxisMotion], liveliness: Floats) -> Cut:
-    """The cut that the true slide velocities make of the scheduled engagement."""
+    """The cut that the true slide velocities make of the engagement."""
     squared = sum((motion.velocity * motion.velocity for motion in motions), start=np.zeros(len(inputs)))
     velocity = np.sqrt(squared)
     engaged = np.flatnonzero((inputs.depth > 0) & (inputs.width > 0) & (velocity > _STANDING))
