@@ -1,0 +1,53 @@
+"""The configuration of the sensor network and its five sizes."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from crossfeed.errors import ConfigError
+from crossfeed.model.network_config import NetworkConfig, Size
+
+# width, heads, encoder layers, decoder layers
+SIZES: dict[str, tuple[int, int, int, int]] = {
+    "tiny": (64, 4, 1, 1),
+    "compact": (128, 4, 2, 2),
+    "base": (256, 8, 2, 2),
+    "medium": (384, 8, 3, 3),
+    "large": (512, 8, 4, 4),
+}
+
+
+class SensorConfig(NetworkConfig):
+    """Everything that decides what the network computes; the defaults are the `crossfeed` preset at compact size.
+
+    movers: components of the mixture beside the one that stands and the one that rests. reach: a physical zero counts
+    for sensors whose mean in the source is at most so many standard deviations away from it. members: networks of this
+    kind in one file, each with its own start; their forecasts are pooled and their disagreement tells what is not known.
+    """
+
+    network: Literal["sensors"] = "sensors"
+    width: int = Field(default=128, ge=1)
+    heads: int = Field(default=4, ge=1)
+    encoder_layers: int = Field(default=2, ge=1)
+    decoder_layers: int = Field(default=2, ge=1)
+    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    movers: int = Field(default=2, ge=1)
+    noise_floor: float = Field(default=0.005, gt=0.0)
+    reach: float = Field(default=4.0, gt=0.0)
+    members: int = Field(default=1, ge=1, le=64)
+
+    @model_validator(mode="after")
+    def _heads_divide_the_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(
+                f"{self.heads} attention heads do not divide the width {self.width}: "
+                f"choose a width that is a multiple of {self.heads}, or another number of heads"
+            )
+        return self
+
+    def sized(self, size: Size) -> Self:
+        """The same model in another size."""
+        if size not in SIZES:
+            raise ConfigError(f"There is no size '{size}'.", expected=f"one of {', '.join(SIZES)}")
+        names = ("width", "heads", "encoder_layers", "decoder_layers")
+        return self.model_copy(update=dict(zip(names, SIZES[size], strict=True)))
