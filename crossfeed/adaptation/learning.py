@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from crossfeed.adaptation.parameters import Adaptable, Prepared
+from crossfeed.distribution import Distribution, Gaussian, StudentT
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Distribution, Gaussian, StudentT
 from crossfeed.training.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch
 

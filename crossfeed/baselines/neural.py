@@ -14,8 +14,8 @@ from crossfeed.baselines.fitting import FitReport, Objective, Score, Stage, fit_
 from crossfeed.baselines.inputs import Shape
 from crossfeed.baselines.network import Estimate, Network
 from crossfeed.baselines.spread import learned_spread
+from crossfeed.distribution import Gaussian
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.training.seeds import derive, own_randomness
 from crossfeed.windows.corrupt import MaskConfig, corrupt
 from crossfeed.windows.windows import WindowBatch, WindowSet

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution, Quantiles
 from crossfeed.errors import TableError
-from crossfeed.evaluation.distribution import Distribution, Quantiles
 from crossfeed.evaluation.forecaster import BATCH, Forecaster
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.windows.windows import WindowBatch, WindowSet

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.evaluation.distribution import Distribution
+from crossfeed.distribution import Distribution
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import BATCH, Forecaster
 from crossfeed.evaluation.regimes import REGIMES, regimes

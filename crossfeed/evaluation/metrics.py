@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Distribution
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _PERCENTS = tuple(round(100 * level) for level in LEVELS)

@@ -5,7 +5,7 @@ from typing import Self
 
 from torch import Tensor, nn
 
-from crossfeed.evaluation.distribution import Distribution, Gaussian, StudentT
+from crossfeed.distribution import Distribution, Gaussian, StudentT
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.windows import WindowBatch, WindowSet

@@ -12,8 +12,8 @@ from crossfeed.baselines.networks import RECIPES, network_forecaster
 from crossfeed.baselines.neural import NeuralForecaster, forecast_score
 from crossfeed.baselines.ridge import RidgeForecaster
 from crossfeed.baselines.sizes import Size
+from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.forecaster import Learner, batches
 from crossfeed.training.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet

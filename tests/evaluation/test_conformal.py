@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy import stats
 
+from crossfeed.distribution import Gaussian
 from crossfeed.errors import TableError
 from crossfeed.evaluation.conformal import SplitConformal, Trace, adaptive_widths, coverage, split_widths, trace
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.evaluation.metrics import LEVELS

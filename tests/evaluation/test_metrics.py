@@ -9,8 +9,8 @@ import torch
 from scipy import stats
 from sklearn import metrics as theirs
 
+from crossfeed.distribution import Gaussian, Quantiles, StudentT
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Gaussian, Quantiles, StudentT
 from crossfeed.evaluation.metrics import LEVELS, Scores, physical
 
 RUNS, REGIMES, HORIZONS, CHANNELS = ("a", "b", "c"), ("idle", "steady"), (1, 4), ("x", "y", "z")

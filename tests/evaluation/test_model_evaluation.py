@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
+from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.evaluation import world_model
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.model_evaluation import evaluate_model, face, open_model
 from crossfeed.evaluation.source import align
 from crossfeed.evaluation.target import evaluate_target

@@ -2,8 +2,8 @@
 
 import torch
 
+from crossfeed.distribution import Gaussian, StudentT
 from crossfeed.evaluation.command_use import with_plan
-from crossfeed.evaluation.distribution import Gaussian, StudentT
 from crossfeed.evaluation.forecaster import under_plans
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.model.world_model import WorldModel
