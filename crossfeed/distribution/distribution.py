@@ -80,8 +80,11 @@ class Distribution(ABC):
 
     def rescaled(self, location: Tensor, scale: Tensor) -> Self:
         """The distribution of `location + scale * value` in double precision on the CPU, detached from any graph."""
-        plain = self.map(lambda values: values.detach().to("cpu", torch.float64))
-        return plain.moved(location, scale)
+        return self.plain().moved(location, scale)
+
+    def plain(self) -> Self:
+        """In double precision on the CPU, detached from any graph."""
+        return self.map(lambda values: values.detach().to("cpu", torch.float64))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The same family with each of its tensors changed, such as moved to a device."""

@@ -122,7 +122,7 @@ def test_a_channel_that_wakes_up_after_exact_silence_is_covered_again() -> None:
 def test_no_width_depends_on_what_is_observed_later() -> None:
     calm = stream(np.ones(300), np.zeros(300))
     now = 150
-    changed = Trace(calm.clock_N, calm.mean_NHC, calm.spread_NHC, calm.x_NHC.copy(), calm.present_NHC)
+    changed = Trace(calm.clock_N, calm.centre_NHC, calm.spread_NHC, calm.x_NHC.copy(), calm.present_NHC)
     for position, horizon in enumerate((1, 4)):
         changed.x_NHC[now - horizon + 1 :, position] += 100.0
     before, after = adaptive_widths(calm, (1, 4)), adaptive_widths(changed, (1, 4))

@@ -46,8 +46,6 @@ def test_a_student_t_head_is_judged_as_one() -> None:
     assert isinstance(gaussian.predict(batch), Gaussian)
     said = heavy.predict(batch)
     assert isinstance(said, StudentT)
-    torch.testing.assert_close(said.standard_deviation, heavy.model(batch).standard_deviation)
-    expected = heavy.model.head.loss(
-        heavy.model(batch).mean_BHC, heavy.model(batch).log_variance_BHC, batch.future_x_BHC, batch.future_m_BHC
-    )
+    torch.testing.assert_close(said.standard_deviation, heavy.model(batch).distribution.standard_deviation)
+    expected = heavy.model.head.loss(heavy.model(batch).distribution, batch.future_x_BHC, batch.future_m_BHC)
     torch.testing.assert_close(said.nll(batch.future_x_BHC).mean(), expected)
