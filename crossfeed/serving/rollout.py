@@ -88,7 +88,7 @@ class Rollout:
         # Slots never see commands after their own horizon, so what stands behind the plan's end is not read.
         a_RA = torch.cat([self._a_KA, planned_TA, planned_TA[-1:].expand(self.model.horizons[-1], -1)])
         context = self.model.config.context
-        level = levels(self.model, self._x_RC, samples)
+        level = levels(self.model.level, self._x_RC, context, samples)
         rows = self._read(self._x_RC[-context:].expand(samples, -1, -1), level)
         drawn = []
         with progress(f"Rolling {plan.name} forward", total=steps) as task:
