@@ -34,7 +34,7 @@ def changed_plans(model: WorldModel, samples: int, ahead: int = 32) -> list[str]
             history = read_history(table, model, table.groups[number].key, (context - 1) * table.period)
             (plan,) = read_plans([FOLLOWED], history)
             shared = None if first is None else shared_chance(first, plan.commands, scale)
-            noise = standard_noise(samples, ahead, None, len(model.schema.sensors), 0, PERSISTENCE, shared)
+            noise = standard_noise(samples, ahead, len(model.schema.sensors), 0, PERSISTENCE, shared)
             powers = power_sensors(model.schema, np.isfinite(history.sensors[-1]))
             assert plan.truth is not None
             said = energies(Rollout(model, history).sample(plan, noise), model.schema, powers, history.period)

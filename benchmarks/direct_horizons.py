@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from crossfeed.ingest.table import Table
+from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.windows import WindowSet
 
@@ -19,14 +20,14 @@ def horizon_errors(model: WorldModel, table: Table, windows: int = 600) -> Itera
     with torch.inference_mode():
         for part in index.split(100):
             batch = data.batch(part)
-            encoded = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
-            latent = model.predict(encoded.z_BD, batch.mean_a_BHA, batch.future_a_BTA, horizons)
-            said = model.decode(latent, encoded)
-            error = torch.where(batch.future_m_BHC, batch.future_x_BHC - said.mean_BHC, torch.nan)
-            parts.append((error, said.quantile(0.95) - said.mean_BHC))
-    error, half = (torch.cat(side).double().numpy() for side in zip(*parts))
+            context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
+            said = model.decode(context, Plan.of(batch, horizons)).distribution
+            error = torch.where(batch.future_m_BHC, batch.future_x_BHC - said.mean, torch.nan)
+            inside = (said.cdf(batch.future_x_BHC) - 0.5).abs() <= 0.45
+            parts.append((error, inside))
+    error, covered = (torch.cat(side).double().numpy() for side in zip(*parts))
     for slot, horizon in enumerate(horizons):
         there = np.isfinite(error[:, slot])
-        inside = (np.abs(error) <= half)[:, slot][there]
+        inside = covered[:, slot][there]
         rmse = float(np.sqrt(np.square(error[:, slot][there]).mean()))
         yield horizon, horizon in model.horizons, rmse, float(inside.mean())

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.packed_weights import packed
 from crossfeed.model.presets import crossfeed, paper
-from crossfeed.model.sweep import Sweep
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.windows.normalise import Normaliser
@@ -92,22 +92,28 @@ def _next_row(live: LiveForecaster, feed: Iterator[np.ndarray], names: Sequence[
     live.forecast(plan)
 
 
-def sweep_costs(net: WorldModel, windows: WindowSet) -> list[str]:
-    """All windows: one by one, as a sweep, as a sweep in bfloat16."""
+def evaluation_costs(net: WorldModel, windows: WindowSet) -> list[str]:
+    """All windows: through `forward`, as evaluated, as evaluated with packed weights, and those in bfloat16."""
     parts = [torch.arange(start, min(start + 128, len(windows))) for start in range(0, len(windows), 128)]
 
-    def one_by_one() -> None:
+    def forward() -> None:
         with torch.inference_mode():
             for part in parts:
                 net(windows.batch(part))
 
-    def swept(twin: WorldModel) -> None:
-        sweep = Sweep(twin, windows)
-        for part in parts:
-            sweep.predict(part)
+    def evaluated(twin: WorldModel) -> None:
+        forecaster = WorldModelForecaster(twin).reading(windows)
+        with torch.inference_mode():
+            for part in parts:
+                forecaster.predict(windows.batch(part))
 
     cells = []
-    for action in (one_by_one, partial(swept, net), partial(swept, packed(net, "bfloat16"))):
+    for action in (
+        forward,
+        partial(evaluated, net),
+        partial(evaluated, packed(net)),
+        partial(evaluated, packed(net, "bfloat16")),
+    ):
         start = time.process_time()
         action()
         cells.append(f"{(time.process_time() - start) * SESSIONS / MEASURED:.0f}")
@@ -120,15 +126,15 @@ def measure() -> tuple[list[list[str]], list[list[str]]]:
     table = sessions()
     filler = 0.1 * np.sin(np.arange(len(table)))[:, None]
     machines = {17: np.where(np.isnan(table.sensors), filler, table.sensors), SHARED: table.sensors}
-    live, swept = [], []
+    live, evaluated = [], []
     for preset, kind in (("paper", "none"), ("crossfeed", "none"), ("crossfeed", "centred")):
         net = model(preset, kind)
         for sensors, values in machines.items():
             rows = np.concatenate([values, table.commands], axis=1)
             live.append([preset, kind, str(sensors), *live_costs(net, rows)])
         windows = WindowSet.build(table, None, normaliser())
-        swept.append([preset, kind, f"{len(windows) * SESSIONS // MEASURED:,}", *sweep_costs(net, windows)])
-    return live, swept
+        evaluated.append([preset, kind, f"{len(windows) * SESSIONS // MEASURED:,}", *evaluation_costs(net, windows)])
+    return live, evaluated
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -145,9 +151,9 @@ def processor() -> str:
 
 def main() -> None:
     """Measure and write the tables."""
-    live, swept = measure()
+    live, evaluated = measure()
     ways = ["preset", "instance norm", "sensors", "without cache", "live", "live, bfloat16", "live, tolerance 0.05"]
-    sweeps = ["preset", "instance norm", "windows", "window by window", "sweep", "sweep, bfloat16"]
+    columns = ["preset", "instance norm", "windows", "forward", "evaluated", "packed", "packed, bfloat16"]
     text = f"""# What a forecast costs
 
 Base size, {date.today():%Y-%m-%d}, {processor()}; torch {torch.__version__}, Python
@@ -165,10 +171,10 @@ synthetic levels jump every 40 rows).
 
 ## 2,457 overlapping windows of 13 sessions, 10 of 17 sensors: seconds of one core, so half of it on two
 
-"Window by window" is `WorldModel.forward` in batches of 128. "Sweep" is `Sweep`: absent sensors are left out, and
-without instance normalisation every row is encoded once.
+"Forward" is `WorldModel.forward` in batches of 128. "Evaluated" is `WorldModelForecaster`: absent sensors are left out
+and only the state at the last row is computed. "Packed" does so with weights that were laid out once.
 
-{markdown(sweeps, swept)}
+{markdown(columns, evaluated)}
 """
     Path(__file__).with_suffix(".md").write_text(text, encoding="utf-8")
     print(text)

@@ -22,7 +22,7 @@ from direct_horizons import horizon_errors
 
 from crossfeed.evaluation.model_evaluation import open_model
 from crossfeed.ingest.table import Table
-from crossfeed.model.predictor import mean_commands
+from crossfeed.model.plan import Plan as Commands
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import energies, power_sensors, sample_quantiles
@@ -88,17 +88,16 @@ def by_chunks(length: int, held: bool) -> Roll:
         x = x.expand(samples, -1, -1)
         a = np.concatenate([case.history.commands[-context:], case.plan.commands])
         a = torch.from_numpy(normaliser.transform_commands(a)).float().expand(samples, -1, -1)
-        first = model.instance_norm.statistics(x, x.isfinite())
+        first = model.level(x, x.isfinite())
         for start in range(0, len(case.plan), length):
             horizons = tuple(range(1, min(length, len(case.plan) - start) + 1))
             mask = x[:, start:].isfinite()
-            statistics = first if held else model.instance_norm.statistics(x[:, start:], mask)
-            rows = model.encode_rows(torch.where(mask, x[:, start:], 0.0), mask, statistics)
-            encoded = model.encode_sequence(rows, a[:, start : start + context], statistics)
+            level = first if held else model.level(x[:, start:], mask)
+            rows = model.read(torch.where(mask, x[:, start:], 0.0), mask, level)
+            encoded = model.context(rows, a[:, start : start + context])
             future = a[:, start + context : start + context + len(horizons)]
-            latent = model.predict(encoded.z_BD, mean_commands(future, horizons), future, horizons)
-            said = model.decode(latent, encoded)
-            drawn = said.mean_BHC + said.scale * torch.from_numpy(noise[:, start : start + len(horizons)]).float()
+            said = model.decode(encoded, Commands.under(future, horizons)).distribution
+            drawn = said.from_normal(torch.from_numpy(noise[:, start : start + len(horizons)]).float())
             x = torch.cat([x, torch.where(present, drawn, torch.nan)], 1)
         return np.asarray(normaliser.inverse_sensors(x[:, context:].double().numpy()))
 
@@ -120,7 +119,7 @@ def score(model: WorldModel, found: list[Case], roll: Roll, samples: int, persis
     """Roll every case forward and compare: rows in the last quarter before each distance, energy and peak up to it."""
     rows: dict[int, list[dict[str, float]]] = {ahead: [] for ahead in AHEAD}
     for number, case in enumerate(found):
-        noise = standard_noise(samples, len(case.plan), None, len(model.schema.sensors), number, persistence)
+        noise = standard_noise(samples, len(case.plan), len(model.schema.sensors), number, persistence)
         paths = roll(model, case, noise)
         z = model.normaliser.transform_sensors(paths)
         low, high = sample_quantiles(z, (0.05, 0.95))

@@ -5,14 +5,12 @@ out too narrow. Here the spread is judged by the errors the forecaster made befo
 B windows, H horizons, C sensors.
 """
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from crossfeed.adaptation.parameters import Adaptable, Prepared
+from crossfeed.distribution import Distribution
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Distribution, Gaussian, StudentT
 from crossfeed.training.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch
 
@@ -33,15 +31,15 @@ def update(prepared: Prepared, batch: WindowBatch, ahead_BHC: Tensor, optimiser:
     name = prepared.forecaster.name
     with torch.enable_grad():
         said = prepared.forecaster.predict(batch)
-        if not isinstance(said, Gaussian | StudentT):
-            raise ForecastError(
-                f"Forecaster '{name}' claims no density, so it cannot be adapted by likelihood.",
-                expected="a Gaussian or Student-t forecast",
-            )
         present = batch.future_m_BHC
         x_BHC = torch.where(present, batch.future_x_BHC, 0.0)
-        towards_truth = replace(said, scale=said.scale.detach()).nll(x_BHC)
-        about_errors = replace(said, mean=x_BHC - ahead_BHC).nll(x_BHC)
+        towards_truth = said.fixed_shape().nll(x_BHC)
+        about_errors = said.standing_at(x_BHC - ahead_BHC).nll(x_BHC)
+        if towards_truth is None or about_errors is None:
+            raise ForecastError(
+                f"Forecaster '{name}' claims no density, so it cannot be adapted by likelihood.",
+                expected="a Gaussian, Student-t or mixture forecast",
+            )
         loss = torch.where(present, towards_truth + about_errors, 0.0).sum() / present.sum().clamp_min(1)
     if not bool(torch.isfinite(loss)):
         raise ForecastError(

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import avg_pool1d, pad
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Estimate, Network, bounded
+from crossfeed.baselines.network import Network, estimate
+from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 _KERNEL = 25
@@ -34,7 +35,7 @@ class DLinear(Network):
         self.plan = nn.Linear(features.plan_width, shape.sensors) if features.plan_width else None
         self.log_variance_HC = nn.Parameter(torch.zeros(shape.slots, shape.sensors))
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         x_BCK = (batch.x_BKC * batch.m_BKC.to(batch.x_BKC.dtype)).transpose(1, 2)
         trend_BCK = moving_average(x_BCK)
         mean_BHC = (self.trend(trend_BCK) + self.remainder(x_BCK - trend_BCK)).transpose(1, 2)
@@ -42,4 +43,4 @@ class DLinear(Network):
             mean_BHC = mean_BHC + self.past(batch.a_BKA.flatten(1)).view_as(mean_BHC)
         if self.plan is not None:
             mean_BHC = mean_BHC + self.plan(self.features.plan(batch))
-        return Estimate(mean_BHC, bounded(self.log_variance_HC).expand_as(mean_BHC))
+        return estimate(mean_BHC, self.log_variance_HC.expand_as(mean_BHC))

@@ -8,7 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from crossfeed.baselines.network import Estimate, Network
+from crossfeed.baselines.network import Network
+from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 _EPSILON = 1e-5
@@ -53,10 +54,10 @@ class InstanceNormalised(Network):
         self.inner = inner
         self.has_pretext = inner.has_pretext
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         inside, centre_B1C, scale_B1C = normalised(batch)
-        estimate: Estimate = self.inner(inside)
-        return Estimate(estimate.mean_BHC * scale_B1C + centre_B1C, estimate.log_variance_BHC)
+        said: Distribution = self.inner(inside)
+        return said.standing_at(said.mean * scale_B1C + centre_B1C)
 
     def pretext(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
         """What is hidden is rebuilt in instance space."""

@@ -11,7 +11,8 @@ from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from crossfeed.baselines.inputs import Features
 from crossfeed.baselines.instance import joint_series, window_statistics
-from crossfeed.baselines.network import Estimate, Network, bounded
+from crossfeed.baselines.network import Network, estimate
+from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 
@@ -60,7 +61,7 @@ class ITransformer(Network):
         self.spread = nn.Linear(width, shape.slots) if probabilistic else None
         self.register_buffer("horizon_H", torch.tensor(shape.horizons) - 1, persistent=False)
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         sensors = self.features.shape.sensors
         x_BKV, present_BKV = joint_series(batch, self.features.inputs.past_commands)
         centre_B1V, scale_B1V = window_statistics(x_BKV, present_BKV)
@@ -72,4 +73,4 @@ class ITransformer(Network):
         state_BCD = self.norm(self.blocks(self.dropout(tokens_BVD)))[:, :sensors]
         mean_BHC = self.head(state_BCD)[:, :, self.horizon_H].transpose(1, 2)
         mean_BHC = mean_BHC * scale_B1V[:, :, :sensors] + centre_B1V[:, :, :sensors]
-        return Estimate(mean_BHC, None if self.spread is None else bounded(self.spread(state_BCD).transpose(1, 2)))
+        return estimate(mean_BHC, None if self.spread is None else self.spread(state_BCD).transpose(1, 2))

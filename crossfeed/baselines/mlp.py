@@ -4,7 +4,8 @@ from torch import nn
 from torch.nn.functional import gelu
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Estimate, HorizonDecoder, Network
+from crossfeed.baselines.network import HorizonDecoder, Network
+from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 
@@ -17,7 +18,7 @@ class Mlp(Network):
         self.first = nn.Linear(features.shape.context * features.context_width, width)
         self.decoder = HorizonDecoder(features, width)
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         flat_BN = self.features.context(batch).flatten(1)
-        estimate: Estimate = self.decoder(gelu(self.first(flat_BN)), batch)
-        return estimate
+        said: Distribution = self.decoder(gelu(self.first(flat_BN)), batch)
+        return said

@@ -1,16 +1,15 @@
-"""The one output convention: a network maps a window batch to a Gaussian per horizon and channel, in z-space.
+"""The one output convention: a network maps a window batch to a distribution per horizon and channel, in z-space.
 
-Networks whose original is trained with squared error give no log-variance; their spread is measured on their own
-errors after training. B windows, H horizons, C sensors, D width, G plan features.
+Networks whose original is trained with squared error give a point; its spread is measured on their own errors after
+training. B windows, H horizons, C sensors, D width, G plan features.
 """
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, softplus
 
 from crossfeed.baselines.inputs import Features
+from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.windows.windows import WindowBatch
 
 # A standard deviation between 0.01 and 10 source standard deviations; the bounds are smooth, so no gradient dies.
@@ -19,16 +18,13 @@ _LOWEST, _HIGHEST = -9.2, 4.6
 _BETA = 0.5
 
 
-class Estimate(NamedTuple):
-    """A forecast in z-space; no log-variance means a point forecast."""
-
-    mean_BHC: Tensor
-    log_variance_BHC: Tensor | None
-
-
-def bounded(raw: Tensor) -> Tensor:
-    """A log-variance inside the allowed range."""
-    return _LOWEST + softplus(_HIGHEST - softplus(_HIGHEST - raw) - _LOWEST)
+def estimate(mean_BHC: Tensor, raw_BHC: Tensor | None) -> Distribution:
+    """A Gaussian with this mean and (still unbounded) log-variance, or without one a mere point."""
+    if raw_BHC is None:
+        return Point(mean_BHC)
+    # A log-variance inside the allowed range.
+    log_variance_BHC = _LOWEST + softplus(_HIGHEST - softplus(_HIGHEST - raw_BHC) - _LOWEST)
+    return Gaussian(mean_BHC, torch.exp(0.5 * log_variance_BHC))
 
 
 def masked_mean(values: Tensor, present: Tensor) -> Tensor:
@@ -37,19 +33,15 @@ def masked_mean(values: Tensor, present: Tensor) -> Tensor:
     return (values * weight).sum() / weight.sum().clamp(min=1.0)
 
 
-def gaussian_loss(estimate: Estimate, x: Tensor, present: Tensor) -> Tensor:
-    """Beta-NLL over present entries, or mean squared error where there is no log-variance."""
-    square = (x - estimate.mean_BHC).square()
-    if estimate.log_variance_BHC is None:
-        return masked_mean(square, present)
-    variance = estimate.log_variance_BHC.exp()
-    nll = 0.5 * (estimate.log_variance_BHC + square / variance)
-    return masked_mean(nll * variance.detach() ** _BETA, present)
+def present_loss(said: Distribution, x: Tensor, present: Tensor) -> Tensor:
+    """Beta-NLL of a Gaussian over present entries, or the mean squared error of a point."""
+    entries = said.beta_nll(x, _BETA) if isinstance(said, Gaussian) else (x - said.mean).square()
+    return masked_mean(entries, present)
 
 
-def forecast_loss(estimate: Estimate, batch: WindowBatch) -> Tensor:
+def forecast_loss(said: Distribution, batch: WindowBatch) -> Tensor:
     """The loss of a forecast at the batch's horizons."""
-    return gaussian_loss(estimate, batch.future_x_BHC, batch.future_m_BHC)
+    return present_loss(said, batch.future_x_BHC, batch.future_m_BHC)
 
 
 class Network(nn.Module):
@@ -57,7 +49,7 @@ class Network(nn.Module):
 
     has_pretext = False
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         """Forecast every horizon and channel."""
         raise NotImplementedError
 
@@ -83,9 +75,9 @@ class HorizonDecoder(nn.Module):
         self.mean = nn.Linear(width, shape.sensors)
         self.log_variance = nn.Linear(width, shape.sensors)
 
-    def forward(self, z_BD: Tensor, batch: WindowBatch) -> Estimate:
+    def forward(self, z_BD: Tensor, batch: WindowBatch) -> Distribution:
         hidden_BHD = self.state(z_BD)[:, None] + self.horizon_HD
         if self.plan is not None:
             hidden_BHD = hidden_BHD + self.plan(self.features.plan(batch))
         hidden_BHD = gelu(hidden_BHD)
-        return Estimate(self.mean(hidden_BHD), bounded(self.log_variance(hidden_BHD)))
+        return estimate(self.mean(hidden_BHD), self.log_variance(hidden_BHD))

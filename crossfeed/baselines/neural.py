@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.fitting import FitReport, Objective, Score, Stage, fit_stage
 from crossfeed.baselines.inputs import Shape
-from crossfeed.baselines.network import Estimate, Network
+from crossfeed.baselines.network import Network
 from crossfeed.baselines.spread import learned_spread
+from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.training.seeds import derive, own_randomness
 from crossfeed.windows.corrupt import MaskConfig, corrupt
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -59,15 +59,15 @@ class NeuralForecaster:
         )
         self._network, self._spread_HC = network, None
         if _point_only(network, validation):
-            self._spread_HC = learned_spread(lambda batch: network(batch).mean_BHC, train, validation)
+            self._spread_HC = learned_spread(lambda batch: network(batch).mean, train, validation)
 
-    def predict(self, batch: WindowBatch) -> Gaussian:
-        """A Gaussian per horizon and channel in the z-space of the batch."""
-        estimate: Estimate = self._fitted()(batch)
-        if estimate.log_variance_BHC is not None:
-            return Gaussian(estimate.mean_BHC, (0.5 * estimate.log_variance_BHC).exp())
+    def predict(self, batch: WindowBatch) -> Distribution:
+        """A distribution per horizon and channel in the z-space of the batch."""
+        said: Distribution = self._fitted()(batch)
+        if not isinstance(said, Point):
+            return said
         assert self._spread_HC is not None
-        return Gaussian(estimate.mean_BHC, self._spread_HC.to(estimate.mean_BHC).expand_as(estimate.mean_BHC))
+        return Gaussian(said.mean, self._spread_HC.to(said.mean).expand_as(said.mean))
 
     def _stages(self, network: Network, train: WindowSet) -> list[Stage]:
         stages = []
@@ -99,7 +99,7 @@ def forecast_score(network: nn.Module) -> Score:
     """Squared errors of present entries: their root mean is the validation RMSE that stops training."""
 
     def score(batch: WindowBatch, generator: torch.Generator) -> tuple[Tensor, Tensor]:  # noqa: ARG001
-        error_BHC = (network(batch).mean_BHC - batch.future_x_BHC) * batch.future_m_BHC
+        error_BHC = (network(batch).mean - batch.future_x_BHC) * batch.future_m_BHC
         return error_BHC.square().sum(), batch.future_m_BHC.sum()
 
     return score
@@ -114,5 +114,5 @@ def _pretext_score(network: Network) -> Score:
 
 def _point_only(network: Network, windows: WindowSet) -> bool:
     with torch.no_grad():
-        probe: Estimate = network(windows.batch(torch.zeros(1, dtype=torch.long, device=windows.last_W.device)))
-    return probe.log_variance_BHC is None
+        probe: Distribution = network(windows.batch(torch.zeros(1, dtype=torch.long, device=windows.last_W.device)))
+    return isinstance(probe, Point)

@@ -15,8 +15,9 @@ from crossfeed.baselines.clones import REPOSITORIES, Clone, official_class
 from crossfeed.baselines.fitting import Objective
 from crossfeed.baselines.inputs import Shape
 from crossfeed.baselines.instance import joint_series
-from crossfeed.baselines.network import Estimate, Network, masked_mean
+from crossfeed.baselines.network import Network, masked_mean
 from crossfeed.baselines.neural import NeuralForecaster
+from crossfeed.distribution import Distribution, Point
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 _RATE = 1e-4
@@ -45,8 +46,8 @@ class OfficialNetwork(Network):
         y_BTV: Tensor = self.official(x_BKV, None, None, None) if self._takes_marks else self.official(x_BKV)
         return y_BTV
 
-    def forward(self, batch: WindowBatch) -> Estimate:
-        return Estimate(self.all_steps(batch)[:, self.horizon_H, : self.sensors], None)
+    def forward(self, batch: WindowBatch) -> Distribution:
+        return Point(self.all_steps(batch)[:, self.horizon_H, : self.sensors])
 
 
 class OfficialForecaster(NeuralForecaster):

@@ -13,7 +13,8 @@ from torch.nn.functional import gelu, pad
 
 from crossfeed.baselines.inputs import Features
 from crossfeed.baselines.instance import joint_series, window_statistics
-from crossfeed.baselines.network import Estimate, Network, bounded
+from crossfeed.baselines.network import Network, estimate
+from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
 from crossfeed.windows.windows import WindowBatch
 
@@ -107,7 +108,7 @@ class PatchTst(Network):
             x_NPD, scores_NHPP = block(x_NPD, scores_NHPP)
         return torch.unflatten(x_NPD, 0, x_BVK.shape[:2]).transpose(2, 3)
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         sensors = self.features.shape.sensors
         x_BKV, present_BKV = joint_series(batch, self.features.inputs.past_commands)
         centre_B1V, scale_B1V = window_statistics(x_BKV, present_BKV)
@@ -117,4 +118,4 @@ class PatchTst(Network):
         if self.correction is not None:
             mean_BHC = mean_BHC + self.correction(state_BVDP[:, :sensors].mean(-1), self.features.plan(batch))
         mean_BHC = mean_BHC * scale_B1V[:, :, :sensors] + centre_B1V[:, :, :sensors]
-        return Estimate(mean_BHC, None if self.spread is None else bounded(self.spread(flat_BCN).transpose(1, 2)))
+        return estimate(mean_BHC, None if self.spread is None else self.spread(flat_BCN).transpose(1, 2))

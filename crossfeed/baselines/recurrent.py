@@ -3,7 +3,8 @@
 from torch import nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Estimate, HorizonDecoder, Network
+from crossfeed.baselines.network import HorizonDecoder, Network
+from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 
@@ -16,7 +17,7 @@ class Recurrent(Network):
         self.reader = cell(features.context_width, width, num_layers=layers, batch_first=True)
         self.decoder = HorizonDecoder(features, width)
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         steps_BKD, _ = self.reader(self.features.context(batch))
-        estimate: Estimate = self.decoder(steps_BKD[:, -1], batch)
-        return estimate
+        said: Distribution = self.decoder(steps_BKD[:, -1], batch)
+        return said

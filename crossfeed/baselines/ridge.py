@@ -11,8 +11,8 @@ from torch import Tensor
 
 from crossfeed.baselines.inputs import Features, Inputs, Shape
 from crossfeed.baselines.spread import learned_spread
+from crossfeed.distribution import Gaussian
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.forecaster import batches
 from crossfeed.training.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet

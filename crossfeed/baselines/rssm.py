@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import elu, softplus
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Estimate, Network, bounded, forecast_loss, gaussian_loss
+from crossfeed.baselines.network import Network, estimate, forecast_loss, present_loss
+from crossfeed.distribution import Distribution, Gaussian
 from crossfeed.windows.windows import WindowBatch
 
 _SAMPLES = 8
@@ -61,7 +62,7 @@ class Rssm(Network):
         noise_TSZ = torch.randn(shape.steps, _SAMPLES, stochastic, generator=torch.Generator().manual_seed(0))
         self.register_buffer("noise_TSZ", noise_TSZ, persistent=False)
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         """Rolled-out samples of the prior, summarised by the mean and variance of their mixture."""
         windows = len(batch.x_BKC)
         h_BD, s_BZ, *_ = self._filter(batch, None)
@@ -69,9 +70,11 @@ class Rssm(Network):
         noise_TNZ = self.noise_TSZ.repeat(1, windows, 1)
         plan_TNA = self._plan(batch).repeat_interleave(_SAMPLES, 1)
         rolled = self._roll(h_ND, s_NZ, plan_TNA, noise_TNZ)
-        mean, log_variance = (torch.unflatten(part, 0, (windows, _SAMPLES)) for part in rolled)
-        variance_BHC = log_variance.exp().mean(1) + mean.var(1, unbiased=False)
-        return Estimate(mean.mean(1), variance_BHC.log())
+        mean, deviation = (
+            torch.unflatten(part, 0, (windows, _SAMPLES)) for part in (rolled.mean, rolled.standard_deviation)
+        )
+        variance_BHC = deviation.square().mean(1) + mean.var(1, unbiased=False)
+        return Gaussian(mean.mean(1), variance_BHC.sqrt())
 
     def objective(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
         """Reconstruction and divergence over the context, and the forecast loss of one rolled-out sample."""
@@ -81,12 +84,12 @@ class Rssm(Network):
             return torch.randn(size, generator=generator, device=generator.device)
 
         h_BD, s_BZ, seen, kl = self._filter(batch, noise(self.shape.context))
-        forecast = Estimate(*self._roll(h_BD, s_BZ, self._plan(batch), noise(self.shape.steps)))
+        forecast = self._roll(h_BD, s_BZ, self._plan(batch), noise(self.shape.steps))
         # Weighted like the forecast: a plain likelihood of the context drowns the forecast (RMSE 0.95 instead of 0.82).
-        reconstruction = gaussian_loss(seen, batch.x_BKC, batch.m_BKC)
+        reconstruction = present_loss(seen, batch.x_BKC, batch.m_BKC)
         return forecast_loss(forecast, batch) + reconstruction + kl / self.shape.sensors
 
-    def _filter(self, batch: WindowBatch, noise_KBZ: Tensor | None) -> tuple[Tensor, Tensor, Estimate, Tensor]:
+    def _filter(self, batch: WindowBatch, noise_KBZ: Tensor | None) -> tuple[Tensor, Tensor, Distribution, Tensor]:
         """Read the context row by row: last state, what the decoder makes of each state, mean divergence."""
         m_BKC = batch.m_BKC.to(batch.x_BKC.dtype)
         parts = [batch.x_BKC * m_BKC, m_BKC] if self.features.inputs.presence else [batch.x_BKC * m_BKC]
@@ -107,10 +110,10 @@ class Rssm(Network):
                 divergences.append(_BALANCE * to_prior + (1.0 - _BALANCE) * to_posterior)
         mean, raw = self.decode(torch.stack(states, 1)).chunk(2, dim=-1)
         kl = torch.stack(divergences).mean() if divergences else mean.new_zeros(())
-        return h_BD, s_BZ, Estimate(mean, bounded(raw)), kl
+        return h_BD, s_BZ, estimate(mean, raw), kl
 
-    def _roll(self, h_ND: Tensor, s_NZ: Tensor, plan_TNA: Tensor, noise_TNZ: Tensor) -> tuple[Tensor, Tensor]:
-        """The prior under planned commands; mean and log-variance at the horizons."""
+    def _roll(self, h_ND: Tensor, s_NZ: Tensor, plan_TNA: Tensor, noise_TNZ: Tensor) -> Distribution:
+        """The prior under planned commands; what it says at the horizons."""
         states = []
         for step in range(self.shape.steps):
             h_ND = self._advance(h_ND, s_NZ, plan_TNA[step])
@@ -118,7 +121,7 @@ class Rssm(Network):
             if step + 1 in self.shape.horizons:
                 states.append(torch.cat([h_ND, s_NZ], dim=-1))
         mean, raw = self.decode(torch.stack(states, 1)).chunk(2, dim=-1)
-        return mean, bounded(raw)
+        return estimate(mean, raw)
 
     def _advance(self, h_ND: Tensor, s_NZ: Tensor, a_NA: Tensor) -> Tensor:
         entered: Tensor = self.cell(elu(self.enter(torch.cat([s_NZ, a_NA], dim=-1))), h_ND)

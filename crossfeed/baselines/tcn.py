@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Estimate, HorizonDecoder, Network
+from crossfeed.baselines.network import HorizonDecoder, Network
+from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 _KERNEL = 3
@@ -41,8 +42,8 @@ class Tcn(Network):
         self.blocks = nn.Sequential(*(CausalBlock(width, 2**layer, dropout) for layer in range(layers)))
         self.decoder = HorizonDecoder(features, width)
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         x_BFK = self.features.context(batch).transpose(1, 2)
         last_BD = self.blocks(self.enter(x_BFK))[:, :, -1]
-        estimate: Estimate = self.decoder(last_BD, batch)
-        return estimate
+        said: Distribution = self.decoder(last_BD, batch)
+        return said

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Estimate, Network, bounded
+from crossfeed.baselines.network import Network, estimate
+from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 _COVARIATE, _STEP = 4, 16
@@ -52,7 +53,7 @@ class Tide(Network):
         self.skip = nn.Linear(shape.context, shape.slots)
         self.register_buffer("horizon_H", torch.tensor(shape.horizons) - 1, persistent=False)
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         m_BCK = batch.m_BKC.to(batch.x_BKC.dtype).transpose(1, 2)
         x_BCK = batch.x_BKC.transpose(1, 2) * m_BCK
         windows, sensors = x_BCK.shape[:2]
@@ -73,4 +74,4 @@ class Tide(Network):
         hidden_BCHD = self.step(steps_BCHS)
         mean_BCH = self.mean(hidden_BCHD).squeeze(-1) + self.skip(x_BCK)
         log_variance_BCH = self.log_variance(hidden_BCHD).squeeze(-1)
-        return Estimate(mean_BCH.transpose(1, 2), bounded(log_variance_BCH.transpose(1, 2)))
+        return estimate(mean_BCH.transpose(1, 2), log_variance_BCH.transpose(1, 2))

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Estimate, HorizonDecoder, Network
+from crossfeed.baselines.network import HorizonDecoder, Network
+from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 
@@ -47,6 +48,6 @@ class Transformer(Network):
         self.encoder = StepEncoder(features, width, layers, dropout)
         self.decoder = HorizonDecoder(features, width)
 
-    def forward(self, batch: WindowBatch) -> Estimate:
-        estimate: Estimate = self.decoder(self.encoder(batch)[:, -1], batch)
-        return estimate
+    def forward(self, batch: WindowBatch) -> Distribution:
+        said: Distribution = self.decoder(self.encoder(batch)[:, -1], batch)
+        return said

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.spread import learned_spread
+from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.forecaster import batches, spread_out
 from crossfeed.progress import progress
 from crossfeed.training.floors import persistence

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Estimate, Network, bounded
+from crossfeed.baselines.network import Network, estimate
+from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 
@@ -57,8 +58,8 @@ class TsMixer(Network):
         self.mix = FeatureMixing(width, 2 * width, dropout)
         self.mean, self.log_variance = nn.Linear(width, shape.sensors), nn.Linear(width, shape.sensors)
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         mixed_BKF = self.blocks(self.enter(self.features.context(batch)))
         slots_BHF = self.horizons(mixed_BKF.transpose(1, 2)).transpose(1, 2)
         slots_BHF = self.mix(self.join(torch.cat([slots_BHF, self.features.plan(batch)], dim=-1)))
-        return Estimate(self.mean(slots_BHF), bounded(self.log_variance(slots_BHF)))
+        return estimate(self.mean(slots_BHF), self.log_variance(slots_BHF))

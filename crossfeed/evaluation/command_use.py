@@ -15,7 +15,7 @@ from crossfeed.evaluation.evaluate import Change, EvaluationSet
 from crossfeed.evaluation.forecaster import BATCH, Forecaster, under_plans
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.statistics import Interval, bootstrap
-from crossfeed.model.predictor import mean_commands
+from crossfeed.model.plan import mean_commands
 from crossfeed.progress import progress
 from crossfeed.windows.draws import window_draw
 from crossfeed.windows.windows import WindowBatch

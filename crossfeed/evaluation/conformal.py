@@ -1,6 +1,7 @@
 """Intervals that cover, on top of any forecaster: learned once from a few observed runs, or tracked while running.
 
-N windows in time order, H horizons, C channels, L levels. Scores are |error| / predicted standard deviation.
+N windows in time order, H horizons, C channels, L levels. Scores are |error of the median| / predicted
+standard deviation.
 """
 
 import math
@@ -11,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution, Quantiles
 from crossfeed.errors import TableError
-from crossfeed.evaluation.distribution import Distribution, Quantiles
 from crossfeed.evaluation.forecaster import BATCH, Forecaster
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -23,7 +24,7 @@ class Trace:
     """What a forecaster said about windows in time order, and what happened; `clock` is the row of each window's t."""
 
     clock_N: np.ndarray
-    mean_NHC: np.ndarray
+    centre_NHC: np.ndarray
     spread_NHC: np.ndarray
     x_NHC: np.ndarray
     present_NHC: np.ndarray
@@ -31,12 +32,12 @@ class Trace:
     @property
     def scores(self) -> np.ndarray:
         """Absolute errors in predicted standard deviations; NaN where nothing was measured."""
-        error = np.abs(self.x_NHC - self.mean_NHC) / self.spread_NHC
+        error = np.abs(self.x_NHC - self.centre_NHC) / self.spread_NHC
         return np.asarray(np.where(self.present_NHC, error, np.nan))
 
     def select(self, chosen_N: np.ndarray) -> "Trace":
         """Some of the windows, still in order."""
-        parts = (self.clock_N, self.mean_NHC, self.spread_NHC, self.x_NHC, self.present_NHC)
+        parts = (self.clock_N, self.centre_NHC, self.spread_NHC, self.x_NHC, self.present_NHC)
         return Trace(*(values[chosen_N] for values in parts))
 
 
@@ -48,17 +49,16 @@ class Recorder:
         self._parts: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def __call__(self, part: Tensor, forecast: Distribution) -> None:
-        mean, spread = forecast.mean.detach().cpu().double(), forecast.standard_deviation.detach().cpu().double()
-        self._parts.append((part, mean, spread))
+        self._parts.append((part, *centre_and_spread(forecast)))
 
     def trace(self) -> tuple[Tensor, Trace]:
         """Window numbers in time order, and the trace in that order."""
-        index, mean, spread = (torch.cat(columns) for columns in zip(*self._parts, strict=True))
+        index, centre, spread = (torch.cat(columns) for columns in zip(*self._parts, strict=True))
         order = self._windows.last_W.cpu()[index].argsort(stable=True)
-        index, mean, spread = index[order], mean[order], spread[order]
+        index, centre, spread = index[order], centre[order], spread[order]
         batch = self._windows.batch(index.to(self._windows.last_W.device))
         x, present = batch.future_x_BHC.cpu().double().numpy(), batch.future_m_BHC.cpu().numpy()
-        return index, Trace(batch.last_index_B.cpu().numpy(), mean.numpy(), spread.numpy(), x, present)
+        return index, Trace(batch.last_index_B.cpu().numpy(), centre.numpy(), spread.numpy(), x, present)
 
 
 def trace(forecaster: Forecaster, windows: WindowSet, index_W: Tensor) -> Trace:
@@ -95,14 +95,21 @@ class SplitConformal:
 
 
 def widened(said: Distribution, levels: Sequence[float], width_LHC: Tensor) -> Quantiles:
-    """The forecast's mean with intervals of `width` predicted standard deviations to either side."""
-    mean, spread = said.mean.detach().cpu().double(), said.standard_deviation.detach().cpu().double()
+    """The forecast's median with intervals of `width` predicted standard deviations to either side; its mean stays."""
+    centre, spread = centre_and_spread(said)
     # Higher levels must not lie inside lower ones, whatever the widths were tracked to.
     width_LHC = torch.cummax(width_LHC, 0).values
-    below = [(0.5 - level / 2.0, mean - width * spread) for level, width in zip(levels, width_LHC, strict=True)]
-    above = [(0.5 + level / 2.0, mean + width * spread) for level, width in zip(levels, width_LHC, strict=True)]
-    points = [*reversed(below), (0.5, mean), *above]
-    return Quantiles(tuple(level for level, _ in points), torch.stack([values for _, values in points], -1), mean)
+    below = [(0.5 - level / 2.0, centre - width * spread) for level, width in zip(levels, width_LHC, strict=True)]
+    above = [(0.5 + level / 2.0, centre + width * spread) for level, width in zip(levels, width_LHC, strict=True)]
+    points = [*reversed(below), (0.5, centre), *above]
+    levels_Q, values = zip(*points, strict=True)
+    return Quantiles(levels_Q, torch.stack(values, -1), said.plain().mean)
+
+
+def centre_and_spread(said: Distribution) -> tuple[Tensor, Tensor]:
+    """Median and standard deviation in double precision on the CPU: what intervals are built around and from."""
+    plain = said.plain()
+    return plain.median, plain.standard_deviation
 
 
 def split_widths(score_NHC: np.ndarray, levels: Sequence[float] = LEVELS) -> tuple[np.ndarray, np.ndarray]:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution
 from crossfeed.errors import ForecastError, TableError
-from crossfeed.evaluation.distribution import Distribution
 from crossfeed.evaluation.forecaster import BATCH, Forecaster, spread_out
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.regimes import REGIMES, regimes

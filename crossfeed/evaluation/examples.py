@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.evaluation.distribution import Distribution
+from crossfeed.distribution import Distribution
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import BATCH, Forecaster
 from crossfeed.evaluation.regimes import REGIMES, regimes
@@ -88,7 +88,7 @@ def _example(data: EvaluationSet, forecast: Distribution, row: int, number: int,
     values_NC = np.where(present_NC, values_NC, np.nan)
     commands_NA = data.normaliser.inverse_commands(windows.a_NA[rows].cpu().double().numpy())
     edges = {f"{level:g}": forecast.quantile(level)[row] for level in QUANTILES} if forecast.has_intervals else {}
-    context = windows.context
+    context, median_BHC = windows.context, forecast.median
     channels = {}
     for position, channel in enumerate(schema.sensors):
         if not present_NC[:, position].any():
@@ -98,6 +98,7 @@ def _example(data: EvaluationSet, forecast: Distribution, row: int, number: int,
             "history": _rounded(values_NC[:context, position]),
             "truth": _rounded(values_NC[context:, position]),
             "mean": _rounded(forecast.mean[row, :, position]),
+            "median": _rounded(median_BHC[row, :, position]),
             "quantiles": {level: _rounded(edge_HC[:, position]) for level, edge_HC in edges.items()},
         }
     return {

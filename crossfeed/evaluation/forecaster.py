@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from crossfeed.evaluation.distribution import Distribution, Gaussian, Point
+from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.training.floors import FLOORS
 from crossfeed.windows.windows import WindowBatch, WindowSet
 

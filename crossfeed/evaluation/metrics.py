@@ -2,7 +2,8 @@
 
 B windows, R runs, G regimes, H horizons, C channels. Absent entries weigh nothing; whatever lies under them is never
 read. Sums live in the evaluation space (z-scores of the source's train rows); physical units follow channel by
-channel from the channel's scale, since every error metric scales with the unit.
+channel from the channel's scale, since every error metric scales with the unit. RMSE, bias and R2 are those of the
+mean, the MAE is that of the median: each error has its own best guess.
 """
 
 import math
@@ -14,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Distribution
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _PERCENTS = tuple(round(100 * level) for level in LEVELS)
@@ -61,7 +62,7 @@ class Scores:
         """Count one batch in; all values in evaluation space and double precision."""
         present = present_BHC.bool()
         x = torch.where(present, x_BHC, 0.0)
-        error = forecast.mean - x
+        error, absolute = forecast.mean - x, (forecast.median - x).abs()
         persistence = torch.where(present, persistence_BHC, 0.0) - x
         nll, crps = forecast.nll(x), forecast.crps(x)
         self.has_density &= nll is not None
@@ -70,7 +71,7 @@ class Scores:
         pit = forecast.cdf(x)
         edges = [(forecast.quantile((1.0 - level) / 2.0), forecast.quantile((1.0 + level) / 2.0)) for level in LEVELS]
         columns = [
-            torch.ones_like(x), error.square(), error.abs(), error, x, x.square(), persistence.square(),
+            torch.ones_like(x), error.square(), absolute, error, x, x.square(), persistence.square(),
             persistence.abs(), torch.zeros_like(x) if nll is None else nll, crps,
             *(((x >= low) & (x <= high)).to(x.dtype) for low, high in edges), *(high - low for low, high in edges),
         ]  # fmt: skip

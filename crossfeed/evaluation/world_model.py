@@ -5,8 +5,8 @@ from typing import Self
 
 from torch import Tensor, nn
 
-from crossfeed.evaluation.distribution import Distribution, Gaussian, StudentT
-from crossfeed.model.prediction import Prediction
+from crossfeed.distribution import Distribution
+from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
@@ -37,10 +37,7 @@ class WorldModelForecaster:
         """Forecasts for batches that differ in their plans alone; the context is encoded once."""
         first, model = batches[0], self.model
         context = model.encode(first.x_BKC, first.m_BKC, first.a_BKA, self._channels_for(first))
-        return [
-            distribution(model.decode(model.predict(context.z_BD, plan.mean_a_BHA, plan.future_a_BTA), context))
-            for plan in batches
-        ]
+        return [model.decode(context, Plan.of(planned, model.horizons)).distribution for planned in batches]
 
     def _channels_for(self, batch: WindowBatch) -> Tensor | None:
         """The sensors to read; all of them if the batch shows one that was not expected."""
@@ -49,10 +46,3 @@ class WorldModelForecaster:
         skipped = batch.m_BKC.flatten(0, 1).any(0)
         skipped[self._channels] = False
         return None if bool(skipped.any()) else self._channels
-
-
-def distribution(prediction: Prediction) -> Distribution:
-    """What the head says, as a distribution in z-space."""
-    if prediction.degrees_of_freedom_C is None:
-        return Gaussian(prediction.mean_BHC, prediction.scale)
-    return StudentT(prediction.mean_BHC, prediction.scale, prediction.degrees_of_freedom_C)

@@ -5,16 +5,16 @@ W windows, H horizons, C sensors.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.model.instance_norm import Statistics
-from crossfeed.model.prediction import standard_quantile
-from crossfeed.model.predictor import mean_commands
+from crossfeed.model.plan import Plan
 from crossfeed.model.rows import check_plausible, read_rows
 
 if TYPE_CHECKING:
@@ -33,21 +33,29 @@ class Forecast:
     horizons: tuple[int, ...]
     sensors: tuple[str, ...]
     measured: tuple[str, ...]
-    mean: np.ndarray
-    standard_deviation: np.ndarray
-    degrees_of_freedom: np.ndarray | None
+    distribution: Distribution
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The expected value: the best guess where large errors hurt more than their size."""
+        return self.distribution.mean.numpy()
+
+    @cached_property
+    def median(self) -> np.ndarray:
+        """The value that is as likely exceeded as not: the best guess for the absolute error."""
+        return self.distribution.median.numpy()
+
+    @property
+    def standard_deviation(self) -> np.ndarray:
+        """The spread around the mean."""
+        return self.distribution.standard_deviation.numpy()
 
     def quantiles(self, levels: Sequence[float]) -> np.ndarray:
         """The values below which the target falls with these probabilities, stacked along a new first axis."""
         outside = [level for level in levels if not 0.0 < level < 1.0]
         if outside or not levels:
             raise ConfigError(f"Quantiles {list(levels)} cannot be given.", expected="levels between 0 and 1")
-        dof_C, scale = None, self.standard_deviation
-        if self.degrees_of_freedom is not None:
-            dof_C = torch.from_numpy(self.degrees_of_freedom)
-            scale = scale * np.sqrt((self.degrees_of_freedom - 2.0) / self.degrees_of_freedom)
-        like = torch.zeros((), dtype=torch.float64)
-        return np.stack([self.mean + scale * standard_quantile(level, dof_C, like).numpy() for level in levels])
+        return np.stack([self.distribution.quantile(level).numpy() for level in levels])
 
     def to_polars(self, levels: Sequence[float] = (0.05, 0.95)) -> "polars.DataFrame":
         """One row per window, horizon and sensor; quantiles in columns named q0.05 and so on."""
@@ -63,6 +71,7 @@ class Forecast:
                 "sensor": np.array(self.sensors)[sensor],
                 "measured": np.isin(np.array(self.sensors), self.measured)[sensor],
                 "mean": self.mean.ravel(),
+                "median": self.median.ravel(),
                 "standard_deviation": self.standard_deviation.ravel(),
                 **{f"q{level:g}": values.ravel() for level, values in quantiles.items()},
             }
@@ -96,49 +105,25 @@ def forecast(
         parts = []
         for start in range(0, len(x_WKC), batch_size):
             rows = slice(start, start + batch_size)
-            x_BKC, m_BKC = x_WKC[rows], x_WKC[rows].isfinite()
-            statistics = model.instance_norm.statistics(x_BKC, m_BKC)
-            row_BKD = model.encode_rows(x_BKC, m_BKC, statistics, channels)
-            parts.append(forecast_moments(model, row_BKD, a_WKA[rows], future_WTA[rows], asked, statistics))
+            x_BKC = x_WKC[rows]
+            context = model.encode(x_BKC, x_BKC.isfinite(), a_WKA[rows], channels)
+            parts.append(model.decode(context, Plan.under(future_WTA[rows], asked)).distribution)
     finally:
         model.train(was_training)
-    mean_WHC, log_variance_WHC = (torch.cat(side) for side in zip(*parts))
-    return to_forecast(model, mean_WHC, log_variance_WHC, asked, present_C, single)
-
-
-def forecast_moments(
-    model: "WorldModel",
-    row_BKD: Tensor,
-    a_BKA: Tensor,
-    future_BTA: Tensor,
-    horizons: tuple[int, ...],
-    statistics: Statistics | None,
-) -> tuple[Tensor, Tensor]:
-    """From encoded rows and planned commands to mean and log-variance in z-space."""
-    z_BD = model.context_encoder.state(row_BKD, a_BKA)
-    latent_BHD = model.predict(z_BD, mean_commands(future_BTA, horizons), future_BTA, horizons)
-    return model.moments(latent_BHD, statistics)
+    return to_forecast(model, Distribution.concatenate(parts), asked, present_C, single)
 
 
 def to_forecast(
-    model: "WorldModel",
-    mean_WHC: Tensor,
-    log_variance_WHC: Tensor,
-    horizons: tuple[int, ...],
-    present_C: Tensor,
-    single: bool,
+    model: "WorldModel", said: Distribution, horizons: tuple[int, ...], present_C: Tensor, single: bool
 ) -> Forecast:
-    """Moments in z-space as a forecast in physical units."""
-    mean = model.normaliser.inverse_sensors(mean_WHC.double().cpu().numpy())
-    deviation = torch.exp(0.5 * log_variance_WHC.double()).cpu().numpy() * model.normaliser.sensor_scale
-    dof_C, names = model.head.degrees_of_freedom, model.schema.sensor_names
+    """What the model said in z-space, in physical units."""
+    normaliser, names = model.normaliser, model.schema.sensor_names
+    physical = said.rescaled(torch.tensor(normaliser.sensor_location), torch.tensor(normaliser.sensor_scale))
     return Forecast(
         horizons=horizons,
         sensors=names,
         measured=tuple(name for name, present in zip(names, present_C.tolist()) if present),
-        mean=mean[0] if single else mean,
-        standard_deviation=deviation[0] if single else deviation,
-        degrees_of_freedom=None if dof_C is None else dof_C.detach().double().cpu().numpy(),
+        distribution=physical[0] if single else physical,
     )
 
 

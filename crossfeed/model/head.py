@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from crossfeed.distribution import Distribution, Gaussian, StudentT
 from crossfeed.model.anchor import Anchor
-from crossfeed.model.likelihood import Likelihood, beta_nll, gaussian_nll, student_t_nll
 
+Likelihood = Literal["nll", "beta_nll", "student_t"]
 SMALLEST_DEGREES_OF_FREEDOM = 2.1  # the variance of a Student-t exists above 2
 
 
@@ -70,16 +71,20 @@ class Head(nn.Module):
         """How heavy each channel's tails are; None for Gaussian likelihoods."""
         return None if self.tail is None else SMALLEST_DEGREES_OF_FREEDOM + functional.softplus(self.tail)
 
-    def loss(self, mean_BHC: Tensor, log_variance_BHC: Tensor, x_BHC: Tensor, m_BHC: Tensor) -> Tensor:
+    def distribution(self, mean_BHC: Tensor, log_variance_BHC: Tensor) -> Distribution:
+        """The configured family with this mean and (bounded) log-variance."""
+        deviation_BHC, dof_C = torch.exp(0.5 * log_variance_BHC), self.degrees_of_freedom
+        if dof_C is None:
+            return Gaussian(mean_BHC, deviation_BHC)
+        return StudentT.with_deviation(mean_BHC, deviation_BHC, dof_C)
+
+    def loss(self, said: Distribution, x_BHC: Tensor, m_BHC: Tensor) -> Tensor:
         """The configured likelihood averaged over present target entries; absent ones are never read."""
-        error_BHC = torch.where(m_BHC, x_BHC, 0.0) - torch.where(m_BHC, mean_BHC, 0.0)
-        dof_C = self.degrees_of_freedom
-        if dof_C is not None:
-            entry_BHC = student_t_nll(error_BHC, log_variance_BHC, dof_C)
-        elif self.config.likelihood == "beta_nll":
-            entry_BHC = beta_nll(error_BHC, log_variance_BHC, self.config.beta)
-        else:
-            entry_BHC = gaussian_nll(error_BHC, log_variance_BHC)
+        x_BHC = torch.where(m_BHC, x_BHC, said.mean.detach())
+        if self.config.likelihood == "beta_nll" and isinstance(said, Gaussian):
+            return present_mean(said.beta_nll(x_BHC, self.config.beta), m_BHC)
+        entry_BHC = said.nll(x_BHC)
+        assert entry_BHC is not None, type(said)
         return present_mean(entry_BHC, m_BHC)
 
 

@@ -3,6 +3,7 @@
 B windows, K context rows, L any rows, C sensors, H horizons. All values are in the global z-space of the normaliser.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +39,20 @@ class Statistics:
 
     centre_BC: Tensor
     scale_BC: Tensor
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Statistics":
+        """The same with both of its tensors changed."""
+        return Statistics(function(self.centre_BC), function(self.scale_BC))
+
+    def __getitem__(self, windows: slice) -> "Statistics":
+        """Those of some of the windows."""
+        return self.map(lambda values: values[windows])
+
+    def where(self, known_BC: Tensor, other: "Statistics") -> "Statistics":
+        """These where they are known, others elsewhere."""
+        return Statistics(
+            torch.where(known_BC, self.centre_BC, other.centre_BC), torch.where(known_BC, self.scale_BC, other.scale_BC)
+        )
 
 
 class InstanceNorm:

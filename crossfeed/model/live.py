@@ -1,11 +1,10 @@
 """Forecasting beside a running machine: one new row in, all horizons out.
 
-K context rows, C sensors, A commands, D latent width, T planned steps.
+K context rows, S new rows, C sensors, A commands, T planned steps.
 """
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,29 +12,22 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.model.forecast import Forecast, check_horizons, forecast_moments, read_commands, to_forecast
+from crossfeed.model.context import Rows
+from crossfeed.model.forecast import Forecast, check_horizons, read_commands, to_forecast
 from crossfeed.model.instance_norm import Statistics
 from crossfeed.model.packed_weights import Precision, packed
+from crossfeed.model.plan import Plan
 from crossfeed.model.rows import check_plausible
 from crossfeed.model.world_model import WorldModel
 
 
-@dataclass(slots=True)
-class _Row:
-    """One logged row in z-space and, once computed, its vector."""
-
-    x_C: Tensor
-    a_A: Tensor
-    vector_D: Tensor | None = None
-
-
 class LiveForecaster:
-    """Keeps the last K rows and their vectors, so that a new row costs one row.
+    """Keeps the last K rows as the model read them, so that a new row costs one row.
 
-    Without instance normalisation the vectors never expire and forecasts are exact. With it, the statistics of the
-    window move with every row and with them every vector: at `tolerance` 0 all rows are encoded again, exact and some
-    three times slower; above 0 the statistics are held, for input and output alike, until one of them has moved by
-    more than `tolerance` z-units. `bfloat16` is quicker on CPUs that have units for it and costs about 0.01 standard
+    Without instance normalisation what was read never expires and forecasts are exact. With it, the level of the
+    window moves with every row and with it all that was read: at `tolerance` 0 all rows are read again, exact and some
+    three times slower; above 0 the level is held, for input and output alike, until that of a sensor has moved by more
+    than `tolerance` z-units. `bfloat16` is quicker on CPUs that have units for it and costs about 0.01 standard
     deviations; benchmarks/forecast.md has the figures.
     """
 
@@ -43,18 +35,19 @@ class LiveForecaster:
         if tolerance < 0.0:
             raise ConfigError(f"A tolerance of {tolerance} makes no sense.", expected="0 (exact) or a small number")
         self.model, self.tolerance = packed(model.eval(), precision), tolerance
-        self._rows: deque[_Row] = deque(maxlen=model.config.context)
-        self._held: Statistics | None = None
+        self._logged: deque[tuple[Tensor, Tensor]] = deque(maxlen=model.config.context)
+        self._rows: Rows | None = None
+        self._unread = 0
 
     @property
     def missing_rows(self) -> int:
         """How many more rows are needed before the first forecast."""
-        return self.model.config.context - len(self._rows)
+        return self.model.config.context - len(self._logged)
 
     def reset(self) -> None:
         """Forget the rows, for instance after a gap in the log."""
-        self._rows.clear()
-        self._held = None
+        self._logged.clear()
+        self._rows, self._unread = None, 0
 
     def push(self, row: Mapping[str, float | None]) -> None:
         """Take the newest row: any subset of the sensors, and every command; the next row comes one period later."""
@@ -69,53 +62,51 @@ class LiveForecaster:
         check_plausible(a, schema.command_names, "row")
         device = next(self.model.parameters()).device
         x_C, a_A = (torch.from_numpy(values.astype(np.float32)).to(device) for values in (x, a))
-        self._rows.append(_Row(x_C, a_A))
+        self._logged.append((x_C, a_A))
+        self._unread += 1
 
     @torch.inference_mode()
     def forecast(self, commands: Any, horizons: Sequence[int] | None = None) -> Forecast:
         """What the machine will do from now on under the planned commands."""
         if self.missing_rows:
             raise TableError(
-                f"Only {len(self._rows)} rows were pushed.",
+                f"Only {len(self._logged)} rows were pushed.",
                 expected=f"{self.model.config.context}, the context of this model",
                 remedy=f"Push {self.missing_rows} more.",
             )
         asked = self.model.horizons if horizons is None else check_horizons(horizons)
         future_1TA = read_commands(self.model, commands, asked)
-        x_1KC = torch.stack([row.x_C for row in self._rows]).unsqueeze(0)
-        a_1KA = torch.stack([row.a_A for row in self._rows]).unsqueeze(0)
+        x_1KC, a_1KA = (torch.stack(column).unsqueeze(0) for column in zip(*self._logged, strict=True))
         present_C = x_1KC[0].isfinite().any(0)
         if not bool(present_C.any()):
             raise TableError(
                 "None of the rows has a value of a sensor of the model.",
                 expected=f"some of {', '.join(self.model.schema.sensor_names)}",
             )
-        self._refresh(x_1KC, present_C)
-        row_1KD = torch.stack([row.vector_D for row in self._rows if row.vector_D is not None]).unsqueeze(0)
-        moments = forecast_moments(self.model, row_1KD, a_1KA, future_1TA, asked, self._held)
-        return to_forecast(self.model, *moments, asked, present_C, single=True)
+        self._rows = self._read(x_1KC, self.model.worth_reading(present_C))
+        self._unread = 0
+        context = self.model.context(self._rows, a_1KA)
+        said = self.model.decode(context, Plan.under(future_1TA, asked)).distribution
+        return to_forecast(self.model, said, asked, present_C, single=True)
 
-    def _refresh(self, x_1KC: Tensor, present_C: Tensor) -> None:
-        """Encode the rows that have no vector; all of them when the window's statistics have moved too far."""
-        statistics = self.model.instance_norm.statistics(x_1KC, x_1KC.isfinite())
-        if self._held is None or self._moved(statistics):
-            self._held = statistics
-            if statistics is not None:
-                for row in self._rows:
-                    row.vector_D = None
-        stale = [index for index, row in enumerate(self._rows) if row.vector_D is None]
-        channels = self.model.worth_reading(present_C)
-        x_1SC = x_1KC[:, stale]
-        vector_SD = self.model.encode_rows(x_1SC, x_1SC.isfinite(), self._held, channels)[0]
-        for index, vector_D in zip(stale, vector_SD):
-            self._rows[index].vector_D = vector_D
+    def _read(self, x_1KC: Tensor, channels: Tensor | None) -> Rows:
+        """The rows of the window; only new ones are read while the level stays where it is held."""
+        level, size = self.model.level(x_1KC, x_1KC.isfinite()), x_1KC.shape[1]
+        kept = None if self._rows is None or self._moved(level, self._rows.level) else self._rows
+        if kept is None or self._unread >= size:
+            return self.model.read(x_1KC, x_1KC.isfinite(), level, channels)
+        if not self._unread:
+            return kept
+        x_1SC = x_1KC[:, -self._unread :]
+        rows = kept.followed_by(self.model.read(x_1SC, x_1SC.isfinite(), kept.level, channels))
+        return rows.window(len(rows) - size, len(rows))
 
-    def _moved(self, statistics: Statistics | None) -> bool:
+    def _moved(self, level: Statistics | None, held: Statistics | None) -> bool:
         """Whether centre or scale of any channel differ from the held ones by more than the tolerance."""
-        if statistics is None or self._held is None:
+        if level is None or held is None:
             return False
-        centre = (statistics.centre_BC - self._held.centre_BC).abs().max()
-        scale = (statistics.scale_BC - self._held.scale_BC).abs().max()
+        centre = (level.centre_BC - held.centre_BC).abs().max()
+        scale = (level.scale_BC - held.scale_BC).abs().max()
         return bool(torch.maximum(centre, scale) > self.tolerance)
 
 

@@ -88,7 +88,7 @@ def losses(
 ) -> dict[str, Tensor]:
     """All active terms of a stage for one batch (lines 3-13 of Algorithm 1); both views share one pass."""
     full, reduced = predict_views(model, batch, views, stage, config)
-    target_BHD = model.encode_target(batch, full.context.statistics)
+    target_BHD = model.encode_target(batch, views.m_BKC)
     return loss_terms(model, batch, full, reduced, target_BHD, stage, config, generator)
 
 
@@ -122,7 +122,9 @@ def loss_terms(
         assert latent_BHD.shape == target_BHD.shape, (latent_BHD.shape, target_BHD.shape)
         if "latent" in active:
             terms["latent"] = latent_loss(latent_BHD, target_BHD, batch.future_m_BHC.any(-1), config)
-        groups = _regularised(full.context.pooled_BD.float(), latent_BHD, target_BHD, config)
+        pooled_BD = full.context.pooled_BD
+        assert pooled_BD is not None, "objectives need the pooled context"
+        groups = _regularised(pooled_BD.float(), latent_BHD, target_BHD, config)
         if "vicreg" in active:
             terms["vicreg"] = torch.stack([vicreg(group, config.vicreg) for group in groups]).mean()
         if "sigreg" in active:
@@ -134,9 +136,7 @@ def loss_terms(
             assert command_BHA.shape == batch.mean_a_BHA.shape, (command_BHA.shape, batch.mean_a_BHA.shape)
             terms["recovery"] = functional.mse_loss(command_BHA, batch.mean_a_BHA)
         if "physical" in active:
-            terms["physical"] = model.head.loss(
-                full.mean_BHC, full.log_variance_BHC, batch.future_x_BHC, batch.future_m_BHC
-            )
+            terms["physical"] = model.head.loss(full.distribution, batch.future_x_BHC, batch.future_m_BHC)
     assert terms.keys() == active.keys(), (terms.keys(), active.keys())
     assert all(term.shape == () for term in terms.values()), {name: term.shape for name, term in terms.items()}
     return terms
@@ -176,7 +176,8 @@ def schema_loss(full: Prediction, reduced: Prediction, m_BHC: Tensor, stage: Sta
     """
     if stage == "pretrain":
         return functional.smooth_l1_loss(reduced.latent_BHD.float(), full.latent_BHD.detach().float())
-    entry_BHC = functional.smooth_l1_loss(reduced.mean_BHC, full.mean_BHC.detach(), reduction="none")
+    mean_BHC, target_BHC = reduced.distribution.mean, full.distribution.mean.detach()
+    entry_BHC = functional.smooth_l1_loss(mean_BHC, target_BHC, reduction="none")
     return present_mean(entry_BHC, m_BHC)
 
 

@@ -10,10 +10,10 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
-from crossfeed.errors import ConfigError
 from crossfeed.model.blocks import Block, BlockConfig
 from crossfeed.model.command_sequence import CommandSummary, CommandTokens
 from crossfeed.model.horizon_embedding import HorizonEmbedding, HorizonEmbeddingKind
+from crossfeed.model.plan import Plan, mean_commands
 
 
 class PredictorConfig(BaseModel):
@@ -59,16 +59,15 @@ class Predictor(nn.Module):
         self.register_buffer("slot_allowed_HH", self._slot_mask(horizons), persistent=False)
         self.register_buffer("step_allowed_HT", _step_mask(horizons), persistent=False)
 
-    def forward(
-        self, z_BD: Tensor, mean_a_BHA: Tensor, future_a_BTA: Tensor, horizons: tuple[int, ...] | None = None
-    ) -> Tensor:
+    def forward(self, z_BD: Tensor, plan: Plan) -> Tensor:
         """Predicted latents at the trained horizons, or at any horizons between them.
 
         A slot reads the slots of trained horizons before it and itself, so what is predicted for a horizon does not
         depend on which other horizons are asked for.
         """
-        if horizons is None or horizons == self.horizons:
-            return self._fill(z_BD, mean_a_BHA, future_a_BTA, self.horizons, self.slot_allowed_HH, self.step_allowed_HT)
+        horizons, future_a_BTA = plan.horizons, plan.future_a_BTA
+        if horizons == self.horizons:
+            return self._fill(z_BD, plan.mean_a_BHA, future_a_BTA, horizons, self.slot_allowed_HH, self.step_allowed_HT)
         self.horizon.check(horizons)
         slots = tuple(sorted({*horizons, *(horizon for horizon in self.horizons if horizon < max(horizons))}))
         slot_allowed_SS, step_allowed_ST = self._slot_mask(slots).to(z_BD.device), _step_mask(slots).to(z_BD.device)
@@ -120,13 +119,3 @@ class Predictor(nn.Module):
 def _step_mask(slots: tuple[int, ...]) -> Tensor:
     """Which planned steps each slot may see: those up to its own horizon."""
     return torch.arange(1, slots[-1] + 1) <= torch.tensor(slots).unsqueeze(1)
-
-
-def mean_commands(future_a_BTA: Tensor, horizons: tuple[int, ...]) -> Tensor:
-    """The mean command over (t, t+h] for each horizon h (line 1 of Algorithm 1)."""
-    if future_a_BTA.shape[1] < max(horizons):
-        raise ConfigError(
-            f"Commands are planned for {future_a_BTA.shape[1]} steps, but horizon {max(horizons)} was asked for.",
-            expected=f"at least {max(horizons)} planned command rows",
-        )
-    return torch.stack([future_a_BTA[:, :horizon].mean(1) for horizon in horizons], 1)

@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from crossfeed.errors import ConfigError
 from crossfeed.model.anchor import Anchor
 from crossfeed.model.config import ModelConfig
+from crossfeed.model.context import Context, Rows
 from crossfeed.model.encoder import Encoder
 from crossfeed.model.forecast import Forecast, forecast
 from crossfeed.model.head import Head
 from crossfeed.model.instance_norm import InstanceNorm, Statistics
 from crossfeed.model.model_file import check_tensors, read_model_file, write_model_file
-from crossfeed.model.prediction import Context, Prediction
+from crossfeed.model.plan import Plan
+from crossfeed.model.prediction import Prediction
 from crossfeed.model.predictor import Predictor
 from crossfeed.model.recovery import Recovery
 from crossfeed.model.target_encoder import TargetEncoder
@@ -49,23 +51,49 @@ class WorldModel(nn.Module):
         self.head = Head(config.head, width, sensors, anchor)
         self.recovery = Recovery(width, commands)
 
-    def encode(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, channels: Tensor | None = None) -> Context:
-        """Eq. (2): the context state from what is present, in the space of the window.
+    def encode(
+        self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, channels: Tensor | None = None, pooled: bool = False
+    ) -> Context:
+        """Eq. (2): the context from what is present, in the space of the window; it serves any number of plans.
 
-        `channels` names the columns worth reading when the others are absent throughout; it saves their cost.
+        `channels` names the columns worth reading when the others are absent throughout; it saves their cost. `pooled`
+        asks for the mean latent over all rows as well, which only objectives and health read.
         """
-        statistics = self.instance_norm.statistics(x_BKC, m_BKC)
-        row_BKD = self.encode_rows(x_BKC, m_BKC, statistics, channels)
-        return self.encode_sequence(row_BKD, a_BKA, statistics)
+        return self.context(self.read(x_BKC, m_BKC, self.level(x_BKC, m_BKC), channels), a_BKA, pooled)
 
-    def encode_rows(
-        self, x_BKC: Tensor, m_BKC: Tensor, statistics: Statistics | None, channels: Tensor | None = None
-    ) -> Tensor:
-        """First pass of the encoder; under unchanged statistics a row's vector can be kept and used again."""
-        x_BKC = self.instance_norm.normalise(x_BKC, statistics)
+    def decode(self, context: Context, plan: Plan) -> Prediction:
+        """Eqs. (3) and (11): a distribution for every sensor and horizon under a plan, in global z-space."""
+        latent_BHD = self.predict_latents(context, plan)
+        mean_BHC, log_variance_BHC = self.head(latent_BHD)
+        log_variance_BHC = self.instance_norm.restore_log_variance(log_variance_BHC, context.level)
+        mean_BHC = self.instance_norm.restore_mean(mean_BHC, context.level)
+        if self.head.anchor is not None and context.level is not None:
+            mean_BHC = mean_BHC + self.head.anchor(latent_BHD, context.level.centre_BC)
+        said = self.head.distribution(mean_BHC, self.head.bound(log_variance_BHC))
+        return Prediction(latent_BHD, said, context)
+
+    def predict_latents(self, context: Context, plan: Plan) -> Tensor:
+        """Eq. (3): latents at every horizon under the planned commands."""
+        latent_BHD: Tensor = self.predictor(context.z_BD, plan)
+        return latent_BHD
+
+    def level(self, x_BKC: Tensor, m_BKC: Tensor) -> Statistics | None:
+        """What is taken out of each window before it is read and put back into its forecast; None for nothing."""
+        return self.instance_norm.statistics(x_BKC, m_BKC)
+
+    def read(self, x_BRC: Tensor, m_BRC: Tensor, level: Statistics | None, channels: Tensor | None = None) -> Rows:
+        """First pass of the encoder; under an unchanged level rows can be kept and used again."""
+        x_BRC = self.instance_norm.normalise(x_BRC, level)
         if channels is not None:
-            x_BKC, m_BKC = x_BKC[..., channels], m_BKC[..., channels]
-        return self.context_encoder.rows(x_BKC, m_BKC, channels)
+            x_BRC, m_BRC = x_BRC[..., channels], m_BRC[..., channels]
+        return Rows(self.context_encoder.rows(x_BRC, m_BRC, channels), level)
+
+    def context(self, rows: Rows, a_BKA: Tensor, pooled: bool = False) -> Context:
+        """Second pass of the encoder, over rows that were read."""
+        if not pooled:
+            return Context(self.context_encoder.state(rows.vector_BRD, a_BKA), None, rows.level)
+        encoding = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
+        return Context(encoding.z_BD, encoding.pooled_BD, rows.level)
 
     def worth_reading(self, present_C: Tensor) -> Tensor | None:
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
@@ -73,47 +101,20 @@ class WorldModel(nn.Module):
             present_C = present_C | (torch.arange(len(present_C), device=present_C.device) == 0)
         return None if bool(present_C.all()) else present_C.nonzero().squeeze(1)
 
-    def encode_sequence(self, row_BKD: Tensor, a_BKA: Tensor, statistics: Statistics | None) -> Context:
-        """Second pass of the encoder, over the row vectors."""
-        encoding = self.context_encoder.sequence(row_BKD, a_BKA)
-        return Context(encoding.z_BD, encoding.steps_BKD, encoding.pooled_BD, statistics)
-
-    def predict(
-        self, z_BD: Tensor, mean_a_BHA: Tensor, future_a_BTA: Tensor, horizons: tuple[int, ...] | None = None
-    ) -> Tensor:
-        """Eq. (3): latents at every horizon under the planned commands."""
-        latent_BHD: Tensor = self.predictor(z_BD, mean_a_BHA, future_a_BTA, horizons)
-        return latent_BHD
-
-    def decode(self, latent_BHD: Tensor, context: Context) -> Prediction:
-        """Eq. (11): a distribution for every sensor, in global z-space."""
-        mean_BHC, log_variance_BHC = self.moments(latent_BHD, context.statistics)
-        return Prediction(latent_BHD, mean_BHC, log_variance_BHC, self.head.degrees_of_freedom, context)
-
-    def moments(self, latent_BHD: Tensor, statistics: Statistics | None) -> tuple[Tensor, Tensor]:
-        """Mean and log-variance of every sensor, mapped back from the space of the window."""
-        mean_BHC, log_variance_BHC = self.head(latent_BHD)
-        log_variance_BHC = self.instance_norm.restore_log_variance(log_variance_BHC, statistics)
-        mean_BHC = self.instance_norm.restore_mean(mean_BHC, statistics)
-        if self.head.anchor is not None and statistics is not None:
-            mean_BHC = mean_BHC + self.head.anchor(latent_BHD, statistics.centre_BC)
-        return mean_BHC, self.head.bound(log_variance_BHC)
-
     def forward(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Prediction:
         """Eq. (12): context and planned commands in, distributions at all horizons out; `m_BKC` shows a part only."""
         self._check(batch)
-        context = self.encode(batch.x_BKC, batch.m_BKC if m_BKC is None else m_BKC, batch.a_BKA)
-        return self.decode(self.predict(context.z_BD, batch.mean_a_BHA, batch.future_a_BTA), context)
+        m_BKC = batch.m_BKC if m_BKC is None else m_BKC
+        context = self.encode(batch.x_BKC, m_BKC, batch.a_BKA, pooled=True)
+        return self.decode(context, Plan.of(batch, self.horizons))
 
     def forward_views(self, batch: WindowBatch, *masks: Tensor) -> tuple[Prediction, ...]:
         """Several views of the same windows in one pass, one prediction for each."""
         self._check(batch)
         copies = len(masks)
-        context = self.encode(batch.x_BKC.repeat(copies, 1, 1), torch.cat(masks), batch.a_BKA.repeat(copies, 1, 1))
-        latent_VHD = self.predict(
-            context.z_BD, batch.mean_a_BHA.repeat(copies, 1, 1), batch.future_a_BTA.repeat(copies, 1, 1)
-        )
-        return self.decode(latent_VHD, context).split(len(batch.x_BKC))
+        x_VKC, a_VKA = batch.x_BKC.repeat(copies, 1, 1), batch.a_BKA.repeat(copies, 1, 1)
+        context = self.encode(x_VKC, torch.cat(masks), a_VKA, pooled=True)
+        return self.decode(context, Plan.of(batch, self.horizons).repeated(copies)).split(len(batch.x_BKC))
 
     def _check(self, batch: WindowBatch) -> None:
         """Refuse windows that were cut for another model."""
@@ -126,13 +127,16 @@ class WorldModel(nn.Module):
             )
 
     @torch.no_grad()
-    def encode_target(self, batch: WindowBatch, statistics: Statistics | None = None) -> Tensor:
-        """The teacher's latents of the target rows, normalised with the statistics of the context; no gradient."""
-        if statistics is None:
-            statistics = self.instance_norm.statistics(batch.x_BKC, batch.m_BKC)
-        x_BHC = self.instance_norm.normalise(batch.future_x_BHC, statistics)
+    def encode_target(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Tensor:
+        """The teacher's latents of the target rows, at the level of the context (as far as `m_BKC` shows it)."""
+        level = self.level(batch.x_BKC, batch.m_BKC if m_BKC is None else m_BKC)
+        x_BHC = self.instance_norm.normalise(batch.future_x_BHC, level)
         latent_BHD: Tensor = self.target_encoder(x_BHC, batch.future_m_BHC, len(self.schema.commands))
         return latent_BHD
+
+    def in_window(self, x_BHC: Tensor, context: Context) -> Tensor:
+        """Values in the space of the window, the one its state lives in."""
+        return self.instance_norm.normalise(x_BHC, context.level)
 
     def update_target(self, momentum: float | Tensor) -> None:
         """Eq. (4): let the teacher follow the encoder, after the optimiser step."""

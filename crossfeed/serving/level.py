@@ -7,27 +7,26 @@ in it. So each path keeps the statistics of one of the last measured windows, an
 N samples, K context rows, R measured rows, C sensors.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from crossfeed.model.instance_norm import InstanceNorm, Statistics
+from crossfeed.model.instance_norm import Statistics
 
 CONTEXTS = 4  # how many contexts back the windows may begin
 
 
-def levels(norm: InstanceNorm, x_RC: Tensor, context: int, samples: int) -> Statistics | None:
-    """Statistics (N, C), evenly spread over the last measured windows; mirrored paths share theirs."""
+def levels(
+    level: Callable[[Tensor, Tensor], Statistics | None], x_RC: Tensor, context: int, samples: int
+) -> Statistics | None:
+    """What a model's `level` says of N windows, evenly spread over the last measured ones; mirrored paths share."""
     x_RC = x_RC[-CONTEXTS * context :]
     pairs = (samples + 1) // 2
     last = len(x_RC) - context
     start_N = torch.linspace(last, 0, pairs).round().long()[torch.arange(samples) % pairs]
     x_NKC = x_RC[start_N[:, None] + torch.arange(context)]
-    found = norm.statistics(x_NKC, x_NKC.isfinite())
-    if found is None:
-        return None
+    found = level(x_NKC, x_NKC.isfinite())
     # A window that lacks a sensor knows no level of it; the last window does, or the sensor is absent.
-    newest, seen_NC = norm.statistics(x_RC[None, last:], x_RC[None, last:].isfinite()), x_NKC.isfinite().any(1)
-    assert newest is not None
-    return Statistics(
-        torch.where(seen_NC, found.centre_BC, newest.centre_BC), torch.where(seen_NC, found.scale_BC, newest.scale_BC)
-    )
+    newest = level(x_RC[None, last:], x_RC[None, last:].isfinite())
+    return None if found is None or newest is None else found.where(x_NKC.isfinite().any(1), newest)

@@ -17,13 +17,12 @@ _FORK, _SAME = 0.1, 1e-3
 def standard_noise(
     samples: int,
     steps: int,
-    degrees_of_freedom_C: np.ndarray | None,
     sensors: int,
     seed: int,
     persistence: float,
     shared_T: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Draws (N, T, C) of the standard member of the model's family, each sensor a first-order process in time.
+    """Standard normal numbers (N, T, C), each sensor a first-order process in time; forecasts turn them into draws.
 
     A longer plan begins with the draws of a shorter one. Each path has a mirrored twin, which makes means exact
     wherever the forecast is symmetric. `shared_T` is the share of each row's chance that is the same for every plan of
@@ -44,10 +43,6 @@ def standard_noise(
     noise[0] = fresh[0]
     for step in range(1, steps):
         noise[step] = persistence * noise[step - 1] + np.sqrt(1.0 - persistence**2) * fresh[step]
-    if degrees_of_freedom_C is not None:
-        from scipy.special import ndtr, stdtrit
-
-        noise = stdtrit(degrees_of_freedom_C, ndtr(noise))
     return np.ascontiguousarray(np.concatenate([noise, -noise], axis=1)[:, :samples].transpose(1, 0, 2))
 
 

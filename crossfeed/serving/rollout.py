@@ -4,7 +4,7 @@ Every row is forecast at the longest trained horizon that reaches back no furthe
 row 3, row 100 with horizon 16 from row 84. So no horizon is asked for that was not trained, and a row far ahead stands
 on few forecasts made on forecasts: row 256 on 16 of them, not on 256.
 
-N samples, T planned rows, L rows of a wave, R rows so far, K context rows, C sensors, A commands, D latent width.
+N samples, T planned rows, L rows of a wave, R rows so far, K context rows, C sensors, A commands.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.model.forecast import forecast_moments
+from crossfeed.model.context import Rows
 from crossfeed.model.instance_norm import Statistics
 from crossfeed.model.packed_weights import packed
+from crossfeed.model.plan import Plan as Commands
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 from crossfeed.serving.history import History
@@ -60,7 +62,7 @@ def waves(steps: int, horizons: tuple[int, ...]) -> list[Wave]:
 class Rollout:
     """A model at one moment of one machine, ready to sample what follows under any plan.
 
-    Each path keeps the window statistics of measured rows (see `levels`), so every row is encoded only once.
+    Each path keeps the level of measured rows (see `levels`), so every row is read only once.
     """
 
     def __init__(self, model: WorldModel, history: History) -> None:
@@ -79,23 +81,23 @@ class Rollout:
 
     @torch.inference_mode()
     def sample(self, plan: Plan, noise_NTC: np.ndarray) -> np.ndarray:
-        """Sampled futures (N, T, C) in physical units, NaN for absent sensors."""
+        """Sampled futures (N, T, C) in physical units, NaN for absent sensors; `noise_NTC` holds standard normals."""
         steps, samples = len(plan), len(noise_NTC)
         noise_NTC = noise_NTC[:, :steps]
         planned_TA = self._tensor(self.model.normaliser.transform_commands(plan.commands))
         # Slots never see commands after their own horizon, so what stands behind the plan's end is not read.
         a_RA = torch.cat([self._a_KA, planned_TA, planned_TA[-1:].expand(self.model.horizons[-1], -1)])
         context = self.model.config.context
-        level = levels(self.model.instance_norm, self._x_RC, context, samples)
-        row_NRD = self._encoded(self._x_RC[-context:].expand(samples, -1, -1), level)
+        level = levels(self.model.level, self._x_RC, context, samples)
+        rows = self._read(self._x_RC[-context:].expand(samples, -1, -1), level)
         drawn = []
         with progress(f"Rolling {plan.name} forward", total=steps) as task:
             for wave in waves(steps, self.model.horizons):
-                mean_NLC, scale_NLC = self._moments(wave, row_NRD, a_RA, level)
                 noise_NLC = self._tensor(noise_NTC[:, wave.first - 1 : wave.last])
-                x_NLC = torch.where(self._present_C, mean_NLC + scale_NLC * noise_NLC, torch.nan)
+                x_NLC = self._said(wave, rows, a_RA, samples).from_normal(noise_NLC)
+                x_NLC = torch.where(self._present_C, x_NLC, torch.nan)
                 drawn.append(x_NLC)
-                row_NRD = torch.cat([row_NRD, self._encoded(x_NLC, level)], 1)
+                rows = rows.followed_by(self._read(x_NLC, level))
                 task.advance(wave.last - wave.first + 1)
         paths = torch.cat(drawn, 1).double().cpu().numpy()
         assert paths.shape == (samples, steps, len(self._present_C))
@@ -106,40 +108,24 @@ class Rollout:
             )
         return np.asarray(self.model.normaliser.inverse_sensors(paths))
 
-    def _encoded(self, x_NLC: Tensor, level: Statistics | None) -> Tensor:
-        """One vector per row."""
+    def _read(self, x_NLC: Tensor, level: Statistics | None) -> Rows:
+        """Rows as the model keeps them."""
         m_NLC = x_NLC.isfinite()
-        return self.model.encode_rows(torch.where(m_NLC, x_NLC, 0.0), m_NLC, level, self._channels)
+        return self.model.read(torch.where(m_NLC, x_NLC, 0.0), m_NLC, level, self._channels)
 
-    def _moments(self, wave: Wave, row_NRD: Tensor, a_RA: Tensor, level: Statistics | None) -> tuple[Tensor, Tensor]:
-        """Mean and scale (N, L, C) of the rows of a wave."""
-        context, longest, samples = self.model.config.context, self.model.horizons[-1], len(row_NRD)
-        mean: dict[int, Tensor] = {}
-        scale: dict[int, Tensor] = {}
+    def _said(self, wave: Wave, rows: Rows, a_RA: Tensor, samples: int) -> Distribution:
+        """What is forecast (N, L, C) for the rows of a wave, in z-space."""
+        context, longest, said = self.model.config.context, self.model.horizons[-1], {}
         for base in sorted(set(wave.bases)):
-            parts = []
-            for piece in (slice(start, start + _AT_ONCE) for start in range(0, samples, _AT_ONCE)):
-                row_PKD = row_NRD[piece, base : base + context]
-                a_PKA = a_RA[base : base + context].expand(len(row_PKD), -1, -1)
-                future_PTA = a_RA[base + context : base + context + longest].expand(len(row_PKD), -1, -1)
-                own = None if level is None else Statistics(level.centre_BC[piece], level.scale_BC[piece])
-                parts.append(self._forecast(row_PKD, a_PKA, future_PTA, own))
-            mean[base], scale[base] = (torch.cat(side) for side in zip(*parts))
-        places = list(zip(wave.bases, wave.slots))
-        return (
-            torch.stack([mean[base][:, slot] for base, slot in places], 1),
-            torch.stack([scale[base][:, slot] for base, slot in places], 1),
-        )
-
-    def _forecast(
-        self, row_PKD: Tensor, a_PKA: Tensor, future_PTA: Tensor, level: Statistics | None
-    ) -> tuple[Tensor, Tensor]:
-        """Mean and scale at every trained horizon, in z-space."""
-        mean_PHC, log_variance_PHC = forecast_moments(
-            self.model, row_PKD, a_PKA, future_PTA, self.model.horizons, level
-        )
-        scale_PHC, freedom_C = torch.exp(0.5 * log_variance_PHC), self.model.head.degrees_of_freedom
-        return mean_PHC, scale_PHC if freedom_C is None else scale_PHC * ((freedom_C - 2.0) / freedom_C).sqrt()
+            window, parts = rows.window(base, base + context), []
+            a_KA, future_TA = a_RA[base : base + context], a_RA[base + context : base + context + longest]
+            for start in range(0, samples, _AT_ONCE):
+                count = min(_AT_ONCE, samples - start)
+                encoded = self.model.context(window[start : start + count], a_KA.expand(count, -1, -1))
+                plan = Commands.under(future_TA.expand(count, -1, -1), self.model.horizons)
+                parts.append(self.model.decode(encoded, plan).distribution)
+            said[base] = Distribution.concatenate(parts)
+        return Distribution.stack([said[base][:, slot] for base, slot in zip(wave.bases, wave.slots)], 1)
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values.astype(np.float32)).to(self.device)

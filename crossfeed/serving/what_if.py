@@ -64,12 +64,10 @@ def what_if(
     rollout, limits = Rollout(opened.model, moment), dict(limits or {})
     check_sensors(limits, moment.schema, rollout.present, "The limited sensor")
     check_sensors(channels, moment.schema, rollout.present, "The channel")
-    freedom_C = opened.model.head.degrees_of_freedom
-    family = None if freedom_C is None else freedom_C.detach().double().cpu().numpy()
     paths = {}
     for plan in read:
         shared_T = shared_chance(read[0].commands, plan.commands, opened.model.normaliser.command_scale)
-        noise_NTC = standard_noise(samples, len(plan), family, len(moment.schema.sensors), seed, persistence, shared_T)
+        noise_NTC = standard_noise(samples, len(plan), len(moment.schema.sensors), seed, persistence, shared_T)
         paths[plan.name] = rollout.sample(plan, noise_NTC)
     settings = {"samples": samples, "seed": seed, "persistence": persistence, "context": opened.model.config.context}
     content = _content(opened, moment, read, paths, rollout.present, limits, settings)

@@ -86,8 +86,7 @@ class LossesBeside:
         here = torch.cuda.current_stream()
         self._beside.wait_stream(here)
         with torch.cuda.stream(self._beside):
-            statistics = model.instance_norm.statistics(batch.x_BKC, views.m_BKC)
-            target_BHD = model.encode_target(batch, statistics)
+            target_BHD = model.encode_target(batch, views.m_BKC)
         full, reduced = predict_views(model, batch, views, stage, config)
         here.wait_stream(self._beside)
         return loss_terms(model, batch, full, reduced, target_BHD, stage, config, generator)

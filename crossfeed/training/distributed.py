@@ -88,9 +88,9 @@ class Team:
             config: ObjectiveConfig,
             generator: torch.Generator | None = None,
         ) -> dict[str, Tensor]:
-            own = self.part(batch)
-            full, reduced = predict_views(model, own, self.part(views), stage, config)
-            target_BHD = _gather(model.encode_target(own, full.context.statistics), self)
+            own, own_views = self.part(batch), self.part(views)
+            full, reduced = predict_views(model, own, own_views, stage, config)
+            target_BHD = _gather(model.encode_target(own, own_views.m_BKC), self)
             predictions = (_gathered(full, self), None if reduced is None else _gathered(reduced, self))
             return loss_terms(model, batch, *predictions, target_BHD, stage, config, generator)
 
@@ -124,14 +124,8 @@ def own_device(name: str) -> str:
 
 
 def _gathered(own: Prediction, team: Team) -> Prediction:
-    """What all processes predicted, in the order of the batch; row vectors stay where they are, no loss reads them."""
-    context = replace(
-        own.context,
-        z_BD=_gather(own.context.z_BD, team),
-        pooled_BD=_gather(own.context.pooled_BD, team),
-    )
-    whole = {name: _gather(getattr(own, name), team) for name in ("latent_BHD", "mean_BHC", "log_variance_BHC")}
-    return replace(own, context=context, **whole)
+    """What all processes predicted, in the order of the batch."""
+    return own.map(lambda values: _gather(values.contiguous(), team))
 
 
 def _gather(own: Tensor, team: Team) -> Tensor:

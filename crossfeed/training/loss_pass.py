@@ -71,7 +71,7 @@ class LossPass:
         views = self._views(batch)
         with autocast(self.precision, self.device):
             full, reduced = predict_views(self.model, batch, views, self.stage, objectives)
-            target_BHD = self.model.encode_target(batch, full.context.statistics)
+            target_BHD = self.model.encode_target(batch, views.m_BKC)
             terms = loss_terms(self.model, batch, full, reduced, target_BHD, self.stage, objectives, self._draws)
         self._sum_T.add_(torch.stack([terms[name] for name in self.names]))
         self._ratio.add(full.latent_BHD, target_BHD, batch.future_m_BHC.any(-1))

@@ -1,6 +1,7 @@
 """Forecast errors in z-space, summed on the device over batches and read once at the end.
 
-B windows, H horizons, C sensors. Only present entries count.
+B windows, H horizons, C sensors. Only present entries count. The RMSE is that of the mean, the MAE that of the median:
+each error has its own best guess.
 """
 
 import math
@@ -9,13 +10,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crossfeed.model.likelihood import gaussian_nll, student_t_nll
-from crossfeed.model.prediction import Prediction
+from crossfeed.distribution import Distribution
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastScores:
-    """Errors of one forecaster over a set of windows; None for what a point forecast (a Student-t: CRPS) lacks."""
+    """Errors of one forecaster over a set of windows; None for what a point forecast lacks."""
 
     rmse: float
     mae: float
@@ -35,14 +35,21 @@ class ForecastSums:
         shape = (len(self._names), len(horizons), len(sensors))
         self._sums_SHC = torch.zeros(shape, dtype=torch.float64, device=device)
 
-    def add(self, x_BHC: Tensor, m_BHC: Tensor, forecast: Tensor | Prediction) -> None:
-        """Take one batch of forecasts into account: means alone, or a prediction with its uncertainty."""
-        mean_BHC = forecast.mean_BHC if isinstance(forecast, Prediction) else forecast
-        error_BHC = torch.where(m_BHC, mean_BHC.double() - x_BHC.double(), 0.0)
-        terms = {"count": m_BHC.double(), "squared": error_BHC.square(), "absolute": error_BHC.abs()}
-        terms |= _uncertainty(error_BHC, forecast) if isinstance(forecast, Prediction) else {}
+    def add(self, x_BHC: Tensor, m_BHC: Tensor, forecast: Distribution) -> None:
+        """Take one batch of forecasts into account."""
+        said = forecast.double()
+        mean_BHC = said.mean
+        x_BHC = torch.where(m_BHC, x_BHC.double(), mean_BHC)
+        terms = {
+            "count": torch.ones_like(x_BHC),
+            "squared": (x_BHC - mean_BHC).square(),
+            "absolute": (x_BHC - said.median).abs(),
+            "nll": said.nll(x_BHC),
+            "crps": said.crps(x_BHC),
+            "covered": ((said.cdf(x_BHC) - 0.5).abs() <= 0.45).double() if said.has_intervals else None,
+        }
         for place, name in enumerate(self._names):
-            entry_BHC = terms.get(name)
+            entry_BHC = terms[name]
             self._sums_SHC[place] += torch.nan if entry_BHC is None else torch.where(m_BHC, entry_BHC, 0.0).sum(0)
 
     def scores(self) -> ForecastScores:
@@ -61,27 +68,6 @@ class ForecastSums:
             crps=_known(mean["crps"]),
             coverage90=_known(mean["covered"]),
         )
-
-
-def _uncertainty(error_BHC: Tensor, prediction: Prediction) -> dict[str, Tensor]:
-    """NLL (constant included), CRPS and 90 % coverage of each entry under the predicted family."""
-    log_variance_BHC = prediction.log_variance_BHC.double()
-    inside_BHC = error_BHC.abs() <= prediction.quantile(0.95).double() - prediction.mean_BHC.double()
-    terms = {"covered": inside_BHC.double()}
-    if prediction.degrees_of_freedom_C is not None:
-        dof_C = prediction.degrees_of_freedom_C.double()
-        return terms | {"nll": student_t_nll(error_BHC, log_variance_BHC, dof_C)}
-    deviation_BHC = (0.5 * log_variance_BHC).exp()
-    return terms | {
-        "nll": gaussian_nll(error_BHC, log_variance_BHC),
-        "crps": gaussian_crps(error_BHC / deviation_BHC) * deviation_BHC,
-    }
-
-
-def gaussian_crps(ratio: Tensor) -> Tensor:
-    """The continuous ranked probability score of a standard normal, at standardised errors."""
-    density = (-0.5 * ratio.square()).exp() / math.sqrt(2.0 * math.pi)
-    return ratio * torch.erf(ratio / math.sqrt(2.0)) + 2.0 * density - 1.0 / math.sqrt(math.pi)
 
 
 def _known(value: float) -> float | None:

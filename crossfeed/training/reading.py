@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.acceleration import CapturedStep
@@ -31,7 +32,7 @@ class Reading:
         """The first windows of the batch."""
         target_BHD = None if self.target_BHD is None else self.target_BHD[:count]
         tensors = (self.future_x_BHC, self.future_m_BHC, self.in_window_x_BHC)
-        return Reading(self.prediction.split(count)[0], target_BHD, *(tensor[:count] for tensor in tensors))
+        return Reading(self.prediction[:count], target_BHD, *(tensor[:count] for tensor in tensors))
 
 
 class Reader:
@@ -64,11 +65,10 @@ class Reader:
     def _read(self) -> None:
         batch, planned, model = self.windows.batch(self._index_B), self.windows.batch(self._planned_B), self.model
         with autocast(self.precision, self._index_B.device):
-            context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
-            latent_BHD = model.predict(context.z_BD, planned.mean_a_BHA, planned.future_a_BTA)
-            prediction = model.decode(latent_BHD, context)
-            target_BHD = model.encode_target(batch, context.statistics) if self.teacher else None
-        in_window_x_BHC = model.instance_norm.normalise(batch.future_x_BHC, context.statistics)
+            context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA, pooled=True)
+            prediction = model.decode(context, Plan.of(planned, model.horizons))
+            target_BHD = model.encode_target(batch) if self.teacher else None
+        in_window_x_BHC = model.in_window(batch.future_x_BHC, context)
         self._reading = Reading(prediction, target_BHD, batch.future_x_BHC, batch.future_m_BHC, in_window_x_BHC)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from crossfeed.distribution import Point
 from crossfeed.training.data import TrainingData
 from crossfeed.training.floors import FLOORS
 from crossfeed.training.history import Row
@@ -84,7 +85,8 @@ def _floor(validator: Validator, name: str) -> Any:
     sums = ForecastSums(model.horizons, model.schema.sensor_names, validator.device)
     for index_B in batches(validator.windows_W, validator.config.training.batch_size):
         batch = validator.validation.batch(index_B)
-        sums.add(batch.future_x_BHC, batch.future_m_BHC, FLOORS[name](batch.x_BKC, batch.m_BKC, model.horizons))
+        said = Point(FLOORS[name](batch.x_BKC, batch.m_BKC, model.horizons))
+        sums.add(batch.future_x_BHC, batch.future_m_BHC, said)
     return sums.scores()
 
 

@@ -96,7 +96,7 @@ class Validator:
         sums = ForecastSums(self.model.horizons, self.model.schema.sensor_names, self.device)
         other_W = self.windows_W.roll(max(1, len(self.windows_W) // 2)) if shuffle_commands else None
         for reading in self._reader("validation", teacher=False)(self.windows_W, other_W):
-            sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction)
+            sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction.distribution)
         return sums.scores()
 
     def _loss_batches(self, selection: Selection) -> list[Tensor]:
@@ -111,6 +111,7 @@ class Validator:
         for reading in self._reader(part, teacher=True)(index_W):
             context = reading.prediction.context
             assert reading.target_BHD is not None
+            assert context.pooled_BD is not None
             latents = (context.z_BD, reading.in_window_x_BHC, reading.future_m_BHC, context.pooled_BD)
             pieces.append(tuple(piece.clone() for piece in (*latents, reading.target_BHD)))
         z, x, m, pooled, target = (torch.cat(piece) for piece in zip(*pieces, strict=True))

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from crossfeed.evaluation.distribution import Gaussian
+from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.model.presets import crossfeed
 from crossfeed.model.world_model import WorldModel

@@ -7,8 +7,8 @@ import torch
 from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import prepare
+from crossfeed.distribution import Point
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Point
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.training.adamw import AdamW
 from crossfeed.windows.normalise import Normaliser

@@ -8,7 +8,7 @@ import torch
 
 from crossfeed.adaptation.online import OnlineConfig, blocks, online
 from crossfeed.adaptation.parameters import Adaptable
-from crossfeed.evaluation.distribution import Distribution
+from crossfeed.distribution import Distribution
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.ingest.table import Table
 from crossfeed.windows.normalise import Normaliser

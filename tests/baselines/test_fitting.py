@@ -7,13 +7,13 @@ from crossfeed.baselines.budget import Budget, named_budget
 from crossfeed.baselines.fitting import DivergedError, Stage, fit_stage
 from crossfeed.baselines.inputs import Features, Inputs, Shape
 from crossfeed.baselines.mlp import Mlp
-from crossfeed.baselines.network import Estimate, Network, bounded, forecast_loss
+from crossfeed.baselines.network import Network, estimate, forecast_loss
 from crossfeed.baselines.networks import RECIPES, network_forecaster
 from crossfeed.baselines.neural import NeuralForecaster, forecast_score
 from crossfeed.baselines.ridge import RidgeForecaster
 from crossfeed.baselines.sizes import Size
+from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.forecaster import Learner, batches
 from crossfeed.training.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -127,10 +127,10 @@ class Exploding(Network):
         super().__init__()
         self.inner, self.calls = inner, 0
 
-    def forward(self, batch: WindowBatch) -> Estimate:
+    def forward(self, batch: WindowBatch) -> Distribution:
         self.calls += 1
-        estimate: Estimate = self.inner(batch)
-        return estimate if self.calls < 3 else Estimate(estimate.mean_BHC * torch.nan, estimate.log_variance_BHC)
+        said: Distribution = self.inner(batch)
+        return said if self.calls < 3 else said.standing_at(said.mean * torch.nan)
 
 
 def test_a_loss_that_is_no_number_is_called_diverged_with_its_epoch(
@@ -158,14 +158,14 @@ def test_all_networks_of_a_comparison_train_at_the_same_rate(size: Size, tiny_bu
 def test_absent_targets_weigh_nothing(gappy: WindowSet) -> None:
     batch = gappy.batch(torch.arange(20))
     mean_BHC = torch.where(batch.future_m_BHC, batch.future_x_BHC + 0.5, 1e3)
-    score, count = forecast_score(lambda _: Estimate(mean_BHC, None))(batch, torch.Generator())
+    score, count = forecast_score(lambda _: Point(mean_BHC))(batch, torch.Generator())
     assert float(score / count) == pytest.approx(0.25, rel=1e-5)
-    assert float(forecast_loss(Estimate(mean_BHC, None), batch)) == pytest.approx(0.25, rel=1e-5)
+    assert float(forecast_loss(Point(mean_BHC), batch)) == pytest.approx(0.25, rel=1e-5)
 
 
 def test_the_log_variance_stays_in_its_range_and_keeps_a_gradient() -> None:
     raw = torch.tensor([-40.0, -9.0, 0.0, 4.0, 40.0], dtype=torch.float64, requires_grad=True)
-    bound = bounded(raw)
+    bound = 2.0 * estimate(torch.zeros_like(raw), raw).standard_deviation.log()
     assert bound.min() >= -9.2
     assert bound.max() <= 4.7
     assert float(bound[2].detach()) == pytest.approx(0.0, abs=0.02)

@@ -25,8 +25,8 @@ def test_the_divergence_is_the_one_of_normals() -> None:
 
 def test_a_forecast_does_not_depend_on_who_else_is_in_the_batch(parts: dict[str, WindowSet], shape: Shape) -> None:
     model = rssm(shape)
-    together = model(parts["train"].batch(torch.arange(6))).mean_BHC
-    alone = torch.cat([model(parts["train"].batch(torch.tensor([i]))).mean_BHC for i in range(6)])
+    together = model(parts["train"].batch(torch.arange(6))).mean
+    alone = torch.cat([model(parts["train"].batch(torch.tensor([i]))).mean for i in range(6)])
     assert torch.allclose(together, alone, atol=1e-6)
 
 
@@ -39,14 +39,14 @@ def test_training_noise_comes_from_the_generator(parts: dict[str, WindowSet], sh
 
 def test_the_spread_of_the_samples_is_part_of_the_forecast_variance(parts: dict[str, WindowSet], shape: Shape) -> None:
     model, batch = rssm(shape), parts["train"].batch(torch.arange(6))
-    spread = model(batch).log_variance_BHC
+    spread = model(batch).standard_deviation
     model.noise_TSZ.zero_()
-    without = model(batch).log_variance_BHC
+    without = model(batch).standard_deviation
     assert spread.mean() > without.mean()
 
 
 def test_an_absent_context_still_gives_a_forecast(parts: dict[str, WindowSet], shape: Shape) -> None:
     batch = parts["train"].batch(torch.arange(4))
     nothing = replace(batch, m_BKC=torch.zeros_like(batch.m_BKC))
-    assert rssm(shape)(nothing).mean_BHC.isfinite().all()
+    assert rssm(shape)(nothing).mean.isfinite().all()
     assert rssm(shape).objective(nothing, torch.Generator()).isfinite()

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from crossfeed.evaluation.distribution import Gaussian
+from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Channel, Schema

@@ -7,9 +7,17 @@ import pytest
 import torch
 from scipy import stats
 
+from crossfeed.distribution import Gaussian, Mixture
 from crossfeed.errors import TableError
-from crossfeed.evaluation.conformal import SplitConformal, Trace, adaptive_widths, coverage, split_widths, trace
-from crossfeed.evaluation.distribution import Gaussian
+from crossfeed.evaluation.conformal import (
+    SplitConformal,
+    Trace,
+    adaptive_widths,
+    coverage,
+    split_widths,
+    trace,
+    widened,
+)
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.evaluation.metrics import LEVELS
@@ -122,7 +130,7 @@ def test_a_channel_that_wakes_up_after_exact_silence_is_covered_again() -> None:
 def test_no_width_depends_on_what_is_observed_later() -> None:
     calm = stream(np.ones(300), np.zeros(300))
     now = 150
-    changed = Trace(calm.clock_N, calm.mean_NHC, calm.spread_NHC, calm.x_NHC.copy(), calm.present_NHC)
+    changed = Trace(calm.clock_N, calm.centre_NHC, calm.spread_NHC, calm.x_NHC.copy(), calm.present_NHC)
     for position, horizon in enumerate((1, 4)):
         changed.x_NHC[now - horizon + 1 :, position] += 100.0
     before, after = adaptive_widths(calm, (1, 4)), adaptive_widths(changed, (1, 4))
@@ -144,3 +152,12 @@ def test_the_trace_is_in_time_order() -> None:
     persistence.fit(data.windows, data.windows, 0)
     shuffled = torch.randperm(len(data.windows), generator=torch.Generator().manual_seed(0))
     np.testing.assert_array_equal(trace(persistence, data.windows, shuffled).clock_N, data.windows.last_W)
+
+
+def test_intervals_stand_around_the_median_and_leave_the_mean_alone() -> None:
+    weight, place, scale = torch.tensor([[[[0.7, 0.3]], [[0.7, 0.3]]]]).log(), torch.tensor([0.0, 4.0]), torch.ones(2)
+    said = Mixture(weight, place.expand(1, 2, 1, 2), scale.expand(1, 2, 1, 2))
+    found = widened(said, (0.5, 0.9), torch.tensor([[[1.0], [1.0]], [[2.0], [2.0]]], dtype=torch.float64))
+    torch.testing.assert_close(found.median, said.plain().median)
+    torch.testing.assert_close(found.mean, said.plain().mean)
+    torch.testing.assert_close(found.quantile(0.95) - found.median, 2.0 * said.plain().standard_deviation)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.counterfactual import ALTERATIONS, FACTUAL, counterfactual_error, counterfactual_tables
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.ingest.table import Table
 from crossfeed.machines.simulated.rollout import SimulatedMachine

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from crossfeed.distribution import Gaussian
 from crossfeed.errors import TableError
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate, evaluate_all
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.windows.normalise import Normaliser

@@ -9,8 +9,8 @@ import torch
 from scipy import stats
 from sklearn import metrics as theirs
 
+from crossfeed.distribution import Gaussian, Mixture, Quantiles, StudentT
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.distribution import Gaussian, Quantiles, StudentT
 from crossfeed.evaluation.metrics import LEVELS, Scores, physical
 
 RUNS, REGIMES, HORIZONS, CHANNELS = ("a", "b", "c"), ("idle", "steady"), (1, 4), ("x", "y", "z")
@@ -177,3 +177,17 @@ def test_run_sums_feed_the_bootstrap_and_run_rmse_keeps_the_order() -> None:
     rmse = scores.run_rmse()
     assert math.isnan(rmse[1])
     assert rmse[2] == pytest.approx(scores.by("run")["c"]["rmse"])
+
+
+def test_the_mae_is_that_of_the_median_and_the_rmse_that_of_the_mean() -> None:
+    """A signal that stands still in two of three windows: the mean is never right, the median mostly is."""
+    x = torch.tensor([0.0, 0.0, 3.0], dtype=torch.float64).reshape(3, 1, 1)
+    weight, place = torch.tensor([2.0, 1.0]).double().log(), torch.tensor([0.0, 3.0]).double()
+    still = Mixture(*(part.expand(3, 1, 1, 2) for part in (weight, place, torch.full((2,), 1e-3).double())))
+    scores = Scores("still", ("r",), ("g",), (1,), ("c",))
+    nothing = torch.zeros(3, dtype=torch.long)
+    scores.add(still, x, torch.ones_like(x), x, nothing, nothing[:, None])
+    found = scores.metrics()
+    assert found["mae"] == pytest.approx(1.0, abs=1e-2)
+    assert found["rmse"] == pytest.approx(math.sqrt(2.0), abs=1e-2)
+    assert found["bias"] == pytest.approx(0.0, abs=1e-2)

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.corruptions import CORRUPTIONS, SEVERITIES
-from crossfeed.evaluation.distribution import Gaussian
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
 from crossfeed.windows.windows import WindowBatch

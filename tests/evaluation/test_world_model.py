@@ -2,8 +2,8 @@
 
 import torch
 
+from crossfeed.distribution import Gaussian, StudentT
 from crossfeed.evaluation.command_use import with_plan
-from crossfeed.evaluation.distribution import Gaussian, StudentT
 from crossfeed.evaluation.forecaster import under_plans
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.model.world_model import WorldModel
@@ -46,8 +46,6 @@ def test_a_student_t_head_is_judged_as_one() -> None:
     assert isinstance(gaussian.predict(batch), Gaussian)
     said = heavy.predict(batch)
     assert isinstance(said, StudentT)
-    torch.testing.assert_close(said.standard_deviation, heavy.model(batch).standard_deviation)
-    expected = heavy.model.head.loss(
-        heavy.model(batch).mean_BHC, heavy.model(batch).log_variance_BHC, batch.future_x_BHC, batch.future_m_BHC
-    )
+    torch.testing.assert_close(said.standard_deviation, heavy.model(batch).distribution.standard_deviation)
+    expected = heavy.model.head.loss(heavy.model(batch).distribution, batch.future_x_BHC, batch.future_m_BHC)
     torch.testing.assert_close(said.nll(batch.future_x_BHC).mean(), expected)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from crossfeed.model.anchor import Anchor
+from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 
@@ -25,7 +26,7 @@ def test_a_fresh_anchor_changes_nothing() -> None:
     model, centred = anchored(), toy.model(toy.method({"model.instance_norm.kind": "centred"}))
     centred.load_state_dict({name: value for name, value in model.state_dict().items() if "anchor" not in name})
     batch = toy.batch()
-    torch.testing.assert_close(model(batch).mean_BHC, centred(batch).mean_BHC)
+    torch.testing.assert_close(model(batch).distribution.mean, centred(batch).distribution.mean)
 
 
 def test_a_model_that_saw_no_levels_could_not_foresee_a_stop() -> None:
@@ -39,8 +40,8 @@ def test_a_model_that_saw_no_levels_could_not_foresee_a_stop() -> None:
         batch = toy.batch()
         x_BKC = torch.where(batch.m_BKC, batch.x_BKC + shift, 0.0)
         context = model.encode(x_BKC, batch.m_BKC, batch.a_BKA)
-        latent_BHD = model.predict(context.z_BD, batch.mean_a_BHA, batch.future_a_BTA)
-        physical = model.normaliser.inverse_sensors(model.decode(latent_BHD, context).mean_BHC.detach().numpy())
+        said = model.decode(context, Plan.of(batch, model.horizons)).distribution
+        physical = model.normaliser.inverse_sensors(said.mean.detach().numpy())
         np.testing.assert_allclose(physical, 0.0, atol=1e-4)
 
 

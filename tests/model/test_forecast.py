@@ -9,7 +9,9 @@ import pytest
 import torch
 from scipy import stats
 
+from crossfeed.distribution import StudentT
 from crossfeed.errors import ConfigError, TableError
+from crossfeed.model.plan import Plan
 from crossfeed.model.presets import paper
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
@@ -42,14 +44,11 @@ def test_a_forecast_is_the_models_prediction_in_physical_units(model: WorldModel
     a = torch.from_numpy(scaler.transform_commands(values[:, 5:])).float()[None]
     future = np.stack([plan[name] for name in toy.SCHEMA.command_names], 1)
     future_a = torch.from_numpy(scaler.transform_commands(future)).float()[None]
-    mean_a = torch.stack([future_a[:, :horizon].mean(1) for horizon in toy.HORIZONS], 1)
     with torch.no_grad():
         context = model.encode(x, torch.ones_like(x, dtype=torch.bool), a)
-        prediction = model.decode(model.predict(context.z_BD, mean_a, future_a), context)
-    np.testing.assert_allclose(
-        forecast.mean, scaler.inverse_sensors(prediction.mean_BHC[0].double().numpy()), rtol=1e-5
-    )
-    deviation = prediction.standard_deviation[0].double().numpy() * scaler.sensor_scale
+        said = model.decode(context, Plan.under(future_a, toy.HORIZONS)).distribution
+    np.testing.assert_allclose(forecast.mean, scaler.inverse_sensors(said.mean[0].double().numpy()), rtol=1e-5)
+    deviation = said.standard_deviation[0].double().numpy() * scaler.sensor_scale
     np.testing.assert_allclose(forecast.standard_deviation, deviation, rtol=1e-5)
     assert forecast.mean.shape == (3, 5)
     assert forecast.measured == toy.SCHEMA.sensor_names
@@ -118,14 +117,17 @@ def test_quantiles_and_frames_follow_the_family() -> None:
     for likelihood in ("nll", "student_t"):
         model = toy.model(toy.method({"model.head.likelihood": likelihood}))
         forecast = model.forecast(_history(), _plan(), horizons=[1, 3])
-        dof = forecast.degrees_of_freedom
-        scale = forecast.standard_deviation * (1.0 if dof is None else np.sqrt((dof - 2.0) / dof))
-        standard = stats.norm.ppf(0.95) if dof is None else stats.t.ppf(0.95, dof)
+        said, scale, standard = forecast.distribution, forecast.standard_deviation, stats.norm.ppf(0.95)
+        if isinstance(said, StudentT):
+            scale, standard = said.scale.numpy(), stats.t.ppf(0.95, said.degrees_of_freedom.numpy())
+        assert isinstance(said, StudentT) == (likelihood == "student_t")
+        np.testing.assert_array_equal(forecast.median, forecast.mean)
         np.testing.assert_allclose(forecast.quantiles([0.95])[0], forecast.mean + scale * standard, rtol=1e-6)
         frame = forecast.to_polars(levels=[0.05, 0.95])
-        assert frame.shape == (10, 8)
+        assert frame.shape == (10, 9)
         row = frame.filter((polars.col("horizon") == 3) & (polars.col("sensor") == "current_4"))
         assert row["mean"].item() == forecast.mean[1, 4]
+        assert row["median"].item() == forecast.median[1, 4]
         assert row["q0.95"].item() == forecast.quantiles([0.95])[0, 1, 4]
         assert row["measured"].item() is True
 

@@ -86,11 +86,11 @@ def test_copies_of_weights_follow_the_weights() -> None:
     """A model that got other weights (a resume, the best epoch) must not go on with copies of the old ones."""
     model, other = prepared(toy.method(), True, False), toy.model(toy.method(), seed=5)
     batch = toy.batch()
-    before = model(batch).mean_BHC
+    before = model(batch).distribution.mean
     model.load_state_dict(other.state_dict())
-    after = model(batch).mean_BHC
+    after = model(batch).distribution.mean
     assert not torch.allclose(before, after)
-    torch.testing.assert_close(after, other(batch).mean_BHC, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(after, other(batch).distribution.mean, rtol=1e-4, atol=1e-5)
 
 
 def test_products_take_the_type_of_the_copies() -> None:

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crossfeed.distribution import Gaussian
 from crossfeed.model.head import Head, HeadConfig, present_mean
-from crossfeed.model.likelihood import gaussian_nll
 
 
 def _head(**settings: object) -> Head:
@@ -43,7 +43,8 @@ def test_the_hard_clamp_cuts_at_the_limit() -> None:
 def test_the_noise_floor_is_learned() -> None:
     head = _head()
     mean, log_variance = head(torch.randn(4, 2, 8))
-    head.loss(mean, head.bound(log_variance), torch.randn(4, 2, 3), torch.ones(4, 2, 3, dtype=torch.bool)).backward()
+    said = head.distribution(mean, head.bound(log_variance))
+    head.loss(said, torch.randn(4, 2, 3), torch.ones(4, 2, 3, dtype=torch.bool)).backward()
     assert head.noise is not None
     assert head.noise.grad is not None
     assert (head.noise.grad != 0.0).all()
@@ -68,7 +69,8 @@ def test_absent_targets_have_no_say(likelihood: str, value: float) -> None:
     found = []
     for absent in (0.0, value):
         mean, log_variance = head(torch.ones(4, 2, 8))
-        loss = head.loss(mean, head.bound(log_variance), torch.where(present, x, absent), present)
+        said = head.distribution(mean, head.bound(log_variance))
+        loss = head.loss(said, torch.where(present, x, absent), present)
         found.append((loss, *torch.autograd.grad(loss, [head.mean.weight, head.log_variance.weight])))
     assert all(torch.equal(first, second) for first, second in zip(*found))
 
@@ -77,6 +79,16 @@ def test_the_loss_is_the_mean_over_present_entries() -> None:
     head = _head(likelihood="nll")
     present = torch.tensor([[[True, False, True]]])
     mean, log_variance, x = torch.randn(3, 1, 1, 3)
-    entries = gaussian_nll(x - mean, log_variance).flatten()
-    assert head.loss(mean, log_variance, x, present).item() == pytest.approx(((entries[0] + entries[2]) / 2).item())
+    said = Gaussian(mean, torch.exp(0.5 * log_variance))
+    entries = said.nll(x).flatten()
+    assert head.loss(said, x, present).item() == pytest.approx(((entries[0] + entries[2]) / 2).item())
     assert present_mean(torch.tensor([math.nan]), torch.tensor([False])).item() == 0.0
+
+
+@pytest.mark.parametrize("likelihood", ["nll", "beta_nll", "student_t"])
+def test_every_family_has_the_deviation_that_was_predicted(likelihood: str) -> None:
+    head = _head(likelihood=likelihood)
+    mean, log_variance = torch.randn(2, 4, 2, 3)
+    said = head.distribution(mean, log_variance)
+    torch.testing.assert_close(said.standard_deviation, torch.exp(0.5 * log_variance))
+    assert torch.equal(said.mean, mean)

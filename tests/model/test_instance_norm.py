@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from crossfeed.model.instance_norm import InstanceNorm, InstanceNormConfig, Kind
+from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 
@@ -80,10 +81,11 @@ def test_none_is_bitwise_the_model_without_the_module() -> None:
     model, windows = _built("none"), toy.batch()
     prediction = model(windows)
     encoding = model.context_encoder(windows.x_BKC, windows.m_BKC, windows.a_BKA)
-    latent_BHD = model.predictor(encoding.z_BD, windows.mean_a_BHA, windows.future_a_BTA)
+    latent_BHD = model.predictor(encoding.z_BD, Plan.of(windows, model.horizons))
     mean_BHC, log_variance_BHC = model.head(latent_BHD)
-    assert torch.equal(prediction.mean_BHC, mean_BHC)
-    assert torch.equal(prediction.log_variance_BHC, model.head.bound(log_variance_BHC))
+    assert torch.equal(prediction.distribution.mean, mean_BHC)
+    deviation_BHC = torch.exp(0.5 * model.head.bound(log_variance_BHC))
+    assert torch.equal(prediction.distribution.standard_deviation, deviation_BHC)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +95,8 @@ def test_forecasts_follow_affine_changes_of_the_input(kind: str, gain: float) ->
     model, windows = _built(kind), toy.batch(presence=1.1)
     shift_C = torch.tensor([5.0, -2.0, 0.0, 10.0, 1.0])
     changed = replace(windows, x_BKC=gain * windows.x_BKC + shift_C)
-    before, after = model(windows), model(changed)
-    torch.testing.assert_close(after.mean_BHC, gain * before.mean_BHC + shift_C, atol=1e-3, rtol=1e-3)
+    before, after = model(windows).distribution, model(changed).distribution
+    torch.testing.assert_close(after.mean, gain * before.mean + shift_C, atol=1e-3, rtol=1e-3)
 
 
 def test_target_rows_are_normalised_with_the_statistics_of_the_context() -> None:
@@ -113,7 +115,7 @@ def test_an_idle_window_followed_by_a_start_up_teaches_the_variance(kind: str, v
     model, windows = _built(kind, variance), toy.batch(presence=1.1)
     idle = replace(windows, x_BKC=torch.full_like(windows.x_BKC, 0.3), future_x_BHC=windows.future_x_BHC + 4.0)
     prediction = model(idle)
-    model.head.loss(prediction.mean_BHC, prediction.log_variance_BHC, idle.future_x_BHC, idle.future_m_BHC).backward()
+    model.head.loss(prediction.distribution, idle.future_x_BHC, idle.future_m_BHC).backward()
     gradient = model.head.log_variance.weight.grad
     assert gradient is not None
     if (kind, variance) == ("pure", "hard_clamp"):

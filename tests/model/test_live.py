@@ -34,13 +34,13 @@ def _built(kind: str) -> WorldModel:
 
 def _count_rows(model: WorldModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
-    encode = model.encode_rows
+    read = model.read
 
     def counting(x: Any, *rest: Any) -> Any:
         counts.append(x.shape[1])
-        return encode(x, *rest)
+        return read(x, *rest)
 
-    monkeypatch.setattr(model, "encode_rows", counting)
+    monkeypatch.setattr(model, "read", counting)
     return counts
 
 

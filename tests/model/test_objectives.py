@@ -126,13 +126,13 @@ def test_schema_recovery_and_physical_terms_agree_with_separate_passes() -> None
     pretrain, finetune = (losses(model, windows, views, stage, config.objectives) for stage in STAGES)
     latent = _smooth_l1((reduced.latent_BHD - full.latent_BHD).detach().double().numpy())
     assert pretrain["schema"].item() == pytest.approx(latent.mean(), rel=1e-4)
-    means = _smooth_l1((reduced.mean_BHC - full.mean_BHC).detach().double().numpy())
+    means = _smooth_l1((reduced.distribution.mean - full.distribution.mean).detach().double().numpy())
     assert finetune["schema"].item() == pytest.approx(means[windows.future_m_BHC.numpy()].mean(), rel=1e-4)
-    target = model.encode_target(windows, full.context.statistics)
+    target = model.encode_target(windows, views.m_BKC)
     recovered = model.recovery(full.context.z_BD, target)
     wanted = ((recovered - windows.mean_a_BHA) ** 2).double().sum().item() / (2 * 3 * 6)
     assert pretrain["recovery"].item() == pytest.approx(wanted, rel=1e-4)
-    nll = model.head.loss(full.mean_BHC, full.log_variance_BHC, windows.future_x_BHC, windows.future_m_BHC)
+    nll = model.head.loss(full.distribution, windows.future_x_BHC, windows.future_m_BHC)
     assert finetune["physical"].item() == pytest.approx(nll.item(), rel=1e-4)
 
 

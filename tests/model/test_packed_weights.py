@@ -23,16 +23,18 @@ def test_packing_changes_nothing_but_the_layout(wide: WorldModel) -> None:
     assert any(isinstance(module, PackedLinear) for module in twin.modules())
     assert not any(isinstance(module, PackedLinear) for module in wide.modules())
     with torch.no_grad():
-        torch.testing.assert_close(twin(windows).mean_BHC, wide(windows).mean_BHC, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            twin(windows).distribution.mean, wide(windows).distribution.mean, atol=1e-5, rtol=1e-5
+        )
 
 
 def test_bfloat16_stays_within_a_few_hundredths_of_a_deviation(wide: WorldModel) -> None:
     windows = toy.batch()
     with torch.no_grad():
-        exact, rounded = wide(windows), packed(wide, "bfloat16")(windows)
-    distance = (rounded.mean_BHC - exact.mean_BHC).abs() / exact.standard_deviation
+        exact, rounded = wide(windows).distribution, packed(wide, "bfloat16")(windows).distribution
+    distance = (rounded.mean - exact.mean).abs() / exact.standard_deviation
     assert 0.0 < distance.max() < 0.05
-    assert rounded.mean_BHC.dtype == torch.float32
+    assert rounded.mean.dtype == torch.float32
 
 
 def test_packing_twice_is_packing_once(wide: WorldModel) -> None:

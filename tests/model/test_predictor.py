@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.predictor import mean_commands
+from crossfeed.model.context import Context
+from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 
@@ -22,7 +23,7 @@ def _built(injection: str, conditioning: str, embedding: str = "value") -> World
 
 def _predict(model: WorldModel, future_a: torch.Tensor, horizons: tuple[int, ...] = toy.HORIZONS) -> torch.Tensor:
     z = torch.randn(3, 16, generator=torch.Generator().manual_seed(1))
-    return model.predict(z, mean_commands(future_a, horizons), future_a, horizons)
+    return model.predict_latents(Context(z, None, None), Plan.under(future_a, horizons))
 
 
 @pytest.mark.parametrize(("injection", "conditioning"), COMBINATIONS)

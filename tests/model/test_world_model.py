@@ -8,6 +8,7 @@ from torch import Tensor
 
 from crossfeed.errors import ConfigError
 from crossfeed.model.objectives import Stage, losses, total
+from crossfeed.model.plan import Plan
 from crossfeed.model.presets import MethodConfig, crossfeed, paper
 from crossfeed.model.views import draw_views
 from crossfeed.model.world_model import WorldModel
@@ -28,7 +29,8 @@ def _everything(config: MethodConfig, windows: WindowBatch, stage: Stage) -> lis
     net.eval()
     prediction = net(windows)
     gradients = [parameter.grad for parameter in net.parameters() if parameter.grad is not None]
-    outputs = [prediction.mean_BHC, prediction.log_variance_BHC, prediction.latent_BHD, net.encode_target(windows)]
+    said = prediction.distribution
+    outputs = [said.mean, said.standard_deviation, prediction.latent_BHD, net.encode_target(windows)]
     return [*outputs, *terms.values(), *gradients]
 
 
@@ -99,12 +101,42 @@ def test_bfloat16_autocast_keeps_losses_in_float32_and_close() -> None:
 @pytest.mark.parametrize("likelihood", ["nll", "student_t"])
 def test_predictions_have_ordered_quantiles_around_their_mean(likelihood: str) -> None:
     net = model(method({"model.head.likelihood": likelihood}))
-    prediction = net(batch())
-    low, middle, high = (prediction.quantile(level) for level in (0.1, 0.5, 0.9))
+    said = net(batch()).distribution
+    low, middle, high = (said.quantile(level) for level in (0.1, 0.5, 0.9))
     assert ((low < middle) & (middle < high)).all()
-    torch.testing.assert_close(middle, prediction.mean_BHC)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        prediction.quantile(1.0)
+    torch.testing.assert_close(middle, said.mean)
+
+
+def test_a_context_is_encoded_once_for_several_plans_and_its_parts_say_the_same() -> None:
+    net, windows = model(method()), batch()
+    context = net.encode(windows.x_BKC, windows.m_BKC, windows.a_BKA)
+    own, other = Plan.of(windows, net.horizons), Plan.under(windows.future_a_BTA + 1.0, net.horizons)
+    torch.testing.assert_close(net.decode(context, own).distribution.mean, net(windows).distribution.mean)
+    assert not torch.equal(net.decode(context, other).distribution.mean, net.decode(context, own).distribution.mean)
+    torch.testing.assert_close(Plan.under(windows.future_a_BTA, net.horizons).mean_a_BHA, own.mean_a_BHA)
+    whole = net(windows)
+    first, second = whole.split(4)
+    torch.testing.assert_close(torch.cat([first.latent_BHD, second.latent_BHD]), whole.latent_BHD)
+    assert torch.equal(second.distribution.mean, whole.distribution.mean[4:])
+    assert torch.equal(second.context.z_BD, whole.context.z_BD[4:])
+
+
+@pytest.mark.parametrize("kind", ["none", "centred"])
+@pytest.mark.parametrize("empty_row", ["zero", "first_channel"])
+def test_reading_only_the_channels_that_are_there_changes_nothing(kind: str, empty_row: str) -> None:
+    net = model(method({"model.instance_norm.kind": kind, "model.encoder.empty_row": empty_row}))
+    windows = batch()
+    m_BKC = windows.m_BKC.clone()
+    m_BKC[..., [0, 3]] = False
+    channels = net.worth_reading(m_BKC.flatten(0, 1).any(0))
+    assert channels is not None
+    plan = Plan.of(windows, net.horizons)
+    found, wanted = (
+        net.decode(net.encode(windows.x_BKC, m_BKC, windows.a_BKA, chosen), plan).distribution
+        for chosen in (channels, None)
+    )
+    torch.testing.assert_close(found.mean, wanted.mean, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found.standard_deviation, wanted.standard_deviation, atol=1e-5, rtol=1e-5)
 
 
 def test_windows_cut_for_another_model_are_refused() -> None:

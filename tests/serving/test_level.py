@@ -9,14 +9,14 @@ CENTRED = InstanceNorm(InstanceNormConfig(kind="centred"))
 
 def test_with_one_window_measured_every_path_has_its_level() -> None:
     x_RC = torch.arange(8.0)[:, None].expand(-1, 2)
-    found = levels(CENTRED, x_RC, context=8, samples=20)
+    found = levels(CENTRED.statistics, x_RC, context=8, samples=20)
     assert found is not None
     torch.testing.assert_close(found.centre_BC, torch.full((20, 2), 3.5))
 
 
 def test_levels_are_spread_over_the_last_windows_and_no_further() -> None:
     x_RC = torch.arange(100.0)[:, None]
-    found = levels(CENTRED, x_RC, context=10, samples=21)
+    found = levels(CENTRED.statistics, x_RC, context=10, samples=21)
     assert found is not None
     centre_N = found.centre_BC[:, 0]
     assert centre_N[0] == 94.5
@@ -30,7 +30,7 @@ def test_a_window_that_lacks_a_sensor_borrows_the_newest_level() -> None:
     x_RC = torch.full((40, 2), 5.0)
     x_RC[:30, 0] = torch.nan
     x_RC[:, 1] = torch.nan
-    found = levels(CENTRED, x_RC, context=10, samples=20)
+    found = levels(CENTRED.statistics, x_RC, context=10, samples=20)
     assert found is not None
     torch.testing.assert_close(found.centre_BC[:, 0], torch.full((20,), 5.0))
     torch.testing.assert_close(found.centre_BC[:, 1], torch.zeros(20))
@@ -39,11 +39,13 @@ def test_a_window_that_lacks_a_sensor_borrows_the_newest_level() -> None:
 @pytest.mark.parametrize("kind", ["pure", "floored", "blended", "split"])
 def test_scales_are_levels_too(kind: str) -> None:
     norm = InstanceNorm(InstanceNormConfig.model_validate({"kind": kind}))
-    found = levels(norm, torch.randn(50, 3, generator=torch.Generator().manual_seed(0)), context=8, samples=30)
+    found = levels(
+        norm.statistics, torch.randn(50, 3, generator=torch.Generator().manual_seed(0)), context=8, samples=30
+    )
     assert found is not None
     assert found.scale_BC.shape == (30, 3)
     assert (found.scale_BC > 0.0).all()
 
 
 def test_without_instance_normalisation_there_is_no_level() -> None:
-    assert levels(InstanceNorm(InstanceNormConfig(kind="none")), torch.zeros(20, 2), 8, 20) is None
+    assert levels(InstanceNorm(InstanceNormConfig(kind="none")).statistics, torch.zeros(20, 2), 8, 20) is None

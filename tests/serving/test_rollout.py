@@ -2,11 +2,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
+from torch import Tensor
 
+from crossfeed.distribution import Mixture, StudentT
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.ingest.table import Group, Table
+from crossfeed.model.head import Head
 from crossfeed.model.presets import paper
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import read_history
@@ -19,7 +24,7 @@ from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, normaliser
 from tests.serving.conftest import Place, make_model
 
 STEPS = 20
-NOISE = standard_noise(24, STEPS, None, 3, 0, 0.8)
+NOISE = standard_noise(24, STEPS, 3, 0, 0.8)
 
 
 def some_plan(steps: int = STEPS) -> Plan:
@@ -137,17 +142,32 @@ def test_a_model_that_knows_its_horizons_by_slot_can_be_rolled(place: Place) -> 
     assert np.isfinite(Rollout(model, read_history(place.table, model)).sample(some_plan(), NOISE)).all()
 
 
-def test_a_student_family_draws_with_its_scale(place: Place) -> None:
+def test_a_student_family_draws_with_its_scale_and_tails(place: Place) -> None:
     head = place.opened.model.config.head.model_copy(update={"likelihood": "student_t"})
     model = make_model(place.table, head=head)
     history = read_history(place.table, model, at=CONTEXT - 1.0)
     plan = some_plan()
     paths = Rollout(model, history).sample(plan, NOISE)
     direct = model.forecast(np.concatenate([history.sensors, history.commands], 1), plan.commands[: HORIZONS[-1]])
-    assert direct.degrees_of_freedom is not None
-    freedom = direct.degrees_of_freedom
-    scale = direct.standard_deviation * np.sqrt((freedom - 2.0) / freedom)
-    np.testing.assert_allclose(paths[:, 0], direct.mean[0] + scale[0] * NOISE[:, 0], rtol=1e-3, atol=1e-3)
+    said = direct.distribution
+    assert isinstance(said, StudentT)
+    drawn = stats.t.ppf(stats.norm.cdf(NOISE[:, 0]), said.degrees_of_freedom[0].numpy())
+    np.testing.assert_allclose(paths[:, 0], direct.mean[0] + said.scale[0].numpy() * drawn, rtol=1e-3, atol=1e-3)
+
+
+def test_a_mixture_is_drawn_from_by_rank(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def two_ways(_: Head, mean_BHC: Tensor, log_variance_BHC: Tensor) -> Mixture:
+        mean_M, scale_M = torch.stack([mean_BHC, mean_BHC + 3.0], -1), torch.exp(0.5 * log_variance_BHC)[..., None]
+        return Mixture(torch.tensor([0.0, -1.0]), mean_M, scale_M * torch.tensor([0.1, 1.0]))
+
+    monkeypatch.setattr(Head, "distribution", two_ways)
+    model = place.opened.model
+    history, plan = read_history(place.table, model, at=CONTEXT - 1.0), some_plan()
+    paths = Rollout(model, history).sample(plan, NOISE)
+    direct = model.forecast(np.concatenate([history.sensors, history.commands], 1), plan.commands[: HORIZONS[-1]])
+    wanted = direct.distribution[0].from_normal(torch.from_numpy(NOISE[:, 0]))
+    np.testing.assert_allclose(paths[:, 0], wanted, rtol=1e-3, atol=1e-3)
+    assert (direct.median != direct.mean).all()
 
 
 def test_forecasts_that_are_no_numbers_are_an_error(rollout: Rollout) -> None:
@@ -175,7 +195,7 @@ def test_uncertainty_grows_with_the_distance(tmp_path_factory: pytest.TempPathFa
         table, config.model_copy(update={"training": training}), tmp_path_factory.mktemp("walk") / "run", device="cpu"
     )
     model = WorldModel.load(result.model)
-    noise = standard_noise(64, 48, None, 3, 0, 0.8)
+    noise = standard_noise(64, 48, 3, 0, 0.8)
     spreads = []
     for session in ("s0", "s5", "s11"):
         moment = read_history(table, model, session, at=40.0)

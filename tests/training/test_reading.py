@@ -15,7 +15,7 @@ def reader(table: Table, size: int, teacher: bool = True) -> Reader:
 
 
 def means(readings: list[Reading]) -> torch.Tensor:
-    return torch.cat([reading.prediction.mean_BHC for reading in readings])
+    return torch.cat([reading.prediction.distribution.mean for reading in readings])
 
 
 def test_readings_do_not_depend_on_the_size_of_a_batch(table: Table) -> None:

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Estimate, HorizonDecoder, Network
+from crossfeed.baselines.network import HorizonDecoder, Network
 from crossfeed.baselines.transformer import StepEncoder
+from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 
@@ -28,9 +29,9 @@ class PretextNetwork(Network):
         """The context vector (B, D) that forecasts."""
         raise NotImplementedError
 
-    def forward(self, batch: WindowBatch) -> Estimate:
-        estimate: Estimate = self.decoder(self.encode(batch), batch)
-        return estimate
+    def forward(self, batch: WindowBatch) -> Distribution:
+        said: Distribution = self.decoder(self.encode(batch), batch)
+        return said
 
 
 class StepPretextNetwork(PretextNetwork):

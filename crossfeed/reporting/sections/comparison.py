@@ -81,7 +81,7 @@ def _table(content: Mapping[str, Any], name: str) -> Grid:
         *((key, title, "share" if key == "coverage90" else "number") for key, title in _METRICS.items()),
         ("plan", "sees the plan", "text"), ("parameters", "size", "count"), ("seconds", "training", "seconds"),
     )  # fmt: skip
-    caption = f"{_TITLES.get(name, name)}: mean ± standard deviation over seeds."
+    caption = f"{_TITLES.get(name, name)}: mean ± standard deviation over seeds. RMSE of the mean, MAE of the median."
     return Grid(f"comparison-{name}", caption, heads, rows, lowest=("rmse", "mae", "crps", "nll"))
 
 

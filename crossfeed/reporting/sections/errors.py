@@ -57,7 +57,8 @@ def _tables(found: Artefacts) -> list[Section]:
         return []
     lead = (
         "The model beside what costs nothing: repeating the last value, and continuing the line. Skill is 1 − error / "
-        "error of persistence: above 0 is better than the last value. Intervals resample whole runs."
+        "error of persistence: above 0 is better than the last value. RMSE is that of the forecast's mean, MAE that of "
+        "its median. Intervals resample whole runs."
     )
     return [Section("results", "Source and target", lead, tuple(blocks))]
 

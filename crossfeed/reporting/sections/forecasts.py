@@ -46,8 +46,8 @@ def _figure(name: str, examples: Sequence[Mapping[str, Any]], period: float, whe
         *((command, 1 + number % 5, "line") for number, command in enumerate(commands)),
     )
     caption = (
-        f"{name} on the {where}: observed before and after the moment of the forecast, the forecast with its 50 % and "
-        "90 % intervals, and below it the commands, each as a share of its largest value."
+        f"{name} on the {where}: observed before and after the moment of the forecast, the mean of the forecast with "
+        "its 50 % and 90 % intervals, and below it the commands, each as a share of its largest value."
     )
     return Figure(f"forecast-{name}", caption, ordered, legend, stacked=2)
 

@@ -1,0 +1,111 @@
+"""A mixture of normals, for signals that stand still and then jump. M components along the last axis."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from crossfeed.distribution.distribution import Distribution
+from crossfeed.distribution.inversion import crossing
+from crossfeed.distribution.normal import density, expected_distance, floored, normal_at, probability
+
+LOG_TWO_PI = math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class Mixture(Distribution):
+    """Normal components with weights; the log-weights need not be normalised, the scales may be zero."""
+
+    log_weight_M: Tensor
+    mean_M: Tensor
+    scale_M: Tensor
+    stacked: ClassVar[tuple[str, ...]] = ("log_weight_M", "mean_M", "scale_M")
+
+    @classmethod
+    def pooled(cls, members: Sequence["Mixture"]) -> "Mixture":
+        """All components of several mixtures, each mixture with the same weight: what an ensemble says."""
+        whole = [member.broadcast() for member in members]
+        return cls(
+            torch.cat([member.log_weight_M.log_softmax(-1) for member in whole], -1),
+            torch.cat([member.mean_M for member in whole], -1),
+            torch.cat([member.scale_M for member in whole], -1),
+        )
+
+    @property
+    def weight_M(self) -> Tensor:  # noqa: N802
+        """The weights, which sum to one."""
+        return self.log_weight_M.softmax(-1)
+
+    @property
+    def shape(self) -> torch.Size:
+        return (self.log_weight_M + self.mean_M + self.scale_M).shape[:-1]
+
+    @property
+    def mean(self) -> Tensor:
+        return (self.weight_M * self.mean_M).sum(-1)
+
+    @property
+    def standard_deviation(self) -> Tensor:
+        weight_M = self.weight_M
+        away_M = self.mean_M - (weight_M * self.mean_M).sum(-1, keepdim=True)
+        variance = (weight_M * (floored(self.scale_M).square() + away_M.square())).sum(-1)
+        return variance.sqrt()
+
+    def nll(self, x: Tensor) -> Tensor:
+        scale_M = floored(self.scale_M)
+        z_M = (x.unsqueeze(-1) - self.mean_M) / scale_M
+        log_density_M = -0.5 * (z_M.square() + LOG_TWO_PI) - scale_M.log()
+        return -torch.logsumexp(self.log_weight_M.log_softmax(-1) + log_density_M, -1)
+
+    def crps(self, x: Tensor) -> Tensor:
+        weight_M, scale_M = self.weight_M, floored(self.scale_M)
+        to_x = (weight_M * expected_distance(x.unsqueeze(-1) - self.mean_M, scale_M)).sum(-1)
+        apart_MM = self.mean_M.unsqueeze(-1) - self.mean_M.unsqueeze(-2)
+        scale_MM = (scale_M.square().unsqueeze(-1) + scale_M.square().unsqueeze(-2)).sqrt()
+        between_M = (weight_M.unsqueeze(-2) * expected_distance(apart_MM, scale_MM)).sum(-1)
+        return to_x - 0.5 * (weight_M * between_M).sum(-1)
+
+    def cdf(self, x: Tensor) -> Tensor:
+        z_M = (x.unsqueeze(-1) - self.mean_M) / floored(self.scale_M)
+        return (self.weight_M * probability(z_M)).sum(-1)
+
+    def quantile(self, level: float | Tensor) -> Tensor:
+        return self.from_normal(normal_at(level, self.mean_M))
+
+    @torch.no_grad()
+    def from_normal(self, normal: Tensor) -> Tensor:
+        """Found between the lowest and the highest component's own value; without a gradient."""
+        whole = self.broadcast()
+        weight_M, mean_M, scale_M = whole.weight_M, whole.mean_M, floored(whole.scale_M)
+        own_M = mean_M + scale_M * normal.unsqueeze(-1)
+        low = torch.where(weight_M > 0.0, own_M, torch.inf).amin(-1)
+        high = torch.where(weight_M > 0.0, own_M, -torch.inf).amax(-1)
+        # The smaller of the two tails is compared, so that nothing is lost to rounding far out.
+        side = torch.where(normal > 0.0, -1.0, 1.0).to(low)
+        wanted = probability(side * normal)
+        near = torch.finfo(low.dtype).eps ** 0.75 * wanted
+        singles = (part.expand_as(low).flatten() for part in (low, high, near, side, wanted))
+        stacked = (part.expand_as(own_M).reshape(-1, own_M.shape[-1]) for part in (weight_M, mean_M, scale_M))
+        return crossing(_missing, *singles, *stacked).view_as(low)
+
+    def moved(self, location: Tensor, scale: Tensor) -> "Mixture":
+        scale = scale.unsqueeze(-1)
+        return replace(self, mean_M=location.unsqueeze(-1) + scale * self.mean_M, scale_M=scale * self.scale_M)
+
+    def fixed_shape(self) -> "Mixture":
+        return replace(self, log_weight_M=self.log_weight_M.detach(), scale_M=self.scale_M.detach())
+
+    def standing_at(self, location: Tensor) -> "Mixture":
+        return replace(self, mean_M=self.mean_M + (location - self.mean).unsqueeze(-1))
+
+
+def _missing(
+    x: Tensor, side: Tensor, wanted: Tensor, weight_M: Tensor, mean_M: Tensor, scale_M: Tensor
+) -> tuple[Tensor, Tensor]:
+    """How much probability lies too much below x, or too little above it, and the density there."""
+    z_M = (x.unsqueeze(-1) - mean_M) / scale_M
+    found = (weight_M * probability(side.unsqueeze(-1) * z_M)).sum(-1)
+    return side * (found - wanted), (weight_M * density(z_M) / scale_M).sum(-1)

@@ -1,0 +1,227 @@
+"""Every closed form against an independent implementation: scipy for densities, scoringrules for the CRPS."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scoringrules
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from crossfeed.distribution import Distribution, Gaussian, Mixture, Point, Quantiles, StudentT
+from crossfeed.distribution.distribution import tensors_of
+from crossfeed.errors import ConfigError, ForecastError
+
+
+@pytest.fixture
+def sample() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(0)
+    shape = (40, 5, 3)
+    return (
+        generator.normal(size=shape) * 3.0,
+        generator.normal(size=shape),
+        np.exp(generator.normal(size=shape)),
+        generator.uniform(1.5, 30.0, size=shape),
+    )
+
+
+def test_gaussian_agrees_with_scipy_and_scoringrules(sample: tuple[np.ndarray, ...]) -> None:
+    x, mean, scale, _ = sample
+    ours = Gaussian(torch.tensor(mean), torch.tensor(scale))
+    theirs = stats.norm(mean, scale)
+    observed = torch.tensor(x)
+    np.testing.assert_allclose(ours.nll(observed), -theirs.logpdf(x), rtol=1e-10)
+    np.testing.assert_allclose(ours.cdf(observed), theirs.cdf(x), atol=1e-12)
+    np.testing.assert_allclose(ours.crps(observed), scoringrules.crps_normal(x, mean, scale), rtol=1e-9)
+    np.testing.assert_allclose(ours.quantile(0.95), theirs.ppf(0.95), rtol=1e-10)
+    np.testing.assert_allclose(ours.standard_deviation, theirs.std())
+
+
+def test_the_constant_of_the_gaussian_nll_is_included() -> None:
+    standard = Gaussian(torch.zeros(1), torch.ones(1))
+    assert standard.nll(torch.zeros(1)).item() == pytest.approx(0.9189385, abs=1e-6)
+
+
+def test_student_t_agrees_with_scipy_and_scoringrules(sample: tuple[np.ndarray, ...]) -> None:
+    x, mean, scale, nu = sample
+    ours = StudentT(torch.tensor(mean), torch.tensor(scale), torch.tensor(nu))
+    theirs = stats.t(nu, mean, scale)
+    observed = torch.tensor(x)
+    np.testing.assert_allclose(ours.nll(observed), -theirs.logpdf(x), rtol=1e-9)
+    np.testing.assert_allclose(ours.cdf(observed), theirs.cdf(x), atol=1e-12)
+    np.testing.assert_allclose(ours.quantile(0.9), theirs.ppf(0.9), rtol=1e-9)
+    np.testing.assert_allclose(ours.crps(observed), scoringrules.crps_t(x, nu, mean, scale), rtol=1e-7)
+    np.testing.assert_allclose(ours.standard_deviation, theirs.std())
+
+
+def test_the_gradient_of_both_likelihoods_is_right() -> None:
+    x = torch.tensor([0.3, -2.0, 5.0], dtype=torch.float64)
+    nu = torch.full((3,), 4.0, dtype=torch.float64)
+    mean = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    scale = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda m, s: Gaussian(m, s).nll(x), (mean, scale))
+    assert torch.autograd.gradcheck(lambda m, s: StudentT(m, s, nu).nll(x), (mean, scale))
+
+
+def test_rescaling_is_a_change_of_unit(sample: tuple[np.ndarray, ...]) -> None:
+    x, mean, scale, nu = (torch.tensor(values) for values in sample)
+    location, factor = torch.tensor([1.0, -2.0, 100.0]).double(), torch.tensor([0.1, 7.0, 1000.0]).double()
+    levels = (0.1, 0.5, 0.9)
+    fan = mean[..., None] + scale[..., None] * torch.tensor([-1.0, 0.0, 1.0]).double()
+    for distribution in (Gaussian(mean, scale), StudentT(mean, scale, nu), Quantiles(levels, fan, mean)):
+        moved = distribution.rescaled(location, factor)
+        x_moved = location + factor * x
+        torch.testing.assert_close(moved.cdf(x_moved), distribution.cdf(x))
+        torch.testing.assert_close(moved.crps(x_moved), factor * distribution.crps(x))
+        torch.testing.assert_close(moved.standard_deviation, factor * distribution.standard_deviation)
+        before = distribution.nll(x)
+        if before is not None:
+            torch.testing.assert_close(moved.nll(x_moved), before + factor.log())
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(
+    observation=st.floats(-4.0, 4.0),
+    steps=st.lists(st.floats(0.0, 2.0), min_size=2, max_size=6),
+    first=st.floats(-3.0, 1.0),
+)
+def test_quantile_crps_equals_the_pinball_integral(observation: float, steps: list[float], first: float) -> None:
+    values = np.concatenate([[first], first + np.cumsum(steps)])
+    levels = tuple(np.linspace(0.05, 0.95, len(values)))
+    ours = Quantiles(levels, torch.tensor(values)[None], torch.tensor([values.mean()]))
+
+    def pinball(level: float) -> float:
+        quantile = np.interp(level, levels, values)
+        return 2.0 * (observation - quantile) * (level - float(observation < quantile))
+
+    expected, _ = integrate.quad(pinball, 0.0, 1.0, points=list(levels), limit=400)
+    assert ours.crps(torch.tensor([observation]).double()).item() == pytest.approx(expected, abs=2e-4)
+
+
+def test_many_quantiles_of_a_normal_behave_like_the_normal() -> None:
+    levels = tuple(np.linspace(0.001, 0.999, 999))
+    values = torch.tensor(stats.norm.ppf(levels))
+    x = torch.tensor([-1.7, -0.2, 0.0, 1.1]).double()
+    fan = Quantiles(levels, values.expand(4, -1), torch.zeros(4).double())
+    np.testing.assert_allclose(fan.crps(x), scoringrules.crps_normal(x.numpy(), 0.0, 1.0), atol=1e-4)
+    np.testing.assert_allclose(fan.cdf(x), stats.norm.cdf(x), atol=1e-5)
+    np.testing.assert_allclose(fan.standard_deviation, 1.0, atol=0.01)
+    np.testing.assert_allclose(fan.quantile(0.25), stats.norm.ppf(0.25), atol=1e-5)
+    assert fan.nll(x) is None
+
+
+def families() -> list[Distribution]:
+    random = torch.Generator().manual_seed(0)
+    mean, scale, other = torch.randn(3, 6, 4, 2, generator=random, dtype=torch.float64)
+    fan = mean[..., None] + scale.exp()[..., None] * torch.tensor([-1.0, 0.2, 1.0]).double()
+    return [
+        Point(mean),
+        Gaussian(mean, scale.exp()),
+        StudentT(mean, scale.exp(), torch.tensor([2.5, 40.0]).double()),
+        Mixture(torch.stack([mean, other], -1), torch.stack([other, scale], -1), torch.stack([scale, mean], -1).exp()),
+        Quantiles((0.1, 0.5, 0.9), fan, mean),
+    ]
+
+
+@pytest.mark.parametrize("whole", families(), ids=lambda family: type(family).__name__)
+def test_pieces_say_what_the_whole_says(whole: Distribution) -> None:
+    x = torch.randn(6, 4, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for index in ((slice(1, 3),), (slice(None), 2), (Ellipsis, 1), (torch.tensor([4, 0]),)):
+        torch.testing.assert_close(whole[index].crps(x[index]), whole.crps(x)[index])
+        torch.testing.assert_close(whole[index].quantile(0.7), whole.quantile(0.7)[index])
+        assert whole[index].shape == x[index].shape
+    pieces = whole.split(4)
+    assert [piece.shape[0] for piece in pieces] == [4, 2]
+    torch.testing.assert_close(Distribution.concatenate(pieces).crps(x), whole.crps(x))
+    turned = Distribution.concatenate([whole[:, 2:], whole[:, :2]], 1)
+    torch.testing.assert_close(turned.mean, whole.mean.roll(2, 1))
+    slots = Distribution.stack([whole[:, slot] for slot in (3, 1)], 1)
+    torch.testing.assert_close(slots.cdf(x[:, [3, 1]]), whole.cdf(x)[:, [3, 1]])
+
+
+@pytest.mark.parametrize("family", families(), ids=lambda family: type(family).__name__)
+def test_every_family_keeps_the_promises_of_the_interface(family: Distribution) -> None:
+    x = torch.randn(6, 4, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    assert (family.crps(x) >= 0.0).all()
+    normal = torch.randn(6, 4, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    level = torch.special.ndtr(normal)
+    torch.testing.assert_close(family.from_normal(normal), family.quantile(level), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(family.quantile(level)[2, 1, 0], family[2, 1, 0].quantile(level[2, 1, 0]))
+    torch.testing.assert_close(family.median, family.quantile(0.5))
+    first, second = (family.sample(torch.Generator().manual_seed(seed)) for seed in (0, 0))
+    assert torch.equal(first, second)
+    assert first.shape == x.shape
+    torch.testing.assert_close(family.standing_at(x).mean, x)
+    torch.testing.assert_close(family.standing_at(x).standard_deviation, family.standard_deviation)
+    location, scale = torch.tensor([3.0, -1.0]).double(), torch.tensor([2.0, 0.5]).double()
+    moved = family.rescaled(location, scale)
+    torch.testing.assert_close(moved.crps(location + scale * x), scale * family.crps(x))
+    torch.testing.assert_close(moved.from_normal(normal), location + scale * family.from_normal(normal))
+
+
+@pytest.mark.parametrize("family", families()[1:4], ids=lambda family: type(family).__name__)
+def test_a_fixed_shape_learns_only_where_it_stands(family: Distribution) -> None:
+    leaves = {name: part.clone().requires_grad_() for name, part in tensors_of(family).items()}
+    free = replace(family, **leaves)  # type: ignore[type-var]
+    nll = free.fixed_shape().nll(torch.zeros(6, 4, 2).double())
+    assert nll is not None
+    nll.sum().backward()
+    assert [name for name, leaf in leaves.items() if leaf.grad is not None] in (["mean"], ["mean_M"])
+
+
+@pytest.mark.parametrize("family", families()[1:4], ids=lambda family: type(family).__name__)
+@pytest.mark.parametrize("level", [1e-4, 0.05, 0.5, 0.75, 0.9999])
+def test_a_quantile_has_the_probability_of_its_level(family: Distribution, level: float) -> None:
+    torch.testing.assert_close(
+        family.cdf(family.quantile(level)), torch.full((6, 4, 2), level, dtype=torch.float64), rtol=1e-9, atol=0.0
+    )
+
+
+@pytest.mark.parametrize("nu", [1.2, 2.1, 3.0, 5.5, 29.9, 30.1, 500.0, 1e5])
+def test_student_t_tails_agree_with_scipy_without_leaving_the_device(nu: float) -> None:
+    z = np.concatenate([-np.logspace(3, -3, 25), [0.0], np.logspace(-3, 3, 25)])
+    standard = StudentT(torch.zeros(51).double(), torch.ones(51).double(), torch.tensor(nu, dtype=torch.float64))
+    np.testing.assert_allclose(standard.cdf(torch.tensor(z)), stats.t.cdf(z, nu), rtol=1e-9, atol=1e-14)
+    for level in (1e-6, 0.05, 0.3, 0.5, 0.99):
+        np.testing.assert_allclose(standard.quantile(level)[0], stats.t.ppf(level, nu), rtol=1e-9, atol=1e-12)
+
+
+def test_the_crps_of_every_family_has_the_right_gradient() -> None:
+    mean, x = torch.randn(2, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    mean, scale = mean.requires_grad_(), torch.linspace(0.2, 2.0, 5).double().requires_grad_()
+    nu = torch.full((5,), 3.5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda m, s: Gaussian(m, s).crps(x), (mean, scale))
+    assert torch.autograd.gradcheck(lambda m, s, n: StudentT(m, s, n).crps(x), (mean, scale, nu))
+
+
+@pytest.mark.parametrize("likelihood", [0.0, 0.5, 1.0])
+def test_beta_nll_weighs_by_the_variance_without_a_gradient_through_the_weight(likelihood: float) -> None:
+    error = torch.tensor([0.3, -2.0], dtype=torch.float64)
+    scale = torch.tensor([0.6, 2.7], dtype=torch.float64, requires_grad=True)
+    loss = Gaussian(torch.zeros(2).double(), scale).beta_nll(error, likelihood)
+    variance = scale.detach() ** 2
+    wanted = variance**likelihood * -torch.from_numpy(stats.norm.logpdf(error.numpy(), scale=scale.detach().numpy()))
+    torch.testing.assert_close(loss.detach(), wanted)
+    loss.sum().backward()
+    torch.testing.assert_close(scale.grad, variance**likelihood * (1.0 - error**2 / variance) / scale.detach())
+
+
+def test_a_student_t_can_be_asked_for_by_its_deviation() -> None:
+    nu = torch.tensor([2.1, 5.0, 100.0])
+    torch.testing.assert_close(
+        StudentT.with_deviation(torch.zeros(3), torch.full((3,), 1.7), nu).standard_deviation, torch.full((3,), 1.7)
+    )
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.2, float("nan")])
+def test_levels_outside_zero_and_one_are_refused(level: float) -> None:
+    for family in families()[1:]:
+        with pytest.raises(ConfigError, match="level between 0 and 1"):
+            family.quantile(level)
+
+
+def test_forecasts_of_two_families_are_not_joined() -> None:
+    with pytest.raises(ForecastError, match="Gaussian, Point cannot be joined"):
+        Distribution.concatenate(families()[:2])
