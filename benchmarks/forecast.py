@@ -59,7 +59,7 @@ def model(name: str, kind: str) -> WorldModel:
     config = (paper() if name == "paper" else crossfeed()).model
     torch.manual_seed(0)
     norm = config.instance_norm.model_copy(update={"kind": kind})
-    return WorldModel(config.model_copy(update={"instance_norm": norm}), SCHEMA, normaliser()).eval()
+    return WorldModel.build(config.model_copy(update={"instance_norm": norm}), SCHEMA, normaliser()).eval()
 
 
 def milliseconds(action: Callable[[], object], repeats: int = 60) -> str:

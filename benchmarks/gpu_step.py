@@ -42,7 +42,7 @@ def build(table: Table, name: str, turns: tuple[str, ...], dropout: float = 0.1)
     config = override(preset(name, "base"), {"training.acceleration": "off", "model.blocks.dropout": dropout})
     data = prepare([table], config, DEVICE)
     torch.manual_seed(0)
-    model = WorldModel(config.model, data.schema, data.normaliser).to(DEVICE)
+    model = WorldModel.build(config.model, data.schema, data.normaliser).to(DEVICE)
     size = config.training.batch_size
     steps = steps_in_epoch(len(data.train), size, None)
     step = TrainStep(model, data.train, config, "pretrain", steps, "bf16")

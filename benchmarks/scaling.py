@@ -61,7 +61,7 @@ def build(options: argparse.Namespace, what: str, amount: int) -> TrainStep:
     device = torch.device(options.device)
     data = prepare([synthetic(amount if what == "channels" else 17)], config, device)
     torch.manual_seed(0)
-    model = WorldModel(config.model, data.schema, data.normaliser).to(device)
+    model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
     size, steps = config.training.batch_size, 64
     step = TrainStep(model, data.train, config, "pretrain", steps, "bf16" if device.type == "cuda" else "float32")
     order = epoch_order(data.train.machine_W.cpu().numpy(), size, steps, generator(0, "order", "pretrain", 0))

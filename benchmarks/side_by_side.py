@@ -44,7 +44,7 @@ def worker(options: argparse.Namespace, size: str, rank: int, folder: Path) -> N
     config = override(preset(options.preset, size), {"training.seed": rank})
     data = prepare([Table.read(options.source)], config, device)
     torch.manual_seed(rank)
-    model = WorldModel(config.model, data.schema, data.normaliser).to(device)
+    model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
     batch, steps = config.training.batch_size, steps_in_epoch(len(data.train), config.training.batch_size, None)
     step = TrainStep(model, data.train, config, "pretrain", steps, resolve_precision("auto", device))
     order = epoch_order(data.train.machine_W.cpu().numpy(), batch, steps, generator(0, "order", "pretrain", 0))

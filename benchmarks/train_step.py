@@ -87,7 +87,7 @@ class PandasWindows(Dataset):
 
 def plain_loop(table: Table, data: TrainingData, config: RunConfig, device: torch.device) -> Callable[[], float]:
     """The usual loop; a call does one step and returns the seconds it waited for data."""
-    model = WorldModel(config.model, data.schema, data.normaliser).to(device)
+    model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
     optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-4)
     loader = DataLoader(PandasWindows(table, data, config), config.training.batch_size, shuffle=True, drop_last=True)
     precision = resolve_precision("auto", device)
@@ -121,7 +121,7 @@ def plain_loop(table: Table, data: TrainingData, config: RunConfig, device: torc
 
 def our_step(data: TrainingData, config: RunConfig, device: torch.device) -> Callable[[], None]:
     """A call does one step of crossfeed's own; epochs start anew when they end."""
-    model = WorldModel(config.model, data.schema, data.normaliser).to(device)
+    model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
     size, steps = config.training.batch_size, min(STEPS, len(data.train) // config.training.batch_size)
     step = TrainStep(model, data.train, config, "pretrain", steps, resolve_precision("auto", device))
     step.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), size, steps, generator(0, "order")))

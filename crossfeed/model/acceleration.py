@@ -4,14 +4,14 @@ import importlib.util
 from types import ModuleType
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossfeed.model.attention import CrossAttention, Kernels, SelfAttention
 from crossfeed.model.blocks import Block
 from crossfeed.model.dropout import Dropout, Seeds
 from crossfeed.model.encoder import Encoder, RowEncoder
 from crossfeed.model.fused import WeightCopies
-from crossfeed.model.world_model import WorldModel
+from crossfeed.model.jepa_model import JepaModel
 
 
 def can_accelerate(device: torch.device) -> bool:
@@ -19,12 +19,12 @@ def can_accelerate(device: torch.device) -> bool:
     return device.type == "cuda" and importlib.util.find_spec("triton") is not None
 
 
-def dropout_seeds(model: WorldModel, device: torch.device) -> Seeds:
+def dropout_seeds(model: nn.Module, device: torch.device) -> Seeds:
     """A number for each place of a model that may drop entries."""
     return Seeds(sum(1 for _ in model.modules()), device)
 
 
-def pack_tokens(model: WorldModel, share: float, lost: Tensor | None = None) -> None:
+def pack_tokens(model: JepaModel, share: float, lost: Tensor | None = None) -> None:
     """Let both encoders compute on present tokens; `share` of all tokens is room enough for a training batch.
 
     Tokens that find no room are counted in `lost`, on the device.
@@ -35,14 +35,14 @@ def pack_tokens(model: WorldModel, share: float, lost: Tensor | None = None) -> 
     model.context_encoder.row.share, model.context_encoder.row.lost = share, lost
 
 
-def hash_dropout(model: WorldModel, seeds: Seeds) -> None:
+def hash_dropout(model: JepaModel, seeds: Seeds) -> None:
     """Let dropout draw by hash from numbers on the device."""
     for number, module in enumerate(model.modules()):
         if isinstance(module, Dropout):
             module.seed = seeds[number]
 
 
-def use_attention_kernels(model: WorldModel, seeds: Seeds) -> None:
+def use_attention_kernels(model: JepaModel, seeds: Seeds) -> None:
     """Give attention and the mean of a row their kernels; dropout of attention weights draws from `seeds`."""
     from crossfeed.model import kernel_operators as operators
 
@@ -53,7 +53,7 @@ def use_attention_kernels(model: WorldModel, seeds: Seeds) -> None:
             module.mean = operators.mean_of_rows
 
 
-def use_row_kernels(model: WorldModel, kind: torch.dtype, rows: ModuleType) -> None:
+def use_row_kernels(model: JepaModel, kind: torch.dtype, rows: ModuleType) -> None:
     """Let blocks that norm first and packed token embeddings run by row kernels, with products of this type.
 
     `rows` is `row_operators`, or its reference. Dropout must draw by hash, because the kernels draw in the same way.

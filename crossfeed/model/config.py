@@ -1,8 +1,8 @@
-"""The whole network's configuration and its five sizes."""
+"""The configuration of a model: that of one of the two networks. The paper's network and its five sizes are here."""
 
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from crossfeed.errors import ConfigError
 from crossfeed.model.blocks import BlockConfig
@@ -10,11 +10,12 @@ from crossfeed.model.encoder import EncoderConfig
 from crossfeed.model.head import HeadConfig
 from crossfeed.model.horizon_embedding import SLOTS
 from crossfeed.model.instance_norm import InstanceNormConfig
+from crossfeed.model.network_config import NetworkConfig, Size
 from crossfeed.model.predictor import PredictorConfig
+from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.target_encoder import TargetConfig
 
 Model = TypeVar("Model", bound=BaseModel)
-Size = Literal["tiny", "compact", "base", "medium", "large"]
 
 # width, heads, temporal layers, predictor layers
 SIZES: dict[str, tuple[int, int, int, int]] = {
@@ -26,13 +27,10 @@ SIZES: dict[str, tuple[int, int, int, int]] = {
 }
 
 
-class ModelConfig(BaseModel):
-    """Everything that decides what the network computes; the defaults are the `crossfeed` preset at base size."""
+class JepaConfig(NetworkConfig):
+    """Everything that decides what the paper's network computes; the defaults are the mended one at base size."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    context: int = Field(default=32, ge=1)
-    horizons: tuple[int, ...] = (1, 2, 4, 8, 16)
+    network: Literal["jepa"] = "jepa"
     blocks: BlockConfig = BlockConfig()
     encoder: EncoderConfig = EncoderConfig()
     target: TargetConfig = TargetConfig()
@@ -43,11 +41,6 @@ class ModelConfig(BaseModel):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         horizons = self.horizons
-        if not horizons or horizons[0] < 1 or list(horizons) != sorted(set(horizons)):
-            raise ValueError(
-                f"horizons {list(horizons)} are not usable: give whole numbers of rows from 1 on, each once, in rising "
-                "order, for example [1, 2, 4, 8, 16]"
-            )
         if self.predictor.horizon_embedding == "slot" and len(horizons) > SLOTS:
             raise ValueError(
                 f"{len(horizons)} horizons do not fit {SLOTS} slots: set predictor.horizon_embedding to 'value'"
@@ -65,6 +58,11 @@ class ModelConfig(BaseModel):
             )
         return self
 
+    @property
+    def width(self) -> int:
+        """The width of the latents."""
+        return self.blocks.width
+
     def sized(self, size: Size) -> Self:
         """The same model in another size."""
         if size not in SIZES:
@@ -79,13 +77,29 @@ class ModelConfig(BaseModel):
         )
 
 
+ModelConfig = Annotated[SensorConfig | JepaConfig, Field(discriminator="network")]
+
+
 def parse(kind: type[Model], content: Any, origin: str) -> Model:
     """Build a configuration from parsed JSON or YAML; what is wrong becomes one readable ConfigError."""
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc']) or 'configuration'}: {problem['msg']}"
-            for problem in error.errors()
-        )
-        raise ConfigError(f"{origin} is not a valid configuration: {problems}.") from error
+        raise _readable(error, origin) from error
+
+
+def parse_model(content: Any, origin: str) -> SensorConfig | JepaConfig:
+    """Build the configuration of whichever network it names."""
+    adapter: TypeAdapter[SensorConfig | JepaConfig] = TypeAdapter(ModelConfig)
+    try:
+        return adapter.validate_python(content)
+    except ValidationError as error:
+        raise _readable(error, origin) from error
+
+
+def _readable(error: ValidationError, origin: str) -> ConfigError:
+    problems = "; ".join(
+        f"{'.'.join(str(part) for part in problem['loc']) or 'configuration'}: {problem['msg']}"
+        for problem in error.errors()
+    )
+    return ConfigError(f"{origin} is not a valid configuration: {problems}.")

@@ -5,6 +5,7 @@ B windows, R rows, K context rows, D latent width.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,40 +13,66 @@ from torch import Tensor
 from crossfeed.model.instance_norm import Statistics
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Protocol):
     """Rows that need not be read again: windows of them become contexts, and further rows may follow."""
+
+    @property
+    def level(self) -> Statistics | None:
+        """What was taken out of them."""
+
+    def window(self, start: int, stop: int) -> "Rows":
+        """The rows from `start` up to `stop`."""
+
+    def followed_by(self, later: Any) -> "Rows":
+        """These rows and later ones that were read under the same level."""
+
+    def __getitem__(self, windows: slice) -> "Rows":
+        """Some of the windows."""
+
+    def __len__(self) -> int: ...
+
+
+class Context(Protocol):
+    """An encoded window, to be decoded under any plan."""
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Any:
+        """The same with each of its tensors changed; windows lie along the first axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowVectors:
+    """What the paper's network keeps: one vector a row."""
 
     vector_BRD: Tensor
     level: Statistics | None
 
-    def window(self, start: int, stop: int) -> "Rows":
+    def window(self, start: int, stop: int) -> "RowVectors":
         """The rows from `start` up to `stop`."""
-        return Rows(self.vector_BRD[:, start:stop], self.level)
+        return RowVectors(self.vector_BRD[:, start:stop], self.level)
 
-    def followed_by(self, later: "Rows") -> "Rows":
+    def followed_by(self, later: "RowVectors") -> "RowVectors":
         """These rows and later ones that were read under the same level."""
-        return Rows(torch.cat([self.vector_BRD, later.vector_BRD], 1), self.level)
+        return RowVectors(torch.cat([self.vector_BRD, later.vector_BRD], 1), self.level)
 
-    def __getitem__(self, windows: slice) -> "Rows":
+    def __getitem__(self, windows: slice) -> "RowVectors":
         """Some of the windows."""
-        return Rows(self.vector_BRD[windows], None if self.level is None else self.level[windows])
+        return RowVectors(self.vector_BRD[windows], None if self.level is None else self.level[windows])
 
     def __len__(self) -> int:
         return self.vector_BRD.shape[1]
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """The encoded context: the state at the last row, the mean over all rows where it was asked for, and the level."""
+class State:
+    """The paper's context: the state at the last row, the mean over all rows where it was asked for, and the level."""
 
     z_BD: Tensor
     pooled_BD: Tensor | None
     level: Statistics | None
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> "Context":
+    def map(self, function: Callable[[Tensor], Tensor]) -> "State":
         """The same with each of its tensors changed; windows lie along the first axis."""
-        return Context(
+        return State(
             function(self.z_BD),
             None if self.pooled_BD is None else function(self.pooled_BD),
             None if self.level is None else self.level.map(function),

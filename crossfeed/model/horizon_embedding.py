@@ -28,28 +28,34 @@ class HorizonEmbedding(nn.Module):
         if horizons == self.horizons:
             return self.table[: len(horizons)]
         self.check(horizons)
-        weights = [_weights(horizon, self.horizons) for horizon in horizons]
+        weights = [interpolation(horizon, self.horizons) for horizon in horizons]
         return torch.tensor(weights, dtype=self.table.dtype, device=self.table.device) @ self.table
 
     def check(self, horizons: tuple[int, ...]) -> None:
         """Refuse horizons the model cannot be asked for."""
-        trained = ", ".join(str(horizon) for horizon in self.horizons)
         if self.kind == "slot":
+            trained = ", ".join(str(horizon) for horizon in self.horizons)
             raise ConfigError(
                 f"This model knows its horizons by slot index and was asked for {', '.join(map(str, horizons))}.",
                 expected=f"exactly its own horizons {trained}",
                 remedy="Ask for those, or train with predictor.horizon_embedding = 'value'.",
             )
-        outside = [horizon for horizon in horizons if not self.horizons[0] <= horizon <= self.horizons[-1]]
-        if outside:
-            raise ConfigError(
-                f"Horizon {outside[0]} lies outside the horizons this model was trained on ({trained}).",
-                expected=f"whole numbers from {self.horizons[0]} to {self.horizons[-1]}",
-                remedy="Ask for horizons in that range, or train a model with a longer horizon.",
-            )
+        check_between(horizons, self.horizons)
 
 
-def _weights(horizon: int, knots: tuple[int, ...]) -> list[float]:
+def check_between(horizons: tuple[int, ...], trained: tuple[int, ...]) -> None:
+    """Refuse horizons before the first or after the last that was trained."""
+    outside = [horizon for horizon in horizons if not trained[0] <= horizon <= trained[-1]]
+    if outside:
+        known = ", ".join(map(str, trained))
+        raise ConfigError(
+            f"Horizon {outside[0]} lies outside the horizons this model was trained on ({known}).",
+            expected=f"whole numbers from {trained[0]} to {trained[-1]}",
+            remedy="Ask for horizons in that range, or train a model with a longer horizon.",
+        )
+
+
+def interpolation(horizon: int, knots: tuple[int, ...]) -> list[float]:
     """Interpolation weights of the trained horizons for one horizon between them."""
     weights = [0.0] * len(knots)
     upper = next(index for index, knot in enumerate(knots) if knot >= horizon)

@@ -18,7 +18,8 @@ from torch import Tensor
 from crossfeed import __version__
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import CheckpointError, CrossfeedError
-from crossfeed.model.config import ModelConfig, parse
+from crossfeed.model.config import JepaConfig, parse_model
+from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 
@@ -31,7 +32,7 @@ _REMEDY = "Restore the file from where it was made, or train again."
 class ModelFile:
     """A model file's verified contents."""
 
-    config: ModelConfig
+    config: SensorConfig | JepaConfig
     schema: Schema
     normaliser: Normaliser
     provenance: dict[str, Any]
@@ -41,7 +42,7 @@ class ModelFile:
 
 def write_model_file(
     path: Path | str,
-    config: ModelConfig,
+    config: SensorConfig | JepaConfig,
     schema: Schema,
     normaliser: Normaliser,
     tensors: dict[str, Tensor],
@@ -74,7 +75,7 @@ def read_model_file(path: Path | str, schema: Schema | None = None) -> ModelFile
         )
     _verify(path, metadata, tensors)
     try:
-        config = parse(ModelConfig, json.loads(metadata["config"]), f"The configuration in {path}")
+        config = parse_model(json.loads(metadata["config"]), f"The configuration in {path}")
         stored_schema = Schema.from_mapping(json.loads(metadata["schema"]), f"The schema in {path}")
         normaliser = Normaliser.from_json(metadata["normaliser"])
     except CrossfeedError as error:

@@ -21,7 +21,7 @@ from crossfeed.model.views import Views
 from crossfeed.windows.windows import WindowBatch
 
 if TYPE_CHECKING:
-    from crossfeed.model.world_model import WorldModel
+    from crossfeed.model.jepa_model import JepaModel
 
 Stage = Literal["pretrain", "finetune"]
 Over = Literal["per_horizon", "pooled"]
@@ -44,6 +44,7 @@ class ObjectiveConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    trains: Literal["latents"] = "latents"
     weights: Weights = Weights()
     latent_loss: Literal["smooth_l1", "mse", "cosine"] = "smooth_l1"
     latent_layer_norm: bool = False
@@ -79,7 +80,7 @@ class ObjectiveConfig(BaseModel):
 
 
 def losses(
-    model: "WorldModel",
+    model: "JepaModel",
     batch: WindowBatch,
     views: Views,
     stage: Stage,
@@ -93,7 +94,7 @@ def losses(
 
 
 def predict_views(
-    model: "WorldModel", batch: WindowBatch, views: Views, stage: Stage, config: ObjectiveConfig
+    model: "JepaModel", batch: WindowBatch, views: Views, stage: Stage, config: ObjectiveConfig
 ) -> tuple[Prediction, Prediction | None]:
     """The network's part of the losses: one view, or both as one batch of twice the size."""
     if "schema" not in config.active(stage):
@@ -104,7 +105,7 @@ def predict_views(
 
 
 def loss_terms(
-    model: "WorldModel",
+    model: "JepaModel",
     batch: WindowBatch,
     full: Prediction,
     reduced: Prediction | None,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.errors import CheckpointError
+from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.world_model import WorldModel
 
 Precision = Literal["float32", "bfloat16"]
@@ -44,7 +45,8 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
     if already or not on_cpu or not available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return model
     twin = copy.deepcopy(model).eval().requires_grad_(False)
-    for part in (twin.context_encoder, twin.predictor):
+    parts = (twin.context_encoder, twin.predictor) if isinstance(twin, JepaModel) else tuple(twin.children())
+    for part in parts:
         _pack(part, precision)
     return twin
 

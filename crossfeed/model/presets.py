@@ -1,19 +1,27 @@
-"""The two complete methods: `paper()` as the paper states it, `crossfeed()` with the errors found since mended.
+"""The complete methods: `paper()` as published, `mended()` without its errors, `crossfeed()` our best forecaster.
 
 Every difference between them is listed in docs/method.md, and a test compares that list with these functions.
 """
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from crossfeed.model.blocks import BlockConfig
-from crossfeed.model.config import ModelConfig, Size
+from crossfeed.model.config import JepaConfig, ModelConfig
 from crossfeed.model.encoder import EncoderConfig
 from crossfeed.model.head import HeadConfig
 from crossfeed.model.instance_norm import InstanceNormConfig
+from crossfeed.model.network_config import Size
 from crossfeed.model.objectives import ObjectiveConfig
 from crossfeed.model.predictor import PredictorConfig
+from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.sensors.objective import ForecastObjectiveConfig
 from crossfeed.model.target_encoder import TargetConfig
 from crossfeed.windows.corrupt import MaskConfig
+from crossfeed.windows.machine_changes import MachineChanges
+
+Objectives = Annotated[ForecastObjectiveConfig | ObjectiveConfig, Field(discriminator="trains")]
 
 
 class MethodConfig(BaseModel):
@@ -21,19 +29,37 @@ class MethodConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: ModelConfig = ModelConfig()
-    masks: MaskConfig = MaskConfig()
-    objectives: ObjectiveConfig = ObjectiveConfig()
+    model: ModelConfig = SensorConfig()
+    masks: MaskConfig = MaskConfig(channel_drop=0.25)
+    machines: MachineChanges = MachineChanges(gain=0.3, level=0.1, noise=0.02)
+    objectives: Objectives = ForecastObjectiveConfig()
+
+    @model_validator(mode="after")
+    def _network_and_objective_fit(self) -> Self:
+        wanted = "forecast" if self.model.network == "sensors" else "latents"
+        if self.objectives.trains != wanted:
+            raise ValueError(
+                f"a network '{self.model.network}' is trained by objectives of the kind '{wanted}', not "
+                f"'{self.objectives.trains}': choose the preset that has both, --preset crossfeed, mended or paper"
+            )
+        return self
 
 
-def crossfeed(size: Size = "base") -> MethodConfig:
-    """The default method."""
-    return MethodConfig(model=ModelConfig().sized(size))
+def crossfeed(size: Size = "compact") -> MethodConfig:
+    """The default method: one token a sensor, a mixture for each forecast, machines that differ in training too."""
+    return MethodConfig(model=SensorConfig().sized(size))
+
+
+def mended(size: Size = "base") -> MethodConfig:
+    """The paper's network with the errors found since mended."""
+    return MethodConfig(
+        model=JepaConfig().sized(size), masks=MaskConfig(), machines=MachineChanges(), objectives=ObjectiveConfig()
+    )
 
 
 def paper(size: Size = "base") -> MethodConfig:
     """The locked candidate of the paper (Appendix G)."""
-    model = ModelConfig(
+    model = JepaConfig(
         blocks=BlockConfig(activation="relu"),
         encoder=EncoderConfig(empty_row="first_channel"),
         target=TargetConfig(dropout=True, positions="slot"),
@@ -41,4 +67,6 @@ def paper(size: Size = "base") -> MethodConfig:
         head=HeadConfig(likelihood="nll", variance="hard_clamp", limit=8.0),
         instance_norm=InstanceNormConfig(kind="none"),
     )
-    return MethodConfig(model=model.sized(size))
+    return MethodConfig(
+        model=model.sized(size), masks=MaskConfig(), machines=MachineChanges(), objectives=ObjectiveConfig()
+    )

@@ -1,29 +1,26 @@
-"""The world model: Section 4 of the paper, part by part.
+"""What a world model is, whichever network it has: encode a window once, decode it under any plan.
 
-B windows, K context rows, H horizons, T longest horizon, C sensors, A commands, D latent width.
+B windows, K context rows, R rows, C sensors, A commands.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
-from crossfeed.model.anchor import Anchor
-from crossfeed.model.config import ModelConfig
+from crossfeed.model.config import JepaConfig
 from crossfeed.model.context import Context, Rows
-from crossfeed.model.encoder import Encoder
 from crossfeed.model.forecast import Forecast, forecast
-from crossfeed.model.head import Head
-from crossfeed.model.instance_norm import InstanceNorm, Statistics
+from crossfeed.model.instance_norm import Statistics
 from crossfeed.model.model_file import check_tensors, read_model_file, write_model_file
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
-from crossfeed.model.predictor import Predictor
-from crossfeed.model.recovery import Recovery
-from crossfeed.model.target_encoder import TargetEncoder
+from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
@@ -32,7 +29,7 @@ from crossfeed.windows.windows import WindowBatch
 class WorldModel(nn.Module):
     """Reads any subset of a schema's sensors and says what they will do under planned commands."""
 
-    def __init__(self, config: ModelConfig, schema: Schema, normaliser: Normaliser) -> None:
+    def __init__(self, config: SensorConfig | JepaConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__()
         if (normaliser.sensor_names, normaliser.command_names) != (schema.sensor_names, schema.command_names):
             raise ConfigError(
@@ -41,82 +38,59 @@ class WorldModel(nn.Module):
             )
         self.config, self.schema, self.normaliser = config, schema, normaliser
         self.horizons = config.horizons
-        sensors, commands, width = len(schema.sensors), len(schema.commands), config.blocks.width
-        self.instance_norm = InstanceNorm(config.instance_norm)
-        self.context_encoder = Encoder(config.encoder, config.blocks, sensors, commands)
-        self.target_encoder = TargetEncoder(config.target, self.context_encoder, config.horizons)
-        self.predictor = Predictor(config.predictor, config.blocks, commands, config.horizons)
-        anchored = config.instance_norm.kind == "anchored"
-        anchor = Anchor(width, normaliser, config.instance_norm.reach) if anchored else None
-        self.head = Head(config.head, width, sensors, anchor)
-        self.recovery = Recovery(width, commands)
+
+    @staticmethod
+    def build(config: SensorConfig | JepaConfig, schema: Schema, normaliser: Normaliser) -> "WorldModel":
+        """A model with fresh weights and the network that its configuration names."""
+        from crossfeed.model.jepa_model import JepaModel
+        from crossfeed.model.sensors.model import SensorModel
+
+        if isinstance(config, JepaConfig):
+            return JepaModel(config, schema, normaliser)
+        return SensorModel(config, schema, normaliser)
 
     def encode(
         self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, channels: Tensor | None = None, pooled: bool = False
     ) -> Context:
-        """Eq. (2): the context from what is present, in the space of the window; it serves any number of plans.
+        """The context from what is present; it serves any number of plans.
 
         `channels` names the columns worth reading when the others are absent throughout; it saves their cost. `pooled`
-        asks for the mean latent over all rows as well, which only objectives and health read.
+        asks for the mean latent over all rows as well, which only the paper's objectives and health read.
         """
         return self.context(self.read(x_BKC, m_BKC, self.level(x_BKC, m_BKC), channels), a_BKA, pooled)
 
-    def decode(self, context: Context, plan: Plan) -> Prediction:
-        """Eqs. (3) and (11): a distribution for every sensor and horizon under a plan, in global z-space."""
-        latent_BHD = self.predict_latents(context, plan)
-        mean_BHC, log_variance_BHC = self.head(latent_BHD)
-        log_variance_BHC = self.instance_norm.restore_log_variance(log_variance_BHC, context.level)
-        mean_BHC = self.instance_norm.restore_mean(mean_BHC, context.level)
-        if self.head.anchor is not None and context.level is not None:
-            mean_BHC = mean_BHC + self.head.anchor(latent_BHD, context.level.centre_BC)
-        said = self.head.distribution(mean_BHC, self.head.bound(log_variance_BHC))
-        return Prediction(latent_BHD, said, context)
+    @abstractmethod
+    def decode(self, context: Any, plan: Plan) -> Prediction:
+        """A distribution for every sensor and horizon under a plan, in global z-space."""
 
-    def predict_latents(self, context: Context, plan: Plan) -> Tensor:
-        """Eq. (3): latents at every horizon under the planned commands."""
-        latent_BHD: Tensor = self.predictor(context.z_BD, plan)
-        return latent_BHD
-
+    @abstractmethod
     def level(self, x_BKC: Tensor, m_BKC: Tensor) -> Statistics | None:
         """What is taken out of each window before it is read and put back into its forecast; None for nothing."""
-        return self.instance_norm.statistics(x_BKC, m_BKC)
 
+    @abstractmethod
     def read(self, x_BRC: Tensor, m_BRC: Tensor, level: Statistics | None, channels: Tensor | None = None) -> Rows:
-        """First pass of the encoder; under an unchanged level rows can be kept and used again."""
-        x_BRC = self.instance_norm.normalise(x_BRC, level)
-        if channels is not None:
-            x_BRC, m_BRC = x_BRC[..., channels], m_BRC[..., channels]
-        return Rows(self.context_encoder.rows(x_BRC, m_BRC, channels), level)
+        """Rows in the form in which they can be kept and used again under the same level."""
 
-    def context(self, rows: Rows, a_BKA: Tensor, pooled: bool = False) -> Context:
-        """Second pass of the encoder, over rows that were read."""
-        if not pooled:
-            return Context(self.context_encoder.state(rows.vector_BRD, a_BKA), None, rows.level)
-        encoding = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
-        return Context(encoding.z_BD, encoding.pooled_BD, rows.level)
+    @abstractmethod
+    def context(self, rows: Any, a_BKA: Tensor, pooled: bool = False) -> Context:
+        """The context from K rows that were read."""
 
+    def follow_paths(self, rows: Any, a_BKA: Tensor, plan: Plan) -> Distribution:
+        """What follows each of B sampled paths; a path of an ensemble keeps to one member."""
+        return self.decode(self.context(rows, a_BKA), plan).distribution
+
+    @abstractmethod
     def worth_reading(self, present_C: Tensor) -> Tensor | None:
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
-        if self.config.encoder.empty_row == "first_channel":
-            present_C = present_C | (torch.arange(len(present_C), device=present_C.device) == 0)
-        return None if bool(present_C.all()) else present_C.nonzero().squeeze(1)
 
     def forward(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Prediction:
-        """Eq. (12): context and planned commands in, distributions at all horizons out; `m_BKC` shows a part only."""
-        self._check(batch)
+        """Context and planned commands in, distributions at all horizons out; `m_BKC` shows a part only."""
+        self.check(batch)
         m_BKC = batch.m_BKC if m_BKC is None else m_BKC
         context = self.encode(batch.x_BKC, m_BKC, batch.a_BKA, pooled=True)
         return self.decode(context, Plan.of(batch, self.horizons))
 
-    def forward_views(self, batch: WindowBatch, *masks: Tensor) -> tuple[Prediction, ...]:
-        """Several views of the same windows in one pass, one prediction for each."""
-        self._check(batch)
-        copies = len(masks)
-        x_VKC, a_VKA = batch.x_BKC.repeat(copies, 1, 1), batch.a_BKA.repeat(copies, 1, 1)
-        context = self.encode(x_VKC, torch.cat(masks), a_VKA, pooled=True)
-        return self.decode(context, Plan.of(batch, self.horizons).repeated(copies)).split(len(batch.x_BKC))
-
-    def _check(self, batch: WindowBatch) -> None:
+    def check(self, batch: WindowBatch) -> None:
         """Refuse windows that were cut for another model."""
         found = (batch.x_BKC.shape[1], batch.mean_a_BHA.shape[1], batch.future_a_BTA.shape[1])
         if found != (self.config.context, len(self.horizons), self.horizons[-1]):
@@ -126,21 +100,8 @@ class WorldModel(nn.Module):
                 remedy="Build the window set with the context and horizons of the model.",
             )
 
-    @torch.no_grad()
-    def encode_target(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Tensor:
-        """The teacher's latents of the target rows, at the level of the context (as far as `m_BKC` shows it)."""
-        level = self.level(batch.x_BKC, batch.m_BKC if m_BKC is None else m_BKC)
-        x_BHC = self.instance_norm.normalise(batch.future_x_BHC, level)
-        latent_BHD: Tensor = self.target_encoder(x_BHC, batch.future_m_BHC, len(self.schema.commands))
-        return latent_BHD
-
-    def in_window(self, x_BHC: Tensor, context: Context) -> Tensor:
-        """Values in the space of the window, the one its state lives in."""
-        return self.instance_norm.normalise(x_BHC, context.level)
-
     def update_target(self, momentum: float | Tensor) -> None:
-        """Eq. (4): let the teacher follow the encoder, after the optimiser step."""
-        self.target_encoder.update(self.context_encoder, momentum)
+        """After an optimiser step: let a teacher follow, where the network has one."""
 
     def forecast(
         self, history: Any, commands: Any, horizons: Sequence[int] | None = None, batch_size: int = 128
@@ -152,11 +113,11 @@ class WorldModel(nn.Module):
         """Write one self-contained model file; returns its content hash."""
         return write_model_file(path, self.config, self.schema, self.normaliser, self.state_dict(), provenance)
 
-    @classmethod
-    def load(cls, path: Path | str, schema: Schema | None = None, device: torch.device | str = "cpu") -> Self:
+    @staticmethod
+    def load(path: Path | str, schema: Schema | None = None, device: torch.device | str = "cpu") -> "WorldModel":
         """Read a model file strictly, ready to forecast; with `schema`, refuse other or reordered channels."""
         file = read_model_file(path, schema)
-        model = cls(file.config, file.schema, file.normaliser)
+        model = WorldModel.build(file.config, file.schema, file.normaliser)
         check_tensors(path, file.tensors, model.state_dict())
         model.load_state_dict(file.tensors)
         return model.to(device).eval()

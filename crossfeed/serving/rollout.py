@@ -121,9 +121,9 @@ class Rollout:
             a_KA, future_TA = a_RA[base : base + context], a_RA[base + context : base + context + longest]
             for start in range(0, samples, _AT_ONCE):
                 count = min(_AT_ONCE, samples - start)
-                encoded = self.model.context(window[start : start + count], a_KA.expand(count, -1, -1))
                 plan = Commands.under(future_TA.expand(count, -1, -1), self.model.horizons)
-                parts.append(self.model.decode(encoded, plan).distribution)
+                a_NKA = a_KA.expand(count, -1, -1)
+                parts.append(self.model.follow_paths(window[start : start + count], a_NKA, plan))
             said[base] = Distribution.concatenate(parts)
         return Distribution.stack([said[base][:, slot] for base, slot in zip(wave.bases, wave.slots)], 1)
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
 from crossfeed.model.dropout import Seeds
+from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.objectives import ObjectiveConfig, Stage, loss_terms, predict_views
 from crossfeed.model.views import Views, draw_views
-from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
@@ -33,7 +33,7 @@ class TokenRoom:
 
 
 def measure_room(
-    model: WorldModel, windows: WindowSet, config: RunConfig, two_views: bool, batch_size: int
+    model: JepaModel, windows: WindowSet, config: RunConfig, two_views: bool, batch_size: int
 ) -> TokenRoom:
     """Draw the masks of some batches and leave six standard deviations of room above their mean."""
     device = windows.last_W.device
@@ -48,14 +48,14 @@ def measure_room(
     return TokenRoom(min(1.0, share), torch.zeros((), dtype=torch.long, device=device))
 
 
-def share_of_tokens(model: WorldModel, views: Views, two_views: bool) -> Tensor:
+def share_of_tokens(model: JepaModel, views: Views, two_views: bool) -> Tensor:
     """Which part of all tokens the encoder reads in the views that a step runs through it."""
     shown = [views.m_BKC, views.reduced_m_BKC] if two_views else [views.m_BKC]
     read = model.context_encoder.row.read
     return torch.stack([read(m.flatten(0, 1)).float().mean() for m in shown if m is not None]).mean()
 
 
-def prepare_model(model: WorldModel, room: TokenRoom, seeds: Seeds, precision: str) -> None:
+def prepare_model(model: JepaModel, room: TokenRoom, seeds: Seeds, precision: str) -> None:
     """Switch the model to the fast path."""
     from crossfeed.model import row_operators
 
@@ -76,7 +76,7 @@ class LossesBeside:
 
     def __call__(
         self,
-        model: WorldModel,
+        model: JepaModel,
         batch: WindowBatch,
         views: Views,
         stage: Stage,

@@ -127,7 +127,7 @@ def synthetic_table(config: RunConfig) -> Table:
 
 def _begin(data: TrainingData, config: RunConfig, precision: str) -> TrainStep:
     torch.manual_seed(0)
-    model = WorldModel(config.model, data.schema, data.normaliser).to(data.train.last_W.device)
+    model = WorldModel.build(config.model, data.schema, data.normaliser).to(data.train.last_W.device)
     step = TrainStep(model, data.train, config, STAGE, 64, precision)
     _begin_epoch(step)
     return step

@@ -6,7 +6,7 @@ are removed after it: at every moment the newest complete state on disk finds al
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ class TrainingState:
     model: dict[str, Tensor]
     optimiser: dict[str, Tensor]
     best_model: dict[str, Tensor]
+    average: dict[str, Tensor] = field(default_factory=dict)
 
 
 def save_state(folder: Path, state: TrainingState) -> None:
@@ -51,6 +52,7 @@ def save_state(folder: Path, state: TrainingState) -> None:
     }
     tensors = {f"model/{name}": tensor for name, tensor in state.model.items()}
     tensors |= {f"optimiser/{name}": tensor for name, tensor in state.optimiser.items()}
+    tensors |= {f"average/{name}": tensor for name, tensor in state.average.items()}
     write_tensors(folder / STATE, tensors, {"crossfeed_state": json.dumps(facts)})
     _remove_best(folder, but=best.name if state.best_model else None)
 
@@ -73,6 +75,7 @@ def load_state(folder: Path, device: torch.device) -> TrainingState | None:
             model=_part(tensors, "model/"),
             optimiser=_part(tensors, "optimiser/"),
             best_model=best_model,
+            average=_part(tensors, "average/"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"The training state {path} is not one of ours: {error!r}.", remedy=_REMEDY) from error

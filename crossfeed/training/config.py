@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 Initialisation = Literal["scratch", "body_fresh_head", "complete_checkpoint"]
 Precision = Literal["auto", "float32", "bf16"]
 Selection = Literal["scale_free", "paper"]
+Keep = Literal["rmse", "transfer"]
 
 
 class HealthConfig(BaseModel):
@@ -27,27 +28,36 @@ class HealthConfig(BaseModel):
 
 
 class TrainingConfig(BaseModel):
-    """Both stages of training; the defaults are those of the `crossfeed` preset."""
+    """Both stages of training; the defaults are those of the `crossfeed` preset at compact size.
+
+    finetune_epochs: null means as many as the number of windows asks for. average_decay: weights are averaged over
+    about 1 / (1 - decay) steps, and the average is what is validated and kept; 0 keeps the weights themselves.
+    keep: the epoch of the second stage that is kept has the lowest RMSE, or the lowest CRPS on validation windows and
+    on the same windows as another machine might show them, together.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    pretrain_epochs: int = Field(default=100, ge=0)
-    finetune_epochs: int = Field(default=100, ge=0)
-    initialisation: Initialisation = "body_fresh_head"
+    pretrain_epochs: int = Field(default=0, ge=0)
+    finetune_epochs: int | None = Field(default=None, ge=0)
+    initialisation: Initialisation = "scratch"
     batch_size: int = Field(default=128, ge=2)
     steps_per_epoch: int | None = Field(default=None, ge=1)
     validation_windows: int | None = Field(default=None, ge=8)
-    learning_rate: float = Field(default=3e-4, gt=0.0)
-    warmup_steps: int = Field(default=0, ge=0)
+    learning_rate: float = Field(default=1e-3, gt=0.0)
+    warmup_steps: int = Field(default=100, ge=0)
+    schedule: Literal["constant", "cosine"] = "cosine"
+    average_decay: float = Field(default=0.998, ge=0.0, lt=1.0)
     weight_decay: float = Field(default=0.01, ge=0.0)
     decay_everything: bool = False
     clip_norm: float = Field(default=1.0, gt=0.0)
-    patience: int = Field(default=15, ge=1)
+    patience: int = Field(default=30, ge=1)
     ema_momentum: float = Field(default=0.996, ge=0.0, le=1.0)
     ema_final_momentum: float | None = Field(default=None, ge=0.0, le=1.0)
     precision: Precision = "auto"
     acceleration: Literal["auto", "off"] = "auto"
     selection: Selection = "scale_free"
+    keep: Keep = "transfer"
     seed: int = Field(default=0, ge=0)
     save_every: int = Field(default=1, ge=1)
     health: HealthConfig = HealthConfig()
@@ -59,7 +69,7 @@ class TrainingConfig(BaseModel):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.pretrain_epochs + self.finetune_epochs == 0:
+        if self.pretrain_epochs == 0 and self.finetune_epochs == 0:
             raise ValueError("pretrain_epochs and finetune_epochs are both 0: give at least one stage an epoch")
         if self.initialisation == "scratch" and self.finetune_epochs == 0:
             raise ValueError(
@@ -71,14 +81,29 @@ class TrainingConfig(BaseModel):
     @property
     def stages(self) -> dict[str, int]:
         """The stages that will run, in order, with their epochs; training from scratch has no first stage."""
+        assert self.finetune_epochs is not None, "the budget follows from the windows: see `budget.planned`"
         planned = {"pretrain": self.pretrain_epochs, "finetune": self.finetune_epochs}
         if self.initialisation == "scratch":
             del planned["pretrain"]
         return {name: epochs for name, epochs in planned.items() if epochs > 0}
 
 
+def mended_training() -> TrainingConfig:
+    """Two stages of the paper's length at a constant rate, scale-free selection and collapse test."""
+    return TrainingConfig(
+        pretrain_epochs=100,
+        finetune_epochs=100,
+        initialisation="body_fresh_head",
+        learning_rate=3e-4,
+        warmup_steps=0,
+        schedule="constant",
+        average_decay=0.0,
+        patience=15,
+        keep="rmse",
+    )
+
+
 def paper_training() -> TrainingConfig:
     """Training as the paper states it: everything decayed, raw-scale selection and collapse test."""
-    return TrainingConfig(
-        decay_everything=True, selection="paper", health=HealthConfig(spread="raw", varying_floor=0.0)
-    )
+    health = HealthConfig(spread="raw", varying_floor=0.0)
+    return mended_training().model_copy(update={"decay_everything": True, "selection": "paper", "health": health})

@@ -1,6 +1,6 @@
 """How many floating-point operations a training step takes; products of matrices only, which are nearly all of them."""
 
-from crossfeed.model.config import ModelConfig
+from crossfeed.model.config import JepaConfig
 from crossfeed.training.run_config import RunConfig
 
 
@@ -16,14 +16,14 @@ def step_flops(config: RunConfig, sensors: int, commands: int, share: float = 1.
     return 3.0 * (student + _predictor(model, views * batch, commands)) + teacher
 
 
-def _encoder(model: ModelConfig, rows: float, sensors: int, share: float, context: int, commands: int) -> float:
+def _encoder(model: JepaConfig, rows: float, sensors: int, share: float, context: int, commands: int) -> float:
     width, tokens = model.blocks.width, rows * sensors * share
     first = tokens * (model.encoder.channel_layers * _block(model, sensors * share) + 2.0 * (width + width**2))
     second = rows * (model.encoder.temporal_layers * _block(model, context) + 2.0 * commands * width)
     return first + second
 
 
-def _predictor(model: ModelConfig, windows: float, commands: int) -> float:
+def _predictor(model: JepaConfig, windows: float, commands: int) -> float:
     width, slots = model.blocks.width, len(model.horizons)
     read = 0.0
     if model.predictor.injection == "cross_attention":
@@ -33,7 +33,7 @@ def _predictor(model: ModelConfig, windows: float, commands: int) -> float:
     return windows * (model.predictor.layers * layer + 2.0 * width**2 + 2.0 * slots * commands * width)
 
 
-def _block(model: ModelConfig, keys: float) -> float:
+def _block(model: JepaConfig, keys: float) -> float:
     """One token through one block: four projections, attention over `keys`, the feed-forward layer."""
     width = model.blocks.width
     return 2.0 * width**2 * (4 + 2 * model.blocks.expansion) + 4.0 * keys * width

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from crossfeed.model.world_model import WorldModel
+from crossfeed.model.jepa_model import JepaModel
 from crossfeed.training.adamw import BETAS, EPSILON, AdamW
 
 Update = Callable[..., None]  # has the arguments of `update_flat`
@@ -20,7 +20,7 @@ Update = Callable[..., None]  # has the arguments of `update_flat`
 class FlatUpdate:
     """Takes the place of `AdamW.step` and `WorldModel.update_target`; the optimiser's state stays readable."""
 
-    def __init__(self, model: WorldModel, optimiser: AdamW, clip_norm: float, update: Update) -> None:
+    def __init__(self, model: JepaModel, optimiser: AdamW, clip_norm: float, update: Update) -> None:
         encoder = list(model.context_encoder.parameters())
         decay = {p: group["weight_decay"] for group in optimiser.param_groups for p in group["params"]}
         self.parameters = encoder + [p for p in decay if all(p is not known for known in encoder)]

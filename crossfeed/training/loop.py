@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,21 +51,25 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
     epochs = training.stages[stage]
     steps = steps_in_epoch(len(run.data.train), training.batch_size, training.steps_per_epoch)
     step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision, run.team)
-    captured = step.room is not None
-    validator = Validator(run.model, run.data.train, run.data.validation, run.config, run.precision, captured)
+    data = run.data
+    validator = Validator(run.model, data.train, data.validation, run.config, run.precision, step.captured)
     best, best_weights, done = Best(training.patience), dict[str, Tensor](), 0
     if state is not None:
         best, best_weights, done = state.best, state.best_model, state.epoch
         run.model.load_state_dict(state.model)
         restore_optimiser(step.optimiser, run.model, state.optimiser)
+        if step.average is not None:
+            step.average.restore(state.average)
     saver = Saver(run.folder.path, behind=step.device.type == "cuda")
     with progress(stage, total=epochs) as task:
         task.advance(done)
         while done < epochs and not best.exhausted:
-            row = _epoch(run, step, validator, stage, done, task)
-            best = best.update(done, row["score"])
-            if best.epoch == done:
-                best_weights = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+            trained = _train(run, step, stage, done, task)
+            with step.average.applied() if step.average else nullcontext():
+                row = _judge(run, step, validator, stage, done, trained)
+                best = best.update(done, row["score"])
+                if best.epoch == done:
+                    best_weights = {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
             row["best_epoch"] = best.epoch
             run.history.append(row)
             done += 1
@@ -79,10 +84,8 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
     return best
 
 
-def _epoch(
-    run: StageRun, step: TrainStep, validator: Validator, stage: Stage, epoch: int, task: Task
-) -> dict[str, Any]:
-    """Train and validate one epoch; gives the row for the history."""
+def _train(run: StageRun, step: TrainStep, stage: Stage, epoch: int, task: Task) -> dict[str, Any]:
+    """Train one epoch; gives the losses and the time it took."""
     training, began = run.config.training, time.perf_counter()
     order = generator(training.seed, "order", stage, epoch)
     machine_W = run.data.train.machine_W.cpu().numpy()
@@ -93,27 +96,37 @@ def _epoch(
         if step.device.type == "cpu":  # free here; elsewhere the host would wait for the device
             _check_finite(step, stage, epoch, number + 1)
     trace_ST = _check_finite(step, stage, epoch, step.steps)
-    trained = time.perf_counter()
+    losses = zip(step.names, trace_ST.double().mean(0).tolist(), strict=True)
+    return {f"train_{name}": value for name, value in losses} | {"train_seconds": time.perf_counter() - began}
+
+
+def _judge(
+    run: StageRun, step: TrainStep, validator: Validator, stage: Stage, epoch: int, trained: dict[str, Any]
+) -> dict[str, Any]:
+    """Validate after an epoch; gives the row for the history."""
+    training, began = run.config.training, time.perf_counter()
     terms, score = validator.losses(stage)
     health = validator.health()
     row: dict[str, Any] = {"stage": stage, "epoch": epoch}
-    last = (epoch + 1) * step.steps
-    row["learning_rate"] = float(learning_rates(training, last)[-1])
-    row["momentum"] = float(momenta(training, step.steps * training.stages[stage])[last - 1])
-    row |= {f"train_{name}": value for name, value in zip(step.names, trace_ST.double().mean(0).tolist(), strict=True)}
+    last, planned = (epoch + 1) * step.steps, step.steps * training.stages[stage]
+    row["learning_rate"] = float(learning_rates(training, planned)[last - 1])
+    row["momentum"] = float(momenta(training, planned)[last - 1])
+    row |= trained
     row |= {f"validation_{name}": value for name, value in terms.items()}
     if stage == "finetune":
         scores = validator.forecast()
         score = scores.rmse
         row |= {name: getattr(scores, name) for name in ("rmse", "mae", "nll", "crps", "coverage90")}
+        if training.keep == "transfer":
+            row["other_machine_crps"] = validator.other_machine_crps()
+            score = 0.5 * (row["crps"] + row["other_machine_crps"])
     row["score"] = run.team.agree(score, step.device)
     row |= health.values
     for name, value in row.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise _not_a_number(name, value, f"after {stage} epoch {epoch + 1}")
     row["collapse"] = "; ".join(health.reasons) or None
-    row["train_seconds"] = trained - began
-    row["validation_seconds"] = time.perf_counter() - trained
+    row["validation_seconds"] = time.perf_counter() - began
     return row
 
 
@@ -152,6 +165,7 @@ def _save(
         model=run.model.state_dict(),
         optimiser=optimiser_tensors(step.optimiser, run.model),
         best_model=weights,
+        average=step.average.tensors() if step.average else {},
     )
     saver.save(state)
     write_history(run.folder.history, run.history)
@@ -159,7 +173,9 @@ def _save(
 
 def _tell(row: Row, task: Task) -> None:
     """Score and health beside the bar; on a terminal also a line above it with every loss of the epoch."""
-    health = "[red]collapsed[/]" if row["collapse"] else f"rank {row['target_rank']:.0%}"
+    health = "[red]collapsed[/]" if row["collapse"] else ""
+    if not health and "target_rank" in row:
+        health = f"rank {row['target_rank']:.0%}"
     task.advance(0.0, f"score {row['score']:.4g}  {health}")
     target = console()
     if target.is_terminal:

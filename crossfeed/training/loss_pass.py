@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.objectives import Stage, loss_terms, predict_views
 from crossfeed.model.views import Views
-from crossfeed.model.world_model import WorldModel
 from crossfeed.training.acceleration import CapturedStep, share_of_tokens
 from crossfeed.training.precision import autocast
 from crossfeed.training.run_config import RunConfig
@@ -25,7 +25,7 @@ class LossPass:
     """Masks that depend on the window alone, both views, all terms of a stage, and the scale-free latent error."""
 
     def __init__(
-        self, model: WorldModel, windows: WindowSet, config: RunConfig, stage: Stage, precision: str, captured: bool
+        self, model: JepaModel, windows: WindowSet, config: RunConfig, stage: Stage, precision: str, captured: bool
     ) -> None:
         self.model, self.windows, self.config, self.stage, self.precision = model, windows, config, stage, precision
         self.names = tuple(config.objectives.active(stage))

@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from crossfeed.model.sensors.model import SensorModel
 from crossfeed.training.adamw import AdamW
 from crossfeed.training.config import TrainingConfig
 from crossfeed.training.initialise import BODY, FRESH
@@ -14,7 +15,9 @@ TRAINED: dict[str, tuple[str, ...]] = {
 
 
 def trained_parameters(model: nn.Module, stage: str) -> dict[str, nn.Parameter]:
-    """The parameters a stage moves, by name."""
+    """The parameters a stage moves, by name: all of a sensor network, the stage's own parts of the paper's."""
+    if isinstance(model, SensorModel):
+        return dict(model.named_parameters())
     return {name: parameter for name, parameter in model.named_parameters() if name.partition(".")[0] in TRAINED[stage]}
 
 

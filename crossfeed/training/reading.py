@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from crossfeed.model.context import State
+from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.acceleration import CapturedStep
 from crossfeed.training.precision import autocast
-from crossfeed.windows.windows import WindowSet
+from crossfeed.windows.windows import WindowBatch, WindowSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +27,35 @@ class Reading:
     target_BHD: Tensor | None
     future_x_BHC: Tensor
     future_m_BHC: Tensor
-    in_window_x_BHC: Tensor
-    """The future in the space of the window, which is the one the state lives in."""
+    in_window_x_BHC: Tensor | None
+    """Where the teacher was asked: the future in the space of the window, which is the one the state lives in."""
 
     def first(self, count: int) -> "Reading":
         """The first windows of the batch."""
         target_BHD = None if self.target_BHD is None else self.target_BHD[:count]
-        tensors = (self.future_x_BHC, self.future_m_BHC, self.in_window_x_BHC)
-        return Reading(self.prediction[:count], target_BHD, *(tensor[:count] for tensor in tensors))
+        in_window_x_BHC = None if self.in_window_x_BHC is None else self.in_window_x_BHC[:count]
+        targets = (tensor[:count] for tensor in (self.future_x_BHC, self.future_m_BHC))
+        return Reading(self.prediction[:count], target_BHD, *targets, in_window_x_BHC)
 
 
 class Reader:
-    """Reads windows of one set in evaluation mode, `size` at a time; `teacher` asks for the target latents as well."""
+    """Reads windows of one set in evaluation mode, `size` at a time.
+
+    `teacher` asks for the target latents as well; `change` shows the windows otherwise than they are.
+    """
 
     def __init__(
-        self, model: WorldModel, windows: WindowSet, precision: str, size: int, captured: bool, teacher: bool
+        self,
+        model: WorldModel,
+        windows: WindowSet,
+        precision: str,
+        size: int,
+        captured: bool,
+        teacher: bool,
+        change: Callable[[WindowBatch], WindowBatch] = lambda batch: batch,
     ) -> None:
         self.model, self.windows, self.precision, self.size, self.teacher = model, windows, precision, size, teacher
+        self._change = change
         self._fixed = windows.last_W.device.type == "cuda"  # one shape for all batches, which is captured once
         self._index_B, self._planned_B = torch.zeros(2, size, dtype=torch.long, device=windows.last_W.device)
         self._reading: Reading | None = None
@@ -63,12 +77,14 @@ class Reader:
             yield self._reading if count == len(self._index_B) else self._reading.first(count)
 
     def _read(self) -> None:
-        batch, planned, model = self.windows.batch(self._index_B), self.windows.batch(self._planned_B), self.model
+        batch, planned = self._change(self.windows.batch(self._index_B)), self.windows.batch(self._planned_B)
+        model, target_BHD, in_window_x_BHC = self.model, None, None
         with autocast(self.precision, self._index_B.device):
             context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA, pooled=True)
             prediction = model.decode(context, Plan.of(planned, model.horizons))
-            target_BHD = model.encode_target(batch) if self.teacher else None
-        in_window_x_BHC = model.in_window(batch.future_x_BHC, context)
+            if self.teacher:
+                assert isinstance(model, JepaModel) and isinstance(context, State)
+                target_BHD, in_window_x_BHC = model.encode_target(batch), model.in_window(batch.future_x_BHC, context)
         self._reading = Reading(prediction, target_BHD, batch.future_x_BHC, batch.future_m_BHC, in_window_x_BHC)
 
 

@@ -13,7 +13,10 @@ from torch import Tensor
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.table import Table
 from crossfeed.model.model_file import ModelFile, read_model_file
+from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
+from crossfeed.training.budget import planned
+from crossfeed.training.calibrate import calibrate
 from crossfeed.training.checkpoint import load_state, remove_state
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.distributed import Team, own_device, teamwork
@@ -63,9 +66,10 @@ def train(
     body = read_model_file(pretrained) if pretrained is not None else None
     _check_plan(config, body)
     place = choose_device(own_device(device))
-    precision = resolve_precision(config.training.precision, place)
+    precision = resolve_precision(config.training.precision, place, config.model.network)
     writer = tensorboard_writer() if tensorboard else None
     data = prepare(tables, config, place)
+    config = planned(config, len(data.train))
     _check_windows(data, config)
     inputs = {"tables": [table.fingerprint() for table in tables], "pretrained": body.sha256 if body else None}
     with teamwork(place) as team, own_randomness(place), _alone(out, team):
@@ -127,6 +131,8 @@ def _run(
         model = model if how == "scratch" else _fresh(data, config, "fresh_head", device)
         report = initialise(model, weights, how)
         run_stage(stage_run(model), "finetune", state)
+    if isinstance(model, SensorModel):
+        calibrate(model, data.validation, precision)
     if not team.leads:
         return None
     stages = stage_facts(history)
@@ -159,7 +165,7 @@ def _trust_folder(path: Path | str, *_: object) -> RunFolder:
 def _fresh(data: TrainingData, config: RunConfig, purpose: Purpose, device: torch.device) -> WorldModel:
     """A model with newly drawn weights; drawn on the host, so that every device starts from the same ones."""
     torch.manual_seed(derive(config.training.seed, purpose))
-    return WorldModel(config.model, data.schema, data.normaliser).to(device)
+    return WorldModel.build(config.model, data.schema, data.normaliser).to(device)
 
 
 def _check_plan(config: RunConfig, body: ModelFile | None) -> None:

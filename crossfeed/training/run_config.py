@@ -7,15 +7,17 @@ from typing import cast
 from pydantic import BaseModel, ConfigDict, Field
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import SIZES, Size, parse
-from crossfeed.model.presets import MethodConfig, crossfeed, paper
-from crossfeed.training.config import TrainingConfig, paper_training
+from crossfeed.model.config import SIZES, parse
+from crossfeed.model.network_config import Size
+from crossfeed.model.presets import MethodConfig, crossfeed, mended, paper
+from crossfeed.training.config import TrainingConfig, mended_training, paper_training
 from crossfeed.training.folder import saved_config
 from crossfeed.training.overrides import override, parse_assignments, read_yaml
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method
 from crossfeed.windows.split import SPLIT_SEED, By
 
-PRESETS = ("crossfeed", "paper")
+PRESETS = ("crossfeed", "mended", "paper")
+REFERENCE_WIDTH = 128
 
 
 class DataConfig(BaseModel):
@@ -39,13 +41,19 @@ class RunConfig(MethodConfig):
     data: DataConfig = DataConfig()
 
 
-def preset(name: str = "crossfeed", size: Size = "base") -> RunConfig:
-    """One of the two complete configurations, in one of the five sizes."""
+def preset(name: str = "crossfeed", size: Size | None = None) -> RunConfig:
+    """One of the complete configurations, in one of the five sizes: base for the paper's network, compact for ours."""
     if name not in PRESETS:
         raise ConfigError(f"There is no preset '{name}'.", expected=f"one of {', '.join(PRESETS)}")
-    method = crossfeed(size) if name == "crossfeed" else paper(size)
-    training = TrainingConfig() if name == "crossfeed" else paper_training()
-    return RunConfig(model=method.model, masks=method.masks, objectives=method.objectives, training=training)
+    methods = {"crossfeed": crossfeed, "mended": mended, "paper": paper}
+    method = methods[name](size) if size else methods[name]()
+    # Wider networks want smaller steps.
+    rate = TrainingConfig().learning_rate * REFERENCE_WIDTH / method.model.width
+    training = {"mended": mended_training, "paper": paper_training}.get(
+        name, lambda: TrainingConfig(learning_rate=rate)
+    )()
+    parts = {field: getattr(method, field) for field in MethodConfig.model_fields}
+    return RunConfig(**parts, training=training)
 
 
 def resolve_config(
@@ -62,7 +70,7 @@ def resolve_config(
     config = (
         parse(RunConfig, saved, f"The configuration of {continued}")
         if saved
-        else preset(name or "crossfeed", cast(Size, size or "base"))
+        else preset(name or "crossfeed", cast(Size | None, size))
     )
     if file is not None:
         config = override(config, read_yaml(file), origin=str(file))

@@ -7,23 +7,31 @@ B batch, S steps of an epoch, T loss terms.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from crossfeed.model.acceleration import can_accelerate, dropout_seeds
-from crossfeed.model.objectives import Stage, losses, total
+from crossfeed.model.jepa_model import JepaModel
+from crossfeed.model.objectives import ObjectiveConfig, Stage, losses
+from crossfeed.model.sensors.model import SensorModel
+from crossfeed.model.sensors.objective import forecast_losses
 from crossfeed.model.views import draw_views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.acceleration import CapturedStep, LossesBeside, TokenRoom, measure_room, prepare_model
+from crossfeed.training.average import WeightAverage
 from crossfeed.training.distributed import Team
 from crossfeed.training.flat_update import FlatUpdate
 from crossfeed.training.optimiser import build_optimiser, trained_parameters
 from crossfeed.training.precision import autocast
 from crossfeed.training.run_config import RunConfig
-from crossfeed.training.schedule import learning_rates, momenta
+from crossfeed.training.schedule import average_weights, learning_rates, momenta
 from crossfeed.training.seeds import derive
-from crossfeed.windows.windows import WindowSet
+from crossfeed.windows.corrupt import corrupt
+from crossfeed.windows.draws import generator_draw
+from crossfeed.windows.machine_changes import OtherMachines
+from crossfeed.windows.windows import WindowBatch, WindowSet
 
 GRADIENT = "gradient_norm"
 ALONE = Team()
@@ -31,7 +39,7 @@ OTHER_DROPOUT = 7919  # between the seeds of two processes; a step moves the see
 
 
 class TrainStep:
-    """Gather, corrupt, forward, backward, clip, AdamW, teacher; call it once per batch of a begun epoch."""
+    """Gather, change, hide, forward, backward, clip, AdamW, teacher, average; call it once per batch of an epoch."""
 
     def __init__(
         self,
@@ -50,10 +58,14 @@ class TrainStep:
         planned = steps * training.stages[stage]
         self._rate_N = learning_rates(training, planned).to(device)
         self._momentum_N = momenta(training, planned).to(device)
+        self._average_N = average_weights(training, planned).to(device)
         self.learning_rate = torch.zeros((), device=device)
         self.optimiser = build_optimiser(model, stage, training, self.learning_rate)
-        self.parameters = list(trained_parameters(model, stage).values())
+        named = trained_parameters(model, stage)
+        self.parameters = list(named.values())
+        self.average = WeightAverage(named) if training.average_decay else None
         self.masks = torch.Generator(device=device)
+        self._others = OtherMachines(config.machines, model.normaliser, device)
         self.names = (*config.objectives.active(stage), GRADIENT)
         self._order_SB = torch.zeros(steps, training.batch_size, dtype=torch.long, device=device)
         self._trace_ST = torch.zeros(steps, len(self.names), device=device)
@@ -61,25 +73,29 @@ class TrainStep:
         self._number = torch.zeros(1, dtype=torch.long, device=device)
         self._dropout = dropout_seeds(model, device)
         self.room: TokenRoom | None = None
+        self.captured = False
         team.check_batch(training.batch_size)
         self._losses: Callable[..., dict[str, Tensor]] = losses if team.size == 1 else team.losses()
         self._finish: Callable[[Tensor], Tensor] = self._update
         self._run: Callable[[], None] = self._advance
-        if training.acceleration == "auto" and can_accelerate(device):
-            self._accelerate()
+        if training.acceleration == "auto" and device.type == "cuda":
+            if isinstance(model, JepaModel) and can_accelerate(device):
+                self._accelerate(model)
+            self.captured = team.size == 1 and (self.room is not None or isinstance(model, SensorModel))
+            if self.captured:
+                self._run = CapturedStep(self._advance, (self.masks,))
 
-    def _accelerate(self) -> None:
-        """Compute on present tokens with kernels; capture the whole step, unless other processes take part."""
+    def _accelerate(self, model: JepaModel) -> None:
+        """Compute on present tokens with kernels."""
         from crossfeed.training.update_kernel import update_flat
 
         batch_size, clip_norm = self.config.training.batch_size, self.config.training.clip_norm
         share = batch_size // self.team.size
-        self.room = measure_room(self.model, self.windows, self.config, "schema" in self.names, share)
-        prepare_model(self.model, self.room, self._dropout, self.precision)
-        self._finish = FlatUpdate(self.model, self.optimiser, clip_norm, update_flat)
+        self.room = measure_room(model, self.windows, self.config, "schema" in self.names, share)
+        prepare_model(model, self.room, self._dropout, self.precision)
+        self._finish = FlatUpdate(model, self.optimiser, clip_norm, update_flat)
         if self.team.size == 1:
             self._losses = LossesBeside()
-            self._run = CapturedStep(self._advance, (self.masks,))
 
     def begin_epoch(self, epoch: int, order_SB: Tensor) -> None:
         """Load the epoch's order and reseed masks and dropout, so that every epoch can be repeated on its own."""
@@ -100,20 +116,40 @@ class TrainStep:
 
     def _advance(self) -> None:
         batch = self.windows.batch(self._order_SB.index_select(0, self._place).squeeze(0))
-        objectives = self.config.objectives
-        views = draw_views(batch, self.config.masks, objectives.schema_keep, self.masks)
         with autocast(self.precision, self.device):
-            terms = self._losses(self.model, batch, views, self.stage, objectives, self.masks)
+            terms = self._terms(batch)
+        weights = self.config.objectives.active(self.stage)
+        assert terms.keys() == weights.keys(), (terms.keys(), weights.keys())
         self.optimiser.zero_grad()
-        torch.autograd.backward(total(terms, self.stage, objectives))
+        torch.autograd.backward(torch.stack([weight * terms[name] for name, weight in weights.items()]).sum())
         self.team.average(self.parameters)
         self.learning_rate.copy_(self._rate_N.index_select(0, self._number).squeeze(0))
         norm = self._finish(self._momentum_N.index_select(0, self._number).squeeze(0))
+        if self.average is not None:
+            self.average.follow(self._average_N.index_select(0, self._number).squeeze(0))
         row_T = torch.stack([*(terms[name].detach() for name in self.names[:-1]), norm])
         self._trace_ST.index_copy_(0, self._place, row_T.unsqueeze(0))
         self._place.add_(1)
         self._number.add_(1)
         self._dropout.advance()
+
+    def _terms(self, batch: WindowBatch) -> dict[str, Tensor]:
+        """The loss terms of a batch, shown as other machines might show it and with a part hidden."""
+        objectives, masks = self.config.objectives, self.config.masks
+        changed, gain_B1C = batch, torch.ones_like(batch.x_BKC[:, :1])
+        if self.config.machines.active:
+            changed, gain_B1C = self._others(batch, generator_draw(self.masks))
+        if isinstance(objectives, ObjectiveConfig):
+            views = draw_views(changed, masks, objectives.schema_keep, self.masks)
+            return self._losses(self.model, changed, views, self.stage, objectives, self.masks)
+        assert isinstance(self.model, SensorModel)
+        m_BKC = corrupt(changed.x_BKC, batch.m_BKC, masks, self.masks)
+        # Nobody can know how another machine would show a sensor that is hidden: it is judged as it was measured.
+        shown_B1C = m_BKC.any(1, keepdim=True)
+        future_x_BHC = torch.where(shown_B1C, changed.future_x_BHC, batch.future_x_BHC)
+        changed, gain_B1C = replace(changed, future_x_BHC=future_x_BHC), torch.where(shown_B1C, gain_B1C, 1.0)
+        m_BKC, gain_B1C = (whole.chunk(self.team.size)[self.team.rank] for whole in (m_BKC, gain_B1C))
+        return forecast_losses(self.model, self.team.part(changed), m_BKC, gain_B1C, objectives)
 
     def _update(self, momentum: Tensor) -> Tensor:
         """Clip, AdamW, teacher; gives the norm of the gradient before clipping."""

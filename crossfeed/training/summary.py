@@ -56,8 +56,8 @@ def stage_facts(history: Sequence[Row]) -> dict[str, Any]:
             "epochs": len(rows),
             "best_epoch": kept["epoch"],
             "score": kept["score"],
-            "probe_r2": kept["probe_r2"],
-            "target_rank": kept["target_rank"],
+            "probe_r2": kept.get("probe_r2"),
+            "target_rank": kept.get("target_rank"),
             "collapse": kept["collapse"],
             "seconds": sum(row["train_seconds"] + row["validation_seconds"] for row in rows),
         }
@@ -138,10 +138,10 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
     """What else to know about the run, one remark a line."""
     lines = []
     for stage, facts in summary["stages"].items():
-        lines.append(
-            f"{stage}: epoch {facts['best_epoch'] + 1} of {facts['epochs']} kept, score {facts['score']:.4g}, "
-            f"target rank {facts['target_rank']:.0%}, ridge probe R2 {facts['probe_r2']:.3f}, {facts['seconds']:.0f} s"
-        )
+        line = f"{stage}: epoch {facts['best_epoch'] + 1} of {facts['epochs']} kept, score {facts['score']:.4g}, "
+        if facts["target_rank"] is not None:
+            line += f"target rank {facts['target_rank']:.0%}, ridge probe R2 {facts['probe_r2']:.3f}, "
+        lines.append(f"{line}{facts['seconds']:.0f} s")
         if facts["collapse"]:
             lines.append(f"{stage}: latents collapsed ({facts['collapse']})")
     validation = summary["validation"]

@@ -5,12 +5,14 @@ Windows, batches and masks are the same in every epoch, and for every candidate 
 B windows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from crossfeed.model.context import State
+from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import Selection
@@ -19,11 +21,17 @@ from crossfeed.training.loss_pass import PROTOCOL_SEED, LossPass
 from crossfeed.training.metrics import ForecastScores, ForecastSums
 from crossfeed.training.reading import Reader, batches
 from crossfeed.training.run_config import RunConfig
-from crossfeed.windows.windows import WindowSet
+from crossfeed.windows.corrupt import MaskConfig, validation_masks
+from crossfeed.windows.draws import window_draw
+from crossfeed.windows.machine_changes import MachineChanges, OtherMachines
+from crossfeed.windows.windows import WindowBatch, WindowSet
 
 VIEWS = 2
 SCORED_IN_THE_PAPER = ("latent", "vicreg", "sigreg")
 Part = Literal["train", "validation"]
+# What another machine is taken to be where only one is at hand: stronger than what training shows.
+OTHER_MACHINE = MachineChanges(gain=0.4, level=0.2, noise=0.05)
+FEWER_SENSORS = MaskConfig(mode="channel", channel_drop=0.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +60,18 @@ class Validator:
         self._captured, self._passes, self._readers = (
             captured,
             dict[Stage, LossPass](),
-            dict[tuple[Part, bool], Reader](),
+            dict[tuple[Part, bool, bool], Reader](),
         )
+        self._others = OtherMachines(OTHER_MACHINE, model.normaliser, self.device)
         self.windows_W = _fixed_subset(len(validation), training.validation_windows).to(self.device)
         self._probed_W = _fixed_subset(len(validation), training.health.windows).to(self.device)
         self._probe_fit_W = _fixed_subset(len(train), training.health.windows).to(self.device)
 
     def losses(self, stage: Stage) -> tuple[dict[str, float], float]:
-        """All loss terms under deterministic masks, and the pretraining score of this model."""
+        """All loss terms under deterministic masks, and the pretraining score of this model; the paper's network only."""
         self.model.eval()
+        if not isinstance(self.model, JepaModel):
+            return {}, float("nan")
         if stage not in self._passes:
             self._passes[stage] = LossPass(
                 self.model, self.validation, self.config, stage, self.precision, self._captured
@@ -75,7 +86,12 @@ class Validator:
 
     @torch.no_grad()
     def health(self) -> Health:
-        """Rank, spread and correlation of context and target latents, and what a linear probe reads from the state."""
+        """Rank, spread and correlation of context and target latents, and what a linear probe reads from the state.
+
+        A sensor network has no latents that could collapse: nothing in it is compared with itself.
+        """
+        if not isinstance(self.model, JepaModel):
+            return Health({}, ())
         fit, test = self._latents("train", self._probe_fit_W), self._latents("validation", self._probed_W)
         sides = {"context": latent_health(test[3]), "target": latent_health(test[4].flatten(0, 1))}
         values = {"probe_r2": ridge_probe(fit[:3], test[:3])}
@@ -99,6 +115,23 @@ class Validator:
             sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction.distribution)
         return sums.scores()
 
+    @torch.no_grad()
+    def other_machine_crps(self) -> float:
+        """CRPS on the same windows as another machine with fewer sensors might show them; the proxy of a transfer."""
+        total = torch.zeros(2, dtype=torch.float64, device=self.device)
+        for reading in self._reader("validation", teacher=False, other=True)(self.windows_W):
+            crps_BHC = reading.prediction.distribution.crps(reading.future_x_BHC).double()
+            total[0] += torch.where(reading.future_m_BHC, crps_BHC, 0.0).sum()
+            total[1] += reading.future_m_BHC.sum()
+        return float(total[0] / total[1].clamp(min=1.0))
+
+    def _other_machine(self, batch: WindowBatch) -> WindowBatch:
+        """Windows with other gains, levels and noise and without some sensors: the same for whoever asks."""
+        changed, _ = self._others(batch, window_draw(PROTOCOL_SEED, batch.last_index_B))
+        m_BKC = validation_masks(changed.x_BKC, batch.m_BKC, batch.last_index_B, FEWER_SENSORS, PROTOCOL_SEED)
+        shown_B1C = m_BKC.any(1, keepdim=True)
+        return replace(changed, m_BKC=m_BKC, future_m_BHC=batch.future_m_BHC & shown_B1C)
+
     def _loss_batches(self, selection: Selection) -> list[Tensor]:
         """Full batches only, as in training; consecutive windows in the paper's protocol, shuffled ones otherwise."""
         size = min(self.config.training.batch_size, len(self.windows_W))
@@ -110,21 +143,23 @@ class Validator:
         pieces = []
         for reading in self._reader(part, teacher=True)(index_W):
             context = reading.prediction.context
-            assert reading.target_BHD is not None
-            assert context.pooled_BD is not None
+            assert isinstance(context, State) and context.pooled_BD is not None
+            assert reading.target_BHD is not None and reading.in_window_x_BHC is not None
             latents = (context.z_BD, reading.in_window_x_BHC, reading.future_m_BHC, context.pooled_BD)
             pieces.append(tuple(piece.clone() for piece in (*latents, reading.target_BHD)))
         z, x, m, pooled, target = (torch.cat(piece) for piece in zip(*pieces, strict=True))
         return z, x, m, pooled, target
 
-    def _reader(self, part: Part, teacher: bool) -> Reader:
+    def _reader(self, part: Part, teacher: bool, other: bool = False) -> Reader:
         """The reader of a part; as many windows at once as go through the network in a training step."""
-        if (part, teacher) not in self._readers:
+        if (part, teacher, other) not in self._readers:
             windows = self.train if part == "train" else self.validation
             size = self.config.training.batch_size * VIEWS
             reader = Reader(self.model, windows, self.precision, size, self._captured, teacher)
-            self._readers[part, teacher] = reader
-        return self._readers[part, teacher]
+            if other:
+                reader = Reader(self.model, windows, self.precision, size, self._captured, teacher, self._other_machine)
+            self._readers[part, teacher, other] = reader
+        return self._readers[part, teacher, other]
 
 
 def _fixed_subset(available: int, wanted: int | None) -> Tensor:

@@ -57,4 +57,4 @@ class NetworkForecaster:
 def tiny_world_model(normaliser: Normaliser, seed: int = 0) -> WorldModelForecaster:
     torch.manual_seed(seed)
     config = crossfeed("tiny").model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS})
-    return WorldModelForecaster(WorldModel(config, SCHEMA, normaliser))
+    return WorldModelForecaster(WorldModel.build(config, SCHEMA, normaliser))

@@ -40,7 +40,7 @@ def test_a_student_t_head_is_judged_as_one() -> None:
     gaussian = tiny_world_model(normaliser)
     head = gaussian.model.config.head.model_copy(update={"likelihood": "student_t"})
     heavy = WorldModelForecaster(
-        WorldModel(gaussian.model.config.model_copy(update={"head": head}), SCHEMA, normaliser)
+        WorldModel.build(gaussian.model.config.model_copy(update={"head": head}), SCHEMA, normaliser)
     )
     batch = window_set(table, normaliser).batch(torch.arange(5))
     assert isinstance(gaussian.predict(batch), Gaussian)

@@ -19,7 +19,7 @@ def make_model(table: Table, **changes: object) -> WorldModel:
     """Random weights, the same at every call."""
     config = crossfeed("tiny").model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS, **changes})
     torch.manual_seed(0)
-    return WorldModel(config, table.schema, normaliser_of(table)).eval()
+    return WorldModel.build(config, table.schema, normaliser_of(table)).eval()
 
 
 @dataclass(frozen=True)

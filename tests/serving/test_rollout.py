@@ -138,7 +138,7 @@ def test_every_kind_of_instance_normalisation_can_be_rolled(place: Place, kind: 
 
 def test_a_model_that_knows_its_horizons_by_slot_can_be_rolled(place: Place) -> None:
     config = paper("tiny").model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS})
-    model = WorldModel(config, SCHEMA, normaliser_of(place.table)).eval()
+    model = WorldModel.build(config, SCHEMA, normaliser_of(place.table)).eval()
     assert np.isfinite(Rollout(model, read_history(place.table, model)).sample(some_plan(), NOISE)).all()
 
 

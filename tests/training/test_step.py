@@ -29,7 +29,7 @@ def make_step(
     config = small_config(changes, name)
     data = prepare([table], config, torch.device(device))
     torch.manual_seed(derive(config.training.seed, "init"))
-    model = WorldModel(config.model, data.schema, data.normaliser).to(device)
+    model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
     step = TrainStep(model, data.train, config, stage, steps, "float32")
     begin(step, 0)
     return step

@@ -26,7 +26,6 @@ class Meaning:
     """What the commands of a window mean: features of each planned step, and how hard each group was driven."""
 
     step_BTF: Tensor
-    past_BKA: Tensor
     effort_BSG: Tensor
 
 
@@ -57,10 +56,14 @@ class CommandMeaning(nn.Module):
         """How many groups of commands there are."""
         return self.group_AG.shape[1]
 
+    def from_zero(self, a_BKA: Tensor) -> Tensor:
+        """Commands seen from where they stand still."""
+        return a_BKA - self.zero_A
+
     def forward(self, past_BKA: Tensor, future_BTA: Tensor) -> Meaning:
         """Features of the planned steps; step s is described by commands up to s and by no later one."""
         context, steps = past_BKA.shape[1], future_BTA.shape[1]
-        all_BSA = torch.cat([past_BKA, future_BTA], 1) - self.zero_A
+        all_BSA = self.from_zero(torch.cat([past_BKA, future_BTA], 1))
         value_BTA, before_BTA = all_BSA[:, context:], all_BSA[:, context - 1 : -1]
         filters_TS = self.filter_TS[:, :steps, : context + steps]
         departure = [filter_TS @ all_BSA for filter_TS in filters_TS]
@@ -78,7 +81,7 @@ class CommandMeaning(nn.Module):
             torch.log((effort_BTG + SMALL) / (usual_B1G + SMALL)),
             effort_BTG.cumsum(1) / steps_ahead(steps, effort_BTG),
         ]
-        return Meaning(torch.cat(features, -1), all_BSA[:, :context], effort_BSG)
+        return Meaning(torch.cat(features, -1), effort_BSG)
 
 
 def steps_ahead(steps: int, like: Tensor) -> Tensor:

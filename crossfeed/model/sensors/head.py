@@ -8,8 +8,6 @@ a stop means the same on machines with other levels and gains.
 B windows, H horizons, C sensors, K context rows, S rows, G command groups, V moving components, M = V + 2 components.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -26,23 +24,16 @@ LOWEST, HIGHEST = -4.0, 1.1  # bounds of the logarithm of a factor
 NEVER = -30.0  # log-weight of a component that does not apply
 
 
-class Window(NamedTuple):
-    """What the head needs of a window: mean and last value of each sensor, in z-space."""
-
-    centre_BC: Tensor
-    last_BC: Tensor
-
-
 class MixtureHead(nn.Module):
     """One linear map, read as the parts of a mixture."""
 
     zero_C: Tensor
     reached_C: Tensor
-    widening_H: Tensor
 
     def __init__(self, config: SensorConfig, normaliser: Normaliser, groups: int) -> None:
         super().__init__()
-        self.movers, self.groups, self.noise_floor = config.movers, groups, config.noise_floor
+        self.movers, self.groups, self.context = config.movers, groups, config.context
+        self.noise_floor = config.noise_floor
         self.parts = {"weight": self.movers + 2, "spread": self.movers + 2, "distance": self.movers}
         self.parts |= {"recency": self.movers, "factor": self.movers, "exponent": self.movers * groups}
         self.linear = nn.Linear(config.width, sum(self.parts.values()))
@@ -52,8 +43,6 @@ class MixtureHead(nn.Module):
         reached_C = np.isfinite(zero_C) & (np.abs(zero_C) <= config.reach)
         self.register_buffer("reached_C", torch.from_numpy(reached_C), persistent=False)
         self.register_buffer("zero_C", torch.from_numpy(np.where(reached_C, zero_C, 0.0)).float(), persistent=False)
-        # Fitted once, after training, on source validation.
-        self.register_buffer("widening_H", torch.ones(len(config.horizons)))
 
     @torch.no_grad()
     def _begin(self) -> None:
@@ -65,34 +54,34 @@ class MixtureHead(nn.Module):
         bias["spread"][2:] = torch.linspace(-0.5, -1.5, self.movers)
         bias["exponent"].fill_(-1.5)
 
-    def forward(self, query_BHCD: Tensor, window: Window, effort_BSG: Tensor, rows_H: Tensor, context: int) -> Mixture:
-        """The mixture in global z-space; `rows_H` are the rows of the horizons among S, the widening not applied."""
+    def forward(
+        self, query_BHCD: Tensor, centre_BC: Tensor, last_BC: Tensor, effort_BSG: Tensor, step_H: Tensor
+    ) -> Mixture:
+        """The mixture in global z-space; `step_H` are the planned steps of the horizons, counted from 0."""
         with torch.autocast(query_BHCD.device.type, enabled=False):
             said = self.linear(query_BHCD.float())
             part = dict(zip(self.parts, said.split(list(self.parts.values()), -1), strict=True))
-            centre_B1C1, last_B1C1 = (values[:, None, :, None] for values in window)
+            centre_B1C1, last_B1C1 = (values[:, None, :, None] for values in (centre_BC, last_BC))
             recency_BHCV = torch.sigmoid(part["recency"])
             from_BHCV = centre_B1C1 + recency_BHCV * (last_B1C1 - centre_B1C1)
-            factor_BHCV = self._factor(part["factor"], part["exponent"], recency_BHCV, effort_BSG, rows_H, context)
+            factor_BHCV = self._factor(part["factor"], part["exponent"], recency_BHCV, effort_BSG, step_H)
             zero_C1, reached_C1 = self.zero_C.unsqueeze(-1), self.reached_C.unsqueeze(-1)
             moved_BHCV = torch.where(reached_C1, zero_C1 + factor_BHCV * (from_BHCV - zero_C1), from_BHCV)
             shape = (*said.shape[:-1], 1)
-            mean_BHCM = torch.cat(
-                [last_B1C1.expand(shape), zero_C1.expand(shape), moved_BHCV + part["distance"]], -1
-            )
+            mean_BHCM = torch.cat([last_B1C1.expand(shape), zero_C1.expand(shape), moved_BHCV + part["distance"]], -1)
             applies_CM = functional.pad(reached_C1, (1, self.movers), value=True)
             log_weight_BHCM = torch.where(applies_CM, part["weight"], NEVER)
             bent_BHCM = WIDEST * torch.tanh(part["spread"] / WIDEST)
             return Mixture(log_weight_BHCM, mean_BHCM, self.noise_floor + bent_BHCM.exp())
 
     def _factor(
-        self, own_BHCV: Tensor, exponent_BHCE: Tensor, recency_BHCV: Tensor, effort_BSG: Tensor, rows_H: Tensor,
-        context: int,
-    ) -> Tensor:  # fmt: skip
+        self, own_BHCV: Tensor, exponent_BHCE: Tensor, recency_BHCV: Tensor, effort_BSG: Tensor, step_H: Tensor
+    ) -> Tensor:
         """By what the distance from the physical zero is multiplied when the commands change."""
-        planned_BHG = effort_BSG.index_select(1, rows_H)
-        last_BG, usual_BG = effort_BSG[:, context - 1], effort_BSG[:, :context].mean(1)
-        last, usual, planned = last_BG[:, None, None, None], usual_BG[:, None, None, None], planned_BHG[:, :, None, None]
+        planned_BHG = effort_BSG.index_select(1, self.context + step_H)
+        usual = effort_BSG[:, : self.context].mean(1)[:, None, None, None]
+        last = effort_BSG[:, self.context - 1][:, None, None, None]
+        planned = planned_BHG[:, :, None, None]
         before_BHCVG = usual + recency_BHCV.unsqueeze(-1) * (last - usual)
         change_BHCVG = torch.log((planned + SMALL) / (before_BHCVG + SMALL))
         exponent_BHCVG = STEEPEST * torch.sigmoid(exponent_BHCE.unflatten(-1, (self.movers, self.groups)))

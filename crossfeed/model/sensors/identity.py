@@ -27,10 +27,10 @@ class Identity(nn.Module):
     def __init__(self, channels: tuple[Channel, ...], width: int) -> None:
         super().__init__()
         known = list(QUANTITIES)
-        quantity_C = [known.index(channel.quantity) if channel.quantity in known else len(known) for channel in channels]
-        place_C = [
-            PLACES.index(place) if (place := place_of(channel)) else len(PLACES) for channel in channels
+        quantity_C = [
+            known.index(channel.quantity) if channel.quantity in known else len(known) for channel in channels
         ]
+        place_C = [PLACES.index(place) if (place := place_of(channel)) else len(PLACES) for channel in channels]
         self.register_buffer("quantity_C", torch.tensor(quantity_C), persistent=False)
         self.register_buffer("place_C", torch.tensor(place_C), persistent=False)
         self.quantity = embedding(len(known) + 1, width)

@@ -1,0 +1,26 @@
+"""What every network's configuration has: the rows it reads and the horizons it forecasts."""
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Size = Literal["tiny", "compact", "base", "medium", "large"]
+
+
+class NetworkConfig(BaseModel):
+    """Context and horizons, in rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    context: int = Field(default=32, ge=1)
+    horizons: tuple[int, ...] = (1, 2, 4, 8, 16)
+
+    @model_validator(mode="after")
+    def _horizons_rise(self) -> Self:
+        horizons = self.horizons
+        if not horizons or horizons[0] < 1 or list(horizons) != sorted(set(horizons)):
+            raise ValueError(
+                f"horizons {list(horizons)} are not usable: give whole numbers of rows from 1 on, each once, in rising "
+                "order, for example [1, 2, 4, 8, 16]"
+            )
+        return self

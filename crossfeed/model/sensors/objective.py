@@ -1,0 +1,64 @@
+"""What the sensor network is trained for: the ranked probability score of its mixtures and the square of its error.
+
+B windows, H horizons, C sensors.
+"""
+
+from typing import Literal, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from crossfeed.model.head import present_mean
+from crossfeed.model.plan import Plan
+from crossfeed.model.sensors.model import SensorModel
+from crossfeed.windows.windows import WindowBatch
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class ForecastWeights:
+    """One weight per term."""
+
+    crps: float = Field(default=1.0, ge=0.0)
+    squared: float = Field(default=0.25, ge=0.0)
+
+
+class ForecastObjectiveConfig(BaseModel):
+    """How much the distribution and how much its mean counts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trains: Literal["forecast"] = "forecast"
+    weights: ForecastWeights = ForecastWeights()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if not self.active("finetune"):
+            raise ValueError("both weights are 0, so nothing would be trained: give crps or squared a weight")
+        return self
+
+    def active(self, stage: str) -> dict[str, float]:
+        """The terms a stage trains, with their weights; there is nothing to pretrain."""
+        named = {name: getattr(self.weights, name) for name in ForecastWeights.__dataclass_fields__}
+        return {name: weight for name, weight in named.items() if weight > 0.0 and stage == "finetune"}
+
+    def check_batch(self, size: int) -> None:
+        """Any batch will do."""
+
+
+def forecast_losses(
+    model: SensorModel, batch: WindowBatch, m_BKC: Tensor, gain_B1C: Tensor, config: ForecastObjectiveConfig
+) -> dict[str, Tensor]:
+    """Both terms, averaged over members and present targets; `m_BKC` is what the members are shown."""
+    model.check(batch)
+    context = model.encode(batch.x_BKC, m_BKC, batch.a_BKA)
+    active = config.active("finetune")
+    present_BHC, x_BHC = batch.future_m_BHC, batch.future_x_BHC
+    sums: dict[str, list[Tensor]] = {name: [] for name in active}
+    for _, said in model.members_say(context, Plan.of(batch, model.horizons)):
+        if "crps" in active:
+            sums["crps"].append(present_mean(said.crps(x_BHC) / gain_B1C, present_BHC))
+        if "squared" in active:
+            sums["squared"].append(present_mean(((said.mean - x_BHC) / gain_B1C).square(), present_BHC))
+    return {name: torch.stack(terms).mean() for name, terms in sums.items()}

@@ -1,0 +1,72 @@
+"""A window as its sensors see it: each value from the window's own level, its spread, its last value, its presence.
+
+B windows, R rows, K context rows, C sensors, E features of a sensor.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crossfeed.model.instance_norm import Statistics
+
+FAINTEST = 0.01  # spread, in standard deviations of the source, below which differences do not matter
+
+
+@dataclass(frozen=True, slots=True)
+class SensorRows:
+    """Rows as they were measured, with the level from which they are seen."""
+
+    x_BRC: Tensor
+    m_BRC: Tensor
+    level: Statistics
+
+    def window(self, start: int, stop: int) -> "SensorRows":
+        """The rows from `start` up to `stop`."""
+        return SensorRows(self.x_BRC[:, start:stop], self.m_BRC[:, start:stop], self.level)
+
+    def followed_by(self, later: "SensorRows") -> "SensorRows":
+        """These rows and later ones that are seen from the same level."""
+        x_BRC, m_BRC = torch.cat([self.x_BRC, later.x_BRC], 1), torch.cat([self.m_BRC, later.m_BRC], 1)
+        return SensorRows(x_BRC, m_BRC, self.level)
+
+    def __getitem__(self, windows: slice) -> "SensorRows":
+        """Some of the windows."""
+        return SensorRows(self.x_BRC[windows], self.m_BRC[windows], self.level[windows])
+
+    def __len__(self) -> int:
+        return self.x_BRC.shape[1]
+
+
+@dataclass(frozen=True, slots=True)
+class SensorWindow:
+    """What tokens and forecasts are made of; values of absent sensors are 0 and are not to be read."""
+
+    features_BCE: Tensor
+    present_BC: Tensor
+    centre_BC: Tensor
+    last_BC: Tensor
+
+    @classmethod
+    def of(cls, rows: SensorRows) -> "SensorWindow":
+        """The window that these K rows make."""
+        centre_BC, m_BKC = rows.level.centre_BC, rows.m_BRC
+        away_BKC = torch.where(m_BKC, rows.x_BRC - centre_BC.unsqueeze(1), 0.0)
+        count_BC = m_BKC.sum(1)
+        spread_BC = (away_BKC.square().sum(1) / count_BC.clamp(min=1)).sqrt()
+        number_K1 = torch.arange(1, m_BKC.shape[1] + 1, device=m_BKC.device).unsqueeze(-1)
+        newest_BC = torch.where(m_BKC, number_K1, 1).amax(1) - 1
+        last_BC = away_BKC.gather(1, newest_BC.unsqueeze(1)).squeeze(1)
+        columns = [
+            away_BKC,
+            m_BKC.to(away_BKC.dtype),
+            *(values.unsqueeze(1) for values in (spread_BC, torch.log(spread_BC + FAINTEST), last_BC)),
+        ]
+        return cls(torch.cat(columns, 1).transpose(1, 2), count_BC > 0, centre_BC, centre_BC + last_BC)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "SensorWindow":
+        """The same with each of its tensors changed; windows lie along the first axis."""
+        return SensorWindow(
+            function(self.features_BCE), function(self.present_BC), function(self.centre_BC), function(self.last_BC)
+        )
