@@ -57,6 +57,10 @@ class Distribution(ABC):
     def quantile(self, level: float | Tensor) -> Tensor:
         """The value that is exceeded with probability 1 - level; one level for all entries, or one for each."""
 
+    def holds(self, x: Tensor, level: float) -> Tensor:
+        """Whether `x` lies in the central interval of this probability."""
+        return (x >= self.quantile((1.0 - level) / 2.0)) & (x <= self.quantile((1.0 + level) / 2.0))
+
     @abstractmethod
     def from_normal(self, normal: Tensor) -> Tensor:
         """The value with the rank that `normal` has among standard normal numbers: common chance for many forecasts."""

@@ -15,11 +15,11 @@ def calibration_penalty(scores: Scores, **choice: Sequence[str | int]) -> float:
 
 
 def calibration(scores: Scores, **choice: Sequence[str | int]) -> dict[str, object]:
-    """Coverage against nominal, interval widths, PIT histogram and what its shape means."""
+    """Coverage against nominal, the width of 90 %, PIT histogram and what its shape means."""
     metrics, pit = scores.metrics(**choice), scores.pit_histogram(**choice)
     return {
         "coverage": {f"{level:g}": metrics[f"coverage{100 * level:.0f}"] for level in LEVELS},
-        "width": {f"{level:g}": metrics[f"width{100 * level:.0f}"] for level in LEVELS},
+        "width90": metrics["width90"],
         "penalty90": calibration_penalty(scores, **choice),
         "pit": [float(share) for share in pit],
         "pit_deviation": float(np.abs(pit * PIT_BINS - 1.0).mean()),

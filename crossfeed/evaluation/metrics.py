@@ -25,7 +25,7 @@ Axis = Literal["run", "regime", "horizon", "channel"]
 AXES: tuple[Axis, ...] = ("run", "regime", "horizon", "channel")
 SUMS = (
     "count", "squared", "absolute", "error", "value", "value_squared", "persistence_squared", "persistence_absolute",
-    "nll", "crps", *(f"inside{percent}" for percent in _PERCENTS), *(f"width{percent}" for percent in _PERCENTS),
+    "nll", "crps", *(f"inside{percent}" for percent in _PERCENTS), "width90",
 )  # fmt: skip
 Metrics = dict[str, float | None]
 
@@ -69,11 +69,10 @@ class Scores:
         self.has_intervals &= forecast.has_intervals
         self._refuse_nan(present & ~torch.isfinite(forecast.mean + crps + (0.0 if nll is None else nll)))
         pit = forecast.cdf(x)
-        edges = [(forecast.quantile((1.0 - level) / 2.0), forecast.quantile((1.0 + level) / 2.0)) for level in LEVELS]
         columns = [
             torch.ones_like(x), error.square(), absolute, error, x, x.square(), persistence.square(),
             persistence.abs(), torch.zeros_like(x) if nll is None else nll, crps,
-            *(((x >= low) & (x <= high)).to(x.dtype) for low, high in edges), *(high - low for low, high in edges),
+            *(forecast.holds(x, level).to(x.dtype) for level in LEVELS), forecast.quantile(0.95) - forecast.quantile(0.05),
         ]  # fmt: skip
         values_BHCS = torch.where(present[..., None], torch.stack(columns, -1), 0.0)
         horizons, channels = len(self.horizons), len(self.channels)
@@ -157,17 +156,14 @@ def from_sums(total_S: np.ndarray, has_density: bool = True, has_intervals: bool
         "skill_mae": 1.0 - mae / floor_mae if floor_mae > 0.0 else None,
         "nll": total["nll"] / count if has_density else None,
         "crps": total["crps"] / count,
-        **{
-            f"{name}{percent}": total[f"{summed}{percent}"] / count if has_intervals else None
-            for name, summed in (("coverage", "inside"), ("width", "width"))
-            for percent in _PERCENTS
-        },
+        **{f"coverage{percent}": total[f"inside{percent}"] / count if has_intervals else None for percent in _PERCENTS},
+        "width90": total["width90"] / count if has_intervals else None,
     }
 
 
 def physical(metrics: Metrics, scale: float) -> Metrics:
     """The metrics of one channel in its own unit, from those in evaluation space."""
-    scaled = ("rmse", "mae", "bias", "crps", *(f"width{percent}" for percent in _PERCENTS))
+    scaled = ("rmse", "mae", "bias", "crps", "width90")
     changed = {name: value * scale for name, value in metrics.items() if name in scaled and value is not None}
     nll = metrics.get("nll")
     return metrics | changed | ({"nll": nll + math.log(scale)} if nll is not None else {})

@@ -93,7 +93,7 @@ def _table(content: Mapping[str, Any], regimes: Mapping[str, Any]) -> Grid:
         rows.append(
             {
                 "regime": regime, **{f"coverage_{level}": value for level, value in part["coverage"].items()},
-                "width_0.9": part["width"]["0.9"], "pit_deviation": part["pit_deviation"], "reading": part["reading"],
+                "width_0.9": part["width90"], "pit_deviation": part["pit_deviation"], "reading": part["reading"],
             }
         )  # fmt: skip
     levels = tuple((f"coverage_{level}", f"in {100 * float(level):.0f} %", "share") for level in content["coverage"])
