@@ -73,7 +73,7 @@ class Mixture(Distribution):
         return (self.weight_M * probability(z_M)).sum(-1)
 
     def holds(self, x: Tensor, level: float) -> Tensor:
-        """By the probability of smaller values, which is quick, not by the interval's ends, which have to be searched."""
+        """By the probability of smaller values, which is quick; the interval's ends would have to be searched."""
         return (self.cdf(x) - 0.5).abs() <= level / 2.0
 
     def quantile(self, level: float | Tensor) -> Tensor:

@@ -72,7 +72,8 @@ class Scores:
         columns = [
             torch.ones_like(x), error.square(), absolute, error, x, x.square(), persistence.square(),
             persistence.abs(), torch.zeros_like(x) if nll is None else nll, crps,
-            *(forecast.holds(x, level).to(x.dtype) for level in LEVELS), forecast.quantile(0.95) - forecast.quantile(0.05),
+            *(forecast.holds(x, level).to(x.dtype) for level in LEVELS),
+            forecast.quantile(0.95) - forecast.quantile(0.05),
         ]  # fmt: skip
         values_BHCS = torch.where(present[..., None], torch.stack(columns, -1), 0.0)
         horizons, channels = len(self.horizons), len(self.channels)

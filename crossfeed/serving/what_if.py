@@ -12,6 +12,7 @@ from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.ingest.table import Table
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.content import FORMAT, comparison_content, history_content, plan_content, write_csv
+from crossfeed.serving.doubt import doubt_about
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import LEVELS, check_sensors
 from crossfeed.serving.noise import PERSISTENCE, shared_chance, standard_noise
@@ -89,7 +90,10 @@ def _content(
     shown = tuple(name for name, there in zip(schema.sensor_names, present) if there)
     described = {plan.name: plan_content(plan, paths[plan.name], history, present, limits) for plan in plans}
     for plan in plans:
-        described[plan.name]["warnings"] = warnings_of(plan, history, opened.provenance)
+        described[plan.name]["warnings"] = [
+            *warnings_of(plan, history, opened.provenance),
+            *doubt_about(opened.model, history, plan),
+        ]
     first, *others = [(plan.name, paths[plan.name]) for plan in plans]
     compared = [comparison_content(first, other, history, present) for other in others]
     content = {

@@ -1,44 +1,54 @@
-"""After training, once: how much wider forecasts have to be so that nine in ten validation targets lie inside 90 %.
+"""After training, once, on source validation: how wide forecasts have to be, and how much doubt is usual.
 
 A network that has seen its windows many times knows them better than it will know others, and its intervals are too
 narrow for those. B windows, H horizons, C sensors.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from crossfeed.distribution import Mixture
+from crossfeed.model.plan import Plan
 from crossfeed.model.sensors.model import SensorModel
-from crossfeed.training.reading import Reader
-from crossfeed.windows.windows import WindowSet
+from crossfeed.windows.windows import WindowBatch, WindowSet
 
 NOMINAL = 0.9
 WIDENINGS = tuple(1.0 + 0.05 * step for step in range(41))  # never narrower: what is not needed is not taken
+USUAL = 0.99  # share of windows about which members disagree less than the usual doubt
 BATCH = 256
 MOST_WINDOWS = 4096
 
 
 @torch.no_grad()
-def calibrate(model: SensorModel, validation: WindowSet, precision: str) -> None:
-    """Set the model's widening at each horizon to the smallest that holds on these windows."""
+def calibrate(model: SensorModel, validation: WindowSet) -> None:
+    """Set the model's widening at each horizon to the smallest that holds on these windows, and its usual doubt."""
+    model.eval()
     model.widening_H.fill_(1.0)
     device = validation.last_W.device
-    count = min(len(validation), MOST_WINDOWS)
-    index_W = torch.linspace(0, len(validation) - 1, count, device=device).round().long()
-    reader = Reader(model, validation, precision, BATCH, captured=False, teacher=False)
     inside_WH = torch.zeros(len(WIDENINGS), len(model.horizons), dtype=torch.float64, device=device)
-    present_H = torch.zeros(len(model.horizons), dtype=torch.float64, device=device)
-    for reading in reader(index_W):
-        said = reading.prediction.distribution
+    present_H, doubts = torch.zeros(len(model.horizons), dtype=torch.float64, device=device), []
+    for batch in _batches(validation):
+        context, plan = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA), Plan.of(batch, model.horizons)
+        said = model.decode(context, plan).distribution
         assert isinstance(said, Mixture)
-        present_H += reading.future_m_BHC.sum((0, 2))
+        present_H += batch.future_m_BHC.sum((0, 2))
         for place, widening in enumerate(WIDENINGS):
-            wider = replace(said, scale_M=said.scale_M * widening)
-            held_BHC = (wider.cdf(reading.future_x_BHC) - 0.5).abs() <= NOMINAL / 2.0
-            inside_WH[place] += (held_BHC & reading.future_m_BHC).sum((0, 2))
+            held_BHC = replace(said, scale_M=said.scale_M * widening).holds(batch.future_x_BHC, NOMINAL)
+            inside_WH[place] += (held_BHC & batch.future_m_BHC).sum((0, 2))
+        apart_BHC = torch.where(batch.future_m_BHC, model.disagreement(context, plan), 0.0)
+        doubts.append(apart_BHC.sum((1, 2)) / batch.future_m_BHC.sum((1, 2)).clamp(min=1))
     model.widening_H.copy_(_smallest_enough(inside_WH / present_H.clamp(min=1.0)))
+    model.usual_doubt.copy_(torch.cat(doubts).quantile(USUAL))
+
+
+def _batches(windows: WindowSet) -> Iterator[WindowBatch]:
+    """Evenly spread windows, at most so many."""
+    index_W = torch.linspace(0, len(windows) - 1, min(len(windows), MOST_WINDOWS)).round().long()
+    for index_B in index_W.split(BATCH):
+        yield windows.batch(index_B.to(windows.last_W.device))
 
 
 def _smallest_enough(share_WH: Tensor) -> Tensor:

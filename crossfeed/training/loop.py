@@ -1,5 +1,6 @@
 """One stage, epoch by epoch: train, validate, record, keep the best, save, stop in time."""
 
+import copy
 import math
 import time
 from collections.abc import Callable
@@ -29,6 +30,9 @@ from crossfeed.training.step import ALONE, TrainStep
 from crossfeed.training.validate import Validator
 
 OnEpoch = Callable[[Row], None]
+TIMED = 3  # steps
+# A window that is only read costs about a third of one that is learned from, and validation reads each about twice.
+READING = 2.0 / 3.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,9 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
         restore_optimiser(step.optimiser, run.model, state.optimiser)
         if step.average is not None:
             step.average.restore(state.average)
+    elif run.team.size == 1 and step.room is None:  # a model that runs by kernels cannot be copied
+        seconds = expected_seconds(run, stage, steps, len(validator.windows_W))
+        console().print(f"{stage}: {epochs} epochs of {steps} steps, about {spoken(seconds)} on {step.device}")
     saver = Saver(run.folder.path, behind=step.device.type == "cuda")
     with progress(stage, total=epochs) as task:
         task.advance(done)
@@ -82,6 +89,29 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
     if best_weights:
         run.model.load_state_dict(best_weights)
     return best
+
+
+def expected_seconds(run: StageRun, stage: Stage, steps: int, validation_windows: int) -> float:
+    """How long a stage will take if it does not stop early: a few steps on a copy of the model, timed."""
+    training, data = run.config.training, run.data
+    probe = TrainStep(copy.deepcopy(run.model), data.train, run.config, stage, TIMED + 1, run.precision)
+    order = generator(training.seed, "order", stage, 0)
+    probe.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), training.batch_size, TIMED + 1, order))
+    probe()
+    probe.trace()
+    began = time.perf_counter()
+    for _ in range(TIMED):
+        probe()
+    probe.trace()
+    per_step = (time.perf_counter() - began) / TIMED
+    return training.stages[stage] * per_step * (steps + READING * validation_windows / training.batch_size)
+
+
+def spoken(seconds: float) -> str:
+    """A duration as people say it."""
+    if seconds < 90.0:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60.0)} min" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} h"
 
 
 def _train(run: StageRun, step: TrainStep, stage: Stage, epoch: int, task: Task) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def _run(
         report = initialise(model, weights, how)
         run_stage(stage_run(model), "finetune", state)
     if isinstance(model, SensorModel):
-        calibrate(model, data.validation, precision)
+        calibrate(model, data.validation)
     if not team.leads:
         return None
     stages = stage_facts(history)

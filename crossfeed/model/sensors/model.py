@@ -43,6 +43,7 @@ class SensorModel(WorldModel):
 
     config: SensorConfig
     widening_H: Tensor
+    usual_doubt: Tensor
     step_H: Tensor
 
     def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser) -> None:
@@ -54,6 +55,8 @@ class SensorModel(WorldModel):
         )
         # Fitted once, after training, on source validation: how much wider forecasts have to be at each horizon.
         self.register_buffer("widening_H", torch.ones(len(config.horizons)))
+        # Likewise: by how much members disagree about all but one in a hundred validation windows.
+        self.register_buffer("usual_doubt", torch.zeros(()))
         self.register_buffer("step_H", torch.tensor(config.horizons) - 1, persistent=False)
 
     @property
