@@ -62,15 +62,8 @@ def normaliser(schema: Schema = SCHEMA) -> Normaliser:
 
 def config(**changes: Any) -> SensorConfig:
     """The smallest network that has everything."""
-    small = {
-        "context": CONTEXT,
-        "horizons": HORIZONS,
-        "width": 16,
-        "heads": 2,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-    }
-    return SensorConfig(**{**small, **changes})
+    size = {"width": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    return SensorConfig(**{"context": CONTEXT, "horizons": HORIZONS, **size, **changes})
 
 
 def fresh(schema: Schema = SCHEMA, seed: int = 0, **changes: Any) -> SensorModel:

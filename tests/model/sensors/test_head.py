@@ -160,7 +160,7 @@ def test_factors_have_bounds() -> None:
 
 
 def test_a_fresh_head_mostly_stands() -> None:
-    query_BHCD, centre_BC, last_BC, effort_BSG = inputs()
+    query_BHCD, centre_BC, last_BC, _ = inputs()
     with torch.no_grad():
         said = head()(query_BHCD, centre_BC, last_BC, steady(), STEP_H)
     assert (said.weight_M.argmax(-1) == 0).all()
