@@ -55,7 +55,7 @@ class OtherMachines:
         x_BKC, m_BKC, config = batch.x_BKC, batch.m_BKC, self.config
         shape = (len(x_BKC), 1, x_BKC.shape[2])
         gain_B1C = torch.exp(config.gain * _normal(draw, shape))
-        mean_B1C = x_BKC.sum(1, keepdim=True) / m_BKC.sum(1, keepdim=True).clamp(min=1)
+        mean_B1C = torch.where(m_BKC, x_BKC, 0.0).sum(1, keepdim=True) / m_BKC.sum(1, keepdim=True).clamp(min=1)
         from_B1C = torch.where(self._reached_C, self._zero_C, mean_B1C)
         shift_B1C = from_B1C * (1.0 - gain_B1C) + config.level * _normal(draw, shape)
         noise_BKC = config.noise * gain_B1C * draw(shape).square() * _normal(draw, tuple(x_BKC.shape))

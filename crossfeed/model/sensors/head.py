@@ -59,7 +59,7 @@ class MixtureHead(nn.Module):
     ) -> Mixture:
         """The mixture in global z-space; `step_H` are the planned steps of the horizons, counted from 0."""
         with torch.autocast(query_BHCD.device.type, enabled=False):
-            said = self.linear(query_BHCD.float())
+            said = self.linear(query_BHCD.to(self.linear.weight.dtype))
             part = dict(zip(self.parts, said.split(list(self.parts.values()), -1), strict=True))
             centre_B1C1, last_B1C1 = (values[:, None, :, None] for values in (centre_BC, last_BC))
             recency_BHCV = torch.sigmoid(part["recency"])
@@ -68,7 +68,9 @@ class MixtureHead(nn.Module):
             zero_C1, reached_C1 = self.zero_C.unsqueeze(-1), self.reached_C.unsqueeze(-1)
             moved_BHCV = torch.where(reached_C1, zero_C1 + factor_BHCV * (from_BHCV - zero_C1), from_BHCV)
             shape = (*said.shape[:-1], 1)
-            mean_BHCM = torch.cat([last_B1C1.expand(shape), zero_C1.expand(shape), moved_BHCV + part["distance"]], -1)
+            # Where nothing comes to rest the component has no weight, but far from its level even that would count.
+            rest_B1C1 = torch.where(reached_C1, zero_C1, last_B1C1)
+            mean_BHCM = torch.cat([last_B1C1.expand(shape), rest_B1C1.expand(shape), moved_BHCV + part["distance"]], -1)
             applies_CM = functional.pad(reached_C1, (1, self.movers), value=True)
             log_weight_BHCM = torch.where(applies_CM, part["weight"], NEVER)
             bent_BHCM = WIDEST * torch.tanh(part["spread"] / WIDEST)

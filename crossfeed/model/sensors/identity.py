@@ -3,6 +3,8 @@
 What is learned about one axis current serves the others, and a sensor that the source never showed is no stranger.
 """
 
+import re
+
 import torch
 from torch import Tensor, nn
 
@@ -14,7 +16,7 @@ PLACES = ("spindle", "x", "y", "z", "a", "b", "c")
 
 def place_of(channel: Channel) -> str:
     """Which part of the machine a channel belongs to, by the words of its name; empty when none is named."""
-    words = channel.name.lower().replace("-", "_").split("_")
+    words = re.split(r"[\W_]+", channel.name.lower())
     return next((word for word in words if word in PLACES), "")
 
 

@@ -104,8 +104,7 @@ class SensorModel(WorldModel):
 
     def members_say(self, context: SensorContext, plan: Plan) -> list[tuple[Tensor, Mixture]]:
         """Queries and mixtures of each member, before they are widened: what training looks at."""
-        meaning = self.meaning(context.a_BKA, plan.future_a_BTA)
-        asked = self._asked(plan.horizons)
+        asked, meaning = self._asked(plan.horizons), self._meant(context.a_BKA, plan)
         return [
             member.decode(token_BND, context.window, meaning, asked)
             for member, token_BND in zip(self._networks, context.tokens_BND, strict=True)
@@ -114,15 +113,16 @@ class SensorModel(WorldModel):
     def follow_paths(self, rows: SensorRows, a_BKA: Tensor, plan: Plan) -> Distribution:
         """What follows each of B sampled paths; path b keeps to member b modulo their number, whatever is planned."""
         window, past_BKA = SensorWindow.of(rows), self.meaning.from_zero(a_BKA)
-        meaning, asked = self.meaning(a_BKA, plan.future_a_BTA), self._asked(plan.horizons)
-        count, parts = len(self.members), []
-        for number, member in enumerate(self._networks):
+        asked, meaning = self._asked(plan.horizons), self._meant(a_BKA, plan)
+        # Members that no path keeps to are not asked.
+        count, parts = min(len(self.members), len(a_BKA)), []
+        for number, member in zip(range(count), self._networks):
             own = slice(number, None, count)
             seen = window.map(lambda values: values[own])  # noqa: B023
             meant = Meaning(meaning.step_BTF[own], meaning.effort_BSG[own])
             parts.append(member.decode(member.encode(seen, past_BKA[own]), seen, meant, asked)[1])
         order_B = torch.cat([torch.arange(number, len(a_BKA), count) for number in range(count)]).argsort()
-        together = cast(Mixture, Mixture.concatenate([part for part in parts if len(part.mean_M)]))
+        together = cast(Mixture, Mixture.concatenate(parts))
         return self._widened(together[order_B.to(a_BKA.device)], plan.horizons)
 
     def disagreement(self, context: SensorContext, plan: Plan) -> Tensor:
@@ -138,14 +138,19 @@ class SensorModel(WorldModel):
     def _networks(self) -> Iterable[SensorNetwork]:
         return cast(Iterable[SensorNetwork], self.members)
 
+    def _meant(self, a_BKA: Tensor, plan: Plan) -> Meaning:
+        """What past and plan mean; steps behind the last horizon asked for are nobody's business."""
+        meaning: Meaning = self.meaning(a_BKA, plan.future_a_BTA[:, : max(plan.horizons)])
+        return meaning
+
     def _asked(self, horizons: tuple[int, ...]) -> Asked:
         """Where the planned steps of the horizons lie; those not trained are placed between those that were."""
         if horizons == self.horizons:
             return Asked(horizons, self.step_H, None)
         check_between(horizons, self.horizons)
+        step_H = torch.tensor(horizons, device=self.step_H.device) - 1
         weights = [interpolation(horizon, self.horizons) for horizon in horizons]
-        device = self.step_H.device
-        return Asked(horizons, torch.tensor(horizons, device=device) - 1, torch.tensor(weights, device=device))
+        return Asked(horizons, step_H, self.widening_H.new_tensor(weights))
 
     def _widened(self, said: Mixture, horizons: tuple[int, ...]) -> Mixture:
         weight_HH = self._asked(horizons).weight_HH

@@ -54,7 +54,8 @@ def forecast_losses(
     model.check(batch)
     context = model.encode(batch.x_BKC, m_BKC, batch.a_BKA)
     active = config.active("finetune")
-    present_BHC, x_BHC = batch.future_m_BHC, batch.future_x_BHC
+    present_BHC = batch.future_m_BHC
+    x_BHC = torch.where(present_BHC, batch.future_x_BHC, 0.0)
     sums: dict[str, list[Tensor]] = {name: [] for name in active}
     for _, said in model.members_say(context, Plan.of(batch, model.horizons)):
         if "crps" in active:

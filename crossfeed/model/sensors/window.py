@@ -52,18 +52,20 @@ class SensorWindow:
     def of(cls, rows: SensorRows) -> "SensorWindow":
         """The window that these K rows make."""
         centre_BC, m_BKC = rows.level.centre_BC, rows.m_BRC
-        away_BKC = torch.where(m_BKC, rows.x_BRC - centre_BC.unsqueeze(1), 0.0)
+        x_BKC = torch.where(m_BKC, rows.x_BRC, centre_BC.unsqueeze(1))
+        away_BKC = x_BKC - centre_BC.unsqueeze(1)
         count_BC = m_BKC.sum(1)
         spread_BC = (away_BKC.square().sum(1) / count_BC.clamp(min=1)).sqrt()
         number_K1 = torch.arange(1, m_BKC.shape[1] + 1, device=m_BKC.device).unsqueeze(-1)
         newest_BC = torch.where(m_BKC, number_K1, 1).amax(1) - 1
-        last_BC = away_BKC.gather(1, newest_BC.unsqueeze(1)).squeeze(1)
+        # Taken as it was measured: a level that is subtracted and added again leaves its rounding behind.
+        last_BC = x_BKC.gather(1, newest_BC.unsqueeze(1)).squeeze(1)
         columns = [
             away_BKC,
             m_BKC.to(away_BKC.dtype),
-            *(values.unsqueeze(1) for values in (spread_BC, torch.log(spread_BC + FAINTEST), last_BC)),
+            *(values.unsqueeze(1) for values in (spread_BC, torch.log(spread_BC + FAINTEST), last_BC - centre_BC)),
         ]
-        return cls(torch.cat(columns, 1).transpose(1, 2), count_BC > 0, centre_BC, centre_BC + last_BC)
+        return cls(torch.cat(columns, 1).transpose(1, 2), count_BC > 0, centre_BC, last_BC)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "SensorWindow":
         """The same with each of its tensors changed; windows lie along the first axis."""

@@ -1,0 +1,79 @@
+"""Who a channel is: quantity and place are shared between channels, the name is its own."""
+
+import pytest
+import torch
+
+from crossfeed.model.sensors.identity import PLACES, Identity, place_of
+from crossfeed.schema import QUANTITIES, Channel, Schema
+
+
+def channel(name: str, quantity: str = "current") -> Channel:
+    return Channel(name=name, quantity=quantity, unit=QUANTITIES.get(quantity, "1"))
+
+
+def without_names(*channels: Channel) -> torch.Tensor:
+    """The vectors of channels whose own names mean nothing yet."""
+    torch.manual_seed(0)
+    identity = Identity(channels, 6)
+    with torch.no_grad():
+        identity.own.zero_()
+        return identity()
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("spindle_current", "spindle"),
+        ("x_torque", "x"),
+        ("feed_z", "z"),
+        ("C-axis-load", "c"),
+        ("c-load", "c"),
+        ("Spindle Load", "spindle"),
+        ("axes.y.current", "y"),
+        ("ambient_temp", ""),
+        ("max_load", ""),
+        ("xylophone", ""),
+        ("", ""),
+    ],
+)
+def test_the_place_is_a_whole_word_of_the_name(name: str, place: str) -> None:
+    """Names with blanks or dots in them had no place: only dashes and underscores parted words."""
+    assert place_of(channel(name)) == place
+
+
+def test_quantity_and_place_are_shared_and_the_name_is_not() -> None:
+    first, second, elsewhere, other = without_names(
+        channel("x_current"), channel("x_current_2"), channel("y_current"), channel("x_power", "power")
+    )
+    assert torch.equal(first, second)
+    assert not torch.equal(first, elsewhere)
+    assert not torch.equal(first, other)
+    torch.manual_seed(0)
+    own = Identity((channel("x_current"), channel("x_current_2")), 6)()
+    assert not torch.equal(own[0], own[1])
+
+
+def test_what_is_learned_of_one_axis_reaches_the_others() -> None:
+    torch.manual_seed(0)
+    identity = Identity((channel("x_current"), channel("y_current"), channel("x_power", "power")), 4)
+    identity()[0].sum().backward()
+    for table in (identity.quantity, identity.place, identity.own):
+        assert table.grad is not None
+    known = list(QUANTITIES)
+    assert (identity.quantity.grad[known.index("current")] == 1.0).all()
+    assert (identity.quantity.grad[known.index("power")] == 0.0).all()
+    assert (identity.place.grad[PLACES.index("x")] == 1.0).all()
+    assert (identity.own.grad[1:] == 0.0).all()
+
+
+def test_a_quantity_of_the_users_own_has_a_row_of_its_own() -> None:
+    sensors = (channel("sound", "loudness"), channel("load", "load"))
+    Schema(name="noisy", sensors=sensors, commands=(channel("feed", "feed"),), quantities={"loudness": "1"})
+    vectors = without_names(*sensors)
+    assert vectors.shape == (2, 6)
+    assert not torch.equal(vectors[0], vectors[1])
+
+
+def test_what_follows_from_the_schema_is_not_stored() -> None:
+    identity = Identity((channel("x_current"),), 4)
+    assert set(identity.state_dict()) == {"quantity", "place", "own"}
