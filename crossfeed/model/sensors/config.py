@@ -22,7 +22,7 @@ class SensorConfig(NetworkConfig):
 
     movers: components of the mixture beside the one that stands and the one that rests. reach: a physical zero counts
     for sensors whose mean in the source is at most so many standard deviations away from it. members: networks of this
-    kind in one file, each with its own start; their forecasts are pooled and their disagreement tells what is not known.
+    kind in one file, each with its own start; their forecasts are pooled and their disagreement says what is unknown.
     """
 
     network: Literal["sensors"] = "sensors"

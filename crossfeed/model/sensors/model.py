@@ -101,8 +101,8 @@ class SensorModel(WorldModel):
 
     def members_say(self, context: SensorContext, plan: Plan) -> list[tuple[Tensor, Mixture]]:
         """Queries and mixtures of each member, before they are widened: what training looks at."""
-        meaning = self.meaning(context.a_BKA, plan.future_a_BTA)
         asked = self._asked(plan.horizons)
+        meaning = self.meaning(context.a_BKA, plan.future_a_BTA)
         return [
             member.decode(token_BND, context.window, meaning, asked)
             for member, token_BND in zip(self._networks, context.tokens_BND, strict=True)
@@ -111,7 +111,8 @@ class SensorModel(WorldModel):
     def follow_paths(self, rows: SensorRows, a_BKA: Tensor, plan: Plan) -> Distribution:
         """What follows each of B sampled paths; path b keeps to member b modulo their number, whatever is planned."""
         window, past_BKA = SensorWindow.of(rows), self.meaning.from_zero(a_BKA)
-        meaning, asked = self.meaning(a_BKA, plan.future_a_BTA), self._asked(plan.horizons)
+        asked = self._asked(plan.horizons)
+        meaning = self.meaning(a_BKA, plan.future_a_BTA)
         count, parts = len(self.members), []
         for number, member in enumerate(self._networks):
             own = slice(number, None, count)
