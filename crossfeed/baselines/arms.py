@@ -8,7 +8,6 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.sizes import Size, learning_rate
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
-from crossfeed.model.objectives import Weights
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run import train
 from crossfeed.training.run_config import DataConfig, RunConfig, preset
@@ -16,21 +15,23 @@ from crossfeed.training.run_config import DataConfig, RunConfig, preset
 ARMS = {
     "paper": "the method exactly as the paper states it",
     "paper-revin": "the same with pure instance normalisation, the paper's ablation",
+    "mended": "the paper's network with the errors found since mended",
     "crossfeed": "the default preset",
-    "crossfeed-no-latent": "the default preset without pretraining, latent, VICReg and recovery terms",
 }
 
 
 def arm_config(arm: str, budget: Budget, size: Size, seed: int, windows: RunConfig) -> RunConfig:
-    """The arm's configuration; budget, rate, split and windows are those of every other model of the comparison."""
-    config = preset("paper" if arm.startswith("paper") else "crossfeed", size)
-    model = config.model.model_copy(update={"context": windows.model.context, "horizons": windows.model.horizons})
+    """The arm's configuration; budget, split and windows are those of every other model of the comparison.
+
+    So is the rate, except that the default preset keeps its own where the budget names none: it decays. That preset has
+    one stage, which gets all epochs.
+    """
+    config = preset("paper" if arm.startswith("paper") else arm, size)
+    changes: dict[str, Any] = {"context": windows.model.context, "horizons": windows.model.horizons}
     if arm == "paper-revin":
-        model = model.model_copy(update={"instance_norm": model.instance_norm.model_copy(update={"kind": "pure"})})
-    objectives, latent = config.objectives, arm != "crossfeed-no-latent" and budget.pretext_epochs > 0
-    if arm == "crossfeed-no-latent":
-        weights = Weights(latent=0.0, vicreg=0.0, sigreg=0.0, recovery=0.0, schema=objectives.weights.schema)
-        objectives = objectives.model_copy(update={"weights": weights})
+        changes["instance_norm"] = config.jepa.instance_norm.model_copy(update={"kind": "pure"})
+    pretext = budget.pretext_epochs if config.model.network == "jepa" else 0
+    rate = learning_rate(size) if config.model.network == "jepa" else config.training.learning_rate
     health = config.training.health
     if budget.validation_windows is not None:
         # Latent health selects nothing here; it must not cost more than the training it watches.
@@ -38,13 +39,13 @@ def arm_config(arm: str, budget: Budget, size: Size, seed: int, windows: RunConf
     training = config.training.model_copy(
         update={
             "health": health,
-            "pretrain_epochs": budget.pretext_epochs if latent else 0,
-            "finetune_epochs": budget.epochs - (budget.pretext_epochs if latent else 0),
-            "initialisation": "body_fresh_head" if latent else "scratch",
+            "pretrain_epochs": pretext,
+            "finetune_epochs": budget.epochs - pretext,
+            "initialisation": "body_fresh_head" if pretext else "scratch",
             "batch_size": budget.batch_size,
             "steps_per_epoch": budget.steps,
             "validation_windows": budget.validation_windows,
-            "learning_rate": budget.learning_rate or learning_rate(size),
+            "learning_rate": budget.learning_rate or rate,
             "weight_decay": budget.weight_decay,
             "clip_norm": budget.clip_norm,
             "patience": budget.patience,
@@ -52,7 +53,8 @@ def arm_config(arm: str, budget: Budget, size: Size, seed: int, windows: RunConf
         }
     )
     data = DataConfig.model_validate(windows.data.model_dump())
-    return config.model_copy(update={"model": model, "objectives": objectives, "training": training, "data": data})
+    model = config.model.model_copy(update=changes)
+    return config.model_copy(update={"model": model, "training": training, "data": data})
 
 
 def train_arm(

@@ -19,7 +19,7 @@ def init(
     folder: Folder,
     source: Annotated[list[Path], typer.Option(help="Source table (repeatable).")],
     target: Annotated[list[Path] | None, typer.Option(help="Target table (repeatable): moves into the vault.")] = None,
-    protocol: Annotated[str, typer.Option(help="paper or crossfeed.")] = "crossfeed",
+    protocol: Annotated[str, typer.Option(help="crossfeed, mended or paper.")] = "crossfeed",
     size: Annotated[str, typer.Option(help="tiny, compact, base, medium or large.")] = "base",
     settings: Annotated[list[str] | None, typer.Option("--set", help="name=value for every candidate.")] = None,
     minimum_seeds: Annotated[int, typer.Option(min=1, help="Valid seeds the locked candidate must have.")] = 5,

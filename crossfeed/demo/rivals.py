@@ -21,9 +21,10 @@ COMPARISON, TABLE = "comparison", "comparison/table.json"
 def budget(training: TrainingConfig) -> Budget:
     """As many batches of the same size as a run of the study has."""
     assert training.steps_per_epoch is not None
+    epochs = sum(training.stages.values())
     return Budget(
-        epochs=training.pretrain_epochs + training.finetune_epochs,
-        pretext_epochs=training.pretrain_epochs,
+        epochs=epochs,
+        pretext_epochs=epochs // 4,
         steps=training.steps_per_epoch,
         batch_size=training.batch_size,
         validation_windows=training.validation_windows,

@@ -8,10 +8,10 @@ from typing import Any
 from crossfeed.demo.chapter import Told
 from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
-from crossfeed.study.candidates import choose
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.study import Study
 from crossfeed.training.folder import write_json
+from crossfeed.training.overrides import override
 
 STUDY, LOCK, REFUSAL, AUDIT = "study", "study/lock.json", "refusal.json", "audit.json"
 RESULT, RELEASED = "study/results/target-1.json", "released/target.parquet"
@@ -57,13 +57,14 @@ def seal(folder: Path, settings: DemoSettings) -> Told:
 def search(folder: Path) -> Told:
     """Every candidate with every seed, on source rows only."""
     study = Study(folder / STUDY)
-    study.plan(choose(study.config, only=CANDIDATES), SEEDS)
+    base = study.config
+    study.plan({name: override(base, changes, name) for name, changes in CANDIDATES.items()}, SEEDS)
     study.search(LocalEngine(JOBS, device="cpu"))
     lines = study.rank()
     invalid = [line.candidate for line in lines if line.invalid_seeds]
     told = f"{len(CANDIDATES)} candidates x {SEEDS} seeds; {lines[0].candidate} leads"
     if invalid:
-        told += f"; out because the latents collapsed or the loss failed: {', '.join(invalid)}"
+        told += f"; out because a run failed: {', '.join(invalid)}"
     return Told(told, (f"{STUDY}/study.db",))
 
 

@@ -89,7 +89,9 @@ def parse(kind: type[Model], content: Any, origin: str) -> Model:
 
 
 def parse_model(content: Any, origin: str) -> SensorConfig | JepaConfig:
-    """Build the configuration of whichever network it names."""
+    """Build the configuration of whichever network it names; files from before there were two have the paper's."""
+    if isinstance(content, dict):
+        content = {"network": "jepa", **content}
     adapter: TypeAdapter[SensorConfig | JepaConfig] = TypeAdapter(ModelConfig)
     try:
         return adapter.validate_python(content)

@@ -88,6 +88,7 @@ class JepaModel(WorldModel):
         copies = len(masks)
         x_VKC, a_VKA = batch.x_BKC.repeat(copies, 1, 1), batch.a_BKA.repeat(copies, 1, 1)
         context = self.encode(x_VKC, torch.cat(masks), a_VKA, pooled=True)
+        assert isinstance(context, State)
         return self.decode(context, Plan.of(batch, self.horizons).repeated(copies)).split(len(batch.x_BKC))
 
     @torch.no_grad()

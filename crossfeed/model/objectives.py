@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from crossfeed.errors import ConfigError
+from crossfeed.model.context import State
 from crossfeed.model.head import present_mean
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.sigreg import SIGRegConfig, sigreg
@@ -123,9 +124,10 @@ def loss_terms(
         assert latent_BHD.shape == target_BHD.shape, (latent_BHD.shape, target_BHD.shape)
         if "latent" in active:
             terms["latent"] = latent_loss(latent_BHD, target_BHD, batch.future_m_BHC.any(-1), config)
-        pooled_BD = full.context.pooled_BD
-        assert pooled_BD is not None, "objectives need the pooled context"
-        groups = _regularised(pooled_BD.float(), latent_BHD, target_BHD, config)
+        context = full.context
+        assert isinstance(context, State)
+        assert context.pooled_BD is not None, "objectives need the pooled context"
+        groups = _regularised(context.pooled_BD.float(), latent_BHD, target_BHD, config)
         if "vicreg" in active:
             terms["vicreg"] = torch.stack([vicreg(group, config.vicreg) for group in groups]).mean()
         if "sigreg" in active:
@@ -133,7 +135,7 @@ def loss_terms(
         if reduced is not None:
             terms["schema"] = schema_loss(full, reduced, batch.future_m_BHC, stage)
         if "recovery" in active:
-            command_BHA = model.recovery(full.context.z_BD.float(), target_BHD)
+            command_BHA = model.recovery(context.z_BD.float(), target_BHD)
             assert command_BHA.shape == batch.mean_a_BHA.shape, (command_BHA.shape, batch.mean_a_BHA.shape)
             terms["recovery"] = functional.mse_loss(command_BHA, batch.mean_a_BHA)
         if "physical" in active:

@@ -12,8 +12,9 @@ from typing import Any, Literal, NoReturn
 import torch
 from torch import Tensor, nn
 
-from crossfeed.errors import CheckpointError
+from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.model.jepa_model import JepaModel
+from crossfeed.model.sensors.head import MixtureHead
 from crossfeed.model.world_model import WorldModel
 
 Precision = Literal["float32", "bfloat16"]
@@ -44,6 +45,12 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
     already = any(isinstance(module, PackedLinear) for module in model.modules())
     if already or not on_cpu or not available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return model
+    if precision == "bfloat16" and not has_bfloat16():
+        raise ConfigError(
+            "This CPU cannot read weights packed in bfloat16.",
+            expected="a CPU with avx_ne_convert, or with avx512bw, avx512vl and avx512dq",
+            remedy="Use precision 'float32' here.",
+        )
     twin = copy.deepcopy(model).eval().requires_grad_(False)
     parts = (twin.context_encoder, twin.predictor) if isinstance(twin, JepaModel) else tuple(twin.children())
     for part in parts:
@@ -51,9 +58,14 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
     return twin
 
 
+def has_bfloat16() -> bool:
+    """Whether this CPU has the instructions for packed bfloat16 weights."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
 def _pack(module: nn.Module, precision: Precision) -> None:
     for name, child in module.named_children():
         if isinstance(child, nn.Linear) and child.in_features >= SMALLEST_WIDTH:
             setattr(module, name, PackedLinear(child, precision))
-        else:
+        elif not isinstance(child, MixtureHead):
             _pack(child, precision)

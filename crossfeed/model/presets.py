@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from crossfeed.errors import ConfigError
 from crossfeed.model.blocks import BlockConfig
 from crossfeed.model.config import JepaConfig, ModelConfig
 from crossfeed.model.encoder import EncoderConfig
@@ -43,6 +44,28 @@ class MethodConfig(BaseModel):
                 f"'{self.objectives.trains}': choose the preset that has both, --preset crossfeed, mended or paper"
             )
         return self
+
+    @property
+    def jepa(self) -> JepaConfig:
+        """The paper's network; refused where the configuration has the other one."""
+        if not isinstance(self.model, JepaConfig):
+            raise _other_network(self.model.network)
+        return self.model
+
+    @property
+    def latents(self) -> ObjectiveConfig:
+        """The objective that the paper's network is trained by; refused where the configuration has the other one."""
+        if not isinstance(self.objectives, ObjectiveConfig):
+            raise _other_network(self.model.network)
+        return self.objectives
+
+
+def _other_network(found: str) -> ConfigError:
+    return ConfigError(
+        f"This needs the paper's network and its latents, but the configuration has the network '{found}'.",
+        expected="the preset mended or paper",
+        remedy="Begin with --preset mended (or paper).",
+    )
 
 
 def crossfeed(size: Size = "compact") -> MethodConfig:

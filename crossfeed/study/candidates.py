@@ -2,7 +2,7 @@
 
 Values are those of the paper's configuration matrix. What a preset itself decides (instance normalisation, likelihood,
 mean or step-by-step commands, ...) stays as the preset has it, so that the same twenty are searched in both. Two
-candidates mean more in the `crossfeed` preset, because the paper's code did not do what their names say: heavy channel
+candidates mean more in the `mended` preset, because the paper's code did not do what their names say: heavy channel
 masking really masks more (the authors' code ignored the ratio), and robust normalisation has a floor.
 """
 
@@ -101,17 +101,17 @@ def robust_normalisation(base: RunConfig) -> RunConfig:
 
 def compact_model(base: RunConfig) -> RunConfig:
     """Half the width, two thirds of the layers."""
-    return _resized(scheduled_ema(base), width=0.5, heads=0.5, layers=4 / 6, predictor=0.5)
+    return _resized(scheduled_ema(base), width=0.5, heads=0.5, layers=4 / 6, predictor_layers=0.5)
 
 
 def medium_wide_model(base: RunConfig) -> RunConfig:
     """One and a half times the width."""
-    return _resized(scheduled_ema(base), width=1.5, heads=1.0, layers=1.0, predictor=1.0)
+    return _resized(scheduled_ema(base), width=1.5, heads=1.0, layers=1.0, predictor_layers=1.0)
 
 
 def large_model(base: RunConfig) -> RunConfig:
     """Twice the width, a third more layers."""
-    return _resized(scheduled_ema(base), width=2.0, heads=1.0, layers=8 / 6, predictor=1.5)
+    return _resized(scheduled_ema(base), width=2.0, heads=1.0, layers=8 / 6, predictor_layers=1.5)
 
 
 def loaded_head_control(base: RunConfig) -> RunConfig:
@@ -121,7 +121,7 @@ def loaded_head_control(base: RunConfig) -> RunConfig:
 
 def full_candidate(base: RunConfig) -> RunConfig:
     """Everything at once: wider, robust normalisation, stronger auxiliary terms, scheduled teacher."""
-    wide = _resized(robust_normalisation(base), width=1.5, heads=1.0, layers=1.0, predictor=1.0)
+    wide = _resized(robust_normalisation(base), width=1.5, heads=1.0, layers=1.0, predictor_layers=1.0)
     return _set(wide, schema=0.2, recovery=0.1)
 
 
@@ -160,6 +160,18 @@ def named(candidates: Iterable[Candidate], base: RunConfig) -> dict[str, RunConf
     return found
 
 
+def paper_candidates(base: RunConfig) -> dict[str, RunConfig]:
+    """The paper's twenty; they are variants of its network, and no other has the parts they change."""
+    if base.model.network != "jepa":
+        raise ConfigError(
+            f"The paper's twenty candidates are variants of its network, and this study has the network "
+            f"'{base.model.network}'.",
+            expected="a study of the preset mended or paper, or candidates of your own",
+            remedy="Begin the study with --protocol mended, or name a file of candidates (--candidates mine.yaml).",
+        )
+    return named(PAPER_CANDIDATES, base)
+
+
 def from_yaml(path: Path, base: RunConfig) -> dict[str, RunConfig]:
     """A user's candidates: a mapping of names to dotted (or nested) settings that differ from the preset."""
     try:
@@ -179,7 +191,7 @@ def from_yaml(path: Path, base: RunConfig) -> dict[str, RunConfig]:
 
 def choose(base: RunConfig, path: Path | None = None, only: Sequence[str] | None = None) -> dict[str, RunConfig]:
     """The paper's twenty, some of them by name, or those of a user's file."""
-    every = named(PAPER_CANDIDATES, base) if path is None else from_yaml(path, base)
+    every = paper_candidates(base) if path is None else from_yaml(path, base)
     unknown = sorted(set(only or ()) - every.keys())
     if unknown:
         raise ConfigError(f"There is no candidate {', '.join(unknown)}.", expected=f"some of {', '.join(every)}")
@@ -217,15 +229,15 @@ def _is_paper(base: RunConfig) -> bool:
     return base.training.selection == "paper"
 
 
-def _resized(base: RunConfig, width: float, heads: float, layers: float, predictor: float) -> RunConfig:
+def _resized(base: RunConfig, width: float, heads: float, layers: float, predictor_layers: float) -> RunConfig:
     """Scale the preset's size; from `base` this gives exactly the paper's compact, medium and large models."""
-    blocks, encoder = base.model.blocks, base.model.encoder
+    blocks, encoder, predictor = base.jepa.blocks, base.jepa.encoder, base.jepa.predictor
     return _change(
         base,
         {
             "model.blocks.width": round(blocks.width * width),
             "model.blocks.heads": max(1, round(blocks.heads * heads)),
             "model.encoder.temporal_layers": max(1, round(encoder.temporal_layers * layers)),
-            "model.predictor.layers": max(1, round(base.model.predictor.layers * predictor)),
+            "model.predictor.layers": max(1, round(predictor.layers * predictor_layers)),
         },
     )

@@ -146,6 +146,11 @@ def likelihood_only(base: RunConfig) -> RunConfig:
 
 def likelihood_only_all_epochs(base: RunConfig) -> RunConfig:
     """As before, with the epochs of both stages: the same number of steps as the reference."""
+    if base.training.finetune_epochs is None:
+        raise ConfigError(
+            "training.finetune_epochs is left to the number of windows, so the epochs of both stages are not known.",
+            remedy="Begin the study with a number, such as --set training.finetune_epochs=100.",
+        )
     epochs = base.training.pretrain_epochs + base.training.finetune_epochs
     return _change(likelihood_only(base), training__finetune_epochs=epochs)
 
@@ -156,6 +161,7 @@ class Ready:
 
     reference: Candidate
     arms: tuple[Candidate, ...]
+    any_network: bool = False
 
 
 READY: dict[str, Ready] = {
@@ -168,7 +174,7 @@ READY: dict[str, Ready] = {
         ),
     ),
     "initialisation": Ready(scratch, (pretrained_body, complete_checkpoint)),
-    "channel-drop": Ready(drop_15, (drop_0, drop_5, drop_30, drop_50)),
+    "channel-drop": Ready(drop_15, (drop_0, drop_5, drop_30, drop_50), any_network=True),
     "no-latent": Ready(as_it_is, (latent_weight_0, likelihood_only, likelihood_only_all_epochs)),
 }  # fmt: skip
 
@@ -178,6 +184,14 @@ def arms(kind: str, base: RunConfig) -> dict[str, RunConfig]:
     if kind not in READY:
         raise ConfigError(f"There is no ready study '{kind}'.", expected=f"one of {', '.join(READY)}")
     found = READY[kind]
+    if base.model.network != "jepa" and not found.any_network:
+        able = ", ".join(name for name, ready in READY.items() if ready.any_network)
+        raise ConfigError(
+            f"The ready study '{kind}' changes parts that only the paper's network has; this study has the network "
+            f"'{base.model.network}'.",
+            expected=f"a study of the preset mended or paper, or {able}",
+            remedy="Begin the study with --protocol mended.",
+        )
     reference = found.reference(base)
     return {found.reference.__name__: reference, **named(found.arms, reference)}
 

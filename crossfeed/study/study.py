@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from crossfeed.model.config import Size
+from crossfeed.model.network_config import Size
 from crossfeed.study import ledger
-from crossfeed.study.candidates import PAPER_CANDIDATES, named
+from crossfeed.study.candidates import paper_candidates
 from crossfeed.study.confirm import FINALISTS, Confirmation, confirm, score_of
 from crossfeed.study.contrast import Line, contrasts
 from crossfeed.study.declaration import Declaration, declare
@@ -84,7 +84,7 @@ class Study:
     def plan(self, candidates: Mapping[str, RunConfig] | None = None, seeds: int = 4) -> int:
         """Put candidates on the list, by default the paper's twenty; gives the number of new runs."""
         refuse_mixture(self.store)
-        chosen = named(PAPER_CANDIDATES, self.config) if candidates is None else candidates
+        chosen = paper_candidates(self.config) if candidates is None else candidates
         return plan(self.store, chosen, range(seeds), "search")
 
     def ready(self, kind: str, seeds: int, only: Sequence[str] = ()) -> int:
@@ -103,7 +103,7 @@ class Study:
         self, candidates: Mapping[str, RunConfig] | None = None, seeds: int = 4, engine: Engine | None = None
     ) -> None:
         """Search by successive halving over seeds instead of planning all of them; never below the finalists."""
-        chosen = named(PAPER_CANDIDATES, self.config) if candidates is None else candidates
+        chosen = paper_candidates(self.config) if candidates is None else candidates
         halve(self.store, engine or LocalEngine(), chosen, seeds, score_of(self.protocol), FINALISTS)
 
     def confirm(self, engine: Engine | None = None, most_seeds: int = MOST_SEEDS) -> Confirmation:

@@ -41,7 +41,7 @@ def measure_room(
     counts = []
     for _ in range(SAMPLED_BATCHES):
         index_B = torch.randint(len(windows), (batch_size,), generator=draws, device=device)
-        views = draw_views(windows.batch(index_B), config.masks, config.objectives.schema_keep, draws)
+        views = draw_views(windows.batch(index_B), config.masks, config.latents.schema_keep, draws)
         counts.append(share_of_tokens(model, views, two_views))
     share_N = torch.stack(counts)
     share = float(share_N.mean() + MARGIN * share_N.std())

@@ -17,9 +17,10 @@ class WeightAverage:
     @torch.no_grad()
     def follow(self, weight: Tensor) -> None:
         """Take the weights of a step in, with this share (a tensor, so that a captured step can change it)."""
-        step = list(torch._foreach_sub(self._own, self._average))
-        torch._foreach_mul_(step, weight)
-        torch._foreach_add_(self._average, step)
+        # Not `lerp`: with a tensor as its weight it asks the host, which a captured step must not do.
+        missing = torch._foreach_sub(self._own, self._average)
+        torch._foreach_mul_(missing, weight)
+        torch._foreach_add_(self._average, missing)
 
     @contextmanager
     def applied(self) -> Iterator[None]:

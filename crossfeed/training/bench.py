@@ -9,6 +9,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -16,10 +17,10 @@ import torch
 from torch import Tensor
 
 from crossfeed.ingest.table import Group, Table
-from crossfeed.model.objectives import Stage, losses, total
-from crossfeed.model.views import draw_views
+from crossfeed.model.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
+from crossfeed.training.budget import planned
 from crossfeed.training.cost import step_flops
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.order import epoch_order
@@ -31,7 +32,6 @@ from crossfeed.training.step import TrainStep
 from crossfeed.training.validate import Validator
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-STAGE: Stage = "pretrain"
 SESSIONS, ROWS = 9, 160
 
 
@@ -66,13 +66,14 @@ def bench(
     seconds: float = 4.0,
     settings: tuple[str, ...] = (),
 ) -> Bench:
-    """Measure the step of the pretraining stage; each figure gets about `seconds`."""
+    """Measure the step of the first stage; each figure gets about `seconds`."""
     place = choose_device(device)
     on_gpu = place.type == "cuda"
     size, batch = size or ("base" if on_gpu else "tiny"), batch or (128 if on_gpu else 32)
     config = override(resolve_config(preset, size, None, settings), {"training.batch_size": batch})
-    precision = resolve_precision(config.training.precision, place)
+    precision = resolve_precision(config.training.precision, place, config.model.network)
     data = prepare([synthetic_table(config)], config, place)
+    config = planned(config, len(data.train))
     threads_before, threads_ms = torch.get_num_threads(), dict[int, float]()
     try:
         if not on_gpu:
@@ -125,17 +126,22 @@ def synthetic_table(config: RunConfig) -> Table:
     )
 
 
+def first_stage(config: RunConfig) -> Stage:
+    """The stage whose steps are measured: the sensor network has one only."""
+    return "pretrain" if "pretrain" in config.training.stages else "finetune"
+
+
 def _begin(data: TrainingData, config: RunConfig, precision: str) -> TrainStep:
     torch.manual_seed(0)
     model = WorldModel.build(config.model, data.schema, data.normaliser).to(data.train.last_W.device)
-    step = TrainStep(model, data.train, config, STAGE, 64, precision)
+    step = TrainStep(model, data.train, config, first_stage(config), 64, precision)
     _begin_epoch(step)
     return step
 
 
 def _begin_epoch(step: TrainStep) -> None:
     machine_W = step.windows.machine_W.cpu().numpy()
-    order = generator(0, "order", STAGE)
+    order = generator(0, "order", step.stage)
     step.begin_epoch(0, epoch_order(machine_W, step.config.training.batch_size, step.steps, order))
 
 
@@ -174,19 +180,17 @@ def _plain(data: TrainingData, config: RunConfig, precision: str, seconds: float
     step, windows = _begin(data, config, precision), data.train
     rows = {name: getattr(windows, name).cpu() for name in ("x_NC", "m_NC", "a_NA", "mean_a_WHA", "last_W")}
     order_W = torch.randperm(len(windows), generator=torch.Generator().manual_seed(0)).tolist()
-    objectives, device, place = config.objectives, step.device, 0
+    device, place = step.device, 0
 
     def one() -> None:
         nonlocal place
         chosen = [order_W[(place + number) % len(order_W)] for number in range(config.training.batch_size)]
         place += len(chosen)
         batch = _cut(rows, windows, chosen, device)
-        views = draw_views(batch, config.masks, objectives.schema_keep, step.masks)
         step.optimiser.zero_grad()
         with autocast(precision, device):
-            terms = losses(step.model, batch, views, STAGE, objectives, step.masks)
-        loss = total(terms, STAGE, objectives)
-        torch.autograd.backward(loss)
+            terms = step.terms(*step.show(batch))
+        torch.autograd.backward(step.total(terms))
         step._update(torch.tensor(config.training.ema_momentum, device=device))
         for term in terms.values():
             float(term.detach())
@@ -218,23 +222,21 @@ def _cut(rows: dict[str, Tensor], windows: WindowSet, chosen: list[int], device:
 
 def _parts(step: TrainStep, data: TrainingData, seconds: float) -> dict[str, float]:
     """Each part of a step on its own, and validation for as many windows as a batch has."""
-    device, objectives, config = step.device, step.config.objectives, step.config
+    device, config = step.device, step.config
     index_B = torch.arange(config.training.batch_size, device=device) % len(step.windows)
     batch = step.windows.batch(index_B)
-    views = draw_views(batch, config.masks, objectives.schema_keep, step.masks)
+    shown = step.show(batch)
     share = seconds / 5
     found = {
         "gather windows": _timed(lambda: step.windows.batch(index_B), device, share),
-        "draw masks": _timed(
-            lambda: draw_views(batch, config.masks, objectives.schema_keep, step.masks), device, share
-        ),
+        "draw masks": _timed(lambda: step.show(batch), device, share),
     }
     step.model.train()
 
     def forward() -> Tensor:
         with autocast(step.precision, device):
-            terms = step._losses(step.model, batch, views, STAGE, objectives, step.masks)
-        return total(terms, STAGE, objectives)
+            terms = step.terms(*shown)
+        return step.total(terms)
 
     def both() -> None:
         step.optimiser.zero_grad()
@@ -245,7 +247,8 @@ def _parts(step: TrainStep, data: TrainingData, seconds: float) -> dict[str, flo
     found["optimiser"] = _timed(lambda: step._finish(torch.tensor(0.99, device=device)), device, share)
     validator = Validator(step.model, data.train, data.validation, config, step.precision)
     windows = len(validator.windows_W)
-    found["validation"] = _timed(lambda: validator.losses(STAGE), device, share, 0) * len(index_B) / windows
+    judge = partial(validator.losses, step.stage) if step.stage == "pretrain" else validator.forecast
+    found["validation"] = _timed(judge, device, share, 0) * len(index_B) / windows
     return found
 
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, distributed
 
 from crossfeed.errors import ConfigError
+from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.objectives import ObjectiveConfig, Stage, loss_terms, predict_views
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.views import Views
-from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.windows import WindowBatch
 
 Part = TypeVar("Part", WindowBatch, Views)
@@ -81,7 +81,7 @@ class Team:
         """`objectives.losses` of the whole batch, the network's part of it shared."""
 
         def shared(
-            model: WorldModel,
+            model: JepaModel,
             batch: WindowBatch,
             views: Views,
             stage: Stage,

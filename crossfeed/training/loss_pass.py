@@ -64,10 +64,10 @@ class LossPass:
 
     def _views(self, batch: WindowBatch) -> Views:
         m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, self.config.masks, PROTOCOL_SEED)
-        return Views(m_BKC, schema_view(m_BKC, self.config.objectives.schema_keep, self._draws))
+        return Views(m_BKC, schema_view(m_BKC, self.config.latents.schema_keep, self._draws))
 
     def _add(self) -> None:
-        batch, objectives = self.windows.batch(self._index_B), self.config.objectives
+        batch, objectives = self.windows.batch(self._index_B), self.config.latents
         views = self._views(batch)
         with autocast(self.precision, self.device):
             full, reduced = predict_views(self.model, batch, views, self.stage, objectives)

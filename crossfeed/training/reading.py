@@ -34,8 +34,8 @@ class Reading:
         """The first windows of the batch."""
         target_BHD = None if self.target_BHD is None else self.target_BHD[:count]
         in_window_x_BHC = None if self.in_window_x_BHC is None else self.in_window_x_BHC[:count]
-        targets = (tensor[:count] for tensor in (self.future_x_BHC, self.future_m_BHC))
-        return Reading(self.prediction[:count], target_BHD, *targets, in_window_x_BHC)
+        future_x_BHC, future_m_BHC = self.future_x_BHC[:count], self.future_m_BHC[:count]
+        return Reading(self.prediction[:count], target_BHD, future_x_BHC, future_m_BHC, in_window_x_BHC)
 
 
 class Reader:
@@ -83,7 +83,8 @@ class Reader:
             context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA, pooled=True)
             prediction = model.decode(context, Plan.of(planned, model.horizons))
             if self.teacher:
-                assert isinstance(model, JepaModel) and isinstance(context, State)
+                assert isinstance(model, JepaModel)
+                assert isinstance(context, State)
                 target_BHD, in_window_x_BHC = model.encode_target(batch), model.in_window(batch.future_x_BHC, context)
         self._reading = Reading(prediction, target_BHD, batch.future_x_BHC, batch.future_m_BHC, in_window_x_BHC)
 

@@ -17,7 +17,7 @@ from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.objectives import ObjectiveConfig, Stage, losses
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import forecast_losses
-from crossfeed.model.views import draw_views
+from crossfeed.model.views import Views, draw_views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.acceleration import CapturedStep, LossesBeside, TokenRoom, measure_room, prepare_model
 from crossfeed.training.average import WeightAverage
@@ -117,11 +117,9 @@ class TrainStep:
     def _advance(self) -> None:
         batch = self.windows.batch(self._order_SB.index_select(0, self._place).squeeze(0))
         with autocast(self.precision, self.device):
-            terms = self._terms(batch)
-        weights = self.config.objectives.active(self.stage)
-        assert terms.keys() == weights.keys(), (terms.keys(), weights.keys())
+            terms = self.terms(*self.show(batch))
         self.optimiser.zero_grad()
-        torch.autograd.backward(torch.stack([weight * terms[name] for name, weight in weights.items()]).sum())
+        torch.autograd.backward(self.total(terms))
         self.team.average(self.parameters)
         self.learning_rate.copy_(self._rate_N.index_select(0, self._number).squeeze(0))
         norm = self._finish(self._momentum_N.index_select(0, self._number).squeeze(0))
@@ -133,23 +131,35 @@ class TrainStep:
         self._number.add_(1)
         self._dropout.advance()
 
-    def _terms(self, batch: WindowBatch) -> dict[str, Tensor]:
-        """The loss terms of a batch, shown as other machines might show it and with a part hidden."""
+    def show(self, batch: WindowBatch) -> tuple[WindowBatch, Views, Tensor]:
+        """A batch as other machines might show it, the parts of it to be seen, and the gain to count errors in."""
         objectives, masks = self.config.objectives, self.config.masks
         changed, gain_B1C = batch, torch.ones_like(batch.x_BKC[:, :1])
         if self.config.machines.active:
             changed, gain_B1C = self._others(batch, generator_draw(self.masks))
         if isinstance(objectives, ObjectiveConfig):
-            views = draw_views(changed, masks, objectives.schema_keep, self.masks)
-            return self._losses(self.model, changed, views, self.stage, objectives, self.masks)
-        assert isinstance(self.model, SensorModel)
+            return changed, draw_views(changed, masks, objectives.schema_keep, self.masks), gain_B1C
         m_BKC = corrupt(changed.x_BKC, batch.m_BKC, masks, self.masks)
         # Nobody can know how another machine would show a sensor that is hidden: it is judged as it was measured.
         shown_B1C = m_BKC.any(1, keepdim=True)
         future_x_BHC = torch.where(shown_B1C, changed.future_x_BHC, batch.future_x_BHC)
-        changed, gain_B1C = replace(changed, future_x_BHC=future_x_BHC), torch.where(shown_B1C, gain_B1C, 1.0)
-        m_BKC, gain_B1C = (whole.chunk(self.team.size)[self.team.rank] for whole in (m_BKC, gain_B1C))
-        return forecast_losses(self.model, self.team.part(changed), m_BKC, gain_B1C, objectives)
+        gain_B1C = torch.where(shown_B1C, gain_B1C, 1.0)
+        return replace(changed, future_x_BHC=future_x_BHC), Views(m_BKC, None), gain_B1C
+
+    def terms(self, batch: WindowBatch, views: Views, gain_B1C: Tensor) -> dict[str, Tensor]:
+        """The loss terms of a batch that is shown in this way."""
+        objectives = self.config.objectives
+        if isinstance(objectives, ObjectiveConfig):
+            return self._losses(self.model, batch, views, self.stage, objectives, self.masks)
+        assert isinstance(self.model, SensorModel)
+        own_B1C = gain_B1C.chunk(self.team.size)[self.team.rank]
+        return forecast_losses(self.model, self.team.part(batch), self.team.part(views).m_BKC, own_B1C, objectives)
+
+    def total(self, terms: dict[str, Tensor]) -> Tensor:
+        """What is minimised: the weighted sum of the terms."""
+        weights = self.config.objectives.active(self.stage)
+        assert terms.keys() == weights.keys(), (terms.keys(), weights.keys())
+        return torch.stack([weight * terms[name] for name, weight in weights.items()]).sum()
 
     def _update(self, momentum: Tensor) -> Tensor:
         """Clip, AdamW, teacher; gives the norm of the gradient before clipping."""

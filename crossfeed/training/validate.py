@@ -68,7 +68,7 @@ class Validator:
         self._probe_fit_W = _fixed_subset(len(train), training.health.windows).to(self.device)
 
     def losses(self, stage: Stage) -> tuple[dict[str, float], float]:
-        """All loss terms under deterministic masks, and the pretraining score of this model; the paper's network only."""
+        """All loss terms under deterministic masks, and the score of a pretrained model; the paper's network only."""
         self.model.eval()
         if not isinstance(self.model, JepaModel):
             return {}, float("nan")
@@ -143,8 +143,10 @@ class Validator:
         pieces = []
         for reading in self._reader(part, teacher=True)(index_W):
             context = reading.prediction.context
-            assert isinstance(context, State) and context.pooled_BD is not None
-            assert reading.target_BHD is not None and reading.in_window_x_BHC is not None
+            assert isinstance(context, State)
+            assert context.pooled_BD is not None
+            assert reading.target_BHD is not None
+            assert reading.in_window_x_BHC is not None
             latents = (context.z_BD, reading.in_window_x_BHC, reading.future_m_BHC, context.pooled_BD)
             pieces.append(tuple(piece.clone() for piece in (*latents, reading.target_BHD)))
         z, x, m, pooled, target = (torch.cat(piece) for piece in zip(*pieces, strict=True))

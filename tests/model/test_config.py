@@ -7,17 +7,46 @@ import pytest
 import torch
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import SIZES, ModelConfig, parse
+from crossfeed.model.config import SIZES, JepaConfig, parse, parse_model
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.objectives import losses
-from crossfeed.model.presets import MethodConfig, crossfeed
+from crossfeed.model.presets import MethodConfig, crossfeed, mended
+from crossfeed.model.sensors import config as sensors
+from crossfeed.model.sensors.model import SensorModel
+from crossfeed.model.sensors.objective import forecast_losses
 from crossfeed.model.views import draw_views
+from crossfeed.model.world_model import WorldModel
+from crossfeed.windows.corrupt import corrupt
+from crossfeed.windows.draws import generator_draw
+from crossfeed.windows.machine_changes import OtherMachines
 from tests.model import toy
 
-# For every leaf of the method: another value, and what must hold for the leaf to matter.
-ALTERNATIVES: dict[str, tuple[Any, dict[str, Any]]] = {
+# For every leaf of a method: another value, and what must hold for the leaf to matter.
+Alternatives = dict[str, tuple[Any, dict[str, Any]]]
+SHARED: Alternatives = {
     "model.context": (7, {}),
     "model.horizons": ((1, 3, 4), {}),
+    "masks.mode": ("random", {}),
+    "masks.ratio": (0.8, {"masks.mode": "random"}),
+    "masks.channel_drop": (0.6, {}),
+    "machines.gain": (0.5, {}),
+    "machines.level": (0.5, {}),
+    "machines.noise": (0.5, {}),
+}
+SENSORS: Alternatives = SHARED | {
+    "model.width": (32, {}),
+    "model.heads": (4, {}),
+    "model.encoder_layers": (2, {}),
+    "model.decoder_layers": (2, {}),
+    "model.dropout": (0.3, {}),
+    "model.movers": (3, {}),
+    "model.noise_floor": (0.5, {}),
+    "model.reach": (0.5, {}),
+    "model.members": (2, {}),
+    "objectives.weights.crps": (0.0, {}),
+    "objectives.weights.squared": (0.0, {}),
+}
+JEPA: Alternatives = SHARED | {
     "model.blocks.width": (32, {}),
     "model.blocks.heads": (4, {}),
     "model.blocks.expansion": (2, {}),
@@ -44,9 +73,6 @@ ALTERNATIVES: dict[str, tuple[Any, dict[str, Any]]] = {
     "model.instance_norm.floor": (3.0, {"model.instance_norm.kind": "floored"}),
     "model.instance_norm.threshold": (3.0, {"model.instance_norm.kind": "blended"}),
     "model.instance_norm.reach": (0.5, {"model.instance_norm.kind": "anchored"}),
-    "masks.mode": ("random", {}),
-    "masks.ratio": (0.8, {"masks.mode": "random"}),
-    "masks.channel_drop": (0.6, {}),
     "objectives.weights.latent": (0.0, {}),
     "objectives.weights.vicreg": (0.0, {}),
     "objectives.weights.sigreg": (1.0, {"objectives.weights.vicreg": 0.0}),
@@ -66,6 +92,8 @@ ALTERNATIVES: dict[str, tuple[Any, dict[str, Any]]] = {
     "objectives.sigreg.extent": (1.0, {"objectives.weights.vicreg": 0.0, "objectives.weights.sigreg": 1.0}),
     "objectives.schema_keep": (0.2, {}),
 }
+BOTH = {"mended": (mended, JEPA), "crossfeed": (crossfeed, SENSORS)}
+NAMES_OF_A_KIND = {"model.network", "objectives.trains"}
 
 
 def _leaves(content: dict[str, Any], prefix: str = "") -> set[str]:
@@ -76,11 +104,19 @@ def _leaves(content: dict[str, Any], prefix: str = "") -> set[str]:
     return found
 
 
+def _let_it_speak(net: SensorModel) -> None:
+    """The head starts as persistence, whatever its queries are; make them matter."""
+    torch.manual_seed(4)
+    for member in net.members:
+        torch.nn.init.normal_(member.head.linear.weight, std=0.1)
+
+
 def _effect(config: MethodConfig) -> dict[str, Any]:
     """What a configuration visibly does: shapes, buffers, and the loss terms of one training step in each stage."""
     windows = toy.batch()
     windows.m_BKC[0, 2] = False
-    net = toy.model(config)
+    torch.manual_seed(0)
+    net = WorldModel.build(config.model, toy.SCHEMA, toy.normaliser()).eval()
     tail = -net.config.context
     windows = replace(
         windows, x_BKC=windows.x_BKC[:, tail:], m_BKC=windows.m_BKC[:, tail:], a_BKA=windows.a_BKA[:, tail:]
@@ -89,22 +125,33 @@ def _effect(config: MethodConfig) -> dict[str, Any]:
     seen["buffers"] = {name: buffer.double().sum().item() for name, buffer in net.named_buffers()}
     seen["rows needed"] = LiveForecaster(net).missing_rows
     net.train()
-    for stage in ("pretrain", "finetune"):
-        views = draw_views(windows, config.masks, config.objectives.schema_keep, torch.Generator().manual_seed(0))
+    others = OtherMachines(config.machines, net.normaliser, "cpu")
+    windows, gain_B1C = others(windows, generator_draw(torch.Generator().manual_seed(3)))
+    if isinstance(net, SensorModel):
+        _let_it_speak(net)
+        m_BKC = corrupt(windows.x_BKC, windows.m_BKC, config.masks, torch.Generator().manual_seed(0))
         torch.manual_seed(1)
-        terms = losses(net, windows, views, stage, config.objectives, torch.Generator().manual_seed(2))
+        terms = forecast_losses(net, windows, m_BKC, gain_B1C, config.objectives)
+        return seen | {name: term.item() for name, term in terms.items()}
+    for stage in ("pretrain", "finetune"):
+        views = draw_views(windows, config.masks, config.latents.schema_keep, torch.Generator().manual_seed(0))
+        torch.manual_seed(1)
+        terms = losses(net, windows, views, stage, config.latents, torch.Generator().manual_seed(2))
         seen |= {f"{stage}.{name}": term.item() for name, term in terms.items()}
     return seen
 
 
-def test_every_leaf_has_an_alternative_here() -> None:
-    assert _leaves(MethodConfig().model_dump(mode="json")) == set(ALTERNATIVES)
+@pytest.mark.parametrize("name", BOTH)
+def test_every_leaf_has_an_alternative_here(name: str) -> None:
+    preset, alternatives = BOTH[name]
+    assert _leaves(preset().model_dump(mode="json")) - NAMES_OF_A_KIND == set(alternatives)
 
 
-@pytest.mark.parametrize("leaf", ALTERNATIVES)
-def test_every_leaf_has_an_effect(leaf: str) -> None:
-    value, needed = ALTERNATIVES[leaf]
-    before, after = toy.method(needed), toy.method({**needed, leaf: value})
+@pytest.mark.parametrize(("name", "leaf"), [(name, leaf) for name, (_, leaves) in BOTH.items() for leaf in leaves])
+def test_every_leaf_has_an_effect(name: str, leaf: str) -> None:
+    preset, alternatives = BOTH[name]
+    value, needed = alternatives[leaf]
+    before, after = toy.method(needed, preset()), toy.method({**needed, leaf: value}, preset())
     assert _effect(before) == _effect(before)
     assert _effect(before) != _effect(after)
 
@@ -141,19 +188,48 @@ def test_a_context_of_one_row_is_fine_without_instance_normalisation() -> None:
 
 def test_unknown_settings_are_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"Run 7 .*head\.colour"):
-        parse(ModelConfig, {"head": {"colour": "red"}}, "Run 7")
+        parse(JepaConfig, {"head": {"colour": "red"}}, "Run 7")
+
+
+def test_a_network_and_an_objective_that_do_not_belong_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="--preset crossfeed, mended or paper"):
+        MethodConfig(model=JepaConfig())
+
+
+def test_the_papers_parts_are_asked_for_by_name() -> None:
+    assert mended().jepa.network == "jepa"
+    assert mended().latents.trains == "latents"
+    for part in ("jepa", "latents"):
+        with pytest.raises(ConfigError, match="--preset mended"):
+            getattr(crossfeed(), part)
+
+
+@pytest.mark.parametrize("size", sensors.SIZES)
+def test_sizes_of_the_sensor_network_keep_everything_else(size: Any) -> None:
+    config = crossfeed(size).model
+    assert isinstance(config, sensors.SensorConfig)
+    assert (config.width, config.heads, config.encoder_layers, config.decoder_layers) == sensors.SIZES[size]
+    assert config.sized("compact") == crossfeed().model
+    assert parse_model(config.model_dump(mode="json"), "It") == config
+
+
+def test_heads_that_do_not_divide_the_width_of_a_sensor_network_are_refused() -> None:
+    with pytest.raises(ValueError, match="multiple of 3"):
+        toy.sensor_method({"model.heads": 3})
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_sizes_keep_everything_but_width_and_depth(size: Any) -> None:
-    config = crossfeed(size).model
+    config = mended(size).jepa
     width, heads, temporal_layers, predictor_layers = SIZES[size]
     assert (config.blocks.width, config.blocks.heads) == (width, heads)
     assert (config.encoder.temporal_layers, config.predictor.layers) == (temporal_layers, predictor_layers)
-    assert config.sized("base") == crossfeed("base").model
-    assert ModelConfig.model_validate_json(config.model_dump_json()) == config
+    assert config.sized("base") == mended("base").model
+    assert parse_model(config.model_dump(mode="json"), "It") == config
 
 
 def test_an_unknown_size_names_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="tiny, compact, base"):
-        ModelConfig().sized("huge")  # type: ignore[arg-type]
+        JepaConfig().sized("huge")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="tiny, compact, base"):
+        crossfeed("huge")  # type: ignore[arg-type]

@@ -19,9 +19,9 @@ from tests.model import toy
 NAMES = toy.SCHEMA.sensor_names + toy.SCHEMA.command_names
 
 
-@pytest.fixture(scope="module")
-def model() -> WorldModel:
-    return toy.model()
+@pytest.fixture(scope="module", params=["mended", "crossfeed"])
+def model(request: pytest.FixtureRequest) -> WorldModel:
+    return toy.model() if request.param == "mended" else toy.sensor_model()
 
 
 def _history(rows: int = 8, windows: int | None = None) -> dict[str, np.ndarray]:

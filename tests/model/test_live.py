@@ -29,7 +29,7 @@ def _history(rows: list[dict[str, float | None]]) -> dict[str, Any]:
 
 
 def _built(kind: str) -> WorldModel:
-    return toy.model(toy.method({"model.instance_norm.kind": kind}))
+    return toy.sensor_model() if kind == "sensors" else toy.model(toy.method({"model.instance_norm.kind": kind}))
 
 
 def _count_rows(model: WorldModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -44,7 +44,7 @@ def _count_rows(model: WorldModel, monkeypatch: pytest.MonkeyPatch) -> list[int]
     return counts
 
 
-@pytest.mark.parametrize("kind", ["none", "pure", "floored", "blended", "split", "centred"])
+@pytest.mark.parametrize("kind", ["none", "pure", "floored", "blended", "split", "centred", "sensors"])
 def test_live_forecasts_equal_batch_forecasts(kind: str) -> None:
     model = _built(kind)
     live, rows = LiveForecaster(model), _rows(11)

@@ -5,17 +5,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossfeed.errors import CheckpointError
-from crossfeed.model.packed_weights import PackedLinear, packed
+from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.model.packed_weights import PackedLinear, has_bfloat16, packed
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch cannot pack weights")
 
 
-@pytest.fixture(scope="module")
-def wide() -> WorldModel:
-    return toy.model(toy.method({"model.blocks.width": 64}))
+@pytest.fixture(scope="module", params=["mended", "crossfeed"])
+def wide(request: pytest.FixtureRequest) -> WorldModel:
+    if request.param == "mended":
+        return toy.model(toy.method({"model.blocks.width": 64}))
+    return toy.sensor_model(toy.sensor_method({"model.width": 64}))
 
 
 def test_packing_changes_nothing_but_the_layout(wide: WorldModel) -> None:
@@ -28,6 +30,7 @@ def test_packing_changes_nothing_but_the_layout(wide: WorldModel) -> None:
         )
 
 
+@pytest.mark.skipif(not has_bfloat16(), reason="this CPU cannot read weights packed in bfloat16")
 def test_bfloat16_stays_within_a_few_hundredths_of_a_deviation(wide: WorldModel) -> None:
     windows = toy.batch()
     with torch.no_grad():
@@ -35,6 +38,13 @@ def test_bfloat16_stays_within_a_few_hundredths_of_a_deviation(wide: WorldModel)
     distance = (rounded.mean - exact.mean).abs() / exact.standard_deviation
     assert 0.0 < distance.max() < 0.05
     assert rounded.mean.dtype == torch.float32
+
+
+def test_a_cpu_without_bfloat16_is_told_so(wide: WorldModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended with an error from inside the library."""
+    monkeypatch.setattr("crossfeed.model.packed_weights.has_bfloat16", lambda: False)
+    with pytest.raises(ConfigError, match="float32"):
+        packed(wide, "bfloat16")
 
 
 def test_packing_twice_is_packing_once(wide: WorldModel) -> None:

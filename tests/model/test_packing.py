@@ -55,8 +55,9 @@ def test_a_packed_encoder_is_the_same_function_with_the_same_gradients(seed: int
         steps_BKD = encoder(x_BKC, m_BKC, a_BKA).steps_BKD
         steps_BKD.square().sum().backward()
         found[packed] = (steps_BKD, [p.grad.clone() for p in encoder.parameters() if p.grad is not None])
-    torch.testing.assert_close(found[True][0], found[False][0])
-    torch.testing.assert_close(found[True][1], found[False][1])
+    # The weights of the means over a row are float32 in one of the two.
+    torch.testing.assert_close(found[True][0], found[False][0], atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(found[True][1], found[False][1], atol=1e-6, rtol=1e-6)
 
 
 def test_the_room_for_tokens_is_a_share_only_while_training() -> None:

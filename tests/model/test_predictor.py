@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.context import Context
+from crossfeed.model.context import State
+from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.plan import Plan
-from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 
 INJECTIONS = ("token", "film", "cross_attention")
@@ -16,14 +16,14 @@ CONDITIONINGS = ("mean", "sequence")
 COMBINATIONS = list(itertools.product(INJECTIONS, CONDITIONINGS))
 
 
-def _built(injection: str, conditioning: str, embedding: str = "value") -> WorldModel:
+def _built(injection: str, conditioning: str, embedding: str = "value") -> JepaModel:
     names = {"injection": injection, "conditioning": conditioning, "horizon_embedding": embedding}
     return toy.model(toy.method({f"model.predictor.{name}": value for name, value in names.items()}))
 
 
-def _predict(model: WorldModel, future_a: torch.Tensor, horizons: tuple[int, ...] = toy.HORIZONS) -> torch.Tensor:
+def _predict(model: JepaModel, future_a: torch.Tensor, horizons: tuple[int, ...] = toy.HORIZONS) -> torch.Tensor:
     z = torch.randn(3, 16, generator=torch.Generator().manual_seed(1))
-    return model.predict_latents(Context(z, None, None), Plan.under(future_a, horizons))
+    return model.predict_latents(State(z, None, None), Plan.under(future_a, horizons))
 
 
 @pytest.mark.parametrize(("injection", "conditioning"), COMBINATIONS)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from crossfeed.model.presets import MethodConfig, crossfeed, paper
+from crossfeed.model.presets import MethodConfig, crossfeed, mended, paper
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "method.md"
 
@@ -16,15 +16,14 @@ def _flat(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _documented() -> dict[str, tuple[str, str]]:
+def _documented(name: str) -> dict[str, tuple[str, str]]:
     lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("| setting | paper | crossfeed |"))
+    start = next(number for number, line in enumerate(lines) if line.startswith(f"| setting | paper | {name} |"))
     rows = {}
     for line in lines[start + 2 :]:
         if not line.startswith("|"):
             break
-        setting, first, second, reason = (cell.strip() for cell in line.strip("|").split("|"))
-        assert reason
+        setting, first, second, _ = (cell.strip() for cell in line.strip("|").split("|"))
         rows[setting.strip("`")] = (first.strip("`"), second.strip("`"))
     return rows
 
@@ -34,14 +33,22 @@ def _text(value: Any) -> str:
 
 
 def test_the_docs_list_every_difference_between_the_presets() -> None:
-    first, second = (_flat(preset().model_dump(mode="json")) for preset in (paper, crossfeed))
-    differences = {name: (_text(first[name]), _text(second[name])) for name in first if first[name] != second[name]}
-    assert _documented() == differences
+    theirs, ours, default = (_flat(preset().model_dump(mode="json")) for preset in (paper, mended, crossfeed))
+    assert theirs.keys() == ours.keys()
+    changed = {name: (_text(theirs[name]), _text(ours[name])) for name in theirs if theirs[name] != ours[name]}
+    assert _documented("mended") == changed
+    other = {
+        name: (_text(theirs[name]) if name in theirs else "-", _text(value))
+        for name, value in default.items()
+        if theirs.get(name) != value
+    }
+    assert _documented("crossfeed") == other
+    assert all(name.startswith(("model.", "objectives.")) for name in theirs.keys() - default.keys())
 
 
 def test_the_paper_preset_is_the_locked_configuration() -> None:
     config = paper()
-    assert (config.model.blocks.width, config.model.blocks.heads, config.model.blocks.expansion) == (256, 8, 4)
+    assert (config.jepa.blocks.width, config.model.blocks.heads, config.model.blocks.expansion) == (256, 8, 4)
     assert (config.model.encoder.temporal_layers, config.model.predictor.layers) == (6, 4)
     assert config.model.blocks.dropout == 0.1
     assert (config.model.context, config.model.horizons) == (32, (1, 2, 4, 8, 16))

@@ -9,7 +9,7 @@ from torch import Tensor
 from crossfeed.errors import ConfigError
 from crossfeed.model.objectives import Stage, losses, total
 from crossfeed.model.plan import Plan
-from crossfeed.model.presets import MethodConfig, crossfeed, paper
+from crossfeed.model.presets import MethodConfig, mended, paper
 from crossfeed.model.views import draw_views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
@@ -62,7 +62,7 @@ def test_parts_of_the_locked_model_have_the_papers_sizes() -> None:
         command_scale=torch.ones(4).numpy(),
     )
     with torch.device("meta"):
-        net = WorldModel(paper("base").model, schema, normaliser)
+        net = WorldModel.build(paper("base").model, schema, normaliser)
     counts = {name: sum(p.numel() for p in part.parameters()) for name, part in net.named_children()}
     wanted = {
         "context_encoder": 6.52e6,
@@ -76,7 +76,7 @@ def test_parts_of_the_locked_model_have_the_papers_sizes() -> None:
         assert count == pytest.approx(wanted[name], rel=0.02 if name == "recovery" else 0.01), name
 
 
-@pytest.mark.parametrize("preset", [paper, crossfeed])
+@pytest.mark.parametrize("preset", [paper, mended])
 def test_every_trainable_parameter_is_moved_by_fine_tuning(preset: object) -> None:
     config = method(base=preset())  # type: ignore[operator]
     net, windows = model(config), batch(presence=1.1)

@@ -1,4 +1,4 @@
-"""A model small enough to test in milliseconds: 5 sensors, 2 commands, 8 rows of context, horizons 1, 2 and 4."""
+"""Models small enough to test in milliseconds: 5 sensors, 2 commands, 8 rows of context, horizons 1, 2 and 4."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from crossfeed.model.presets import MethodConfig
-from crossfeed.model.world_model import WorldModel
+from crossfeed.model.jepa_model import JepaModel
+from crossfeed.model.presets import MethodConfig, crossfeed, mended
+from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.sensors.model import SensorModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
@@ -19,9 +21,9 @@ SCHEMA = Schema(
     commands=tuple(Channel(name=f"feed_{number}", quantity="feed", unit="mm/min") for number in range(2)),
 )
 HORIZONS = (1, 2, 4)
-SMALL = {
-    "model.context": 8,
-    "model.horizons": HORIZONS,
+SMALL = {"model.context": 8, "model.horizons": HORIZONS}
+SMALL_JEPA = {
+    **SMALL,
     "model.blocks.width": 16,
     "model.blocks.heads": 2,
     "model.encoder.channel_layers": 1,
@@ -30,6 +32,7 @@ SMALL = {
     "model.predictor.layers": 1,
     "objectives.sigreg.slices": 8,
 }
+SMALL_SENSORS = {**SMALL, "model.width": 16, "model.heads": 2, "model.encoder_layers": 1, "model.decoder_layers": 1}
 
 
 def normaliser() -> Normaliser:
@@ -49,9 +52,11 @@ def normaliser() -> Normaliser:
 
 
 def method(changes: Mapping[str, Any] | None = None, base: MethodConfig | None = None) -> MethodConfig:
-    """The default method (or another) at toy size, with dotted changes."""
-    content = (base or MethodConfig()).model_dump(mode="json")
-    for path, value in {**SMALL, **(changes or {})}.items():
+    """The paper's method without its errors (or another) at toy size, with dotted changes."""
+    base = base or mended()
+    content = base.model_dump(mode="json")
+    small = SMALL_JEPA if base.model.network == "jepa" else SMALL_SENSORS
+    for path, value in {**small, **(changes or {})}.items():
         *parents, leaf = path.split(".")
         place = content
         for parent in parents:
@@ -61,10 +66,30 @@ def method(changes: Mapping[str, Any] | None = None, base: MethodConfig | None =
     return MethodConfig.model_validate(content)
 
 
-def model(config: MethodConfig | None = None, seed: int = 0) -> WorldModel:
-    """A freshly initialised toy model in eval mode."""
+def model(config: MethodConfig | None = None, seed: int = 0) -> JepaModel:
+    """A freshly initialised toy model with the paper's network, in eval mode."""
     torch.manual_seed(seed)
-    return WorldModel((config or method()).model, SCHEMA, normaliser()).eval()
+    return JepaModel((config or method()).jepa, SCHEMA, normaliser()).eval()
+
+
+def sensor_method(changes: Mapping[str, Any] | None = None) -> MethodConfig:
+    """The default method at toy size, with dotted changes."""
+    return method(changes, crossfeed())
+
+
+def sensor_model(config: MethodConfig | None = None, seed: int = 0) -> SensorModel:
+    """A freshly initialised toy model with the sensor network, in eval mode.
+
+    Its head starts as persistence, whatever it reads; a little noise makes it say something of its own.
+    """
+    torch.manual_seed(seed)
+    chosen = (config or sensor_method()).model
+    assert isinstance(chosen, SensorConfig)
+    net = SensorModel(chosen, SCHEMA, normaliser()).eval()
+    with torch.no_grad():
+        for member in net.members:
+            member.head.linear.weight.normal_(std=0.1)
+    return net
 
 
 def batch(size: int = 6, seed: int = 0, presence: float = 0.8) -> WindowBatch:

@@ -55,24 +55,33 @@ def toy_table(
 SMALL: dict[str, Any] = {
     "model.context": 8,
     "model.horizons": [1, 2, 4],
+    "training.batch_size": 16,
+    "training.steps_per_epoch": 4,
+    "training.finetune_epochs": 2,
+    "training.learning_rate": 1e-3,
+}
+SMALL_JEPA: dict[str, Any] = SMALL | {
     "model.blocks.width": 16,
     "model.blocks.heads": 2,
     "model.encoder.channel_layers": 1,
     "model.encoder.temporal_layers": 1,
     "model.predictor.layers": 1,
-    "training.batch_size": 16,
-    "training.steps_per_epoch": 4,
     "training.pretrain_epochs": 2,
-    "training.finetune_epochs": 2,
-    "training.learning_rate": 1e-3,
     "training.ema_momentum": 0.98,
     "training.health.windows": 64,
 }
+SMALL_SENSORS: dict[str, Any] = SMALL | {
+    "model.width": 16,
+    "model.heads": 2,
+    "training.warmup_steps": 2,
+    "training.average_decay": 0.5,
+}
 
 
-def small_config(changes: dict[str, Any] | None = None, name: str = "crossfeed") -> RunConfig:
+def small_config(changes: dict[str, Any] | None = None, name: str = "mended") -> RunConfig:
     """A run that takes a second; `changes` are dotted names."""
-    return override(preset(name, "tiny"), SMALL | (changes or {}))
+    small = SMALL_SENSORS if name == "crossfeed" else SMALL_JEPA
+    return override(preset(name, "tiny"), small | (changes or {}))
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,12 @@ from crossfeed.training.run_config import preset
 
 def test_documented_settings_are_the_real_ones() -> None:
     text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
-    rows = [line.split("|")[1:4] for line in text.splitlines() if line.startswith(("| `training.", "| `data."))]
-    documented = {name.strip(" `"): (yaml.safe_load(ours), yaml.safe_load(paper)) for name, ours, paper in rows}
-    ours, paper = (leaves(preset(name)) for name in ("crossfeed", "paper"))
-    real = {name: (ours[name], paper[name]) for name in ours if name.startswith(("training.", "data."))}
+    rows = [line.split("|")[1:5] for line in text.splitlines() if line.startswith(("| `training.", "| `data."))]
+    documented = {name.strip(" `"): tuple(map(yaml.safe_load, values)) for name, *values in rows}
+    presets = [leaves(preset(name)) for name in ("crossfeed", "mended", "paper")]
+    real = {
+        name: tuple(settings[name] for settings in presets)
+        for name in presets[0]
+        if name.startswith(("training.", "data."))
+    }
     assert documented == real

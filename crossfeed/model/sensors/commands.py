@@ -92,8 +92,10 @@ def steps_ahead(steps: int, like: Tensor) -> Tensor:
 def command_groups(schema: Schema) -> list[tuple[int, ...]]:
     """Commands that act together: all feeds make one path speed, every other command stands for itself."""
     feeds = tuple(place for place, command in enumerate(schema.commands) if command.quantity == "feed")
-    others = [(place,) for place, command in enumerate(schema.commands) if command.quantity != "feed"]
-    return [*others, feeds] if feeds else others
+    groups: list[tuple[int, ...]] = [
+        (place,) for place, command in enumerate(schema.commands) if command.quantity != "feed"
+    ]
+    return [*groups, feeds] if feeds else groups
 
 
 def _departure(strength: float, rows: int) -> Tensor:

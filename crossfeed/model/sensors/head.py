@@ -48,7 +48,8 @@ class MixtureHead(nn.Module):
     def _begin(self) -> None:
         """Start as persistence with a little doubt: what is forecast first is sensible, and gradients are small."""
         nn.init.zeros_(self.linear.weight)
-        bias = dict(zip(self.parts, self.linear.bias.zero_().split(list(self.parts.values())), strict=True))
+        pieces = torch.split(self.linear.bias.zero_(), list(self.parts.values()))
+        bias = dict(zip(self.parts, pieces, strict=True))
         bias["weight"][0], bias["weight"][1] = 1.0, -2.0
         bias["spread"][:2] = -2.0
         bias["spread"][2:] = torch.linspace(-0.5, -1.5, self.movers)
@@ -86,5 +87,5 @@ class MixtureHead(nn.Module):
         planned = planned_BHG[:, :, None, None]
         before_BHCVG = usual + recency_BHCV.unsqueeze(-1) * (last - usual)
         change_BHCVG = torch.log((planned + SMALL) / (before_BHCVG + SMALL))
-        exponent_BHCVG = STEEPEST * torch.sigmoid(exponent_BHCE.unflatten(-1, (self.movers, self.groups)))
+        exponent_BHCVG = STEEPEST * torch.sigmoid(torch.unflatten(exponent_BHCE, -1, (self.movers, self.groups)))
         return (own_BHCV.tanh() + (exponent_BHCVG * change_BHCVG).sum(-1)).clamp(LOWEST, HIGHEST).exp()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from crossfeed.model.head import present_mean
 from crossfeed.model.plan import Plan
-from crossfeed.model.sensors.model import SensorModel
+from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.windows.windows import WindowBatch
 
 
@@ -53,6 +53,7 @@ def forecast_losses(
     """Both terms, averaged over members and present targets; `m_BKC` is what the members are shown."""
     model.check(batch)
     context = model.encode(batch.x_BKC, m_BKC, batch.a_BKA)
+    assert isinstance(context, SensorContext)
     active = config.active("finetune")
     present_BHC = batch.future_m_BHC
     x_BHC = torch.where(present_BHC, batch.future_x_BHC, 0.0)
