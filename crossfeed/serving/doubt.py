@@ -1,4 +1,4 @@
-"""Is this plan like anything the model has learned? An ensemble says so itself: where its members disagree, nobody knows."""
+"""Is this plan like anything the model has learned? Where the members of an ensemble disagree, nobody knows."""
 
 import numpy as np
 import torch
@@ -36,6 +36,8 @@ def disagreement(model: SensorModel, history: History, commands: np.ndarray, con
     past_1KA = rows(model.normaliser.transform_commands(history.commands[-context:]))
     planned_1TA = rows(model.normaliser.transform_commands(commands))
     m_1KC = x_1KC.isfinite()
-    encoded = model.eval().encode(torch.where(m_1KC, x_1KC, 0.0), m_1KC, past_1KA)
+    x_1KC = torch.where(m_1KC, x_1KC, 0.0)
+    rows_read = model.eval().read(x_1KC, m_1KC, model.level(x_1KC, m_1KC))
+    encoded = model.context(rows_read, past_1KA)
     apart_1HC = model.disagreement(encoded, Commands.under(planned_1TA, model.horizons))
     return float(apart_1HC[:, :, m_1KC[0].any(0)].mean())

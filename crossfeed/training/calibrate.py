@@ -31,7 +31,8 @@ def calibrate(model: SensorModel, validation: WindowSet) -> None:
     inside_WH = torch.zeros(len(WIDENINGS), len(model.horizons), dtype=torch.float64, device=device)
     present_H, doubts = torch.zeros(len(model.horizons), dtype=torch.float64, device=device), []
     for batch in _batches(validation):
-        context, plan = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA), Plan.of(batch, model.horizons)
+        rows = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
+        context, plan = model.context(rows, batch.a_BKA), Plan.of(batch, model.horizons)
         said = model.decode(context, plan).distribution
         assert isinstance(said, Mixture)
         present_H += batch.future_m_BHC.sum((0, 2))
@@ -47,7 +48,7 @@ def calibrate(model: SensorModel, validation: WindowSet) -> None:
 def _batches(windows: WindowSet) -> Iterator[WindowBatch]:
     """Evenly spread windows, at most so many."""
     index_W = torch.linspace(0, len(windows) - 1, min(len(windows), MOST_WINDOWS)).round().long()
-    for index_B in index_W.split(BATCH):
+    for index_B in torch.split(index_W, BATCH):
         yield windows.batch(index_B.to(windows.last_W.device))
 
 

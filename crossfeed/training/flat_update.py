@@ -32,6 +32,7 @@ class FlatUpdate:
         self.decay_P = torch.cat([torch.full_like(p, decay[p]).flatten() for p in self.parameters])
         self.step = torch.zeros((), device=self.weight_P.device)
         self._gradients = views(self.gradient_P, self.parameters)
+        self._moved: list[int] = []
         moments = zip(views(self.first_P, self.parameters), views(self.second_P, self.parameters), strict=True)
         for parameter, (first, second) in zip(self.parameters, moments, strict=True):
             optimiser.state[parameter].update(step=self.step, exp_avg=first, exp_avg_sq=second)
@@ -39,7 +40,11 @@ class FlatUpdate:
     @torch.no_grad()
     def __call__(self, momentum: Tensor) -> Tensor:
         """Move weights and teacher; gives the norm of the gradient before clipping."""
-        torch._foreach_copy_(self._gradients, [_known(parameter.grad) for parameter in self.parameters])
+        if not self._moved:
+            self._leave_alone_what_no_loss_reaches()
+        torch._foreach_copy_(
+            [self._gradients[place] for place in self._moved], [self._gradient(p) for p in self._moved]
+        )
         norm: Tensor = torch.linalg.vector_norm(self.gradient_P)
         scale = (self.clip_norm / (norm + 1e-6)).clamp(max=1.0)
         self.step.add_(1.0)
@@ -47,6 +52,20 @@ class FlatUpdate:
         corrections = (1.0 - BETAS[0] ** self.step, (1.0 - BETAS[1] ** self.step).sqrt())
         self._update(*arrays, self._learning_rate, *corrections, scale, momentum)
         return norm
+
+    def _leave_alone_what_no_loss_reaches(self) -> None:
+        """A part whose objective has weight 0 gets no gradient: it is not decayed either, as in `AdamW`."""
+        decays = views(self.decay_P, self.parameters)
+        for place, parameter in enumerate(self.parameters):
+            if parameter.grad is None:
+                decays[place].zero_()
+            else:
+                self._moved.append(place)
+
+    def _gradient(self, place: int) -> Tensor:
+        gradient = self.parameters[place].grad
+        assert gradient is not None, "the same parameters have a gradient in every step"
+        return gradient
 
 
 def update_flat(
@@ -76,8 +95,3 @@ def views(flat_P: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     """The parts of a flat array, in the shapes of the tensors."""
     parts = torch.split(flat_P, [tensor.numel() for tensor in tensors])
     return [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
-
-
-def _known(gradient: Tensor | None) -> Tensor:
-    assert gradient is not None, "every trained parameter has a gradient"
-    return gradient
