@@ -38,12 +38,12 @@ def calibrate(model: SensorModel, validation: WindowSet, precision: str) -> None
             wider = replace(said, scale_M=said.scale_M * widening)
             held_BHC = (wider.cdf(reading.future_x_BHC) - 0.5).abs() <= NOMINAL / 2.0
             inside_WH[place] += (held_BHC & reading.future_m_BHC).sum((0, 2))
-    model.widening_H.copy_(_smallest_enough(inside_WH / present_H.clamp(min=1.0)))
+    model.widening_H.copy_(_smallest_enough(inside_WH, present_H))
 
 
-def _smallest_enough(share_WH: Tensor) -> Tensor:
+def _smallest_enough(inside_WH: Tensor, present_H: Tensor) -> Tensor:
     """At each horizon the first widening that reaches the nominal share; the widest where none does."""
-    enough_WH = share_WH >= NOMINAL
+    enough_WH = inside_WH >= NOMINAL * present_H
     enough_WH[-1] = True
-    widening_W = torch.tensor(WIDENINGS, device=share_WH.device)
+    widening_W = torch.tensor(WIDENINGS, device=inside_WH.device)
     return widening_W[enough_WH.int().argmax(0)].float()
