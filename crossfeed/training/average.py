@@ -17,10 +17,10 @@ class WeightAverage:
     @torch.no_grad()
     def follow(self, weight: Tensor) -> None:
         """Take the weights of a step in, with this share (a tensor, so that a captured step can change it)."""
-        # Not `lerp`: with a tensor as its weight it asks the host, which a captured step must not do.
-        missing = torch._foreach_sub(self._own, self._average)
-        torch._foreach_mul_(missing, weight)
-        torch._foreach_add_(self._average, missing)
+        # Not by `_foreach_lerp_`: it would ask the host for the weight.
+        apart = torch._foreach_sub(self._own, self._average)
+        torch._foreach_mul_(apart, weight)
+        torch._foreach_add_(self._average, apart)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -33,8 +33,8 @@ class WeightAverage:
             self._set(own)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The average by the names of the parameters, to be saved."""
-        return dict(zip(self._names, self._average, strict=True))
+        """The average as it is now, by the names of the parameters; it may be saved while training goes on."""
+        return {name: average.clone() for name, average in zip(self._names, self._average, strict=True)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on with a saved average."""

@@ -41,7 +41,7 @@ def calibrate(model: SensorModel, validation: WindowSet) -> None:
             inside_WH[place] += (held_BHC & batch.future_m_BHC).sum((0, 2))
         apart_BHC = torch.where(batch.future_m_BHC, model.disagreement(context, plan), 0.0)
         doubts.append(apart_BHC.sum((1, 2)) / batch.future_m_BHC.sum((1, 2)).clamp(min=1))
-    model.widening_H.copy_(_smallest_enough(inside_WH / present_H.clamp(min=1.0)))
+    model.widening_H.copy_(_smallest_enough(inside_WH, present_H))
     model.usual_doubt.copy_(torch.cat(doubts).quantile(USUAL))
 
 
@@ -52,9 +52,9 @@ def _batches(windows: WindowSet) -> Iterator[WindowBatch]:
         yield windows.batch(index_B.to(windows.last_W.device))
 
 
-def _smallest_enough(share_WH: Tensor) -> Tensor:
+def _smallest_enough(inside_WH: Tensor, present_H: Tensor) -> Tensor:
     """At each horizon the first widening that reaches the nominal share; the widest where none does."""
-    enough_WH = share_WH >= NOMINAL
+    enough_WH = inside_WH >= NOMINAL * present_H
     enough_WH[-1] = True
-    widening_W = torch.tensor(WIDENINGS, device=share_WH.device)
+    widening_W = torch.tensor(WIDENINGS, device=inside_WH.device)
     return widening_W[enough_WH.int().argmax(0)].float()
