@@ -77,7 +77,7 @@ def test_rescaling_is_a_change_of_unit(sample: tuple[np.ndarray, ...]) -> None:
             torch.testing.assert_close(moved.nll(x_moved), before + factor.log())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     observation=st.floats(-4.0, 4.0),
     steps=st.lists(st.floats(0.0, 2.0), min_size=2, max_size=6),

@@ -32,7 +32,7 @@ def _hidden_share(seen: Tensor) -> float:
 
 
 @given(cases, st.integers(1, 40), st.integers(1, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_masks_only_hide_and_never_empty_a_window(case, steps: int, channels: int) -> None:
     mode, ratio, seed, absent = case
     x, m = _window(seed, 16, steps, channels, absent)
@@ -42,7 +42,7 @@ def test_masks_only_hide_and_never_empty_a_window(case, steps: int, channels: in
 
 
 @given(cases)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_values_under_mask_zero_never_matter(case) -> None:
     mode, ratio, seed, absent = case
     x, m = _window(seed, 8, 20, 5, absent)
@@ -103,7 +103,7 @@ def _naive_events(x: np.ndarray, m: np.ndarray) -> np.ndarray:
 
 
 @given(st.integers(0, 2**31), st.integers(1, 40), st.floats(0.0, 0.9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_event_mode_hides_the_changes_above_the_quantile(seed: int, steps: int, absent: float) -> None:
     x, m = _window(seed, 4, steps, 3, absent)
     x = (x * 4).round() / 4 * m  # ties
@@ -135,7 +135,7 @@ def test_mixed_rate_is_that_of_the_union() -> None:
 
 
 @given(st.integers(0, 2**31), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_schema_view_is_never_empty_and_keeps_whole_channels(seed: int, keep: float, absent: float) -> None:
     _, m = _window(seed, 32, 6, 5, absent)
     m[:, :, 0] = False

@@ -26,7 +26,7 @@ def test_split_is_the_seeded_shuffle_of_the_sorted_sessions() -> None:
 
 
 @given(lengths, st.integers(0, 2**32 - 1), st.sampled_from(["session", "program"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_sides_are_disjoint_and_cover_every_row(lengths: list[int], seed: int, by: str) -> None:
     table = random_table(lengths)
     split = split_table(table, by, seed)
@@ -37,7 +37,7 @@ def test_sides_are_disjoint_and_cover_every_row(lengths: list[int], seed: int, b
 
 
 @given(lengths, st.integers(3, 5), st.sampled_from(["session", "program"]), st.integers(0, 100))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_unit_is_tested_once_and_validated_once(lengths: list[int], folds: int, by: str, seed: int) -> None:
     programs = [f"p{i % 6}" for i in range(len(lengths))]
     table = random_table(lengths, programs=programs)
