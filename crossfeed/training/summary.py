@@ -56,7 +56,7 @@ def stage_facts(history: Sequence[Row]) -> dict[str, Any]:
             "best_epoch": kept["epoch"],
             "score": kept["score"],
             "probe_r2": kept["probe_r2"],
-            "target_rank": kept["target_rank"],
+            **{f"{side}_rank": kept[f"{side}_rank"] for side in ("context", "target", "predicted")},
             "collapse": kept["collapse"],
             "seconds": sum(row["train_seconds"] + row["validation_seconds"] for row in rows),
         }
@@ -138,7 +138,8 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
     for stage, facts in summary["stages"].items():
         lines.append(
             f"{stage}: epoch {facts['best_epoch'] + 1} of {facts['epochs']} kept, score {facts['score']:.4g}, "
-            f"target rank {facts['target_rank']:.0%}, ridge probe R2 {facts['probe_r2']:.3f}, {facts['seconds']:.0f} s"
+            f"rank of context {facts['context_rank']:.0%}, target {facts['target_rank']:.0%}, "
+            f"predicted {facts['predicted_rank']:.0%}, ridge probe R2 {facts['probe_r2']:.3f}, {facts['seconds']:.0f} s"
         )
         if facts["collapse"]:
             lines.append(f"{stage}: latents collapsed ({facts['collapse']})")

@@ -105,7 +105,7 @@ def _ranking(study: StudyFacts) -> Grid:
 
 def _outcomes(study: StudyFacts) -> Grid:
     """The paper's appendix table of source-validation outcomes."""
-    confirmed = _confirmed(study)
+    confirmed, gated = _confirmed(study), study.protocol["config"]["training"]["health"]["latents"][0]
     rows = []
     for place, line in enumerate(study.ranking, start=1):
         runs = [run for run in study.searched if run.candidate == line.candidate and run.status == "finished"]
@@ -116,7 +116,7 @@ def _outcomes(study: StudyFacts) -> Grid:
         clean = _values(study, line.candidate, "clean")
         row["clean"] = f"{number(fmean(clean))} ± {number(pstdev(clean))}" if clean else None
         row["command"] = fmean(bundle["command_ratio"] for bundle in bundles) if bundles else None
-        ranks = [bundle["health"]["target_rank"] for bundle in bundles if "health" in bundle]
+        ranks = [bundle["health"][f"{gated}_rank"] for bundle in bundles if "health" in bundle]
         row["rank"] = fmean(ranks) if ranks else None
         score = getattr(line, study.score)
         row["standing"] = f"#{place} ({number(score)})" if line.seeds else "excluded"
