@@ -58,7 +58,7 @@ def measure_bundle(
     shifted = evaluate(forecaster, data, world=_suite_shift, title="Bundle: level shift")
     validator = Validator(model, source.windows(model, "train", (), stride), data.windows, config, precision)
     health = validator.health()
-    ssl, ssl_scale_free = _ssl(model, validator, config, Path(path).parent / "pretrained.safetensors")
+    ssl = _ssl(model, validator, config, Path(path).parent / "pretrained.safetensors")
     content = {
         "components": {
             "clean": _rmse(clean),
@@ -66,9 +66,10 @@ def measure_bundle(
             "masked": _rmse(masked),
             "long_horizon": max(_number(row["rmse"]) for row in clean.by("horizon").values()),
             "calibration": calibration_penalty(clean),
-            "ssl": ssl,
+            "ssl": ssl["paper"],
         },
-        "ssl_scale_free": ssl_scale_free,
+        "ssl_scale_free": ssl["scale_free"],
+        "ssl_as_trained": ssl["as_trained"],
         "command_ratio": _rmse(shuffled) / _rmse(clean),
         "collapsed": bool(health.reasons),
         "collapse_reasons": list(health.reasons),
@@ -103,21 +104,26 @@ def _anchor(clean: Scores, data: EvaluationSet) -> dict[str, Any]:
     }
 
 
-def _ssl(model: WorldModel, validator: Validator, config: RunConfig, pretrained: Path) -> tuple[float, float]:
-    """Held-out self-supervised loss as the paper scores it, and the scale-free latent error, of the pretrained body.
+def _ssl(model: WorldModel, validator: Validator, config: RunConfig, pretrained: Path) -> dict[str, float]:
+    """Held-out self-supervised loss as the paper sums it, and the scale-free latent error, of the pretrained body.
 
-    A run without pretraining is measured as it is after fine-tuning, one without a self-supervised term by the default
-    ones.
+    Both under the suite's masks and the default objective, whatever the candidate trained with: its own masks and
+    weights move the loss of the very same weights. That loss, which the paper scored, is kept beside them. A run
+    without pretraining is measured as it is after fine-tuning.
     """
-    objectives = config.objectives if config.objectives.active("pretrain") else ObjectiveConfig()
     judged = WorldModel.load(pretrained, device=validator.device) if pretrained.exists() else model
+    own = config.objectives if config.objectives.active("pretrain") else ObjectiveConfig()
 
-    def score(selection: str) -> float:
+    def score(selection: str, masks: MaskConfig, objectives: ObjectiveConfig) -> float:
         training = config.training.model_copy(update={"selection": selection})
-        chosen = config.model_copy(update={"training": training, "objectives": objectives})
+        chosen = config.model_copy(update={"training": training, "masks": masks, "objectives": objectives})
         return Validator(judged, validator.train, validator.validation, chosen, "float32").losses("pretrain")[1]
 
-    return score("paper"), score("scale_free")
+    return {
+        "paper": score("paper", SUITE, ObjectiveConfig()),
+        "scale_free": score("scale_free", SUITE, ObjectiveConfig()),
+        "as_trained": score("paper", config.masks, own),
+    }
 
 
 def _suite_mask(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
