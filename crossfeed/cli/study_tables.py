@@ -138,11 +138,14 @@ def target_result(result: dict[str, Any], as_json: bool = False) -> None:
         return
     names = ["target", "RMSE", "MAE", "R2", "CRPS", "NLL", "coverage 90 %"]
     keys = ("rmse", "mae", "r2", "crps", "nll", "coverage90")
+    flagged = result.get("flagged", {})
     rows = [
-        [name, *("-" if scores[key] is None else scores[key] for key in keys)]
+        [f"{name} *" if name in flagged else name, *("-" if scores[key] is None else scores[key] for key in keys)]
         for name, scores in result["scores"].items()
     ]
     _table(f"Target: {result['windows']} windows of {len(result['runs'])} runs", names, rows)
+    for name, reason in flagged.items():
+        output().print(f"* {name} was flagged by the latent gate: {reason}", highlight=False)
 
 
 def verification(found: "Verification", as_json: bool = False) -> None:

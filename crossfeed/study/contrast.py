@@ -17,8 +17,8 @@ from crossfeed.study import ledger
 from crossfeed.study.declaration import Declaration
 from crossfeed.study.ready import planned_ready
 from crossfeed.study.score import WEIGHTS
+from crossfeed.study.search import has_numbers
 from crossfeed.study.store import Run, Store
-from crossfeed.study.worker import COLLAPSED
 
 # Lower is better for all of them. The self-supervised loss is missing: its scale changes with the objective.
 METRICS = tuple(name for name in WEIGHTS if name != "ssl")
@@ -80,14 +80,8 @@ def _comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _usable(runs: Sequence[Run], candidate: str) -> dict[int, Run]:
-    """Runs with numbers, by seed. A collapsed run counts here: leaving it out would flatter the arm that collapses."""
-    return {
-        run.seed: run
-        for run in runs
-        if run.candidate == candidate
-        and "bundle" in run.outcome
-        and (not run.outcome["invalid"] or run.outcome["invalid"].startswith(COLLAPSED))
-    }
+    """Runs with numbers, by seed."""
+    return {run.seed: run for run in runs if run.candidate == candidate and has_numbers(run)}
 
 
 def _check_anchor(name: str, runs: Mapping[str, Mapping[int, Run]]) -> None:
