@@ -27,9 +27,10 @@ from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.kinds import log_kind
 from crossfeed.machines.simulated.pair import simulate_pair
 from crossfeed.progress import be_quiet
-from crossfeed.study.candidates import PAPER_CANDIDATES, named
+from crossfeed.study.candidates import named
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.export import export
+from crossfeed.study.paper_candidates import PAPER_CANDIDATES
 from crossfeed.study.study import Study
 
 SETTINGS: dict[str, Any] = {

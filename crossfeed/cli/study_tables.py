@@ -118,12 +118,12 @@ def standing(study: "Study", as_json: bool = False) -> None:
     console = output()
     counts = study.runs()["status"].value_counts().to_dicts() if study.store.runs() else []
     if as_json:
-        facts = {name: study.protocol[name] for name in ("preset", "protocol_version")}
+        facts = {name: study.protocol[name] for name in ("name", "protocol_version")}
         runs = {row["status"]: row["count"] for row in counts}
         entries = [asdict(entry) for entry in study.ledger()]
         print(json.dumps({**facts, "runs": runs, "refusals": study.refusals(), "ledger": entries}, indent=2))
         return
-    console.print(f"Protocol {study.protocol['preset']}, version {study.protocol['protocol_version']}")
+    console.print(f"Protocol {study.protocol['name']}, version {study.protocol['protocol_version']}")
     console.print("Runs: " + (", ".join(f"{row['count']} {row['status']}" for row in counts) or "none planned"))
     _table("Ledger", ["entry", "time", "what"], [[entry.number, entry.time, entry.kind] for entry in study.ledger()])
     for reason in study.refusals():

@@ -8,7 +8,6 @@ from typing import Any
 from crossfeed.demo.chapter import Told
 from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
-from crossfeed.study.candidates import choose
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.study import Study
 from crossfeed.training.folder import write_json
@@ -57,7 +56,7 @@ def seal(folder: Path, settings: DemoSettings) -> Told:
 def search(folder: Path) -> Told:
     """Every candidate with every seed, on source rows only."""
     study = Study(folder / STUDY)
-    study.plan(choose(study.config, only=CANDIDATES), SEEDS)
+    study.plan(study.candidates(CANDIDATES), SEEDS)
     study.search(LocalEngine(JOBS, device="cpu"))
     lines = study.rank()
     invalid = [line.candidate for line in lines if line.invalid_seeds]
@@ -88,7 +87,7 @@ def lock(folder: Path) -> Told:
         return Told(f"refused, the target stays sealed: {'; '.join(reasons)}", (REFUSAL,))
     content = study.lock()
     return Told(
-        f"{content['candidate']}, seed {content['seed']} (the median one), frozen by five hashes; "
+        f"{content['candidate']}, seed {content['seed']} (the {content['seed_rule']} one), frozen by five hashes; "
         f"checkpoint {content['checkpoint_sha256'][:12]}",
         (LOCK,),
     )

@@ -26,8 +26,8 @@ MODEL: dict[str, Any] = {
 }
 # Loads that stand still most of the time teach slowly: shorter training ends before latents and commands tell anything.
 LONGER: dict[Data, dict[str, Any]] = {"mtconnect": {"training.pretrain_epochs": 8, "training.finetune_epochs": 16}}
-# The control without anti-collapse terms, the configuration the paper locked, and commands read by attention.
-CANDIDATES = ("plain_control", "schema_and_command_recovery", "cross_attention_command")
+# The control without anti-collapse terms, commands as tokens, and commands read by attention under mixed masks.
+CANDIDATES = ("plain_control", "token_commands", "mixed_masks")
 SEEDS = 2
 MINIMUM_SEEDS = 3
 MOST_SEEDS = 5

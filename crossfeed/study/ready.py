@@ -11,7 +11,8 @@ from typing import Any
 
 from crossfeed.errors import ConfigError
 from crossfeed.study import ledger
-from crossfeed.study.candidates import Candidate, named, per_horizon_vicreg
+from crossfeed.study.candidates import Candidate, named
+from crossfeed.study.paper_candidates import per_horizon_vicreg
 from crossfeed.study.search import plan
 from crossfeed.study.store import Store
 from crossfeed.training.overrides import override

@@ -51,7 +51,7 @@ def test_runs_that_failed_are_named_when_no_seed_is_left(opened: Study) -> None:
 
     opened.declare("revin", ARMS, 1, CONDITION)
     opened.search(Failing())
-    with pytest.raises(ConfigError, match="revin.revin-0: replay mismatch") as caught:
+    with pytest.raises(ConfigError, match=r"revin\.revin-0: replay mismatch") as caught:
         opened.unseal("revin")
     assert "would fail again" in caught.value.remedy
 

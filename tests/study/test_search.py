@@ -13,7 +13,6 @@ import pytest
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.evaluation import bundle
 from crossfeed.study import ledger, worker
-from crossfeed.study.candidates import choose
 from crossfeed.study.engines import Engine, LocalEngine, RayEngine, _Template, make_engine
 from crossfeed.study.owners import owner
 from crossfeed.study.store import Store
@@ -28,7 +27,7 @@ FORK = multiprocessing.get_context("fork")
 
 def plan_two(folder: Path, **settings: object) -> Study:
     study = begin(folder, settings=settings)
-    study.plan(choose(study.config, only=["per_horizon_vicreg", "low_latent_weight"]), seeds=1)
+    study.plan(study.candidates(["no_auxiliary_terms", "low_latent_weight"]), seeds=1)
     return study
 
 
@@ -133,7 +132,7 @@ def test_a_finished_run_is_never_run_again(tmp_path: Path) -> None:
     study = plan_two(tmp_path / "study")
     study.search(InProcess())
     written = _traces(study.store.folder)
-    study.plan(choose(study.config, only=["per_horizon_vicreg"]), seeds=1)
+    study.plan(study.candidates(["no_auxiliary_terms"]), seeds=1)
     study.search(InProcess())
     assert _traces(study.store.folder) == written
 
@@ -160,7 +159,7 @@ def test_a_search_waits_for_runs_that_another_search_has_taken(tmp_path: Path, m
         monkeypatch.setattr(time, "sleep", lambda _: study.store.finish(taken.name, "finished", outcome))
         study.search(Invented(lambda *_: 2.0))
     clean = {run.candidate: run.outcome["bundle"]["components"]["clean"] for run in study.store.runs()}
-    assert clean == {"per_horizon_vicreg": 1.0, "low_latent_weight": 2.0}
+    assert clean == {"no_auxiliary_terms": 1.0, "low_latent_weight": 2.0}
 
 
 # Started in place of Python: the first run to come to its second saved state kills itself.
@@ -197,7 +196,7 @@ def test_a_killed_run_is_started_again_and_finds_the_same_numbers(
 
 def test_a_run_that_cannot_be_trained_is_invalid_and_the_rest_goes_on(tmp_path: Path) -> None:
     study = begin(tmp_path / "study", settings={"training.learning_rate": 1e12, "training.clip_norm": 1e12})
-    study.plan(choose(study.config, only=["per_horizon_vicreg"]), seeds=1)
+    study.plan(study.candidates(["no_auxiliary_terms"]), seeds=1)
     study.search(InProcess())
     (run,) = study.store.runs()
     assert run.status == "invalid"
@@ -208,8 +207,8 @@ def test_a_run_that_cannot_be_trained_is_invalid_and_the_rest_goes_on(tmp_path: 
 def test_a_run_that_dies_is_tried_again_and_then_reported(tmp_path: Path) -> None:
     study = plan_two(tmp_path / "study")
     # A folder where the run's files should go, holding something else, makes every attempt fail with a clear error.
-    (study.store.folder / "runs" / "per_horizon_vicreg-0").mkdir(parents=True)
-    (study.store.folder / "runs" / "per_horizon_vicreg-0" / "stranger.txt").write_text("not a run")
+    (study.store.folder / "runs" / "no_auxiliary_terms-0").mkdir(parents=True)
+    (study.store.folder / "runs" / "no_auxiliary_terms-0" / "stranger.txt").write_text("not a run")
     with pytest.raises(CrossfeedError, match="ended with code 2") as caught:
         study.search()
     assert "not the folder of a run" in caught.value.found

@@ -71,7 +71,7 @@ def _in_words(entry: Entry) -> str:
     """The gist of one entry."""
     content: dict[str, Any] = entry.content
     if entry.kind == "init":
-        return f"protocol {content['preset']}, {plural(len(content['vault']), 'target table')} sealed"
+        return f"protocol {content['name']}, {plural(len(content['vault']), 'target table')} sealed"
     if entry.kind == "plan":
         return plural(len(content["runs"]), "run")
     if entry.kind == "run":

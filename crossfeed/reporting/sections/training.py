@@ -7,7 +7,8 @@ from crossfeed.reporting.artefacts import Artefacts, RunFacts
 from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
-SIDES = ("context", "target", "predicted")
+# Latents by what they are called in a figure, and their colours.
+SIDES = {"context": ("context", 0), "target": ("teacher", 1), "predicted": ("predicted", 3)}
 _STAGES = {"pretrain": "Pretraining", "finetune": "Fine-tuning"}
 
 
@@ -84,7 +85,7 @@ def _health(run: RunFacts) -> Figure:
     for key, (title, label, floor) in shown.items():
         lines = tuple(
             Line(name, epochs, [row.get(f"{side}_{key}") for row in rows], colour)
-            for side, name, colour in (("context", "context", 0), ("target", "teacher", 1), ("predicted", "predicted", 3))
+            for side, (name, colour) in SIDES.items()
             if any(row.get(f"{side}_{key}") is not None for row in rows)
         )
         level = (float(floor), "collapsed below") if floor else None
@@ -141,7 +142,8 @@ def _gate(found: Artefacts) -> list[Section]:
     heads = columns(
         ("run", "run", "text"), ("gate", "gate", "text"), ("context_rank", "rank of context", "share"),
         ("target_rank", "of target", "share"), ("predicted_rank", "of predicted", "share"),
-        ("varying", "varying"), ("spread", f"{gate['spread']} spread"), ("command_ratio", "shuffled / true"), ("reason", "why", "text"),
+        ("varying", "varying"), ("spread", f"{gate['spread']} spread"),
+        ("command_ratio", "shuffled / true"), ("reason", "why", "text"),
     )  # fmt: skip
     out = [row["run"] for row in rows if row["gate"] == "out"]
     told = (
@@ -164,8 +166,8 @@ def _gate(found: Artefacts) -> list[Section]:
         )
         blocks.append(Figure("collapse-gate", caption, (panel,)))
     caption = (
-        f"Every finished run at the gate, which looks at {' and '.join(gate['latents'])} latents: ranks of all three after "
-        f"fine-tuning, varying part and spread of the {gated} ones, and the error under shuffled commands."
+        f"Every finished run at the gate, which looks at {' and '.join(gate['latents'])} latents: ranks of all three "
+        f"after fine-tuning, varying part and spread of the {gated} ones, and the error under shuffled commands."
     )
     blocks.append(Grid("collapse-gate", caption, heads, tuple(rows), folded=len(rows) > 12))
     lead = (
