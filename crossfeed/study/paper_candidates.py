@@ -48,7 +48,7 @@ def event_masking(base: RunConfig) -> RunConfig:
 
 
 def heavy_channel_masking(base: RunConfig) -> RunConfig:
-    """Whole channels hidden, schema weight doubled; no heavier than others, since the authors' code ignored the ratio."""
+    """Whole channels hidden, schema weight doubled; no heavier than others, since their code ignored the ratio."""
     heavy = {"masks.mode": "channel", "masks.channel_drop": 0.15}
     return _set(_change(cross_attention_command(base), heavy), schema=0.2)
 
