@@ -43,7 +43,7 @@ def ready(
 
 def contrast(
     folder: Folder,
-    metric: Annotated[str, typer.Option(help="clean, schema_drop, masked, long_horizon or calibration.")] = "clean",
+    metric: Annotated[str, typer.Option(help="clean, schema_drop, masked, ..., command_ratio or rank.")] = "clean",
     json: Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")] = False,
 ) -> None:
     """Every arm of ready studies and declared ablations against its reference, paired by seed.

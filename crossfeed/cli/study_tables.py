@@ -69,7 +69,7 @@ def _flags(line: "CandidateScore") -> str:
 
 def contrast_table(study: "Study", metric: str = "clean", as_json: bool = False) -> None:
     """Arms against their reference: differences, intervals over seeds, exact p values and the floor they can reach."""
-    from crossfeed.study.contrast import METRICS
+    from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS
 
     if metric not in METRICS:
         raise ConfigError(f"There is no metric '{metric}' to contrast.", expected=f"one of {', '.join(METRICS)}")
@@ -89,8 +89,8 @@ def contrast_table(study: "Study", metric: str = "clean", as_json: bool = False)
             ]
             for line in chosen
         ]  # fmt: skip
-        what = "calibration error" if metric == "calibration" else f"{metric} RMSE"
-        _table(f"{title}: {what} against {chosen[0].arm} (negative differences favour the arm)", names, rows)
+        sign = "positive" if metric in HIGHER_IS_BETTER else "negative"
+        _table(f"{title}: {metric} against {chosen[0].arm} ({sign} differences favour the arm)", names, rows)
         for line in chosen[1:]:
             output().print(f"{line.arm}: {line.verdict}", highlight=False)
 

@@ -272,3 +272,26 @@ def test_a_study_without_a_target_asks_for_none(tmp_path: Path) -> None:
     assert "This study has no target" in document.verdict.sentences[0]
     assert "unseal" not in text
     assert "ranking" in anchors
+
+
+def test_ready_studies_ended_in_the_terminal(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study", target=False)
+    study.plan(study.candidates(TWO), seeds=1)
+    study.ready("initialisation", seeds=3)
+    better = {"initialisation.pretrained_body": 0.8}
+    study.search(Invented(lambda candidate, seed: better.get(candidate, 1.0) + 0.01 * seed))
+    written = write_report(study.store.folder, tmp_path / "report")
+    assert "contrasts" in written.sections
+    with (tmp_path / "report" / "tables" / "contrast-initialisation.csv").open() as file:
+        rows = {row["arm"]: row for row in csv.DictReader(file)}
+    assert float(rows["pretrained_body"]["difference"]) == pytest.approx(-0.2)
+    assert rows["pretrained_body"]["wins"] == "3/3"
+    paired = tmp_path / "report" / "tables" / "contrast-initialisation-pretrained_body.csv"
+    with paired.open() as file:
+        components = [row["component"] for row in csv.DictReader(file)]
+    assert {"Clean RMSE", "SSL validation loss", "Cmd. sensitivity (shuffled / true)"} <= set(components)
+    with (tmp_path / "report" / "tables" / "candidate-matrix.csv").open() as file:
+        matrix = {row["candidate"]: row for row in csv.DictReader(file)}
+    assert set(matrix) == set(TWO)
+    assert matrix["mixed_masks"]["masks.mode"] == "mixed"
+    assert paired.with_suffix(".tex").exists()
