@@ -68,6 +68,7 @@ def init(
                 {
                     "name": path.name,
                     "fingerprint": table.fingerprint(),
+                    "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
                     "rows": len(table),
                     "machines": table.machines(),
                 }
