@@ -67,7 +67,29 @@ def _flags(line: "CandidateScore") -> str:
     return ", ".join(flags + ([f"dropped after {line.dropped_after}"] if line.dropped_after else []))
 
 
-def contrast_table(study: "Study", metric: str = "clean", as_json: bool = False) -> None:
+def arms_table(study: "Study", metric: str = "clean", as_json: bool = False) -> None:
+    """What ready studies and declared ablations found: machines left out, arms against their reference."""
+    from crossfeed.study.contrast import comparisons
+
+    strangers = study.strangers()
+    if not strangers or any(comparisons(study.store)):
+        _contrast_table(study, metric, as_json)
+        return
+    if as_json:
+        print(json.dumps([line.to_json() for line in strangers], indent=2))
+        return
+    names = ["machine", "never seen", "sd", "in training", "difference", "last value", "better than it", "in 90 %"]
+    rows = [
+        [
+            line.machine, line.stranger, line.stranger_spread, line.trained, line.difference, line.persistence,
+            f"{line.beats_persistence} of {line.seeds}", line.coverage90, line.leakage,
+        ]
+        for line in strangers
+    ]  # fmt: skip
+    _table("leave-one-out: RMSE of each machine on its validation side", [*names, "leakage"], rows)
+
+
+def _contrast_table(study: "Study", metric: str, as_json: bool) -> None:
     """Arms against their reference: differences, intervals over seeds, exact p values and the floor they can reach."""
     from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS
 

@@ -17,6 +17,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.calibration import calibration, calibration_penalty
 from crossfeed.evaluation.command_use import under_false_plans
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.invariance import machine_invariance
 from crossfeed.evaluation.metrics import SUMS, Scores
 from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.robustness import PROTOCOL_SEED
@@ -76,6 +77,8 @@ def measure_bundle(
         "health": health.values,
         "replay_rmse": validator.forecast().rmse,
         "anchor": _anchor(clean, data),
+        "by_machine": _by_machine(forecaster, tables, config),
+        "invariance": machine_invariance(model, validator.train, data.windows),
         "details": {
             "clean": clean.metrics(),
             "clean_by_horizon": clean.by("horizon"),
@@ -90,6 +93,29 @@ def measure_bundle(
     }
     write_plain(path, content)
     return dict(plain(content))
+
+
+def _by_machine(forecaster: WorldModelForecaster, tables: Sequence[Table], config: RunConfig) -> dict[str, Any]:
+    """Each machine's validation side on its own, where there are several; also of machines that were left out.
+
+    The space is that of all machines, so that runs that left out different ones are judged alike.
+    """
+    whole = Source.of(tables, config.data.model_copy(update={"leave_out": ()}))
+    machines = list(dict.fromkeys(machine for table in whole.tables for machine in table.machines()))
+    if len(machines) < 2:
+        return {}
+    found = {}
+    for machine in machines:
+        data = whole.of_machine(forecaster.model, machine, "validation", config.data.stride)
+        scores = evaluate(forecaster, data, title=f"Bundle: {machine}")
+        anchor = _anchor(scores, data)
+        found[machine] = {
+            **scores.metrics(),
+            "windows": len(data.windows),
+            "persistence_rmse": anchor["persistence_rmse"],
+            "left_out": machine in config.data.leave_out,
+        }
+    return found
 
 
 def _anchor(clean: Scores, data: EvaluationSet) -> dict[str, Any]:

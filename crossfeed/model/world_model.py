@@ -99,6 +99,11 @@ class WorldModel(nn.Module):
             mean_BHC = mean_BHC + self.head.anchor(latent_BHD, statistics.centre_BC)
         return mean_BHC, self.head.bound(log_variance_BHC)
 
+    def representation(self, batch: WindowBatch) -> Tensor:
+        """What the model keeps of the context of each window, for questions about it from outside: (B, D)."""
+        self._check(batch)
+        return self.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA).z_BD
+
     def forward(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Prediction:
         """Eq. (12): context and planned commands in, distributions at all horizons out; `m_BKC` shows a part only."""
         self._check(batch)

@@ -15,7 +15,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.statistics import bootstrap, compare
 from crossfeed.study import ledger
 from crossfeed.study.declaration import Declaration
-from crossfeed.study.ready import planned_ready
+from crossfeed.study.ready import LEAVE_ONE_OUT, planned_ready
 from crossfeed.study.score import WEIGHTS
 from crossfeed.study.search import has_numbers
 from crossfeed.study.store import Run, Store
@@ -74,6 +74,8 @@ def contrasts(store: Store) -> list[Line]:
 def comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
     """Names of contrasts with the candidate of each arm, the reference first."""
     for kind, arms in planned_ready(store):
+        if kind == LEAVE_ONE_OUT:  # its arms are judged machine by machine: see `leave_one_out`
+            continue
         yield kind, {arm: f"{kind}.{arm}" for arm in arms}
     with store.reading() as connection:
         declared = [Declaration(**entry.content) for entry in ledger.entries(connection, "declaration")]

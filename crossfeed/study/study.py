@@ -12,6 +12,7 @@ from crossfeed.study.contrast import Line, contrasts
 from crossfeed.study.declaration import Declaration, declare
 from crossfeed.study.engines import Engine, LocalEngine
 from crossfeed.study.halving import halve, ranking, refuse_mixture
+from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.lock import lock, refusals
 from crossfeed.study.opening import unseal
 from crossfeed.study.protocol import check_sources, check_version, init
@@ -95,12 +96,16 @@ class Study:
         return plan(self.store, chosen, range(seeds), "search")
 
     def ready(self, kind: str, seeds: int, only: Sequence[str] = ()) -> int:
-        """Plan the arms of a ready study (ablations, initialisation, channel-drop, no-latent); gives the new runs."""
+        """Plan the arms of a ready study (ablations, ..., leave-one-out); gives the new runs."""
         return plan_ready(self.store, kind, self.config, seeds, only)
 
     def contrasts(self) -> list[Line]:
         """Every arm of ready studies and declared ablations against its reference, paired by seed."""
         return contrasts(self.store)
+
+    def strangers(self) -> list[MachineLine]:
+        """Every machine of a fleet as a stranger (ready study leave-one-out), beside itself in training."""
+        return machine_lines(self.store)
 
     def search(self, engine: Engine | None = None) -> None:
         """Bring every planned run to its outcome."""

@@ -75,6 +75,20 @@ def validation_facts(validator: Validator) -> dict[str, Any]:
         "shuffled commands": asdict(shuffled),
         "shuffled_command_ratio": ratio,
         "weak_command_use": ratio < WEAK_COMMAND_USE,
+        "by_machine": _by_machine(validator),
+    }
+
+
+def _by_machine(validator: Validator) -> dict[str, Any]:
+    """Errors of each machine on its own, where there are several: a mean can hide one that is not understood."""
+    machines = validator.validation.machines
+    if len(machines) < 2:
+        return {}
+    counts = {machine: len(validator.windows_of(machine)) for machine in machines}
+    return {
+        machine: {"windows": count, **asdict(validator.forecast(machine=machine))}
+        for machine, count in counts.items()
+        if count
     }
 
 
@@ -144,6 +158,8 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
         if facts["collapse"]:
             lines.append(f"{stage}: latents collapsed ({facts['collapse']})")
     validation = summary["validation"]
+    for machine, scores in validation["by_machine"].items():
+        lines.append(f"{machine}: RMSE {scores['rmse']:.3f} on {scores['windows']} validation windows")
     weak = ", below 1.02: the model hardly uses the commands" if validation["weak_command_use"] else ""
     lines.append(f"shuffled commands cost a factor of {validation['shuffled_command_ratio']:.3f} in RMSE{weak}")
     return lines

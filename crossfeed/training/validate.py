@@ -95,13 +95,19 @@ class Validator:
         return Health(numbers, tuple(reasons))
 
     @torch.no_grad()
-    def forecast(self, shuffle_commands: bool = False) -> ForecastScores:
-        """Errors on unmasked windows; with shuffled commands each window is given another one's future commands."""
+    def forecast(self, shuffle_commands: bool = False, machine: str | None = None) -> ForecastScores:
+        """Errors on unmasked windows, of all machines or of one; shuffled commands are those of another window."""
         sums = ForecastSums(self.model.horizons, self.model.schema.sensor_names, self.device)
-        other_W = self.windows_W.roll(max(1, len(self.windows_W) // 2)) if shuffle_commands else None
-        for reading in self._reader("validation", teacher=False)(self.windows_W, other_W):
+        index_W = self.windows_W if machine is None else self.windows_of(machine)
+        other_W = index_W.roll(max(1, len(index_W) // 2)) if shuffle_commands else None
+        for reading in self._reader("validation", teacher=False)(index_W, other_W):
             sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction)
         return sums.scores()
+
+    def windows_of(self, machine: str) -> Tensor:
+        """The validation windows of one machine."""
+        number = self.validation.machines.index(machine)
+        return self.windows_W[self.validation.machine_W[self.windows_W] == number]
 
     def _loss_batches(self, selection: Selection) -> list[Tensor]:
         """Full batches only, as in training; consecutive windows in the paper's protocol, shuffled ones otherwise."""

@@ -1,11 +1,13 @@
 """Ready studies and declared ablations, arm against reference: the paper's Tables 2a and 2b and its Appendix H."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, Line
+from crossfeed.study.leave_one_out import MachineLine
 
 _TITLES = {
     "clean": "Clean RMSE", "schema_drop": "Schema-drop RMSE", "masked": "Masked RMSE",
@@ -22,6 +24,8 @@ def sections(found: Artefacts) -> list[Section]:
     blocks: list[Block] = []
     for name in dict.fromkeys(line.contrast for line in lines):
         blocks += _contrast(name, [line for line in lines if line.contrast == name])
+    if study and study.strangers:
+        blocks.append(_strangers(study.strangers))
     if not blocks:
         return []
     lead = (
@@ -29,6 +33,26 @@ def sections(found: Artefacts) -> list[Section]:
         "seeds on which the arm is better; p values that so few pairs cannot reach are not spoken of."
     )
     return [Section("contrasts", "Contrasts", lead, tuple(blocks))]
+
+
+def _strangers(lines: Sequence[MachineLine]) -> Grid:
+    """Every machine of a fleet, never seen and in training, on the same windows."""
+    heads = columns(
+        ("machine", "machine", "text"), ("windows", "windows", "count"), ("seeds", "seeds", "count"),
+        ("stranger", "RMSE, never seen"), ("trained", "RMSE, in training"), ("difference", "difference"),
+        ("persistence", "RMSE of the last value"), ("beats_persistence", "seeds better than it", "count"),
+        ("coverage90", "in 90 %", "share"), ("leakage", "leakage", "share"),
+    )  # fmt: skip
+    rows = tuple(
+        {**line.to_json(), "stranger": {"estimate": line.stranger, "spread": line.to_json()["stranger_spread"]}}
+        for line in lines
+    )
+    caption = (
+        "leave-one-out: each machine on its validation side, by models that never saw it and by one that did (mean ± "
+        "SD over seeds, z-units of all machines). Leakage: how well the other machines can be told from the "
+        "representation, 0 for not at all."
+    )
+    return Grid("leave-one-out", caption, heads, rows)
 
 
 def _contrast(name: str, lines: list[Line]) -> list[Block]:
