@@ -78,13 +78,13 @@ def begin(folder: Path, target: bool = True, **options: Any) -> Study:
     return Study.init(folder, [source], [sealed] if target else [], size="tiny", settings=settings, **options)
 
 
-def command(*words: object, engine: Engine | None = None) -> str:
+def command(*words: object, engine: Engine | None = None, code: int = 0) -> str:
     """What `crossfeed study ...` prints; runs are executed by the given engine instead of by new processes."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("crossfeed.study.engines.make_engine", lambda *_: engine or InProcess())
         shown = CliRunner().invoke(app, ["study", *map(str, words)], env={"COLUMNS": "160"}, catch_exceptions=False)
-    assert shown.exit_code == 0, shown.output
-    return shown.output
+    assert shown.exit_code == code, shown.output
+    return shown.stdout if "--json" in words else shown.output
 
 
 @pytest.fixture(scope="session")

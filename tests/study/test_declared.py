@@ -23,7 +23,7 @@ class Flagging(InProcess):
         for name, outcome in super().execute(folder, next_run):
             if ".revin-" in name:
                 outcome["invalid"] = f"{COLLAPSED} at the selected pretraining checkpoint: raw spread 0.04"
-                outcome["bundle"]["components"]["clean"] = 0.5
+                outcome["bundle"]["components"]["clean"] = 0.01
             yield name, outcome
 
 
