@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn
 import torch
 from torch import Tensor, nn
 
-from crossfeed.errors import CheckpointError
+from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.model.world_model import WorldModel
 
 Precision = Literal["float32", "bfloat16"]
@@ -43,10 +43,21 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
     already = any(isinstance(module, PackedLinear) for module in model.modules())
     if already or not on_cpu or not available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return model
+    if precision == "bfloat16" and not has_bfloat16_units():
+        raise ConfigError(
+            "This CPU has no units for bfloat16.",
+            expected="AVX-512 or AVX-NE-CONVERT",
+            remedy='Take precision="float32".',
+        )
     twin = copy.deepcopy(model).eval().requires_grad_(False)
     for part in (twin.context_encoder, twin.predictor):
         _pack(part, precision)
     return twin
+
+
+def has_bfloat16_units() -> bool:
+    """Whether this CPU can multiply in bfloat16."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _pack(module: nn.Module, precision: Precision) -> None:

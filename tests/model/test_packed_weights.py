@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossfeed.errors import CheckpointError
+from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.model import packed_weights
 from crossfeed.model.packed_weights import PackedLinear, packed
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
@@ -26,6 +27,15 @@ def test_packing_changes_nothing_but_the_layout(wide: WorldModel) -> None:
         torch.testing.assert_close(twin(windows).mean_BHC, wide(windows).mean_BHC, atol=1e-5, rtol=1e-5)
 
 
+def test_a_cpu_without_bfloat16_units_ended_in_an_error_of_the_library(
+    wide: WorldModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed_weights, "has_bfloat16_units", lambda: False)
+    with pytest.raises(ConfigError, match="no units for bfloat16"):
+        packed(wide, "bfloat16")
+
+
+@pytest.mark.skipif(not packed_weights.has_bfloat16_units(), reason="this CPU has no units for bfloat16")
 def test_bfloat16_stays_within_a_few_hundredths_of_a_deviation(wide: WorldModel) -> None:
     windows = toy.batch()
     with torch.no_grad():
