@@ -1,13 +1,36 @@
-"""Shared fixtures: where the real data lie, and makers of small logs in the native formats."""
+"""Shared fixtures: where the real data lie, and makers of small logs in the native formats; and no luck in tests."""
 
 import os
+import random
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
+
+# CROSSFEED_EXAMPLES=1000 draws other examples on every run, that many where a test does not state its own number.
+_EXAMPLES = os.environ.get("CROSSFEED_EXAMPLES")
+settings.register_profile(
+    "crossfeed",
+    deadline=None,
+    derandomize=_EXAMPLES is None,
+    max_examples=int(_EXAMPLES or 100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("crossfeed")
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Every test, its fixtures included, draws the same numbers whatever ran before it."""
+    random.seed(0)
+    np.random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 def _real_data(variable: str, folder: str) -> Path:

@@ -36,9 +36,9 @@ def adapt_model(
             "The model was trained on this very table, so there is nothing to adapt to.",
             expected="a table of another machine",
         )
-    given = Table.read(source, opened.model.schema) if source is not None else None
+    given = [Table.read(source, opened.model.schema)] if source is not None else []
     facts = {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
-    data = face(opened, read, source=given).data
+    data = face(opened, read, sources=given).data
     content = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
     if out is not None:
         write_plain(Path(out) / "adaptation.json", content)

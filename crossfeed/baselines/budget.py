@@ -8,7 +8,10 @@ from crossfeed.errors import ConfigError
 
 
 class Budget(BaseModel):
-    """At most `epochs` x `steps` batches for everyone; a pretext stage takes `pretext_epochs` of them."""
+    """At most `epochs` x `steps` batches for everyone; a pretext stage takes `pretext_epochs` of them.
+
+    The official code may have epochs and a seed of its own, as in the paper (Appendix E).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -23,6 +26,8 @@ class Budget(BaseModel):
     clip_norm: float = Field(default=1.0, gt=0.0)
     tree_rounds: int = Field(default=400, ge=1)
     tree_windows: int = Field(default=20_000, ge=8)
+    official_epochs: int | None = Field(default=None, ge=1)
+    official_seed: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -36,10 +41,13 @@ class Budget(BaseModel):
     def sentence(self) -> str:
         """The budget in words, for the table."""
         steps = "all full" if self.steps is None else f"at most {self.steps}"
-        return (
+        told = (
             f"at most {self.epochs} epochs of {steps} batches of {self.batch_size}, patience {self.patience}; "
             f"models with a pretext stage spend {self.pretext_epochs} of the epochs on it"
         )
+        if self.official_epochs is not None:
+            told += f"; official code at most {self.official_epochs} epochs"
+        return told + (f", once, with seed {self.official_seed}" if self.official_seed is not None else "")
 
 
 _NAMED = {
@@ -51,7 +59,7 @@ _NAMED = {
         epochs=16, pretext_epochs=5, steps=25, batch_size=32, patience=6, validation_windows=400,
         tree_rounds=200, tree_windows=4000,
     ),
-    "paper": Budget(),
+    "paper": Budget(official_epochs=100, official_seed=20260820),
 }  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def compare(
     data = place.data()
     identity: dict[str, Any] = {**data.identity, "budget": budget.model_dump(mode="json"), "size": size}
     claim_folder(folder, identity)
-    plan = [(one, seed) for one in contenders for seed in range(seeds if one.seeded else 1)]
+    plan = [(one, seed) for one in contenders for seed in one.seeds(seeds)]
     found, unfinished = {}, dict(missing)
     for number, ending in enumerate(do_runs(plan, place, data, jobs), start=1):
         if ending.result is None:

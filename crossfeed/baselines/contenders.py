@@ -41,12 +41,22 @@ Fit = Callable[[ComparisonData, int, Path], Fitted]
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One row of the table; `fit` takes the data, a seed and a folder it may keep things in."""
+    """One row of the table; `fit` takes the data, a seed and a folder it may keep things in.
+
+    `own_seed` is the only seed of one that was not given several.
+    """
 
     name: str
     absent: str
     seeded: bool
     fit: Fit
+    own_seed: int | None = None
+
+    def seeds(self, asked: int) -> tuple[int, ...]:
+        """The seeds it is trained with, where so many are asked for."""
+        if self.own_seed is not None:
+            return (self.own_seed,)
+        return tuple(range(asked if self.seeded else 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +119,8 @@ def contender(spec: str, setting: Setting) -> Contender:
             remedy=f"Run: git clone {REPOSITORIES[name].home}, check out {REPOSITORIES[name].commit}, add --repo PATH.",
         )
     official = OfficialForecaster(setting.clones[name], setting.budget)
-    return Contender(name, ZEROS, True, _fit_network(official, {"code": setting.clones[name].sentence()}))
+    fit = _fit_network(official, {"code": setting.clones[name].sentence()})
+    return Contender(name, ZEROS, True, fit, setting.budget.official_seed)
 
 
 def _timed(learner: Learner, data: ComparisonData, seed: int) -> float:

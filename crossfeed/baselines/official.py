@@ -54,7 +54,8 @@ class OfficialForecaster(NeuralForecaster):
     """Trained at the paper's rate of 1e-4 without weight decay or clipping; the size is always the paper's."""
 
     def __init__(self, clone: Clone, budget: Budget) -> None:
-        plain = budget.model_copy(update={"weight_decay": 0.0, "clip_norm": float("inf")})
+        changes = {"weight_decay": 0.0, "clip_norm": float("inf"), "epochs": budget.official_epochs or budget.epochs}
+        plain = budget.model_copy(update=changes)
         super().__init__(clone.name, lambda shape: OfficialNetwork(clone, shape), plain, _RATE, False)
 
     def _objective(self, network: Network, train: WindowSet) -> Objective:

@@ -13,6 +13,7 @@ def budget_of(name: str, epochs: int | None, steps: int | None) -> Budget:
     changes = budget.model_dump()
     if epochs is not None:
         changes |= {"epochs": epochs, "pretext_epochs": epochs * budget.pretext_epochs // budget.epochs}
+        changes["official_epochs"] = budget.official_epochs and min(epochs, budget.official_epochs)
     if steps is not None:
         changes["steps"] = steps
     return parse(Budget, changes, "The budget")

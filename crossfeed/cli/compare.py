@@ -18,7 +18,9 @@ def compare(
     budget: Annotated[Literal["smoke", "demo", "paper"], typer.Option(help="Epochs and steps for all.")] = "demo",
     epochs: Annotated[int | None, typer.Option(help="Another number of epochs than the budget's.")] = None,
     steps: Annotated[int | None, typer.Option(help="Another number of batches per epoch.")] = None,
-    split_by: Annotated[Literal["session", "program"], typer.Option(help="What stays on one side.")] = "session",
+    split_by: Annotated[
+        Literal["session", "program", "run", "day"], typer.Option(help="What stays on one side.")
+    ] = "session",
     stride: Annotated[int, typer.Option(help="Take every n-th window, to learn from and to be scored on.")] = 1,
     jobs: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
     repo: Annotated[list[Path] | None, typer.Option(help="Clone of official PatchTST or iTransformer code.")] = None,

@@ -11,7 +11,8 @@ def evaluate(
     table: Annotated[Path, typer.Option("--table", "-t", help="The table to forecast.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for evaluation.json.")] = None,
     source: Annotated[
-        Path | None, typer.Option(help="The table the model was trained on; gives the floors their spread.")
+        list[Path] | None,
+        typer.Option(help="A table the model was trained on (repeatable); gives the floors their spread."),
     ] = None,
     part: Annotated[
         Literal["auto", "train", "validation", "test", "all"],
@@ -39,7 +40,7 @@ def evaluate(
     from crossfeed.evaluation.show import show
 
     content = evaluate_model(
-        model, table, part=part, source=source, suite=suite, unit=unit, machine=machine, out=out, device=device
+        model, table, part=part, sources=source or (), suite=suite, unit=unit, machine=machine, out=out, device=device
     )
     if json:
         typer.echo(dumps(content, indent=2, ensure_ascii=False))

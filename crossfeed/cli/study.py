@@ -1,12 +1,15 @@
 """crossfeed study: the protocol, step by step."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from crossfeed.cli import study_ready
 from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs, Json
+
+if TYPE_CHECKING:
+    from crossfeed.study.rules import LockedSeed
 
 app = typer.Typer(
     help="The sealed study: candidates, source-only search, confirmation, lock, one opening of the target, ledger.",
@@ -47,7 +50,7 @@ def search(
     folder: Folder,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds for every candidate.")] = 4,
     candidates: Annotated[Path | None, typer.Option(help="YAML file of your own candidates instead.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Some of the twenty, by name (repeatable).")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Some of the candidates, by name (repeatable).")] = None,
     planned: Annotated[bool, typer.Option(help="Add nothing; finish what is planned.")] = False,
     halving: Annotated[bool, typer.Option(help="Only the better half gets the next seed; kept in the ledger.")] = False,
     engine: Engine = "local",
@@ -60,12 +63,11 @@ def search(
     Example: crossfeed study search mystudy --seeds 4 --jobs 2
     """
     from crossfeed.cli.study_tables import ranking
-    from crossfeed.study.candidates import choose
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
 
     study, where = Study(folder), make_engine(engine, jobs, address, gpus_per_run)
-    chosen = choose(study.config, candidates, only)
+    chosen = study.candidates(only, candidates)
     if halving and not planned:
         study.halve(chosen, seeds, where)
     elif not planned:
@@ -100,15 +102,18 @@ def confirm(
 
 
 @app.command()
-def lock(folder: Folder) -> None:
+def lock(
+    folder: Folder,
+    seed: Annotated[str | None, typer.Option(help="median or best; without it as the protocol has it.")] = None,
+) -> None:
     """Freeze the confirmed leader: configuration, code, normaliser, data and checkpoint by SHA-256.
 
     Example: crossfeed study lock mystudy
     """
     from crossfeed.study.study import Study
 
-    content = Study(folder).lock()
-    typer.echo(f"Locked {content['candidate']}, seed {content['seed']} (the median one).")
+    content = Study(folder).lock(cast("LockedSeed | None", seed))
+    typer.echo(f"Locked {content['candidate']}, seed {content['seed']} (the {content['seed_rule']} one).")
     for name in ("config", "code", "normaliser", "checkpoint"):
         typer.echo(f"  {name:<11}{content[f'{name}_sha256']}")
 
@@ -236,7 +241,7 @@ def runs(folder: Folder, json: Json = False) -> None:
 def show(folder: Folder, run: Annotated[str, typer.Argument(help="Name of a run, see crossfeed study runs.")]) -> None:
     """One run: its configuration and its outcome as JSON.
 
-    Example: crossfeed study show mystudy scheduled_ema-0
+    Example: crossfeed study show mystudy preset-0
     """
     from crossfeed.cli.study_tables import one_run
     from crossfeed.study.study import Study

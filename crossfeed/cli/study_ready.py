@@ -9,7 +9,7 @@ from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs
 
 
 def ready(
-    kind: Annotated[str, typer.Argument(help="ablations, initialisation, channel-drop or no-latent.")],
+    kind: Annotated[str, typer.Argument(help="ablations, initialisation, channel-drop, no-latent or leave-one-out.")],
     folder: Folder,
     source: Annotated[list[Path], typer.Option(help="Source table (repeatable).")],
     target: Annotated[list[Path] | None, typer.Option(help="Target table: sealed, only its schema is used.")] = None,
@@ -28,7 +28,7 @@ def ready(
 
     Example: crossfeed study ready initialisation mystudy --source source.parquet --seeds 5
     """
-    from crossfeed.cli.study_tables import contrast_table
+    from crossfeed.cli.study_tables import arms_table
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
     from crossfeed.training.overrides import parse_assignments
@@ -38,19 +38,19 @@ def ready(
     study = Study.open_or_init(folder, source, target or [], protocol, size, changes, shared=shared or [])
     study.ready(kind, seeds, only or [])
     study.search(where)
-    contrast_table(study)
+    arms_table(study)
 
 
 def contrast(
     folder: Folder,
-    metric: Annotated[str, typer.Option(help="clean, schema_drop, masked, long_horizon or calibration.")] = "clean",
+    metric: Annotated[str, typer.Option(help="clean, schema_drop, masked, ..., command_ratio or rank.")] = "clean",
     json: Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")] = False,
 ) -> None:
     """Every arm of ready studies and declared ablations against its reference, paired by seed.
 
     Example: crossfeed study contrast mystudy --metric schema_drop
     """
-    from crossfeed.cli.study_tables import contrast_table
+    from crossfeed.cli.study_tables import arms_table
     from crossfeed.study.study import Study
 
-    contrast_table(Study(folder), metric, json)
+    arms_table(Study(folder), metric, json)

@@ -67,9 +67,31 @@ def _flags(line: "CandidateScore") -> str:
     return ", ".join(flags + ([f"dropped after {line.dropped_after}"] if line.dropped_after else []))
 
 
-def contrast_table(study: "Study", metric: str = "clean", as_json: bool = False) -> None:
+def arms_table(study: "Study", metric: str = "clean", as_json: bool = False) -> None:
+    """What ready studies and declared ablations found: machines left out, arms against their reference."""
+    from crossfeed.study.contrast import comparisons
+
+    strangers = study.strangers()
+    if not strangers or any(comparisons(study.store)):
+        _contrast_table(study, metric, as_json)
+        return
+    if as_json:
+        print(json.dumps([line.to_json() for line in strangers], indent=2))
+        return
+    names = ["machine", "never seen", "sd", "in training", "difference", "last value", "better than it", "in 90 %"]
+    rows = [
+        [
+            line.machine, line.stranger, line.stranger_spread, line.trained, line.difference, line.persistence,
+            f"{line.beats_persistence} of {line.seeds}", line.coverage90, line.leakage,
+        ]
+        for line in strangers
+    ]  # fmt: skip
+    _table("leave-one-out: RMSE of each machine on its validation side", [*names, "leakage"], rows)
+
+
+def _contrast_table(study: "Study", metric: str, as_json: bool) -> None:
     """Arms against their reference: differences, intervals over seeds, exact p values and the floor they can reach."""
-    from crossfeed.study.contrast import METRICS
+    from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS
 
     if metric not in METRICS:
         raise ConfigError(f"There is no metric '{metric}' to contrast.", expected=f"one of {', '.join(METRICS)}")
@@ -89,8 +111,8 @@ def contrast_table(study: "Study", metric: str = "clean", as_json: bool = False)
             ]
             for line in chosen
         ]  # fmt: skip
-        what = "calibration error" if metric == "calibration" else f"{metric} RMSE"
-        _table(f"{title}: {what} against {chosen[0].arm} (negative differences favour the arm)", names, rows)
+        sign = "positive" if metric in HIGHER_IS_BETTER else "negative"
+        _table(f"{title}: {metric} against {chosen[0].arm} ({sign} differences favour the arm)", names, rows)
         for line in chosen[1:]:
             output().print(f"{line.arm}: {line.verdict}", highlight=False)
 
@@ -118,12 +140,12 @@ def standing(study: "Study", as_json: bool = False) -> None:
     console = output()
     counts = study.runs()["status"].value_counts().to_dicts() if study.store.runs() else []
     if as_json:
-        facts = {name: study.protocol[name] for name in ("preset", "protocol_version")}
+        facts = {name: study.protocol[name] for name in ("name", "protocol_version")}
         runs = {row["status"]: row["count"] for row in counts}
         entries = [asdict(entry) for entry in study.ledger()]
         print(json.dumps({**facts, "runs": runs, "refusals": study.refusals(), "ledger": entries}, indent=2))
         return
-    console.print(f"Protocol {study.protocol['preset']}, version {study.protocol['protocol_version']}")
+    console.print(f"Protocol {study.protocol['name']}, version {study.protocol['protocol_version']}")
     console.print("Runs: " + (", ".join(f"{row['count']} {row['status']}" for row in counts) or "none planned"))
     _table("Ledger", ["entry", "time", "what"], [[entry.number, entry.time, entry.kind] for entry in study.ledger()])
     for reason in study.refusals():
@@ -138,11 +160,14 @@ def target_result(result: dict[str, Any], as_json: bool = False) -> None:
         return
     names = ["target", "RMSE", "MAE", "R2", "CRPS", "NLL", "coverage 90 %"]
     keys = ("rmse", "mae", "r2", "crps", "nll", "coverage90")
+    flagged = result.get("flagged", {})
     rows = [
-        [name, *("-" if scores[key] is None else scores[key] for key in keys)]
+        [f"{name} *" if name in flagged else name, *("-" if scores[key] is None else scores[key] for key in keys)]
         for name, scores in result["scores"].items()
     ]
     _table(f"Target: {result['windows']} windows of {len(result['runs'])} runs", names, rows)
+    for name, reason in flagged.items():
+        output().print(f"* {name} was flagged by the latent gate: {reason}", highlight=False)
 
 
 def verification(found: "Verification", as_json: bool = False) -> None:

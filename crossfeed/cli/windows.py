@@ -9,7 +9,8 @@ import typer
 def windows(
     table: Annotated[Path, typer.Argument(help="A table made by `crossfeed ingest`.")],
     by: Annotated[
-        Literal["session", "program", "none"], typer.Option(help="What stays on one side; none for no split.")
+        Literal["session", "program", "run", "day", "none"],
+        typer.Option(help="What stays on one side; none for no split."),
     ] = "session",
     seed: Annotated[int, typer.Option(help="Seed of the split; no other seed touches it.")] = 20260820,
     context: Annotated[int, typer.Option(help="Rows a window shows.")] = 32,

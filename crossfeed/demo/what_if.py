@@ -68,7 +68,7 @@ def counterfactual(folder: Path) -> Told:
     path = folder / EVALUATION / "evaluation.json"
     if not path.exists():
         evaluate_model(
-            model_folder(folder), asked_table(folder), source=folder / SOURCE, machine=machine,
+            model_folder(folder), asked_table(folder), sources=[folder / SOURCE], machine=machine,
             out=folder / EVALUATION, device="cpu",
         )  # fmt: skip
     found = json.loads(path.read_text(encoding="utf-8"))["counterfactual"]

@@ -17,6 +17,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.calibration import calibration, calibration_penalty
 from crossfeed.evaluation.command_use import under_false_plans
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.invariance import machine_invariance
 from crossfeed.evaluation.metrics import SUMS, Scores
 from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.robustness import PROTOCOL_SEED
@@ -58,7 +59,7 @@ def measure_bundle(
     shifted = evaluate(forecaster, data, world=_suite_shift, title="Bundle: level shift")
     validator = Validator(model, source.windows(model, "train", (), stride), data.windows, config, precision)
     health = validator.health()
-    ssl, ssl_scale_free = _ssl(model, validator, config, Path(path).parent / "pretrained.safetensors")
+    ssl = _ssl(model, validator, config, Path(path).parent / "pretrained.safetensors")
     content = {
         "components": {
             "clean": _rmse(clean),
@@ -66,15 +67,18 @@ def measure_bundle(
             "masked": _rmse(masked),
             "long_horizon": max(_number(row["rmse"]) for row in clean.by("horizon").values()),
             "calibration": calibration_penalty(clean),
-            "ssl": ssl,
+            "ssl": ssl["paper"],
         },
-        "ssl_scale_free": ssl_scale_free,
+        "ssl_scale_free": ssl["scale_free"],
+        "ssl_as_trained": ssl["as_trained"],
         "command_ratio": _rmse(shuffled) / _rmse(clean),
         "collapsed": bool(health.reasons),
         "collapse_reasons": list(health.reasons),
         "health": health.values,
         "replay_rmse": validator.forecast().rmse,
         "anchor": _anchor(clean, data),
+        "by_machine": _by_machine(forecaster, tables, config),
+        "invariance": machine_invariance(model, validator.train, data.windows),
         "details": {
             "clean": clean.metrics(),
             "clean_by_horizon": clean.by("horizon"),
@@ -91,6 +95,29 @@ def measure_bundle(
     return dict(plain(content))
 
 
+def _by_machine(forecaster: WorldModelForecaster, tables: Sequence[Table], config: RunConfig) -> dict[str, Any]:
+    """Each machine's validation side on its own, where there are several; also of machines that were left out.
+
+    The space is that of all machines, so that runs that left out different ones are judged alike.
+    """
+    whole = Source.of(tables, config.data.model_copy(update={"leave_out": ()}))
+    machines = list(dict.fromkeys(machine for table in whole.tables for machine in table.machines()))
+    if len(machines) < 2:
+        return {}
+    found = {}
+    for machine in machines:
+        data = whole.of_machine(forecaster.model, machine, "validation", config.data.stride)
+        scores = evaluate(forecaster, data, title=f"Bundle: {machine}")
+        anchor = _anchor(scores, data)
+        found[machine] = {
+            **scores.metrics(),
+            "windows": len(data.windows),
+            "persistence_rmse": anchor["persistence_rmse"],
+            "left_out": machine in config.data.leave_out,
+        }
+    return found
+
+
 def _anchor(clean: Scores, data: EvaluationSet) -> dict[str, Any]:
     """Errors of trivial predictors: equal for all bundles that were measured on the same windows in the same space."""
     total = dict(zip(SUMS, clean.sums.sum((0, 1, 2, 3)), strict=True))
@@ -103,21 +130,26 @@ def _anchor(clean: Scores, data: EvaluationSet) -> dict[str, Any]:
     }
 
 
-def _ssl(model: WorldModel, validator: Validator, config: RunConfig, pretrained: Path) -> tuple[float, float]:
-    """Held-out self-supervised loss as the paper scores it, and the scale-free latent error, of the pretrained body.
+def _ssl(model: WorldModel, validator: Validator, config: RunConfig, pretrained: Path) -> dict[str, float]:
+    """Held-out self-supervised loss as the paper sums it, and the scale-free latent error, of the pretrained body.
 
-    A run without pretraining is measured as it is after fine-tuning, one without a self-supervised term by the default
-    ones.
+    Both under the suite's masks and the default objective, whatever the candidate trained with: its own masks and
+    weights move the loss of the very same weights. That loss, which the paper scored, is kept beside them. A run
+    without pretraining is measured as it is after fine-tuning.
     """
-    objectives = config.objectives if config.objectives.active("pretrain") else ObjectiveConfig()
     judged = WorldModel.load(pretrained, device=validator.device) if pretrained.exists() else model
+    own = config.objectives if config.objectives.active("pretrain") else ObjectiveConfig()
 
-    def score(selection: str) -> float:
+    def score(selection: str, masks: MaskConfig, objectives: ObjectiveConfig) -> float:
         training = config.training.model_copy(update={"selection": selection})
-        chosen = config.model_copy(update={"training": training, "objectives": objectives})
+        chosen = config.model_copy(update={"training": training, "masks": masks, "objectives": objectives})
         return Validator(judged, validator.train, validator.validation, chosen, "float32").losses("pretrain")[1]
 
-    return score("paper"), score("scale_free")
+    return {
+        "paper": score("paper", SUITE, ObjectiveConfig()),
+        "scale_free": score("scale_free", SUITE, ObjectiveConfig()),
+        "as_trained": score("paper", config.masks, own),
+    }
 
 
 def _suite_mask(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001

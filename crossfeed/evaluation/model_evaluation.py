@@ -1,5 +1,6 @@
 """Evaluate a model file on a table: find out what the table is to the model, then report."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -83,9 +84,12 @@ class Facing:
 
 
 def face(
-    opened: OpenedModel, table: Table, part: Side = "auto", source: Table | None = None, unit: Unit | None = None
+    opened: OpenedModel, table: Table, part: Side = "auto", sources: Sequence[Table] = (), unit: Unit | None = None
 ) -> Facing:
-    """Prepare the windows: the test side of a table the model was trained on, all of any other."""
+    """Prepare the windows: the test side of a table the model was trained on, all of any other.
+
+    `sources` are tables the model was trained on; together with an own `table` they give space and floors.
+    """
     model = opened.model
     opened.check_rows(table.period, f"The table of {' and '.join(table.machines())}")
     own = opened.trained_on(table)
@@ -94,31 +98,34 @@ def face(
             f"The model was not trained on this table, so it has no {part} side.",
             expected="--part all, or a table the model was trained on",
         )
-    known = table if own else source
-    if known is not None and not opened.trained_on(known):
+    strange = [" and ".join(source.machines()) for source in sources if not opened.trained_on(source)]
+    if strange:
         raise TableError(
-            "The source table is not the one the model was trained on.",
-            expected="the very table given to crossfeed train (its fingerprint is in the model file)",
+            f"The model was not trained on the source table of {', '.join(strange)}.",
+            expected="the very tables given to crossfeed train (their fingerprints are in the model file)",
         )
-    rebuilt = Source.of([known], opened.config.data) if known is not None else None
-    space = _space(model, rebuilt, len(opened.provenance.get("tables", ())))
+    order = list(opened.provenance.get("tables", ()))
+    known = {given.fingerprint(): given for given in [*([table] if own else []), *sources]}
+    tables = [known[fingerprint] for fingerprint in order if fingerprint in known]
+    rebuilt = Source.of(tables, opened.config.data) if tables else None
+    space = _space(model, rebuilt, len(order))
     floors = fitted_floors(rebuilt, model) if rebuilt is not None else floors_without_spread(model.horizons)
     if rebuilt is None or not own or part == "all":
         return Facing(foreign_set(model, [table], space, unit or ("session" if own else "run")), floors, "all")
     side: Part = "test" if part == "auto" else part
-    windows = rebuilt.windows(model, side)
+    windows = Source.of([table], opened.config.data).windows(model, side)
     return Facing(EvaluationSet(windows, model.schema, model.normaliser, space, unit or "session"), floors, side)
 
 
 def _space(model: WorldModel, source: Source | None, tables: int) -> Normaliser:
-    """The common evaluation space: the model's own normaliser if it is a z-score, else that of the source's rows."""
+    """The common evaluation space: the model's own normaliser if it is a z-score, else that of all source rows."""
     if model.normaliser.method == "zscore":
         return model.normaliser
-    if source is None or tables != 1:
+    if source is None or len(source.tables) != tables:
         raise ConfigError(
             "The model uses a robust normaliser, and the z-score of its source rows is not at hand.",
-            expected="the one source table the model was trained on",
-            remedy="Add --source SOURCE.parquet.",
+            expected=f"all {tables} tables the model was trained on",
+            remedy="Add --source SOURCE.parquet for each of them.",
         )
     return source.space
 
@@ -128,7 +135,7 @@ def evaluate_model(
     table: Path | str,
     *,
     part: Side = "auto",
-    source: Path | str | None = None,
+    sources: Sequence[Path | str] = (),
     suite: Suite = "standard",
     unit: Unit | None = None,
     machine: str | None = None,
@@ -141,7 +148,7 @@ def evaluate_model(
     """
     opened = open_model(model, device)
     read = Table.read(table, opened.model.schema)
-    given = Table.read(source, opened.model.schema) if source is not None else None
+    given = [Table.read(source, opened.model.schema) for source in sources]
     facing = face(opened, read, part, given, unit)
     content = {
         "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},

@@ -10,6 +10,7 @@ from crossfeed.evaluation.evaluate import EvaluationSet, Unit
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema, conversion
+from crossfeed.training.data import without_machines
 from crossfeed.training.run_config import DataConfig
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import Part, Split, TrainRows, split_table
@@ -27,6 +28,7 @@ class Source:
     @classmethod
     def of(cls, tables: Sequence[Table], data: DataConfig) -> "Source":
         """Split the tables exactly as training did."""
+        tables = without_machines(tables, data.leave_out)
         fractions = (data.train_fraction, data.validation_fraction)
         splits = tuple(split_table(table, data.split_by, data.split_seed, fractions) for table in tables)
         rows = TrainRows.join([split.train_rows(table) for split, table in zip(splits, tables, strict=True)])
@@ -42,6 +44,17 @@ class Source:
             list(self.tables), self.groups(part), model.normaliser, model.config.context, model.horizons, stride,
             model_device(model), hidden,
         )  # fmt: skip
+
+    def of_machine(self, model: WorldModel, machine: str, part: Part, stride: int = 1) -> EvaluationSet:
+        """The windows of one machine on one side, also of a machine the model never met."""
+        groups = [tuple(group for group in own if group.machine == machine) for own in self.groups(part)]
+        tables = [table for table, own in zip(self.tables, groups, strict=True) if own]
+        hidden = [name for name in model.normaliser.unseen if name in model.schema.sensor_names]
+        windows = WindowSet.build(
+            tables, [own for own in groups if own], model.normaliser, model.config.context, model.horizons, stride,
+            model_device(model), hidden,
+        )  # fmt: skip
+        return EvaluationSet(windows, model.schema, model.normaliser, self.space, "session")
 
     def evaluation_set(
         self, model: WorldModel, part: Part, hidden: Iterable[str] = (), stride: int = 1

@@ -135,11 +135,12 @@ def _range(values: Iterable[Number]) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float, wanted: int = 5, whole: bool = False) -> list[float]:
-    """Round numbers inside a range: steps of 1, 2, 2.5 or 5 times a power of ten, of whole numbers on request."""
+    """Round numbers inside a range: steps of 1, 2, 2.5 or 5 times a power of ten, only whole ones on request."""
     span = high - low
     raw = max(span / max(wanted, 1), 1.0 if whole else 0.0)
     power = 10.0 ** math.floor(math.log10(raw))
-    step = next((power * factor for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if power * factor >= raw), 10.0 * power)
+    steps = [power * factor for factor in (1.0, 2.0, 2.5, 5.0, 10.0)]
+    step = next((step for step in steps if step >= raw and (not whole or step.is_integer())), 10.0 * power)
     first = math.ceil(low / step - 1e-9)
     found = []
     while first * step <= high + 1e-9 * span:

@@ -19,6 +19,7 @@ from crossfeed.reporting.sections import (
     calibration,
     commands,
     comparison,
+    contrasts,
     data,
     errors,
     forecasts,
@@ -35,8 +36,8 @@ from crossfeed.reporting.tables import write_csv, write_latex
 # The order of the report; a part whose artefacts are missing gives no section.
 PARTS: tuple[Callable[[Artefacts], list[Section]], ...] = (
     data.sections, training.sections, ranking.sections, ledger.sections, errors.sections, calibration.sections,
-    commands.sections, adaptation.sections, forecasts.sections, ablation.sections, comparison.sections,
-    what_if.sections, robustness.sections, reproduce.sections,
+    commands.sections, adaptation.sections, forecasts.sections, ablation.sections, contrasts.sections,
+    comparison.sections, what_if.sections, robustness.sections, reproduce.sections,
 )  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from typing import Any
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.ingest.table import Table
 from crossfeed.study.confirm import score_of
+from crossfeed.study.contrast import Line, comparisons, contrasts
+from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.ledger import Entry
 from crossfeed.study.score import CandidateScore
 from crossfeed.study.store import Run
@@ -34,6 +36,8 @@ class StudyFacts:
     refusals: Sequence[str]
     openings: Sequence[Mapping[str, Any]]
     sides: Sequence[Mapping[str, Any]]
+    contrasts: Sequence[Line]
+    strangers: Sequence[MachineLine]
 
     def entries(self, kind: str) -> list[Entry]:
         return [entry for entry in self.ledger if entry.kind == kind]
@@ -89,6 +93,8 @@ def read_study(folder: Path) -> StudyFacts:
             refusals=study.refusals() if judged else [],
             openings=_openings(folder, ledger),
             sides=_sides(folder, study),
+            contrasts=contrasts(study.store) if any(comparisons(study.store)) else [],
+            strangers=machine_lines(study.store),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # a study.db that holds something else
         raise StorageError(

@@ -67,12 +67,12 @@ def evaluate(
     control: Mapping[int, Mapping[str, float]],
     variant: Mapping[int, Mapping[str, float]],
 ) -> Verdict:
-    """Compare two arms, given as seed -> components; only seeds that both arms finished count."""
+    """Compare two arms, given as seed -> components; only seeds that both arms have count."""
     seeds = tuple(sorted(control.keys() & variant.keys()))
     if not seeds:
         raise ConfigError(
-            "The two arms have no common finished seed, so the condition cannot be evaluated.",
-            remedy="Finish the ablation's runs first (crossfeed study search).",
+            "The two arms have no common seed, so the condition cannot be evaluated.",
+            expected="runs of both arms with the same seeds",
         )
     differences = {name: [variant[seed][name] - control[seed][name] for seed in seeds] for name in condition.components}
     results = [_better(values, condition.every_seed) for values in differences.values()]

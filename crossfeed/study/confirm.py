@@ -1,11 +1,13 @@
 """Confirmation (Algorithm 2): seeds are added until the leader is the same at two consecutive seed counts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from crossfeed.errors import ConfigError
 from crossfeed.study.engines import Engine
 from crossfeed.study.halving import pool
+from crossfeed.study.rules import rules_of
 from crossfeed.study.score import RunOutcome, Score, rank
 from crossfeed.study.search import plan, search
 from crossfeed.study.store import Store
@@ -32,9 +34,9 @@ class Confirmation:
         return self.leaders[max(self.leaders)]
 
 
-def score_of(protocol: dict[str, object]) -> Score:
+def score_of(protocol: Mapping[str, Any]) -> Score:
     """Which of the two scores decides: the paper's in its own protocol, the robust one in ours."""
-    return "paper" if protocol["preset"] == "paper" else "robust"
+    return rules_of(protocol["name"]).score
 
 
 def finalists(runs: Sequence[RunOutcome], by: Score) -> tuple[str, ...]:

@@ -15,18 +15,20 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.statistics import bootstrap, compare
 from crossfeed.study import ledger
 from crossfeed.study.declaration import Declaration
-from crossfeed.study.ready import planned_ready
+from crossfeed.study.ready import LEAVE_ONE_OUT, planned_ready
 from crossfeed.study.score import WEIGHTS
+from crossfeed.study.search import has_numbers
 from crossfeed.study.store import Run, Store
-from crossfeed.study.worker import COLLAPSED
 
-# Lower is better for all of them. The self-supervised loss is missing: its scale changes with the objective.
-METRICS = tuple(name for name in WEIGHTS if name != "ssl")
+# The components of the score (self-supervised ones under the suite's masks, so that arms can be paired), how much
+# shuffled commands cost, and the effective rank of the latents at the gate.
+METRICS = (*WEIGHTS, "ssl_scale_free", "command_ratio", "rank")
+HIGHER_IS_BETTER = ("command_ratio", "rank")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One arm and one metric; a negative difference favours the arm."""
+    """One arm and one metric; a negative difference favours the arm where lower is better."""
 
     contrast: str
     metric: str
@@ -56,7 +58,7 @@ class Line:
 def contrasts(store: Store) -> list[Line]:
     """Every ready study and every declared ablation of the folder; Holm's correction within a contrast and metric."""
     lines = []
-    for name, candidates in _comparisons(store):
+    for name, candidates in comparisons(store):
         runs = {arm: _usable(store.runs(), candidate) for arm, candidate in candidates.items()}
         _check_anchor(name, runs)
         for metric in METRICS:
@@ -69,9 +71,11 @@ def contrasts(store: Store) -> list[Line]:
     return lines
 
 
-def _comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
+def comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
     """Names of contrasts with the candidate of each arm, the reference first."""
     for kind, arms in planned_ready(store):
+        if kind == LEAVE_ONE_OUT:  # its arms are judged machine by machine: see `leave_one_out`
+            continue
         yield kind, {arm: f"{kind}.{arm}" for arm in arms}
     with store.reading() as connection:
         declared = [Declaration(**entry.content) for entry in ledger.entries(connection, "declaration")]
@@ -80,14 +84,8 @@ def _comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _usable(runs: Sequence[Run], candidate: str) -> dict[int, Run]:
-    """Runs with numbers, by seed. A collapsed run counts here: leaving it out would flatter the arm that collapses."""
-    return {
-        run.seed: run
-        for run in runs
-        if run.candidate == candidate
-        and "bundle" in run.outcome
-        and (not run.outcome["invalid"] or run.outcome["invalid"].startswith(COLLAPSED))
-    }
+    """Runs with numbers, by seed."""
+    return {run.seed: run for run in runs if run.candidate == candidate and has_numbers(run)}
 
 
 def _check_anchor(name: str, runs: Mapping[str, Mapping[int, Run]]) -> None:
@@ -121,7 +119,7 @@ def _lines(name: str, metric: str, runs: Mapping[str, Mapping[int, Run]]) -> lis
                 difference=-found.mean_difference,
                 low=interval.low if interval else None,
                 high=interval.high if interval else None,
-                wins=int((pairs < 0.0).sum()),
+                wins=int((pairs > 0.0 if metric in HIGHER_IS_BETTER else pairs < 0.0).sum()),
                 seeds=found.units,
                 p=found.p_sign_flip,
                 p_holm=found.p_holm,
@@ -153,7 +151,15 @@ def _line(name: str, metric: str, arm: str, values: np.ndarray, by_seed: Mapping
 
 
 def _value(run: Run | None, metric: str) -> float:
-    return math.nan if run is None else float(run.outcome["bundle"]["components"][metric])
+    if run is None:
+        return math.nan
+    bundle = run.outcome["bundle"]
+    if metric == "rank":
+        if "health" not in bundle:
+            return math.nan
+        gated = run.config["training"]["health"]["latents"][0]
+        return float(bundle["health"][f"{gated}_rank"])
+    return float(bundle["components"][metric] if metric in WEIGHTS else bundle[metric])
 
 
 def _mean(sums_DS: np.ndarray) -> np.ndarray:

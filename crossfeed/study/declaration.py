@@ -9,7 +9,7 @@ from crossfeed.study import ledger
 from crossfeed.study.conditions import Verdict, evaluate, parse_condition
 from crossfeed.study.lock import verified_lock
 from crossfeed.study.release import refuse_after_release
-from crossfeed.study.search import outcome_of, plan
+from crossfeed.study.search import flag_of, has_numbers, plan
 from crossfeed.study.store import Store
 from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig
@@ -87,16 +87,49 @@ def verdict_of(store: Store, declaration: Declaration) -> Verdict:
         )
     by_arm = {
         arm: {
-            run.seed: outcome_of(run).components
+            run.seed: run.outcome["bundle"]["components"]
             for run in runs
-            if run.candidate == declaration.candidate(arm) and run.status == "finished"
+            if run.candidate == declaration.candidate(arm) and has_numbers(run)
         }
         for arm in declaration.arms
     }
     control, *variants = by_arm.values()
+    if not all(control.keys() & variant.keys() for variant in variants):
+        failures = {run.name: run.outcome["invalid"] for run in runs if not has_numbers(run)}
+        raise ConfigError(
+            f"The arms of '{declaration.name}' have no common seed with numbers: "
+            + "; ".join(f"{name}: {reason}" for name, reason in failures.items()),
+            expected="a seed that the control and every variant came through",
+            remedy="These runs failed and would fail again. Declare the ablation anew under another name, with more "
+            "seeds or with settings that train.",
+        )
     verdicts = [evaluate(parse_condition(declaration.condition), control, variant) for variant in variants]
     failed = [verdict for verdict in verdicts if not verdict.holds]
     return failed[0] if failed else verdicts[0]
+
+
+def control_drift(store: Store, declaration: Declaration) -> dict[str, float]:
+    """How far each control run is from the search run that it repeats: the largest relative difference of a component.
+
+    Empty where the control changes the locked configuration or the search never had these seeds.
+    """
+    control = next(iter(declaration.arms))
+    if declaration.arms[control]:
+        return {}
+    locked, _ = verified_lock(store)
+    searched = {run.seed: run for run in store.runs() if run.candidate == locked.candidate and has_numbers(run)}
+    drift = {}
+    for run in store.runs():
+        if run.candidate == declaration.candidate(control) and has_numbers(run) and run.seed in searched:
+            one, two = (found.outcome["bundle"]["components"] for found in (run, searched[run.seed]))
+            drift[run.name] = max(abs(one[name] - two[name]) / max(abs(two[name]), 1e-12) for name in two)
+    return drift
+
+
+def flagged(store: Store, declaration: Declaration) -> dict[str, str]:
+    """Runs of the ablation that count although the latent gate speaks against them, with its reasons."""
+    runs = [run for run in store.runs() if run.stage == declaration.stage and has_numbers(run)]
+    return {run.name: flag_of(run) for run in runs if flag_of(run)}
 
 
 def _names(store: Store) -> list[str]:

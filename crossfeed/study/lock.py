@@ -11,6 +11,7 @@ from crossfeed.study import ledger, vault
 from crossfeed.study.confirm import score_of
 from crossfeed.study.halving import pool
 from crossfeed.study.protocol import code_hash, source_tables
+from crossfeed.study.rules import LockedSeed, rules_of
 from crossfeed.study.score import rank, run_scores
 from crossfeed.study.store import Run, Store
 from crossfeed.training.folder import write_json
@@ -46,8 +47,8 @@ def refusals(store: Store) -> list[str]:
     return reasons
 
 
-def lock(store: Store) -> dict[str, Any]:
-    """Freeze the confirmed leader at its median seed, or explain the refusal."""
+def lock(store: Store, seed: LockedSeed | None = None) -> dict[str, Any]:
+    """Freeze the confirmed leader at its median or best seed (as the protocol has it), or explain the refusal."""
     with store.reading() as connection:
         recorded = ledger.entries(connection, "lock")
     if recorded and not (store.folder / LOCK).exists():
@@ -62,8 +63,11 @@ def lock(store: Store) -> dict[str, Any]:
     with store.reading() as connection:
         newest = ledger.entries(connection, "confirmation")[-1].content
     leader = newest["leaders"][max(newest["leaders"], key=int)]
-    run = _median_run(store, leader)
-    content = {"candidate": leader, "seed": run.seed, "run": run.name, **hashes(store, run)}
+    if seed not in (None, "median", "best"):
+        raise ConfigError(f"A lock cannot take the seed '{seed}'.", expected="median or best")
+    rule = seed or rules_of(store.protocol()["name"]).locked_seed
+    run = _seed_run(store, leader, rule)
+    content = {"candidate": leader, "seed": run.seed, "seed_rule": rule, "run": run.name, **hashes(store, run)}
     return _write(store, content, store.record("lock", content))
 
 
@@ -115,12 +119,12 @@ def holds(path: Path, wanted: dict[str, Any]) -> bool:
         return False
 
 
-def _median_run(store: Store, candidate: str) -> Run:
-    """The seed whose own score is the median of the candidate's valid seeds; the lower one of an even number."""
+def _seed_run(store: Store, candidate: str, rule: LockedSeed) -> Run:
+    """The run with the best or the median score of the candidate's valid seeds; the better one of an even number."""
     scores = run_scores(pool(store), score_of(store.protocol()))
     runs = [run for run in store.runs("finished") if run.candidate == candidate]
     ordered = sorted(runs, key=lambda run: (scores[run.candidate, run.seed], run.seed))
-    return ordered[(len(ordered) - 1) // 2]
+    return ordered[(len(ordered) - 1) // 2 if rule == "median" else 0]
 
 
 def _file_hash(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Opening the vault: verified, recorded and synced to disk before the first target row is read; once per right."""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import ledger, vault
-from crossfeed.study.declaration import Declaration, declared, verdict_of
+from crossfeed.study.declaration import Declaration, control_drift, declared, flagged, verdict_of
 from crossfeed.study.lock import verified_lock
 from crossfeed.study.protocol import check_version, source_tables
+from crossfeed.study.search import flag_of, has_numbers
 from crossfeed.study.store import Run, Store
 from crossfeed.training.folder import write_json
 from crossfeed.training.run_config import RunConfig
@@ -27,12 +29,14 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
         _refuse_a_second_one(store, purpose, "a declaration made beforehand (crossfeed study declare)")
     else:
         plan = declared(store, declaration)
+        _need_confirmatory_first(store)
         purpose = f"declared: {plan.name}"
         _refuse_a_second_one(store, purpose, "another declaration")
         _need_verdict(store, plan)
-        runs = [run for run in store.runs("finished") if run.stage == plan.stage]
+        runs = [run for run in store.runs() if run.stage == plan.stage and has_numbers(run)]
     opening = _begin(store, purpose, runs)
     result = _evaluate(store, runs, opening, purpose)
+    result["flagged"] = {run.name: flag_of(run) for run in runs if flag_of(run)}
     name = f"target-{len(_openings(store))}.json"
     write_json(store.folder / "results" / name, result)
     digest = hashlib.sha256((store.folder / "results" / name).read_bytes()).hexdigest()
@@ -61,16 +65,45 @@ def _refuse_a_second_one(store: Store, purpose: str, way_out: str) -> None:
         )
 
 
+def _need_confirmatory_first(store: Store) -> None:
+    """The control of an ablation is the locked model: its target score must not be seen before the one that counts."""
+    with store.reading() as connection:
+        purposes = [entry.content["purpose"] for entry in ledger.entries(connection, "opening result")]
+    if vault.CONFIRMATORY not in purposes:
+        raise ConfigError(
+            "The confirmatory opening comes first, and it has no result yet.",
+            expected="crossfeed study unseal, carried out to its end, before any declared opening",
+            remedy="Unseal the locked model, then open for the declared ablation.",
+        )
+
+
 def _need_verdict(store: Store, plan: Declaration) -> None:
     """Evaluate the declared condition on recorded source metrics and write the verdict down before anything else."""
-    verdict = verdict_of(store, plan)
-    store.record("verdict", {"declaration": plan.name, **verdict.to_json()})
+    verdict, drift = verdict_of(store, plan), control_drift(store, plan)
+    content = {"flagged": flagged(store, plan), "control_drift": drift, **verdict.to_json()}
+    store.record("verdict", {"declaration": plan.name, **content})
+    strayed = {name: value for name, value in drift.items() if value > _allowed_drift(store, name)}
+    if strayed:
+        told = ", ".join(f"{name} by {value:.2%}" for name, value in strayed.items())
+        raise ConfigError(
+            f"The control of '{plan.name}' does not reproduce the search runs of the locked candidate: {told}.",
+            expected="the same components from the same configuration, seed, code and data",
+            remedy="Something else changed (hardware, libraries). The verdict is in the ledger; declare anew where "
+            "the search can be repeated.",
+        )
     if not verdict.holds:
         raise ConfigError(
             f"The condition of '{plan.name}' does not hold on source validation, so the target stays sealed.",
             expected=plan.condition,
             remedy="The verdict is in the ledger; report it as it is.",
         )
+
+
+def _allowed_drift(store: Store, run: str) -> float:
+    """Runs repeat on a CPU; a GPU adds in no fixed order, which training amplifies."""
+    summary = store.folder / "runs" / run / "summary.json"
+    device = json.loads(summary.read_text(encoding="utf-8"))["device"] if summary.is_file() else "cpu"
+    return 1e-4 if device == "cpu" else 0.02
 
 
 def _openings(store: Store) -> list[ledger.Entry]:

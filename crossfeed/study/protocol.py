@@ -1,9 +1,9 @@
-"""What a study is bound to from its first moment: the preset, the data by fingerprint, the split, the windows."""
+"""What a study is bound to from its first moment: the rules, the data by fingerprint, the split, the windows."""
 
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,20 +17,21 @@ from crossfeed.errors import ConfigError, StorageError, TableError
 from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table, manifest_path
 from crossfeed.study import vault
+from crossfeed.study.rules import rules_of
 from crossfeed.study.store import Store
 from crossfeed.training.data import prepare
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.summary import data_facts
 
 # Raised whenever the meaning of a study changes, so that numbers of different meanings never meet in one table.
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 
 def init(
     folder: Path,
     sources: Sequence[Path],
     targets: Sequence[Path],
-    preset: str,
+    name: str,
     config: RunConfig,
     minimum_seeds: int,
     keep_targets: bool,
@@ -46,7 +47,9 @@ def init(
         _check_removable(targets)
     tables = [Table.read(path) for path in sources]
     _check_names([*sources, *targets])
-    _check_apart(tables, [Table.read(path) for path in targets])
+    sealed_tables = [Table.read(path) for path in targets]
+    _check_rule(name, dict(zip([*sources, *targets], [*tables, *sealed_tables], strict=True)))
+    _check_apart(tables, sealed_tables)
     _check_shared(tables[0], bool(targets), shared)
     data = prepare(tables, config, torch.device("cpu"))
     for path in sources:
@@ -56,7 +59,7 @@ def init(
     store.create(
         {
             "protocol_version": PROTOCOL_VERSION,
-            "preset": preset,
+            "name": name,
             "config": config.model_dump(mode="json"),
             "minimum_seeds": minimum_seeds,
             "crossfeed": crossfeed.__version__,
@@ -65,6 +68,7 @@ def init(
                 {
                     "name": path.name,
                     "fingerprint": table.fingerprint(),
+                    "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
                     "rows": len(table),
                     "machines": table.machines(),
                 }
@@ -131,10 +135,10 @@ def check_sources(store: Store, sources: Sequence[Path]) -> None:
 
 @cache
 def code_hash() -> str:
-    """SHA-256 over every source file of the installed package, as this process found it."""
+    """SHA-256 over every source file and candidate list of the installed package, as this process found it."""
     digest = hashlib.sha256()
     root = Path(str(files("crossfeed")))
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".yaml")):
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -144,6 +148,19 @@ def _check_names(paths: Sequence[Path]) -> None:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise ConfigError(f"Several tables are named {', '.join(doubled)}.", remedy="Rename them and init again.")
+
+
+def _check_rule(name: str, tables: Mapping[Path, Table]) -> None:
+    """A protocol that asks for a rule of ingest takes no table made by another one."""
+    wanted = rules_of(name).ingest_rule
+    found = {path: table.manifest.get("rules", {}).get("rule", "unknown") for path, table in tables.items()}
+    wrong = [f"{path.name} (rule {rule})" for path, rule in found.items() if wanted not in (None, rule)]
+    if wrong:
+        raise ConfigError(
+            f"The protocol '{name}' cannot use {', '.join(wrong)}.",
+            expected=f"tables of logs ingested with --rule {wanted}: the last command of a bin, not its mean",
+            remedy=f"Ingest the logs again with crossfeed ingest ... --rule {wanted}, or take --protocol crossfeed.",
+        )
 
 
 def _check_apart(sources: Sequence[Table], targets: Sequence[Table]) -> None:

@@ -3,6 +3,7 @@
 `ablations` are the factors of the paper's Table 2b, each with the settings its text names, on the pre-search
 configuration. `initialisation` is its comparison of scratch, pretrained body and complete checkpoint. `channel-drop`
 and `no-latent` are what the paper lacks: how much to drop, and whether the latent objective earns its place.
+`leave-one-out` trains on a fleet without each of its machines in turn, and meets that machine as a stranger.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,11 +12,14 @@ from typing import Any
 
 from crossfeed.errors import ConfigError
 from crossfeed.study import ledger
-from crossfeed.study.candidates import Candidate, named, per_horizon_vicreg
+from crossfeed.study.candidates import Candidate, named
+from crossfeed.study.paper_candidates import per_horizon_vicreg
 from crossfeed.study.search import plan
 from crossfeed.study.store import Store
 from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig
+
+LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"
 
 
 def _change(base: RunConfig, **settings: Any) -> RunConfig:
@@ -179,10 +183,13 @@ READY: dict[str, Ready] = {
 }  # fmt: skip
 
 
-def arms(kind: str, base: RunConfig) -> dict[str, RunConfig]:
-    """The configurations of a ready study, the reference first."""
+def arms(kind: str, base: RunConfig, machines: Sequence[str] = ()) -> dict[str, RunConfig]:
+    """The configurations of a ready study, the reference first; `machines` are those of its source tables."""
+    if kind == LEAVE_ONE_OUT:
+        return _without_each(base, machines)
     if kind not in READY:
-        raise ConfigError(f"There is no ready study '{kind}'.", expected=f"one of {', '.join(READY)}")
+        known = ", ".join([*READY, LEAVE_ONE_OUT])
+        raise ConfigError(f"There is no ready study '{kind}'.", expected=f"one of {known}")
     found = READY[kind]
     if base.model.network != "jepa" and not found.any_network:
         able = ", ".join(name for name, ready in READY.items() if ready.any_network)
@@ -196,9 +203,27 @@ def arms(kind: str, base: RunConfig) -> dict[str, RunConfig]:
     return {found.reference.__name__: reference, **named(found.arms, reference)}
 
 
+def _without_each(base: RunConfig, machines: Sequence[str]) -> dict[str, RunConfig]:
+    """All machines, then all but each one of them."""
+    if len(machines) < 2:
+        raise ConfigError(
+            f"Only {' and '.join(machines) or 'no machine'} is in the source tables, so none can be left out.",
+            expected="source tables of at least two machines",
+            remedy="Add --source for every machine of the fleet.",
+        )
+    return {ALL_MACHINES: base} | {
+        f"without_{machine}": _change(base, data__leave_out=[machine]) for machine in machines
+    }
+
+
+def machines_of(store: Store) -> list[str]:
+    """The machines of a study's source tables."""
+    return list(dict.fromkeys(name for source in store.protocol()["sources"] for name in source["machines"]))
+
+
 def plan_ready(store: Store, kind: str, base: RunConfig, seeds: int, only: Sequence[str] = ()) -> int:
     """Write a ready study to the ledger and plan its runs; more seeds later extend it."""
-    configs = arms(kind, base)
+    configs = arms(kind, base, machines_of(store))
     reference, *others = configs
     unknown = sorted(set(only) - set(others))
     if unknown:

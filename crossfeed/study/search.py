@@ -10,6 +10,7 @@ from crossfeed.study.engines import Engine
 from crossfeed.study.owners import is_alive, owner
 from crossfeed.study.score import RunOutcome
 from crossfeed.study.store import UNFINISHED, Run, Store
+from crossfeed.study.worker import COLLAPSED
 from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig
 
@@ -59,6 +60,22 @@ def outcomes(store: Store, stages: Iterable[str] | None = None) -> list[RunOutco
         for run in store.runs()
         if run.status in ("finished", "invalid") and (wanted is None or run.stage in wanted)
     ]
+
+
+def has_numbers(run: Run) -> bool:
+    """Whether a run counts where arms are compared: it finished, or nothing but the latent gate speaks against it.
+
+    Leaving a flagged run out would flatter the arm that collapses, and the paper scored all of its flagged runs.
+    """
+    return "bundle" in run.outcome and (run.status == "finished" or bool(flag_of(run)))
+
+
+def flag_of(run: Run) -> str:
+    """Why the latent gate flagged a run, at the kept pretraining epoch or after fine-tuning; empty if it did not."""
+    invalid = str(run.outcome.get("invalid") or "")
+    if invalid:
+        return invalid if invalid.startswith(COLLAPSED) else ""
+    return "; ".join(run.outcome.get("bundle", {}).get("collapse_reasons") or [])
 
 
 def outcome_of(run: Run) -> RunOutcome:

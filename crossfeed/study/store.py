@@ -182,7 +182,7 @@ class Store:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             yield connection
-        except (sqlite3.OperationalError, sqlite3.DatabaseError, OSError) as error:
+        except (sqlite3.Error, UnicodeDecodeError, OSError) as error:  # a damaged file gives names that are no text
             raise StorageError(
                 f"The study file {self.path} cannot be used: {error}.",
                 remedy="Check free disk space and write permission, then run the same command again; "

@@ -4,19 +4,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from crossfeed.model.network_config import Size
+from crossfeed.model.config import Size
 from crossfeed.study import ledger
-from crossfeed.study.candidates import paper_candidates
+from crossfeed.study.candidates import from_yaml, some
 from crossfeed.study.confirm import FINALISTS, Confirmation, confirm, score_of
 from crossfeed.study.contrast import Line, contrasts
 from crossfeed.study.declaration import Declaration, declare
 from crossfeed.study.engines import Engine, LocalEngine
 from crossfeed.study.halving import halve, ranking, refuse_mixture
+from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.lock import lock, refusals
 from crossfeed.study.opening import unseal
 from crossfeed.study.protocol import check_sources, check_version, init
 from crossfeed.study.ready import plan_ready
 from crossfeed.study.release import release
+from crossfeed.study.rules import LockedSeed, rules_of
 from crossfeed.study.score import CandidateScore, Score
 from crossfeed.study.search import plan, search
 from crossfeed.study.store import Store
@@ -81,19 +83,29 @@ class Study:
         """The configuration from which every candidate departs."""
         return RunConfig.model_validate(self.protocol["config"])
 
+    def candidates(self, only: Sequence[str] | None = None, file: Path | None = None) -> dict[str, RunConfig]:
+        """The candidates of the protocol or of a user's file, all or some by name."""
+        config = self.config
+        every = rules_of(self.protocol["name"]).candidates(config) if file is None else from_yaml(file, config)
+        return some(every, only)
+
     def plan(self, candidates: Mapping[str, RunConfig] | None = None, seeds: int = 4) -> int:
-        """Put candidates on the list, by default the paper's twenty; gives the number of new runs."""
+        """Put candidates on the list, by default all of the protocol; gives the number of new runs."""
         refuse_mixture(self.store)
-        chosen = paper_candidates(self.config) if candidates is None else candidates
+        chosen = self.candidates() if candidates is None else candidates
         return plan(self.store, chosen, range(seeds), "search")
 
     def ready(self, kind: str, seeds: int, only: Sequence[str] = ()) -> int:
-        """Plan the arms of a ready study (ablations, initialisation, channel-drop, no-latent); gives the new runs."""
+        """Plan the arms of a ready study (ablations, ..., leave-one-out); gives the new runs."""
         return plan_ready(self.store, kind, self.config, seeds, only)
 
     def contrasts(self) -> list[Line]:
         """Every arm of ready studies and declared ablations against its reference, paired by seed."""
         return contrasts(self.store)
+
+    def strangers(self) -> list[MachineLine]:
+        """Every machine of a fleet as a stranger (ready study leave-one-out), beside itself in training."""
+        return machine_lines(self.store)
 
     def search(self, engine: Engine | None = None) -> None:
         """Bring every planned run to its outcome."""
@@ -103,7 +115,7 @@ class Study:
         self, candidates: Mapping[str, RunConfig] | None = None, seeds: int = 4, engine: Engine | None = None
     ) -> None:
         """Search by successive halving over seeds instead of planning all of them; never below the finalists."""
-        chosen = paper_candidates(self.config) if candidates is None else candidates
+        chosen = self.candidates() if candidates is None else candidates
         halve(self.store, engine or LocalEngine(), chosen, seeds, score_of(self.protocol), FINALISTS)
 
     def confirm(self, engine: Engine | None = None, most_seeds: int = MOST_SEEDS) -> Confirmation:
@@ -114,9 +126,9 @@ class Study:
         """Why the study cannot be locked now."""
         return refusals(self.store)
 
-    def lock(self) -> dict[str, Any]:
-        """Freeze the leader."""
-        return lock(self.store)
+    def lock(self, seed: LockedSeed | None = None) -> dict[str, Any]:
+        """Freeze the leader at its median or best seed; without a word as the protocol has it."""
+        return lock(self.store, seed)
 
     def declare(self, name: str, arms: Mapping[str, dict[str, Any]], seeds: int, condition: str) -> Declaration:
         """Announce an ablation that may open the target again if its condition holds on the source."""

@@ -62,12 +62,13 @@ def reveal(store: Store, opening: Opening) -> list[Table]:
 
 
 def _rights(history: list[ledger.Entry]) -> set[str]:
-    """Entries that stand where they may: openings after the lock, releases after the confirmatory result."""
+    """Entries that stand where they may: the confirmatory opening after the lock, all else after its result."""
     rights: set[str] = set()
     locked = confirmed = False
     for entry in history:
         locked |= entry.kind == "lock"
-        if (entry.kind == "opening" and locked) or (entry.kind == "release" and confirmed):
+        first = entry.kind == "opening" and locked and entry.content["purpose"] == CONFIRMATORY
+        if first or (entry.kind in ("opening", "release") and confirmed):
             rights.add(entry.hash)
         if entry.kind == "opening result":
             rights.discard(entry.content["opening"])

@@ -45,12 +45,22 @@ def verify(store: Store, data: bool = True) -> Verification:
         history = ledger.entries(connection)
     problems += _runs(store, history) + _lock(store, history) + _results(store, history)
     if data:
-        problems += vault.damaged(store)
+        problems += vault.damaged(store) + _tables(store)
         try:
             source_tables(store)
         except CrossfeedError as error:
             problems.append(error.found)
     return Verification(head, count, tuple(problems), tuple(_remarks(store, history)))
+
+
+def _tables(store: Store) -> list[str]:
+    """The study's copies of its source tables, byte for byte."""
+    problems = []
+    for source in store.protocol()["sources"]:
+        path = store.folder / "tables" / source["name"]
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != source["sha256"]:
+            problems.append(f"tables/{source['name']} is missing or was changed")
+    return problems
 
 
 def _runs(store: Store, history: list[ledger.Entry]) -> list[str]:

@@ -8,6 +8,7 @@ Initialisation = Literal["scratch", "body_fresh_head", "complete_checkpoint"]
 Precision = Literal["auto", "float32", "bf16"]
 Selection = Literal["scale_free", "paper"]
 Keep = Literal["rmse", "transfer"]
+Latents = Literal["context", "target", "predicted"]
 
 
 class HealthConfig(BaseModel):
@@ -15,7 +16,8 @@ class HealthConfig(BaseModel):
 
     rank_floor: effective rank as a fraction of the width. spread_floor: smallest standard deviation of a coordinate,
     relative to the median one or raw. varying_floor: standard deviation over root mean square of all latents, which
-    falls to 0 when every window is mapped to the same point whatever the scale.
+    falls to 0 when every window is mapped to the same point whatever the scale. latents: whose collapse counts; the
+    paper gates what the predictor says, which varies with commands and horizons even where the encoder is dead.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -24,6 +26,7 @@ class HealthConfig(BaseModel):
     spread: Literal["relative", "raw"] = "relative"
     spread_floor: float = Field(default=0.05, ge=0.0)
     varying_floor: float = Field(default=0.10, ge=0.0)
+    latents: tuple[Latents, ...] = Field(default=("context", "target"), min_length=1)
     windows: int = Field(default=1024, ge=8)
 
 
@@ -104,6 +107,6 @@ def mended_training() -> TrainingConfig:
 
 
 def paper_training() -> TrainingConfig:
-    """Training as the paper states it: everything decayed, raw-scale selection and collapse test."""
-    health = HealthConfig(spread="raw", varying_floor=0.0)
+    """Training as the paper states it: everything decayed, raw-scale selection, predicted latents at the gate."""
+    health = HealthConfig(spread="raw", varying_floor=0.0, latents=("predicted",))
     return mended_training().model_copy(update={"decay_everything": True, "selection": "paper", "health": health})

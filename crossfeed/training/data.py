@@ -29,8 +29,9 @@ class TrainingData:
 
 def prepare(tables: Sequence[Table], config: RunConfig, device: torch.device) -> TrainingData:
     """Split every table, fit one normaliser on all their train rows, and lay out train and validation windows."""
-    _check(tables)
     data = config.data
+    tables = without_machines(tables, data.leave_out)
+    _check(tables)
     fractions = (data.train_fraction, data.validation_fraction)
     splits = tuple(split_table(table, data.split_by, data.split_seed, fractions) for table in tables)
     train_rows = TrainRows.join([split.train_rows(table) for split, table in zip(splits, tables, strict=True)])
@@ -42,6 +43,16 @@ def prepare(tables: Sequence[Table], config: RunConfig, device: torch.device) ->
         return WindowSet.build(list(tables), groups, normaliser, model.context, model.horizons, data.stride, device)
 
     return TrainingData(tables[0].schema, tables[0].period, splits, normaliser, windows("train"), windows("validation"))
+
+
+def without_machines(tables: Sequence[Table], machines: Sequence[str]) -> list[Table]:
+    """The tables without the rows of these machines; a table of theirs alone is gone."""
+    kept = []
+    for table in tables:
+        groups = [group for group in table.groups if group.machine not in machines]
+        if groups:
+            kept.append(table if len(groups) == len(table.groups) else table.select(groups))
+    return kept
 
 
 def _check(tables: Sequence[Table]) -> None:

@@ -18,7 +18,7 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.training.budget import planned
 from crossfeed.training.calibrate import calibrate
 from crossfeed.training.checkpoint import load_state, remove_state
-from crossfeed.training.data import TrainingData, prepare
+from crossfeed.training.data import TrainingData, prepare, without_machines
 from crossfeed.training.distributed import Team, own_device, teamwork
 from crossfeed.training.folder import RunFolder, open_folder, write_json
 from crossfeed.training.history import Row, tensorboard_writer, write_history
@@ -63,6 +63,8 @@ def train(
     `pretrained` takes the body from an earlier run's file instead of pretraining. `on_epoch` sees each history row.
     """
     tables = [tables] if isinstance(tables, Table) else list(tables)
+    _check_left_out(tables, config)
+    tables = without_machines(tables, config.data.leave_out)
     body = read_model_file(pretrained) if pretrained is not None else None
     _check_plan(config, body)
     place = choose_device(own_device(device))
@@ -187,6 +189,19 @@ def _check_plan(config: RunConfig, body: ModelFile | None) -> None:
         raise ConfigError(
             f"The pretrained file holds a model of another configuration. {listed}.",
             remedy="Use the same preset, size and model settings as in the pretraining run.",
+        )
+
+
+def _check_left_out(tables: Sequence[Table], config: RunConfig) -> None:
+    """Leaving out a machine that is not there would say more than was done."""
+    if not config.data.leave_out:
+        return
+    machines = {machine for table in tables for machine in table.machines()}
+    unknown = sorted(set(config.data.leave_out) - machines)
+    if unknown or not machines - set(config.data.leave_out):
+        raise ConfigError(
+            f"data.leave_out names {', '.join(unknown or config.data.leave_out)}.",
+            expected=f"some, but not all, of {', '.join(sorted(machines))}",
         )
 
 

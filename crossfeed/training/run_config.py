@@ -21,7 +21,10 @@ REFERENCE_WIDTH = 128
 
 
 class DataConfig(BaseModel):
-    """How tables are split, normalised and cut into windows; context and horizons belong to the model."""
+    """How tables are split, normalised and cut into windows; context and horizons belong to the model.
+
+    leave_out: machines of the tables that neither train nor validate, to be met as strangers.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,6 +35,7 @@ class DataConfig(BaseModel):
     normaliser: Method = "zscore"
     robust_floor: float = Field(default=ROBUST_FLOOR, ge=0.0)
     stride: int = Field(default=1, ge=1)
+    leave_out: tuple[str, ...] = ()
 
 
 class RunConfig(MethodConfig):

@@ -57,7 +57,7 @@ def stage_facts(history: Sequence[Row]) -> dict[str, Any]:
             "best_epoch": kept["epoch"],
             "score": kept["score"],
             "probe_r2": kept.get("probe_r2"),
-            "target_rank": kept.get("target_rank"),
+            **{f"{side}_rank": kept.get(f"{side}_rank") for side in ("context", "target", "predicted")},
             "collapse": kept["collapse"],
             "seconds": sum(row["train_seconds"] + row["validation_seconds"] for row in rows),
         }
@@ -76,6 +76,20 @@ def validation_facts(validator: Validator) -> dict[str, Any]:
         "shuffled commands": asdict(shuffled),
         "shuffled_command_ratio": ratio,
         "weak_command_use": ratio < WEAK_COMMAND_USE,
+        "by_machine": _by_machine(validator),
+    }
+
+
+def _by_machine(validator: Validator) -> dict[str, Any]:
+    """Errors of each machine on its own, where there are several: a mean can hide one that is not understood."""
+    machines = validator.validation.machines
+    if len(machines) < 2:
+        return {}
+    counts = {machine: len(validator.windows_of(machine)) for machine in machines}
+    return {
+        machine: {"windows": count, **asdict(validator.forecast(machine=machine))}
+        for machine, count in counts.items()
+        if count
     }
 
 
@@ -140,11 +154,14 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
     for stage, facts in summary["stages"].items():
         line = f"{stage}: epoch {facts['best_epoch'] + 1} of {facts['epochs']} kept, score {facts['score']:.4g}, "
         if facts["target_rank"] is not None:
-            line += f"target rank {facts['target_rank']:.0%}, ridge probe R2 {facts['probe_r2']:.3f}, "
+            line += f"rank of context {facts['context_rank']:.0%}, target {facts['target_rank']:.0%}, "
+            line += f"predicted {facts['predicted_rank']:.0%}, ridge probe R2 {facts['probe_r2']:.3f}, "
         lines.append(f"{line}{facts['seconds']:.0f} s")
         if facts["collapse"]:
             lines.append(f"{stage}: latents collapsed ({facts['collapse']})")
     validation = summary["validation"]
+    for machine, scores in validation["by_machine"].items():
+        lines.append(f"{machine}: RMSE {scores['rmse']:.3f} on {scores['windows']} validation windows")
     weak = ", below 1.02: the model hardly uses the commands" if validation["weak_command_use"] else ""
     lines.append(f"shuffled commands cost a factor of {validation['shuffled_command_ratio']:.3f} in RMSE{weak}")
     return lines

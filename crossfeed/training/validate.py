@@ -86,34 +86,44 @@ class Validator:
 
     @torch.no_grad()
     def health(self) -> Health:
-        """Rank, spread and correlation of context and target latents, and what a linear probe reads from the state.
+        """Rank, spread and correlation of all latents, collapse of those at the gate, a linear probe of the state.
 
         A sensor network has no latents that could collapse: nothing in it is compared with itself.
         """
         if not isinstance(self.model, JepaModel):
             return Health({}, ())
         fit, test = self._latents("train", self._probe_fit_W), self._latents("validation", self._probed_W)
-        sides = {"context": latent_health(test[3]), "target": latent_health(test[4].flatten(0, 1))}
-        values = {"probe_r2": ridge_probe(fit[:3], test[:3])}
+        sides = {
+            "context": latent_health(test[3]),
+            "target": latent_health(test[4].flatten(0, 1)),
+            "predicted": latent_health(test[5].flatten(0, 1)),
+        }
+        values = {"probe_r2": ridge_probe((fit[0], fit[1], fit[2]), (test[0], test[1], test[2]))}
         values |= {f"{side}_{name}": value for side, health in sides.items() for name, value in health.items()}
         numbers = dict(zip(values, torch.stack(list(values.values())).tolist(), strict=True))
         reasons = [
             f"{side} latents: {reason}"
-            for side, health in sides.items()
+            for side in self.config.training.health.latents
             for reason in collapse_reasons(
-                {name: numbers[f"{side}_{name}"] for name in health}, self.config.training.health
+                {name: numbers[f"{side}_{name}"] for name in sides[side]}, self.config.training.health
             )
         ]
         return Health(numbers, tuple(reasons))
 
     @torch.no_grad()
-    def forecast(self, shuffle_commands: bool = False) -> ForecastScores:
-        """Errors on unmasked windows; with shuffled commands each window is given another one's future commands."""
+    def forecast(self, shuffle_commands: bool = False, machine: str | None = None) -> ForecastScores:
+        """Errors on unmasked windows, of all machines or of one; shuffled commands are those of another window."""
         sums = ForecastSums(self.model.horizons, self.model.schema.sensor_names, self.device)
-        other_W = self.windows_W.roll(max(1, len(self.windows_W) // 2)) if shuffle_commands else None
-        for reading in self._reader("validation", teacher=False)(self.windows_W, other_W):
+        index_W = self.windows_W if machine is None else self.windows_of(machine)
+        other_W = index_W.roll(max(1, len(index_W) // 2)) if shuffle_commands else None
+        for reading in self._reader("validation", teacher=False)(index_W, other_W):
             sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction.distribution)
         return sums.scores()
+
+    def windows_of(self, machine: str) -> Tensor:
+        """The validation windows of one machine."""
+        number = self.validation.machines.index(machine)
+        return self.windows_W[self.validation.machine_W[self.windows_W] == number]
 
     @torch.no_grad()
     def other_machine_crps(self) -> float:
@@ -138,8 +148,8 @@ class Validator:
         index_W = self.windows_W.sort().values if selection == "paper" else self.windows_W
         return batches(index_W[: len(index_W) // size * size], size)
 
-    def _latents(self, part: Part, index_W: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """State, future and its presence in the space the state lives in, pooled context and target latents."""
+    def _latents(self, part: Part, index_W: Tensor) -> tuple[Tensor, ...]:
+        """State, future and its presence in the space the state lives in; pooled, target and predicted latents."""
         pieces = []
         for reading in self._reader(part, teacher=True)(index_W):
             context = reading.prediction.context
@@ -147,10 +157,12 @@ class Validator:
             assert context.pooled_BD is not None
             assert reading.target_BHD is not None
             assert reading.in_window_x_BHC is not None
-            latents = (context.z_BD, reading.in_window_x_BHC, reading.future_m_BHC, context.pooled_BD)
-            pieces.append(tuple(piece.clone() for piece in (*latents, reading.target_BHD)))
-        z, x, m, pooled, target = (torch.cat(piece) for piece in zip(*pieces, strict=True))
-        return z, x, m, pooled, target
+            latents = (
+                context.z_BD, reading.in_window_x_BHC, reading.future_m_BHC, context.pooled_BD, reading.target_BHD,
+                reading.prediction.latent_BHD,
+            )  # fmt: skip
+            pieces.append(tuple(piece.clone() for piece in latents))
+        return tuple(torch.cat(piece) for piece in zip(*pieces, strict=True))
 
     def _reader(self, part: Part, teacher: bool, other: bool = False) -> Reader:
         """The reader of a part; as many windows at once as go through the network in a training step."""

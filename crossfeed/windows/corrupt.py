@@ -12,12 +12,12 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
+from crossfeed.windows.block_runs import hidden_runs
 from crossfeed.windows.draws import Draw, generator_draw, window_draw
 from crossfeed.windows.largest import largest
 from crossfeed.windows.windows import WindowBatch
 
 MaskMode = Literal["none", "random", "block", "channel", "event", "mixed"]
-SHORTEST_RUN, LONGEST_RUN = 2, 12
 EVENT_QUANTILE = 0.8
 
 
@@ -75,7 +75,7 @@ def _corrupt(x_BKC: Tensor, m_BKC: Tensor, config: MaskConfig, draw: Draw) -> Te
     if config.mode == "random":
         hidden = draw(shape) < ratio
     elif config.mode == "block":
-        hidden = _block(shape, ratio, draw)
+        hidden = hidden_runs(shape, ratio, draw)
     elif config.mode == "channel":
         hidden = _channel(shape, config.channel_drop, draw)
     elif config.mode == "event":
@@ -84,7 +84,7 @@ def _corrupt(x_BKC: Tensor, m_BKC: Tensor, config: MaskConfig, draw: Draw) -> Te
             hidden = hidden & (draw(shape) < of_events)
     else:
         single, of_events = 0.35 * ratio, _share_of_events(0.20 * ratio)
-        hidden = _block(shape, 0.30 * ratio, draw) | _channel(shape, config.channel_drop, draw)
+        hidden = hidden_runs(shape, 0.30 * ratio, draw) | _channel(shape, config.channel_drop, draw)
         # One draw serves twice: what is left above `single` is uniform again, and decides about the events.
         lot_BKC = draw(shape)
         hidden = hidden | (lot_BKC < single)
@@ -100,41 +100,6 @@ def _share_of_events(ratio: float) -> float:
 def _channel(shape: tuple[int, int, int], probability: float, draw: Draw) -> Tensor:
     """Whole channels, as on a machine without the sensor."""
     return draw((shape[0], 1, shape[2])) < probability
-
-
-def _block(shape: tuple[int, int, int], ratio: float, draw: Draw) -> Tensor:
-    """Runs of 2..12 steps in a channel until `ratio` of the entries are hidden: the same number in every window.
-
-    The entries lie on a ring, channel after channel. Run lengths are drawn and the last one is cut so that the sum
-    fits; the visible entries fall between the runs at random, and the ring is turned at random. A run that meets the
-    end of a channel goes on at the start of the next, like one that ends after the window and one that began before.
-    """
-    batch, steps, channels = shape
-    entries = steps * channels
-    wanted = round(ratio * entries)
-    runs = _enough_runs(wanted)
-    spread = LONGEST_RUN - SHORTEST_RUN + 1
-    length_BR = SHORTEST_RUN + (draw((batch, runs)) * spread).long().clamp_max(spread - 1)
-    before_BR = length_BR.cumsum(1) - length_BR
-    length_BR = torch.minimum(length_BR, (wanted - before_BR).clamp_min(0))
-    # Runs of length 0 are over: they sort behind the others.
-    place_BR = torch.where(length_BR > 0, draw((batch, runs)), 1.0).sort(1).values
-    gap_BR = (place_BR * (entries - wanted + 1)).long().clamp_max(entries - wanted)
-    turn_B1 = (draw((batch, 1)) * entries).long().clamp_max(entries - 1)
-    start_BR = (gap_BR + before_BR + turn_B1) % entries
-    stop_BR = start_BR + length_BR
-    one_BR = torch.ones_like(start_BR, dtype=torch.int8)
-    edge_BE = torch.zeros((batch, entries), dtype=torch.int8, device=start_BR.device)
-    edge_BE.scatter_add_(1, start_BR, one_BR).scatter_add_(1, stop_BR % entries, -one_BR)
-    over_the_end_B1 = (stop_BR >= entries).sum(1, keepdim=True, dtype=torch.int8)
-    hidden_BE = edge_BE.cumsum(1, dtype=torch.int8) > -over_the_end_B1
-    return hidden_BE.view(batch, channels, steps).transpose(1, 2).contiguous()
-
-
-def _enough_runs(wanted: int) -> int:
-    """So many runs that their lengths reach `wanted` in practically every window: six deviations above the mean."""
-    mean = 2.0 * wanted / (SHORTEST_RUN + LONGEST_RUN)
-    return math.ceil(mean + 3.0 * math.sqrt(mean)) + 2
 
 
 def _events(x_BKC: Tensor, m_BKC: Tensor) -> Tensor:

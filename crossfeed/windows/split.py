@@ -1,4 +1,4 @@
-"""Which sessions train, which validate and which test: whole sessions or whole NC programs, never rows.
+"""Which sessions train, which validate and which test: whole sessions, runs, days or NC programs, never rows.
 
 The order of operations is a type: only `Split.train_rows` makes `TrainRows`, and only `TrainRows` can fit a normaliser.
 """
@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
@@ -20,13 +21,31 @@ from crossfeed.schema import Schema
 
 SPLIT_SEED = 20260820
 Part = Literal["train", "validation", "test"]
-By = Literal["session", "program"]
+By = Literal["session", "program", "run", "day"]
+# Clocks that count from zero stay far below this; stamps since 1970 passed it in 1973.
+FIRST_CALENDAR_SECOND = 1e8
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
 
 
-def unit_of(group: Group, by: By) -> str:
-    """The unit that stays on one side: the session of one machine, or an NC program on whatever machine it ran."""
-    return f"{group.machine}/{group.session}" if by == "session" else group.program
+def unit_of(group: Group, table: Table, by: By) -> str:
+    """The unit that stays on one side: session, run or day of one machine, or an NC program wherever it ran."""
+    if by == "program":
+        return group.program
+    if by == "day":
+        return f"{group.machine}/{_day(group, table)}"
+    return f"{group.machine}/{group.session if by == 'session' else group.run}"
+
+
+def _day(group: Group, table: Table) -> str:
+    """The calendar day (UTC) on which a group begins."""
+    begin = float(table.time[group.start])
+    if begin < FIRST_CALENDAR_SECOND:
+        raise TableError(
+            f"The rows of {group.key} begin at second {begin:g} of a clock without a date.",
+            expected="a table with time stamps, to split it by day",
+            remedy="Split by run or session (data.split_by=run).",
+        )
+    return datetime.fromtimestamp(begin, UTC).date().isoformat()
 
 
 class Split(BaseModel):
@@ -54,7 +73,7 @@ class Split(BaseModel):
     def groups(self, table: Table, part: Part) -> tuple[Group, ...]:
         """The groups of one side, in table order; refuses a table whose groups the split does not know."""
         side = {unit: name for name in PARTS for unit in getattr(self, name)}
-        units = [unit_of(group, self.by) for group in table.groups]
+        units = [unit_of(group, table, self.by) for group in table.groups]
         unknown, missing = sorted(set(units) - set(side)), sorted(set(side) - set(units))
         if unknown or missing:
             raise TableError(
@@ -163,7 +182,7 @@ def split_table(
 ) -> Split:
     """Divide a table into train, validation and test.
 
-    By session: the sorted session ids of each machine are shuffled and cut at round(0.67 n) and round(0.17 n).
+    By session, run or day: the sorted ids of each machine are shuffled and cut at round(0.67 n) and round(0.17 n).
     By program: programs are dealt out, longest first, to the side that lacks most rows.
     """
     train, validation = fractions
@@ -177,7 +196,7 @@ def split_table(
     else:
         sides = [[], [], []]
         for machine in table.machines():
-            units = _shuffled({unit_of(g, by) for g in table.groups if g.machine == machine}, seed)
+            units = _shuffled({unit_of(g, table, by) for g in table.groups if g.machine == machine}, seed)
             first, second = round(train * len(units)), round(train * len(units)) + round(validation * len(units))
             for side, chosen in zip(sides, (units[:first], units[first:second], units[second:]), strict=True):
                 side.extend(chosen)
@@ -191,7 +210,7 @@ def k_fold(table: Table, folds: int, by: By = "session", seed: int = SPLIT_SEED)
     if by == "program":
         parts = _deal(_program_rows(table, seed), (1 / folds,) * folds)
     else:
-        units = _shuffled({unit_of(group, by) for group in table.groups}, seed)
+        units = _shuffled({unit_of(group, table, by) for group in table.groups}, seed)
         parts = [units[fold::folds] for fold in range(folds)]
     splits = []
     for fold in range(folds):
@@ -230,12 +249,12 @@ def _deal(rows: dict[str, int], shares: Sequence[float]) -> list[list[str]]:
 def _checked(table: Table, by: By, seed: int, sides: Sequence[Sequence[str]]) -> Split:
     empty = [part for part, side in zip(PARTS, sides, strict=True) if not side]
     if empty:
-        count = len({unit_of(group, by) for group in table.groups})
+        count = len({unit_of(group, table, by) for group in table.groups})
         raise TableError(
             f"A split of {count} {by}{'s' if count != 1 else ''} leaves nothing for {' and '.join(empty)}.",
             expected=f"enough {by}s for all three sides",
             remedy="Ingest more sessions, cut them at shorter gaps, or choose other fractions"
-            + (", or split by session." if by == "program" else "."),
+            + ("." if by == "session" else ", or split by session."),
         )
     return Split(by=by, seed=seed, train=tuple(sides[0]), validation=tuple(sides[1]), test=tuple(sides[2]))
 

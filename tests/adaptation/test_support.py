@@ -36,7 +36,7 @@ def rows_of(last: int) -> set[int]:
     return set(range(last - CONTEXT + 1, last + max(HORIZONS) + 1))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(largest=st.floats(0.05, 0.75), smaller=st.floats(0.0, 1.0))
 def test_no_row_is_learned_from_and_judged_by(largest: float, smaller: float) -> None:
     table = two_session_runs()

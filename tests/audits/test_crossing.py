@@ -44,7 +44,7 @@ def test_windows_outside_the_table_are_found() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 119), st.integers(0, 20)), min_size=1, max_size=20))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_crossing_windows_are_counted_as_a_naive_loop_counts_them(windows: list[tuple[int, int]]) -> None:
     table = random_table([40, 50, 30])
     rows = _rows(*((first, min(119, first + length), "train") for first, length in windows))

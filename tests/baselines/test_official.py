@@ -12,13 +12,15 @@ import pytest
 import torch
 from torch import nn
 
-from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.budget import Budget, named_budget
 from crossfeed.baselines.clones import REPOSITORIES, Clone, find_clones, official_class
+from crossfeed.baselines.contenders import Setting, contender
 from crossfeed.baselines.inputs import Features, Inputs, Shape
 from crossfeed.baselines.itransformer import ITransformer
 from crossfeed.baselines.network import Network
 from crossfeed.baselines.networks import RECIPES
 from crossfeed.baselines.official import OfficialForecaster, OfficialNetwork
+from crossfeed.baselines.options import budget_of
 from crossfeed.baselines.patchtst import PatchTst
 from crossfeed.errors import ConfigError
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -184,3 +186,17 @@ def test_a_clone_that_cannot_be_imported_is_an_error_with_the_commit_to_check_ou
         official_class(found)
     assert "checkout 204c21e" in str(error.value)
     assert str(tmp_path) not in sys.path
+
+
+def test_the_paper_budget_gave_the_official_code_twice_the_papers_epochs_and_other_seeds(tmp_path: Path) -> None:
+    name = "official-patchtst"
+    clones = find_clones([fake_clone(tmp_path, name, "class Model: pass\n")])
+    budget = named_budget("paper")
+    official = contender(name, Setting(budget, "base", "cpu", clones))
+    assert OfficialForecaster(clones[name], budget)._budget.epochs == 100
+    assert official.seeds(3) == (20260820,)
+    assert contender("gru", Setting(budget, "base", "cpu", clones)).seeds(3) == (0, 1, 2)
+    assert "official code at most 100 epochs, once, with seed 20260820" in budget.sentence()
+    shorter = budget_of("paper", 40, None)
+    assert OfficialForecaster(clones[name], shorter)._budget.epochs == 40
+    assert OfficialForecaster(clones[name], named_budget("demo"))._budget.epochs == named_budget("demo").epochs

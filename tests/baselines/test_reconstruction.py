@@ -95,7 +95,7 @@ def test_simmtm_hides_half_in_runs_of_three() -> None:
     assert float(hidden.sum() / starts) == pytest.approx(3.0, abs=0.2)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1000), st.integers(1, 4), st.integers(1, 3))
 def test_the_wavelet_transform_is_orthonormal_and_invertible(seed: int, blocks: int, channels: int) -> None:
     x = torch.randn(2, 8 * blocks, channels, generator=draws(seed), dtype=torch.float64)

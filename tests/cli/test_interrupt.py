@@ -1,11 +1,8 @@
 """Ctrl-C on the commands that take long: a sentence, exit code 130, and the same result after going on."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -32,24 +29,42 @@ def _run(folder: Path, *words: str) -> None:
     subprocess.run([*CLI, *words], cwd=folder, check=True, capture_output=True)
 
 
-def _interrupt(folder: Path, begun: Path, *words: str) -> str:
-    """Start a command, press Ctrl-C as soon as `begun` is there, and give what it said."""
-    process = subprocess.Popen(
-        [*CLI, *words], cwd=folder, start_new_session=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    while not begun.exists() and process.poll() is None:
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == STOPPED, said
-    assert "Traceback" not in said
-    assert "Stopped." in said
-    return said
+# The command presses Ctrl-C itself, for all its processes, when it comes to some call for the n-th time.
+PRESS = """
+import importlib, os, signal, sys
+place, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+owner = importlib.import_module(place.partition(":")[0])
+owner = getattr(owner, place.partition(":")[2]) if ":" in place else owner
+real, calls = getattr(owner, name), []
+
+def pressed(*arguments, **named):
+    calls.append(None)
+    if len(calls) == count:
+        os.kill(0, signal.SIGINT)
+    return real(*arguments, **named)
+
+setattr(owner, name, pressed)
+sys.argv[1:] = sys.argv[4:]
+from crossfeed.cli import main
+main()
+"""
+
+
+def _interrupt(folder: Path, place: str, name: str, count: int, *words: str) -> str:
+    """Run a command that is interrupted at a certain call, and give what it said."""
+    told = subprocess.run(
+        [sys.executable, "-c", PRESS, place, name, str(count), *words],
+        cwd=folder, start_new_session=True, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert told.returncode == STOPPED, told.stderr
+    assert "Traceback" not in told.stderr
+    assert "Stopped." in told.stderr
+    return told.stderr
 
 
 def test_an_interrupted_training_goes_on_to_the_same_weights(folder: Path) -> None:
     words = ["train", "--table", "source.parquet", "--size", "tiny", "--device", "cpu", *SETTINGS]
-    said = _interrupt(folder, folder / "stopped" / "state.safetensors", *words, "--out", "stopped")
+    said = _interrupt(folder, "crossfeed.training.loop", "write_history", 2, *words, "--out", "stopped")
     assert "--out stopped --resume" in said
     assert "stopped by hand" in (folder / "stopped" / "log.txt").read_text(encoding="utf-8")
     _run(folder, "train", "--table", "source.parquet", "--device", "cpu", "--out", "stopped", "--resume")
@@ -61,8 +76,8 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(folder: Path) -> No
 def test_an_interrupted_search_runs_every_run_once(folder: Path) -> None:
     tables = ["--source", "source.parquet", "--target", "target.parquet", "--keep-targets"]
     _run(folder, "study", "init", "study", *tables, "--size", "tiny", *SETTINGS)
-    search = ["study", "search", "study", "--only", "scheduled_ema", "--only", "event_masking", "--seeds", "1"]
-    said = _interrupt(folder, folder / "study" / "runs", *search)
+    search = ["study", "search", "study", "--only", "preset", "--only", "norm_centred", "--seeds", "1"]
+    said = _interrupt(folder, "crossfeed.study.engines:_Template", "ended", 10, *search)
     assert "the same command: crossfeed study search study" in said
     _run(folder, *search)
     told = subprocess.run(
@@ -85,7 +100,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_table(folder: Path) -> No
         "--seeds",
         "1",
     ]
-    said = _interrupt(folder, folder / "stopped_table" / "runs", *words, "--out", "stopped_table")
+    said = _interrupt(folder, "crossfeed.baselines.runs", "do_run", 2, *words, "--out", "stopped_table")
     assert "the same command: crossfeed compare" in said
     rows = []
     for out in ("stopped_table", "whole_table"):

@@ -41,7 +41,7 @@ def toy_pair(folder: Path, _: settings.DemoSettings) -> tuple[Table, Table]:
 CHANGES: tuple[tuple[Any, str, Any], ...] = (
     (selection, "make_tables", toy_pair),
     (settings, "MODEL", MICRO),
-    (selection, "CANDIDATES", ("schema_and_command_recovery", "cross_attention_command")),
+    (selection, "CANDIDATES", ("token_commands", "mixed_masks")),
     (selection, "JOBS", 1),
     (rivals, "RIVALS", ("persistence", "ridge")),
     (rivals, "JOBS", 1),

@@ -82,9 +82,8 @@ def test_ctrl_c_ends_with_a_sentence_and_the_way_on(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, str(tmp_path / "demo")], cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE, text=True
     )
-    while not (tmp_path / "demo" / "study").exists():
-        time.sleep(0.1)
-    time.sleep(2.0)
+    while not (tmp_path / "demo" / "chapters" / "seal.json").exists() and process.poll() is None:
+        time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130

@@ -10,6 +10,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.bundle import measure_bundle
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
+from crossfeed.training.overrides import override
 from crossfeed.training.run import train
 from tests.evaluation.conftest import TrainedRun, small_config
 
@@ -73,3 +74,21 @@ def test_shared_sensors_unknown_to_the_model_are_refused(trained_run: TrainedRun
         bundle_of(trained_run.folder, trained_run, shared=("vibration",))
     with pytest.raises(ConfigError, match="none given"):
         bundle_of(trained_run.folder, trained_run, shared=())
+
+
+def test_the_same_weights_got_another_self_supervised_score_under_their_own_masks_and_weights(
+    bundle: dict, trained_run: TrainedRun, tmp_path: Path
+) -> None:
+    model = WorldModel.load(trained_run.folder / "model.safetensors")
+    for name in ("pretrained.safetensors", "summary.json"):
+        if (trained_run.folder / name).exists():
+            (tmp_path / name).write_bytes((trained_run.folder / name).read_bytes())
+    changes = {"masks.mode": "random", "masks.ratio": 0.8, "objectives.weights.latent": 3.0}
+    config = override(trained_run.config, changes)
+    other = measure_bundle(
+        model, [Table.read(trained_run.source)], config, trained_run.summary, ("current", "power"),
+        tmp_path / "bundle.json",
+    )  # fmt: skip
+    assert other["components"]["ssl"] == bundle["components"]["ssl"]
+    assert other["ssl_scale_free"] == bundle["ssl_scale_free"]
+    assert other["ssl_as_trained"] > 1.5 * bundle["ssl_as_trained"], "what the paper scored moves with both"

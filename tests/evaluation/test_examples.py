@@ -91,7 +91,7 @@ def test_the_choice_does_not_depend_on_what_the_sensors_did() -> None:
     assert first == second
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(count=st.integers(0, 12), seed=st.integers(0, 20), runs=st.integers(8, 10))
 def test_there_are_never_more_examples_than_asked_for_and_none_twice(count: int, seed: int, runs: int) -> None:
     data = evaluation_set(small_table(runs=runs, rows=30, seed=seed))

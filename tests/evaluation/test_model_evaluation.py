@@ -19,8 +19,10 @@ from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
+from crossfeed.training.overrides import override
+from crossfeed.training.run import train
 from crossfeed.windows.split import split_table
-from tests.evaluation.conftest import TrainedRun
+from tests.evaluation.conftest import TrainedRun, small_config
 from tests.evaluation.small_machine import SCHEMA, small_table
 
 
@@ -37,7 +39,7 @@ def test_a_table_the_model_was_trained_on_is_judged_on_its_test_sessions(trained
 
 def test_another_machine_is_judged_whole_with_runs_as_units(trained_run: TrainedRun, tmp_path: Path) -> None:
     content = evaluate_model(
-        trained_run.folder, trained_run.target, source=trained_run.source, suite="full", out=tmp_path, device="cpu"
+        trained_run.folder, trained_run.target, sources=[trained_run.source], suite="full", out=tmp_path, device="cpu"
     )
     assert content["part"] == "all"
     assert len(content["runs"]) == 5
@@ -81,8 +83,8 @@ def test_a_side_of_a_foreign_table_and_a_wrong_source_are_refused(trained_run: T
     opened, target = open_model(trained_run.folder, "cpu"), Table.read(trained_run.target)
     with pytest.raises(ConfigError, match="has no test side"):
         face(opened, target, part="test")
-    with pytest.raises(TableError, match="not the one the model was trained on"):
-        face(opened, target, source=small_table(seed=99))
+    with pytest.raises(TableError, match="not trained on the source table"):
+        face(opened, target, sources=[small_table(seed=99)])
 
 
 def test_columns_in_another_order_and_unit_make_no_difference(trained_run: TrainedRun) -> None:
@@ -107,7 +109,7 @@ def test_the_target_pass_judges_models_and_floors_on_the_same_windows(trained_ru
     sources, targets = [Table.read(trained_run.source)], [Table.read(trained_run.target)]
     content = evaluate_target({"locked": (model, trained_run.config)}, sources, targets)
     assert set(content["scores"]) == {"locked", "persistence", "linear drift"}
-    alone = evaluate_model(trained_run.folder, trained_run.target, source=trained_run.source, device="cpu")
+    alone = evaluate_model(trained_run.folder, trained_run.target, sources=[trained_run.source], device="cpu")
     assert content["scores"]["locked"] == pytest.approx(alone["scores"]["run"])
     assert content["windows"] == alone["windows"]
     assert len(content["runs"]) == 5
@@ -149,3 +151,24 @@ def test_a_table_with_rows_of_another_length_is_refused(trained_run: TrainedRun)
     slow = replace(Table.read(trained_run.target), period=5.0)
     with pytest.raises(TableError, match="has a row every 5 s, the model was trained on one every 1 s"):
         face(opened, slow)
+
+
+def test_a_model_of_several_tables_could_be_given_one_source_only(trained_run: TrainedRun, tmp_path: Path) -> None:
+    first, second = Table.read(trained_run.source), small_table(runs=14, rows=60, seed=4)
+    second = replace(second, groups=tuple(replace(group, machine="second") for group in second.groups))
+    second.write(tmp_path / "second.parquet")
+    fast = {"training.finetune_epochs": 1, "training.pretrain_epochs": 1, "training.steps_per_epoch": 2}
+    config = override(small_config(normaliser="robust"), fast)
+    train([first, second], config, tmp_path / "run", device="cpu")
+    both = [str(trained_run.source), str(tmp_path / "second.parquet")]
+    words = ["evaluate", str(tmp_path / "run"), "--table", str(trained_run.target), "--device", "cpu", "--json"]
+    alone = CliRunner().invoke(app, [*words, "--source", both[0]])
+    assert isinstance(alone.exception, ConfigError)
+    assert "all 2 tables" in alone.exception.expected
+    found = CliRunner().invoke(app, [*words, "--source", both[1], "--source", both[0]])
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["floors_have_spread"]
+    own = evaluate_model(tmp_path / "run", both[1], sources=both[:1], device="cpu")
+    assert own["table"]["machines"] == ["second"]
+    assert own["part"] == "test"
+    assert all(run.startswith("second/") for run in own["runs"]), "judged on its own windows alone"

@@ -16,7 +16,7 @@ def test_the_exact_floors(units: int, floor: float) -> None:
     assert statistics.sign_flip(unanimous) == floor == statistics.sign_flip_floor(units)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.integers(-6, 6), min_size=2, max_size=9))
 def test_sign_flip_counts_ties_like_a_permutation_test_in_whole_numbers(values: list[int]) -> None:
     differences = np.array(values)

@@ -76,7 +76,7 @@ def naive(frame: pl.DataFrame, rule: str) -> dict[str, list]:
 
 @pytest.mark.parametrize("rule", ["crossfeed", "paper"])
 @given(frame=polled())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_polled_logs_follow_the_definition(rule, frame) -> None:
     found, wanted = rows(frame, rule=rule), naive(frame, rule)
     assert found["time"] == wanted["time"]
@@ -87,7 +87,7 @@ def test_polled_logs_follow_the_definition(rule, frame) -> None:
 
 
 @given(frame=polled(), cut=st.integers(0, 60), rule=st.sampled_from(["crossfeed", "paper"]), drop=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nothing_at_or_before_t_changes_when_everything_after_t_does(frame, cut, rule, drop) -> None:
     before = frame.filter(pl.col(CLOCK) <= cut * SECOND)
     if drop:
@@ -103,7 +103,7 @@ def test_nothing_at_or_before_t_changes_when_everything_after_t_does(frame, cut,
 
 
 @given(cycles=st.integers(1000, 4000), start=st.integers(0, 3000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_two_millisecond_stream_has_500_samples_in_every_whole_bin(cycles, start) -> None:
     cycle = np.arange(start, start + cycles)
     frame = frame_of((cycle * 2000).tolist(), [1.0] * cycles, [1.0] * cycles)
@@ -160,7 +160,7 @@ def test_an_absent_sensor_stays_null() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_the_mean_of_a_whole_bin_is_conserved(seed) -> None:
     values = np.random.default_rng(seed).normal(0.0, 1e3, 500).tolist()
     frame = frame_of([2000 * (i + 1) for i in range(500)], values, values)

@@ -107,7 +107,7 @@ def test_a_change_driven_session_ends_where_the_state_ends() -> None:
     gap=st.integers(1, 5),
     short=st.integers(1, 6),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_row_is_kept_or_has_a_reason(seconds, gap, short) -> None:
     found = segment(raw_of(list(seconds)), kind_of(gap_s=float(gap), min_rows=short))
     assert found.frame.height + found.duplicates + sum(found.dropped_rows.values()) == len(seconds)

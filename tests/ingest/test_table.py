@@ -31,7 +31,7 @@ def table_of(sizes=(40, 60), seed: int = 0, absent=("x_torque",)) -> Table:
 
 
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=6), seed=st.integers(0, 9))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_writing_and_reading_gives_the_same_table(tmp_path_factory, sizes, seed) -> None:
     table, path = table_of(sizes, seed), tmp_path_factory.mktemp("tables") / "t.parquet"
     table.write(path)

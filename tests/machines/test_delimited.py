@@ -127,7 +127,7 @@ def test_a_file_with_one_column_is_refused(read) -> None:
     separator=st.sampled_from([",", ";", "\t"]),
     comma=st.booleans(),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_numbers_survive_any_dialect(tmp_path_factory, rows, separator, comma) -> None:
     path = tmp_path_factory.mktemp("dialect") / "log.csv"
     lines = [separator.join(["Value A", "b"])]

@@ -56,7 +56,7 @@ def test_the_file_says_where_it_comes_from(path: Path) -> None:
     assert file.sha256 == toy.model().save(path, {"split": {"seed": 1}, "data": ["abc"]})
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0.0, 1.0, exclude_max=True))
 def test_any_flipped_byte_is_noticed(path: Path, share: float) -> None:
     content = bytearray(path.read_bytes())

@@ -18,7 +18,6 @@ def presence(rows: int, channels: int, seed: int, share: float) -> torch.Tensor:
 
 
 @given(st.integers(2, 12), st.integers(1, 9), st.integers(0, 99), st.floats(0.0, 1.0), st.integers(0, 40))
-@settings(deadline=None)
 def test_every_present_token_has_its_place_and_nothing_else_counts(
     rows: int, channels: int, seed: int, share: float, spare: int
 ) -> None:
@@ -40,7 +39,7 @@ def test_tokens_beyond_the_capacity_are_counted() -> None:
 
 
 @given(st.integers(0, 99), st.floats(0.2, 1.0))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_a_packed_encoder_is_the_same_function_with_the_same_gradients(seed: int, share: float) -> None:
     torch.manual_seed(seed)
     encoder = Encoder(EncoderConfig(temporal_layers=1, positions=8), BlockConfig(width=8, heads=2), 5, 2).double()

@@ -174,7 +174,7 @@ FRAGMENTS = st.sampled_from([*_SINGLE_WORDS.split(), *_PHRASES])
 NC_LIKE = st.lists(st.lists(FRAGMENTS, min_size=1, max_size=5).map(" ".join), max_size=15).map("\n".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @example("GOTOB AA ENDLOOP\nLOOP AA:")
 @given(st.one_of(NC_LIKE, st.text(max_size=200)))
 def test_arbitrary_text_raises_nothing_but_program_errors(text: str) -> None:

@@ -81,7 +81,7 @@ def as_schedule(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
 SCHEDULES = st.lists(st.tuples(st.floats(0.05, 2), st.floats(0, 1.5)), max_size=5).map(as_schedule)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MOVES, SCHEDULES, SCHEDULES)
 def test_schedules_keep_path_and_limits(moves: list[str], feed: list, rapid: list) -> None:
     program = parse("S1000 M3 F900 G1 X1", *moves)

@@ -140,7 +140,7 @@ MOVES = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(MOVES, st.floats(0.3, 1.5), st.floats(0.1, 1.0))
 def test_no_axis_exceeds_its_limits_or_the_overridden_feed(moves: list[str], feed: float, rapid: float) -> None:
     program = parse("S1000 M3 F900 G1 X1", *moves)
@@ -155,7 +155,7 @@ def test_no_axis_exceeds_its_limits_or_the_overridden_feed(moves: list[str], fee
     assert (np.abs(speed[:, trace.rapid]) <= np.array(limits.rapid)[:, None] * rapid * 1.0001).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MOVES)
 def test_planned_cutting_time_is_never_shorter_than_the_programmed_one(moves: list[str]) -> None:
     program = parse("S1000 M3 F900 G1 X1", *moves)

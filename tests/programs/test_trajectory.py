@@ -36,7 +36,7 @@ def test_trace_has_one_row_per_bin(how) -> None:
     assert np.allclose(trace.time, np.arange(1, len(trace) + 1) / 50)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MOVES, st.floats(0.05, 700))
 def test_mean_feeds_add_up_to_the_path_at_any_rate(moves: list[str], rate: float) -> None:
     trajectory = plan(parse("S1000 M3 F900 G1 X1", *moves))
@@ -45,7 +45,7 @@ def test_mean_feeds_add_up_to_the_path_at_any_rate(moves: list[str], rate: float
     assert np.allclose(np.cumsum(feeds, axis=0) / rate / 60.0, trace.position, atol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(MOVES)
 def test_instant_feeds_are_the_slope_of_the_position(moves: list[str]) -> None:
     trajectory = plan(parse("S1000 M3 F900 G1 X1", *moves))
@@ -107,7 +107,7 @@ def test_unknown_way_of_sampling_is_refused() -> None:
         plan(parse(*PART)).sample(1, "last")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(MOVES, st.integers(1, 11))
 def test_path_length_is_additive(moves: list[str], cut: int) -> None:
     whole = parse("S1000 M3 F900 G1 X1", *moves)
@@ -118,7 +118,7 @@ def test_path_length_is_additive(moves: list[str], cut: int) -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(MOVES, st.data())
 def test_numbering_comments_and_spacing_change_nothing(moves: list[str], data: st.DataObject) -> None:
     lines = ["S1000 M3 F900 G1 X1", *moves]

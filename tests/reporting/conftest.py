@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from crossfeed.study.candidates import choose
 from crossfeed.study.study import Study
 from crossfeed.training.folder import write_json
 from tests.reporting import material
 from tests.reporting.runs import run_folder
 from tests.study.conftest import InProcess, Invented, begin
 
-TWO = ("per_horizon_vicreg", "cross_attention_command")
+TWO = ("no_auxiliary_terms", "mixed_masks")
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +41,7 @@ def complete(tmp_path: Path, contents: dict[bool, dict[str, Any]]) -> Path:
 def searched(tmp_path: Path) -> Study:
     """A study whose runs were invented, not trained."""
     study = begin(tmp_path / "study")
-    study.plan(choose(study.config, only=TWO), seeds=2)
+    study.plan(study.candidates(TWO), seeds=2)
     study.search(Invented(lambda candidate, seed: len(candidate) / 30 + seed / 100))
     return study
 
@@ -76,7 +75,7 @@ def open_as(contents: dict[bool, dict[str, Any]]) -> Callable[[Study, str, str],
 def real_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A toy study that was really searched, confirmed, locked and opened."""
     study = begin(tmp_path_factory.mktemp("real") / "study")
-    study.plan(choose(study.config, only=TWO[:1]), seeds=1)
+    study.plan(study.candidates(TWO[:1]), seeds=1)
     study.search(InProcess())
     study.confirm(InProcess(), most_seeds=3)
     study.lock()

@@ -13,7 +13,6 @@ import pytest
 from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.page import page
 from crossfeed.reporting.report import compose
-from crossfeed.study.candidates import choose
 from tests.reporting import material
 from tests.reporting.conftest import TWO
 from tests.reporting.runs import run_folder
@@ -92,7 +91,7 @@ def test_names_from_users_cannot_become_tags(complete: Path, contents: dict[bool
 
 def test_a_study_of_a_machine_called_script_is_escaped(tmp_path: Path) -> None:
     study = begin(tmp_path / "<b>study")
-    study.plan({EVIL: choose(study.config, only=TWO[:1])[TWO[0]]}, seeds=1)
+    study.plan({EVIL: study.candidates(TWO[:1])[TWO[0]]}, seeds=1)
     study.search(Invented(lambda _candidate, _seed: 0.5))
     text = page(compose(gather(study.store.folder)))
     assert EVIL not in text

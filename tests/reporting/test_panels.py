@@ -28,6 +28,12 @@ def test_ticks_are_inside_few_and_evenly_spaced(one: float, other: float, whole:
         assert all(float(tick).is_integer() for tick in found)
 
 
+def test_whole_numbers_from_0_to_11_were_marked_in_steps_of_two_and_a_half() -> None:
+    assert ticks(0, 11, 5, whole=True) == [0.0, 5.0, 10.0]
+    assert ticks(0, 110, 5, whole=True) == [0.0, 25.0, 50.0, 75.0, 100.0]
+    assert ticks(0, 11, 5) == [0.0, 2.5, 5.0, 7.5, 10.0]
+
+
 def test_neighbouring_ticks_have_different_texts() -> None:
     for low, high in ((0.0, 1.0), (0.998, 1.002), (-3.0, 900.0), (0.0, 0.01), (0.0, 12.0)):
         marks = ticks(low, high)

@@ -19,7 +19,6 @@ from crossfeed.reporting.page import page
 from crossfeed.reporting.report import compose, write_report
 from crossfeed.reporting.tables import write_csv
 from crossfeed.study import vault
-from crossfeed.study.candidates import choose
 from crossfeed.study.study import Study
 from tests.reporting import material
 from tests.reporting.conftest import TWO
@@ -109,7 +108,7 @@ def test_a_study_just_begun_says_what_comes_next(tmp_path: Path) -> None:
 
 def test_a_search_under_way_gives_a_provisional_ranking(tmp_path: Path) -> None:
     study = begin(tmp_path / "study")
-    study.plan(choose(study.config, only=TWO), seeds=2)
+    study.plan(study.candidates(TWO), seeds=2)
     with pytest.raises(KeyboardInterrupt):
         study.search(Invented(lambda candidate, seed: len(candidate) + seed, stop_after=2))
     _, anchors, text = report_on(study.store.folder)
@@ -267,9 +266,32 @@ def test_the_command_prints_the_answer_and_the_place(complete: Path, tmp_path: P
 
 def test_a_study_without_a_target_asks_for_none(tmp_path: Path) -> None:
     study = begin(tmp_path / "study", target=False)
-    study.plan(choose(study.config, only=TWO), seeds=1)
+    study.plan(study.candidates(TWO), seeds=1)
     study.search(Invented(lambda candidate, _seed: float(len(candidate))))
     document, anchors, text = report_on(study.store.folder)
     assert "This study has no target" in document.verdict.sentences[0]
     assert "unseal" not in text
     assert "ranking" in anchors
+
+
+def test_ready_studies_ended_in_the_terminal(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study", target=False)
+    study.plan(study.candidates(TWO), seeds=1)
+    study.ready("initialisation", seeds=3)
+    better = {"initialisation.pretrained_body": 0.8}
+    study.search(Invented(lambda candidate, seed: better.get(candidate, 1.0) + 0.01 * seed))
+    written = write_report(study.store.folder, tmp_path / "report")
+    assert "contrasts" in written.sections
+    with (tmp_path / "report" / "tables" / "contrast-initialisation.csv").open() as file:
+        rows = {row["arm"]: row for row in csv.DictReader(file)}
+    assert float(rows["pretrained_body"]["difference"]) == pytest.approx(-0.2)
+    assert rows["pretrained_body"]["wins"] == "3/3"
+    paired = tmp_path / "report" / "tables" / "contrast-initialisation-pretrained_body.csv"
+    with paired.open() as file:
+        components = [row["component"] for row in csv.DictReader(file)]
+    assert {"Clean RMSE", "SSL validation loss", "Cmd. sensitivity (shuffled / true)"} <= set(components)
+    with (tmp_path / "report" / "tables" / "candidate-matrix.csv").open() as file:
+        matrix = {row["candidate"]: row for row in csv.DictReader(file)}
+    assert set(matrix) == set(TWO)
+    assert matrix["mixed_masks"]["masks.mode"] == "mixed"
+    assert paired.with_suffix(".tex").exists()

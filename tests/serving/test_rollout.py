@@ -71,7 +71,7 @@ def test_at_trained_horizons_the_samples_are_the_models_own_forecast(place: Plac
     )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(change=st.integers(1, STEPS - 1), value=st.floats(0.0, 5000.0))
 def test_a_later_change_of_the_plan_changes_nothing_before_it(change: int, value: float) -> None:
     table = small_table(runs=6, rows=60)

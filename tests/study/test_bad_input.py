@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ from crossfeed import atomic
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
 from crossfeed.ingest.table import Table
 from crossfeed.study import vault
-from crossfeed.study.candidates import from_yaml, named, plain_control
+from crossfeed.study.candidates import from_yaml, named
 from crossfeed.study.export import export
 from crossfeed.study.lock import LOCK
+from crossfeed.study.paper_candidates import plain_control
 from crossfeed.study.study import Study
 from crossfeed.training.run_config import preset
 from tests.study.conftest import CANDIDATES, InProcess, Invented, begin, kinds
@@ -32,15 +34,19 @@ def fill_disk_for_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic.os, "fsync", full)
 
 
+class FullDatabase(sqlite3.Connection):
+    """SQLite on a full disk: the first change ends the transaction. Its own page limit would let small ones through."""
+
+    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:  # type: ignore[override]
+        if statement.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE", "CREATE")):
+            if self.in_transaction:
+                super().execute("ROLLBACK")
+            raise sqlite3.OperationalError("database or disk is full")
+        return super().execute(statement, *values)  # type: ignore[arg-type]
+
+
 def fill_disk_for_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite's own 'database or disk is full', at the size the file has now."""
-
-    def full(path: Path, **options: object) -> sqlite3.Connection:
-        connection = connect(path, **options)  # type: ignore[call-overload]
-        connection.execute("PRAGMA max_page_count = 1")
-        return connection
-
-    monkeypatch.setattr(sqlite3, "connect", full)
+    monkeypatch.setattr(sqlite3, "connect", partial(connect, factory=FullDatabase))
 
 
 def make_the_database_read_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ import pytest
 from rich.console import Console
 
 from crossfeed.study.board import matrix
-from crossfeed.study.candidates import choose
 from crossfeed.study.store import Run
 from tests.study.conftest import CANDIDATES, Invented, begin
 
@@ -41,7 +40,7 @@ def test_on_a_low_terminal_those_with_something_left_to_do_are_shown() -> None:
 
 def test_in_a_pipe_every_finished_run_is_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     study = begin(tmp_path / "study", target=False)
-    study.plan(choose(study.config, only=CANDIDATES[:2]), seeds=2)
+    study.plan(study.candidates(CANDIDATES[:2]), seeds=2)
     invalid = CANDIDATES[1]
     study.search(Invented(lambda *_: 0.75, invalid=lambda name, _: "no number" if name == invalid else ""))
     lines = capfd.readouterr().err.splitlines()
@@ -60,7 +59,7 @@ def test_on_a_terminal_the_table_is_drawn_while_the_search_works(
     monkeypatch.setattr("crossfeed.study.board.console", lambda: terminal)
     monkeypatch.delenv("CI", raising=False)
     study = begin(tmp_path / "study", target=False)
-    study.plan(choose(study.config, only=CANDIDATES[:2]), seeds=1)
+    study.plan(study.candidates(CANDIDATES[:2]), seeds=1)
     study.search(Invented(lambda *_: 0.75))
     assert "2 of 2" in terminal.file.getvalue()  # type: ignore[attr-defined]
     assert "0.750" in terminal.file.getvalue()  # type: ignore[attr-defined]

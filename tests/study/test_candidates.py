@@ -6,8 +6,10 @@ import pytest
 
 from crossfeed.errors import ConfigError
 from crossfeed.model.config import SIZES
-from crossfeed.study.candidates import PAPER_CANDIDATES, from_yaml, named, plain_control
-from crossfeed.training.overrides import differences
+from crossfeed.study.candidates import from_yaml, named, some
+from crossfeed.study.paper_candidates import PAPER_CANDIDATES, plain_control
+from crossfeed.study.rules import PROTOCOLS, rules_of
+from crossfeed.training.overrides import differences, override
 from crossfeed.training.run_config import RunConfig, preset
 
 
@@ -49,21 +51,38 @@ def test_scaling_from_base_gives_the_papers_sizes_exactly() -> None:
         assert found == SIZES[size]
 
 
-@pytest.mark.parametrize("preset_name", ["paper", "crossfeed"])
+@pytest.mark.parametrize("name", ["paper", "crossfeed"])
 @pytest.mark.parametrize("size", ["tiny", "base"])
-def test_every_pair_of_candidates_differs(preset_name: str, size: str) -> None:
-    configs = named(PAPER_CANDIDATES, preset(preset_name, size))  # type: ignore[arg-type]
-    assert len(configs) == 20
+def test_every_pair_of_candidates_differs(name: str, size: str) -> None:
+    configs = rules_of(name).candidates(preset(name, size))  # type: ignore[arg-type]
+    assert len(configs) >= 20
     for (first, one), (second, two) in combinations(configs.items(), 2):
         assert differences(one, two), f"{first} and {second} are the same run"
 
 
-def test_heavy_masking_and_robust_normalisation_mean_what_they_say_only_in_our_preset() -> None:
-    paper, ours = named(PAPER_CANDIDATES, preset("paper")), named(PAPER_CANDIDATES, preset("crossfeed"))
-    assert paper["heavy_channel_masking"].masks.channel_drop == 0.15
-    assert ours["heavy_channel_masking"].masks.channel_drop == 0.5
-    assert paper["robust_normalisation"].data.robust_floor == 0.0
-    assert ours["robust_normalisation"].data.robust_floor == 0.05
+def test_the_default_was_not_among_its_own_candidates() -> None:
+    base = preset("crossfeed")
+    found = rules_of("crossfeed").candidates(base)
+    assert found["preset"] == base
+    changed = {name for config in found.values() for name in differences(base, config)}
+    assert {"model.instance_norm.kind", "model.head.likelihood", "model.predictor.conditioning"} <= changed
+
+
+def test_one_setting_silently_turned_a_study_of_the_paper_into_another() -> None:
+    base = preset("paper")
+    told = override(base, {"training.selection": "scale_free"})
+    for one, two in zip(rules_of("paper").candidates(base).values(), rules_of("paper").candidates(told).values()):
+        assert set(differences(one, two)) == {"training.selection"}
+    twenty = rules_of("paper").candidates(told)
+    assert twenty["heavy_channel_masking"].masks.channel_drop == 0.15
+    assert twenty["robust_normalisation"].data.robust_floor == 0.0
+
+
+def test_an_unknown_protocol_or_candidate_is_named() -> None:
+    with pytest.raises(ConfigError, match="no protocol 'beauty'"):
+        rules_of("beauty")
+    with pytest.raises(ConfigError, match="no candidate beauty"):
+        some(PROTOCOLS["paper"].candidates(preset("paper")), ["beauty"])
 
 
 def test_two_candidates_of_one_name_are_refused() -> None:

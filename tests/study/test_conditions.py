@@ -61,5 +61,5 @@ def test_only_common_seeds_are_compared() -> None:
 
 
 def test_arms_without_a_common_seed_cannot_be_compared() -> None:
-    with pytest.raises(ConfigError, match="no common finished seed"):
+    with pytest.raises(ConfigError, match="no common seed"):
         evaluate(parse_condition(PAPER), arm(1.0), {7: dict.fromkeys(RMSE_COMPONENTS, 0.1)})

@@ -97,9 +97,24 @@ def test_a_study_without_arms_says_how_to_get_some(tmp_path: Path) -> None:
         begin(tmp_path / "study", target=False).contrasts()
 
 
-def test_all_metrics_but_the_self_supervised_loss_are_contrasted(study: Study) -> None:
+def test_command_sensitivity_rank_and_self_supervised_loss_had_no_paired_rows(study: Study) -> None:
+    engine = Invented(clean)
+    ordinary = engine.outcome
+
+    def outcome(candidate: str, seed: int) -> dict[str, object]:
+        found = ordinary(candidate, seed)
+        better = candidate.endswith("pretrained_body")
+        found["bundle"] |= {"command_ratio": 1.1 + 0.1 * better, "health": {"context_rank": 0.3 + 0.1 * better}}
+        found["bundle"]["components"]["ssl"] = 1.0 - 0.5 * better
+        return found
+
+    engine.outcome = outcome  # type: ignore[method-assign]
+    study.search(engine)
     assert {line.metric for line in study.contrasts()} == set(METRICS)
-    assert "ssl" not in METRICS
+    for metric, difference in (("command_ratio", 0.1), ("rank", 0.1), ("ssl", -0.5)):
+        line = lines(study, metric)["pretrained_body"]
+        assert line.difference == pytest.approx(difference)
+        assert line.wins == SEEDS, "higher is better where it is"
 
 
 def test_one_command_begins_runs_and_contrasts(tmp_path: Path) -> None:

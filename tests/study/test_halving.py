@@ -3,16 +3,14 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.candidates import choose
 from crossfeed.study.halving import dropped, pool
 from crossfeed.study.study import Study
 from crossfeed.training.run_config import RunConfig
 from tests.study.conftest import Invented, begin, command, kinds
 
 NAMES = (
-    "per_horizon_vicreg", "schema_consistency", "schema_and_command_recovery", "film_command",
-    "cross_attention_command", "event_masking", "light_mixed_masking", "low_latent_weight", "high_latent_weight",
-    "pooled_vicreg", "latent_layer_norm", "scheduled_ema",
+    "preset", "norm_none", "norm_pure", "norm_floored", "norm_blended", "norm_split", "norm_centred", "likelihood_nll",
+    "likelihood_student_t", "token_commands", "film_commands", "mean_commands",
 )  # fmt: skip
 
 
@@ -31,7 +29,7 @@ def study(tmp_path: Path) -> Study:
 
 @pytest.fixture
 def candidates(study: Study) -> dict[str, RunConfig]:
-    return choose(study.config, only=NAMES)
+    return study.candidates(NAMES)
 
 
 def test_only_the_better_half_gets_the_next_seed(study: Study, candidates: dict[str, RunConfig]) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError
@@ -100,7 +100,6 @@ def test_a_component_that_differs_by_rounding_only_contributes_nothing() -> None
     assert {line.paper for line in rank(runs)} == {line.robust for line in rank(runs)} == {0.0}
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine proves nothing
 @given(
     st.lists(st.lists(st.integers(1, 50).map(float), min_size=6, max_size=6), min_size=3, max_size=8),
     st.floats(0.01, 100.0),

@@ -1,7 +1,6 @@
 import json
 import multiprocessing
 import os
-import random
 import signal
 import sys
 import threading
@@ -12,22 +11,23 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError, CrossfeedError
-from crossfeed.study.candidates import choose
-from crossfeed.study.engines import Engine, LocalEngine, RayEngine, make_engine
+from crossfeed.evaluation import bundle
+from crossfeed.study import ledger, worker
+from crossfeed.study.engines import Engine, LocalEngine, RayEngine, _Template, make_engine
 from crossfeed.study.owners import owner
+from crossfeed.study.store import Store
 from crossfeed.study.study import Study
+from crossfeed.training import checkpoint, loop, run, step
+from crossfeed.training import folder as folder_files
 from tests.study.conftest import InProcess, Invented, begin
 
-KILLS = int(os.environ.get("CROSSFEED_KILLS", "2"))
-# So many epochs that there is work left at the last kill.
-EPOCHS = {"training.pretrain_epochs": max(2, KILLS), "training.finetune_epochs": max(2, KILLS)}
 # Forked, so that a search begins at once; the runs of a local engine still start in processes of their own.
 FORK = multiprocessing.get_context("fork")
 
 
 def plan_two(folder: Path, **settings: object) -> Study:
     study = begin(folder, settings=settings)
-    study.plan(choose(study.config, only=["per_horizon_vicreg", "low_latent_weight"]), seeds=1)
+    study.plan(study.candidates(["no_auxiliary_terms", "low_latent_weight"]), seeds=1)
     return study
 
 
@@ -52,43 +52,87 @@ def _traces(folder: Path) -> dict[Path, int]:
     return found
 
 
-def _kill_at_work(folder: Path, delay: float) -> bool:
-    """Start a search, wait until it writes something, and kill it a moment later; false if it had ended by then."""
-    before = _traces(folder)
-    process = FORK.Process(target=_search, args=(folder, LocalEngine(jobs=1)))
+def _die_at(owner: object, name: str, count: int) -> None:
+    """Let the process that calls this kill itself at the n-th call of a function."""
+    real, calls = getattr(owner, name), []
+
+    def dying(*arguments: object, **named: object) -> object:
+        calls.append(None)
+        if len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **named)
+
+    setattr(owner, name, dying)
+
+
+# Where a search is killed: before and after a run is claimed, inside and between epochs, before and after a saved
+# state, before and after a run's outcome is on disk, before and after the study knows of it.
+MOMENTS: tuple[tuple[object, str, int], ...] = (
+    (Store, "claim", 1), (worker, "check_version", 1), (step.TrainStep, "__call__", 1), (step.TrainStep, "__call__", 3),
+    (checkpoint, "write_tensors", 1), (loop, "write_history", 1), (step.TrainStep, "__call__", 2),
+    (checkpoint, "write_tensors", 2), (loop, "write_history", 2), (run, "write_json", 1), (run, "remove_state", 1),
+    (bundle, "measure_bundle", 1), (folder_files, "write_json", 1), (Store, "finish", 1), (ledger, "append", 1),
+    (Store, "claim", 2), (step.TrainStep, "__call__", 1), (Store, "release", 1), (loop, "write_history", 1),
+    (Store, "finish", 1),
+)  # fmt: skip
+
+
+def _search_and_die(folder: Path, owner: object, name: str, count: int) -> None:
+    _die_at(owner, name, count)
+    _search(folder, InProcess())
+
+
+def _search_and_die_beside_a_run(folder: Path) -> None:
+    """A search in processes of its own that is killed while one of them trains."""
+    real = _Template.ended
+
+    def dying(template: _Template) -> int | None:
+        if list((folder / "runs").glob("*/state.safetensors")):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(template)
+
+    _Template.ended = dying  # type: ignore[method-assign]
+    _search(folder, LocalEngine(jobs=1))
+
+
+def _killed(target: object, *arguments: object) -> None:
+    """Start a process and see it die by its own hand."""
+    process = FORK.Process(target=target, args=arguments)  # type: ignore[arg-type]
     process.start()
-    while _traces(folder) == before and process.is_alive():
-        time.sleep(0.02)
-    time.sleep(delay)
-    struck = process.is_alive()
-    process.kill()
-    process.join()
-    return struck
+    process.join(timeout=600)
+    assert process.exitcode == -signal.SIGKILL, arguments
 
 
 def _search(folder: Path, engine: Engine) -> None:
     Study(folder).search(engine)
 
 
-def test_a_search_killed_again_and_again_ends_with_the_same_numbers(tmp_path: Path) -> None:
-    calm = plan_two(tmp_path / "calm", **EPOCHS)
-    calm.search(InProcess())
-    study = plan_two(tmp_path / "study", **EPOCHS)
-    moments = random.Random(7)
-    struck = [_kill_at_work(study.store.folder, moments.uniform(0.0, 0.5)) for _ in range(KILLS)]
-    assert sum(struck) >= KILLS // 2, "most kills met a search at work"
-    study.search(LocalEngine(jobs=1))
-    assert numbers(study) == numbers(calm)
+def test_a_search_killed_twenty_times_loses_no_run_and_doubles_none(
+    tmp_path: Path, undisturbed: dict[str, object]
+) -> None:
+    study = plan_two(tmp_path / "study")
+    for moment in MOMENTS:
+        _killed(_search_and_die, study.store.folder, *moment)
+    study.search(InProcess())
+    assert numbers(study) == undisturbed
     finished = [entry.content["name"] for entry in study.ledger() if entry.kind == "run"]
-    assert sorted(finished) == sorted(numbers(calm)), "no run lost, none recorded twice"
+    assert sorted(finished) == sorted(undisturbed), "no run lost, none recorded twice"
     assert study.verify().problems == ()
+
+
+def test_a_search_killed_beside_its_working_run_is_taken_over(tmp_path: Path, undisturbed: dict[str, object]) -> None:
+    study = plan_two(tmp_path / "study")
+    _killed(_search_and_die_beside_a_run, study.store.folder)
+    study.search(LocalEngine(jobs=1))
+    assert numbers(study) == undisturbed
+    assert [entry.kind for entry in study.ledger()].count("run") == 2
 
 
 def test_a_finished_run_is_never_run_again(tmp_path: Path) -> None:
     study = plan_two(tmp_path / "study")
     study.search(InProcess())
     written = _traces(study.store.folder)
-    study.plan(choose(study.config, only=["per_horizon_vicreg"]), seeds=1)
+    study.plan(study.candidates(["no_auxiliary_terms"]), seeds=1)
     study.search(InProcess())
     assert _traces(study.store.folder) == written
 
@@ -105,38 +149,54 @@ def test_two_searches_at_once_share_the_work(tmp_path: Path, undisturbed: dict[s
     assert study.verify().problems == ()
 
 
-def test_a_search_waits_for_runs_that_another_search_has_taken(tmp_path: Path) -> None:
+def test_a_search_waits_for_runs_that_another_search_has_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = plan_two(tmp_path / "study")
     with owner(study.store.folder) as other:
         taken = study.store.claim(other)
         assert taken is not None
         outcome = Invented(lambda *_: 1.0).outcome(taken.candidate, 0)
-        finish = threading.Timer(1.0, study.store.finish, (taken.name, "finished", outcome))
-        finish.start()
+        # The other search ends its run while this one waits for it.
+        monkeypatch.setattr(time, "sleep", lambda _: study.store.finish(taken.name, "finished", outcome))
         study.search(Invented(lambda *_: 2.0))
-        finish.join()
     clean = {run.candidate: run.outcome["bundle"]["components"]["clean"] for run in study.store.runs()}
-    assert clean == {"per_horizon_vicreg": 1.0, "low_latent_weight": 2.0}
+    assert clean == {"no_auxiliary_terms": 1.0, "low_latent_weight": 2.0}
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the run's process in /proc")
+# Started in place of Python: the first run to come to its second saved state kills itself.
+MORTAL = """#!{python}
+import os, runpy, signal, sys
+from pathlib import Path
+from crossfeed.training import checkpoint
+mark, real, calls = Path({mark!r}), checkpoint.write_tensors, []
+
+def dying(*arguments, **named):
+    calls.append(None)
+    if len(calls) == 2 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*arguments, **named)
+
+checkpoint.write_tensors = dying
+sys.argv[:] = sys.argv[2:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
 def test_a_killed_run_is_started_again_and_finds_the_same_numbers(
-    tmp_path: Path, undisturbed: dict[str, object]
+    tmp_path: Path, undisturbed: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = plan_two(tmp_path / "study")
-    killed: list[int] = []
-    arguments = (study.store.folder, b"crossfeed.study.template", killed)
-    killer = threading.Thread(target=_kill_a_worker_at_work, args=arguments, daemon=True)
-    killer.start()
+    study, mark, python = plan_two(tmp_path / "study"), tmp_path / "killed", tmp_path / "python"
+    python.write_text(MORTAL.format(python=sys.executable, mark=str(mark)), encoding="utf-8")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
     study.search(LocalEngine(jobs=1))
-    killer.join(timeout=10)
-    assert killed, "nothing was killed, so nothing was shown"
+    assert mark.exists(), "nothing was killed, so nothing was shown"
     assert numbers(study) == undisturbed
 
 
 def test_a_run_that_cannot_be_trained_is_invalid_and_the_rest_goes_on(tmp_path: Path) -> None:
     study = begin(tmp_path / "study", settings={"training.learning_rate": 1e12, "training.clip_norm": 1e12})
-    study.plan(choose(study.config, only=["per_horizon_vicreg"]), seeds=1)
+    study.plan(study.candidates(["no_auxiliary_terms"]), seeds=1)
     study.search(InProcess())
     (run,) = study.store.runs()
     assert run.status == "invalid"
@@ -147,8 +207,8 @@ def test_a_run_that_cannot_be_trained_is_invalid_and_the_rest_goes_on(tmp_path: 
 def test_a_run_that_dies_is_tried_again_and_then_reported(tmp_path: Path) -> None:
     study = plan_two(tmp_path / "study")
     # A folder where the run's files should go, holding something else, makes every attempt fail with a clear error.
-    (study.store.folder / "runs" / "per_horizon_vicreg-0").mkdir(parents=True)
-    (study.store.folder / "runs" / "per_horizon_vicreg-0" / "stranger.txt").write_text("not a run")
+    (study.store.folder / "runs" / "no_auxiliary_terms-0").mkdir(parents=True)
+    (study.store.folder / "runs" / "no_auxiliary_terms-0" / "stranger.txt").write_text("not a run")
     with pytest.raises(CrossfeedError, match="ended with code 2") as caught:
         study.search()
     assert "not the folder of a run" in caught.value.found

@@ -72,9 +72,9 @@ def test_two_processes_never_claim_the_same_run(store: Store) -> None:
     workers = [context.Process(target=_claim_all, args=(store.folder, f"w{i}", queue)) for i in range(3)]
     for worker in workers:
         worker.start()
-    claimed = [queue.get(timeout=60)[1] for _ in range(30)]
+    claimed = [queue.get(timeout=600)[1] for _ in range(30)]
     for worker in workers:
-        worker.join(timeout=60)
+        worker.join(timeout=600)
     assert sorted(claimed) == sorted(f"run{i}" for i in range(30))
     assert queue.empty()
 
@@ -136,7 +136,7 @@ def test_a_killed_owner_is_known_to_be_dead(tmp_path: Path) -> None:
     queue = context.Queue()
     process = context.Process(target=_own_and_die, args=(tmp_path, queue))
     process.start()
-    name = queue.get(timeout=60)
-    process.join(timeout=60)
+    name = queue.get(timeout=600)
+    process.join(timeout=600)
     assert (tmp_path / "owners" / f"{name}.lock").exists()
     assert not is_alive(tmp_path, name)

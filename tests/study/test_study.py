@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,10 @@ from crossfeed.errors import CheckpointError, ConfigError, CrossfeedError, Table
 from crossfeed.ingest.table import Table
 from crossfeed.study import vault
 from crossfeed.study.lock import LOCK
+from crossfeed.study.rules import PROTOCOLS
+from crossfeed.study.score import WEIGHTS
 from crossfeed.study.study import Study
+from crossfeed.training.overrides import leaves
 from tests.study.conftest import CANDIDATES, InProcess, begin, kinds
 from tests.training.conftest import toy_table
 
@@ -57,7 +61,7 @@ def test_a_second_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 def test_a_study_of_another_protocol_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(tmp_path / "study")
     monkeypatch.setattr("crossfeed.study.protocol.PROTOCOL_VERSION", 99)
-    with pytest.raises(ConfigError, match="protocol version 2"):
+    with pytest.raises(ConfigError, match="protocol version 3"):
         Study(tmp_path / "study")
 
 
@@ -175,52 +179,47 @@ def test_what_was_run_cannot_be_declared_after_the_fact(locked: Study) -> None:
     other = next(
         run for run in locked.store.runs("finished") if run.candidate != json.loads(_lock(locked))["candidate"]
     )
-    settings = {"objectives.weights.latent": other.config["objectives"]["weights"]["latent"]}
-    settings |= {"model.predictor.injection": other.config["model"]["predictor"]["injection"]}
-    settings |= {
-        f"objectives.weights.{name}": other.config["objectives"]["weights"][name] for name in ("schema", "recovery")
-    }
-    settings |= {"masks.mode": other.config["masks"]["mode"]}
+    settings = {name: value for name, value in leaves(other.config).items() if name != "training.seed"}
     with pytest.raises(ConfigError, match="after the fact"):
         locked.declare("late", {"control": {}, "variant": settings}, 1, CONDITION)
 
 
-def test_a_declared_ablation_opens_the_target_only_if_its_condition_holds(locked: Study) -> None:
-    locked.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
+def test_a_declared_ablation_opens_the_target_only_if_its_condition_holds(opened: Study) -> None:
+    opened.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
     with pytest.raises(ConfigError, match="unfinished runs"):
-        locked.unseal("revin")
+        opened.unseal("revin")
     with pytest.raises(ConfigError, match="declared before"):
-        locked.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
-    locked.search(InProcess())
-    components = {run.candidate: run.outcome["bundle"]["components"] for run in locked.store.runs("finished")}
+        opened.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
+    opened.search(InProcess())
+    components = {run.candidate: run.outcome["bundle"]["components"] for run in opened.store.runs("finished")}
     better = all(
         components["revin.revin"][name] < components["revin.control"][name]
         for name in ("clean", "schema_drop", "masked", "long_horizon")
     )
     if better:
-        assert "revin.revin-0" in locked.unseal("revin")["scores"]
+        assert "revin.revin-0" in opened.unseal("revin")["scores"]
     else:
         with pytest.raises(ConfigError, match="does not hold on source validation"):
-            locked.unseal("revin")
-    assert "verdict" in kinds(locked)
+            opened.unseal("revin")
+    assert "verdict" in kinds(opened)
 
 
 def test_a_declared_condition_that_holds_opens_and_one_that_fails_does_not(
-    locked: Study, monkeypatch: pytest.MonkeyPatch
+    opened: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from crossfeed.study import opening
     from crossfeed.study.conditions import Verdict
 
-    locked.declare("again", {"control": {}, "floor": {"model.instance_norm.kind": "floored"}}, 1, CONDITION)
-    locked.search(InProcess())
+    opened.declare("again", {"control": {}, "floor": {"model.instance_norm.kind": "floored"}}, 1, CONDITION)
+    opened.search(InProcess())
     monkeypatch.setattr(opening, "verdict_of", lambda *_: Verdict(False, (0,), {"clean": [0.1]}))
     with pytest.raises(ConfigError, match="does not hold"):
-        locked.unseal("again")
-    assert "opening" not in kinds(locked)
+        opened.unseal("again")
+    assert kinds(opened).count("opening") == 1
     monkeypatch.setattr(opening, "verdict_of", lambda *_: Verdict(True, (0,), {"clean": [-0.1]}))
-    result = locked.unseal("again")
+    result = opened.unseal("again")
     assert {"again.control-0", "again.floor-0"} <= result["scores"].keys()
-    assert kinds(locked)[-3:] == ["verdict", "opening", "opening result"]
+    assert kinds(opened)[-3:] == ["verdict", "opening", "opening result"]
 
 
 @pytest.mark.parametrize("what", ["config", "checkpoint", "vault", "lock"])
@@ -248,3 +247,34 @@ def test_changed_code_breaks_the_lock(locked: Study, monkeypatch: pytest.MonkeyP
 
 def _lock(study: Study) -> str:
     return (study.store.folder / LOCK).read_text()
+
+
+def test_the_paper_locked_its_best_seed_and_we_the_median_one(locked_folder: Path, tmp_path: Path) -> None:
+    seeds = {}
+    for rule in ("best", "median"):
+        study = Study(shutil.copytree(locked_folder, tmp_path / rule))
+        with study.store.transaction() as connection:
+            connection.execute("DELETE FROM ledger WHERE kind = 'lock'")
+        (study.store.folder / LOCK).unlink()
+        with study.store.transaction() as connection:
+            for seed in range(2):
+                components = json.dumps(dict.fromkeys(WEIGHTS, 0.9 - 0.1 * seed))
+                connection.execute(
+                    "UPDATE runs SET outcome = json_set(outcome, '$.bundle.components', json(?)) WHERE seed = ?",
+                    (components, seed),
+                )
+        with pytest.raises(ConfigError, match="the seed 'lucky'"):
+            study.lock("lucky")  # type: ignore[arg-type]
+        content = study.lock(rule)  # type: ignore[arg-type]
+        seeds[rule] = content["seed"]
+        assert content["seed_rule"] == rule
+    assert seeds == {"best": 1, "median": 1 if len(study.store.runs()) == 8 else 0}
+    assert (PROTOCOLS["paper"].locked_seed, PROTOCOLS["crossfeed"].locked_seed) == ("best", "median")
+
+
+def test_tables_of_another_ingest_rule_slipped_into_a_study_of_the_paper(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"source.parquet \(rule crossfeed\), target.parquet") as caught:
+        begin(tmp_path / "study", protocol="paper")
+    assert "--rule paper" in caught.value.remedy
+    assert not (tmp_path / "study" / "study.db").exists()
+    assert begin(tmp_path / "other", rule="paper", protocol="paper").protocol["name"] == "paper"

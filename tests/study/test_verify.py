@@ -88,3 +88,64 @@ def test_an_export_verifies_without_the_data_and_a_damaged_one_does_not(locked: 
     archive.write_bytes(archive.read_bytes()[: archive.stat().st_size // 2])
     with pytest.raises(StorageError, match="cannot be read"):
         verify_anything(archive)
+
+
+# Files by which nothing is claimed; docs/study.md says so.
+UNCOVERED = ("logs", "owners", "log.txt", ".lock")
+
+
+def _kinds_of_files(folder: Path) -> dict[str, Path]:
+    """One file of every kind, the database apart; files of runs are of one kind when they have the same name."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("study.db")]
+    claimed = [path for path in files if not set(UNCOVERED) & set(path.relative_to(folder).parts)]
+    return {path.name: path for path in claimed}
+
+
+def test_a_flipped_byte_in_any_kind_of_file_of_a_finished_study_is_named(opened: Study) -> None:
+    found = _kinds_of_files(opened.store.folder)
+    wanted = {"source.parquet", "target.sealed", "lock.json", "target-1.json", "model.safetensors", "history.parquet"}
+    assert wanted <= found.keys()
+    for name, path in found.items():
+        original = path.read_bytes()
+        for place in (0, len(original) // 2, len(original) - 1):
+            _flip(path, place)
+            problems = opened.verify().problems
+            assert any(name in problem for problem in problems), f"{name}, byte {place}: {problems}"
+            path.write_bytes(original)
+    assert opened.verify().problems == ()
+
+
+def _records(path: Path) -> list[object]:
+    connection = sqlite3.connect(path)
+    try:
+        return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in ("protocol", "runs", "ledger")]
+    finally:
+        connection.close()
+
+
+def test_a_flipped_byte_in_the_database_is_found_or_changes_no_record(opened: Study) -> None:
+    with opened.store.reading() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    path = opened.store.path
+    original, before = path.read_bytes(), _records(path)
+    choices, seen = random.Random(3), 0
+    for place in (choices.randrange(100, len(original)) for _ in range(100)):
+        _flip(path, place)
+        try:
+            problems = bool(opened.verify().problems)
+        except StorageError:
+            problems = True
+        for leftover in path.parent.glob("study.db-*"):
+            leftover.unlink()
+        changed = True
+        try:
+            changed = _records(path) != before
+        except (sqlite3.Error, UnicodeDecodeError):
+            assert problems, place
+        assert problems or not changed, place
+        seen += problems
+        path.write_bytes(original)
+        for leftover in path.parent.glob("study.db-*"):
+            leftover.unlink()
+    assert seen > 20
+    assert opened.verify().problems == ()

@@ -37,14 +37,15 @@ def work(folder: str, case: str) -> None:
 
 def work_together(folder: Path, case: str) -> None:
     """Two processes, started as torchrun would."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    team = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
-    base = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2]), **team}
-    command = [sys.executable, "-c", COMMAND, str(folder), case]
-    started = [subprocess.Popen(command, env=base | {"RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")]
-    assert [process.wait(timeout=300) for process in started] == [0, 0]
+    with socket.socket() as kept:
+        # Held without listening, so that nobody else is given the port before the two listen on it.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        team = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(kept.getsockname()[1]), "WORLD_SIZE": "2"}
+        base = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[2]), **team}
+        command = [sys.executable, "-c", COMMAND, str(folder), case]
+        started = [subprocess.Popen(command, env=base | {"RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")]
+        assert [process.wait(timeout=600) for process in started] == [0, 0]
 
 
 @pytest.mark.parametrize("case", CASES)

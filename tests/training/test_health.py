@@ -39,7 +39,7 @@ def test_rank_matches_the_formula_on_singular_values() -> None:
     assert effective_rank(z_ND).item() == pytest.approx(expected, rel=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(scale=st.floats(1e-4, 1e4), seed=st.integers(0, 10))
 def test_everything_but_the_raw_spread_is_scale_free(scale: float, seed: int) -> None:
     z_ND = gaussian(50, 5, seed)

@@ -81,3 +81,25 @@ def test_shuffled_commands_give_every_window_another_ones_future(table: Table) -
     """An untrained cross-attention predictor already reacts to commands, so the errors must differ."""
     protocol = validator(table)
     assert protocol.forecast(shuffle_commands=True).rmse != protocol.forecast().rmse
+
+
+def test_the_papers_gate_looked_at_context_and_target_instead_of_predicted_latents(table: Table) -> None:
+    ours, papers = validator(table).health(), validator(table, name="paper").health()
+    assert {f"{side}_rank" for side in ("context", "target", "predicted")} <= ours.values.keys() & papers.values.keys()
+    impossible = {"training.health.rank_floor": 0.99}
+    told = {reason.split()[0] for reason in validator(table, impossible).health().reasons}
+    told_by_the_paper = {reason.split()[0] for reason in validator(table, impossible, "paper").health().reasons}
+    assert told == {"context", "target"}
+    assert told_by_the_paper == {"predicted"}
+
+
+def test_predicted_latents_look_alive_over_a_dead_encoder(table: Table) -> None:
+    dead = validator(table)
+    with torch.no_grad():
+        for name, parameter in dead.model.named_parameters():
+            if name.startswith(("context_encoder", "target_encoder")):
+                parameter.zero_()
+    health = dead.health()
+    assert health.values["predicted_rank"] > 0.1, "commands and horizons are still told apart"
+    assert health.values["context_rank"] < 0.1
+    assert any(reason.startswith("context latents") for reason in health.reasons)

@@ -32,7 +32,7 @@ def _hidden_share(seen: Tensor) -> float:
 
 
 @given(cases, st.integers(1, 40), st.integers(1, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_masks_only_hide_and_never_empty_a_window(case, steps: int, channels: int) -> None:
     mode, ratio, seed, absent = case
     x, m = _window(seed, 16, steps, channels, absent)
@@ -42,7 +42,7 @@ def test_masks_only_hide_and_never_empty_a_window(case, steps: int, channels: in
 
 
 @given(cases)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_values_under_mask_zero_never_matter(case) -> None:
     mode, ratio, seed, absent = case
     x, m = _window(seed, 8, 20, 5, absent)
@@ -59,29 +59,40 @@ def test_random_rate(ratio: float) -> None:
     )
 
 
-@pytest.mark.parametrize("ratio", [0.03, 0.105, 0.35, 0.6, 0.9])
-@pytest.mark.parametrize(("steps", "channels"), [(32, 17), (8, 3), (64, 40)])
+@pytest.mark.parametrize("ratio", [0.03, 0.105, 0.35, 0.6])
+@pytest.mark.parametrize(("steps", "channels"), [(32, 17), (12, 3), (64, 40)])
 def test_block_rate_is_met_in_every_window(ratio: float, steps: int, channels: int) -> None:
-    x, m = _window(0, 200, steps, channels)
+    x, m = _window(0, 100, steps, channels)
     seen = corrupt(x, m, MaskConfig(mode="block", ratio=ratio), _generator())
     hidden = (~seen).flatten(1).sum(1)
-    assert (hidden == round(ratio * steps * channels)).all()
+    assert (hidden == max(2, round(ratio * steps * channels))).all()
 
 
-def test_block_runs_are_2_to_12_long_and_touch_every_step_alike() -> None:
-    x, m = _window(0, 4000, 32, 3)
-    hidden = ~corrupt(x, m, MaskConfig(mode="block", ratio=0.08), _generator())
-    padded = torch.nn.functional.pad(hidden.transpose(1, 2).int(), (1, 1))
-    edges = padded.diff(dim=2)
+def _run_lengths(hidden: Tensor) -> Tensor:
+    """The lengths of all runs of hidden steps in a channel."""
+    edges = torch.nn.functional.pad(hidden.transpose(1, 2).int(), (1, 1)).diff(dim=2)
     starts, stops = torch.nonzero(edges == 1), torch.nonzero(edges == -1)
-    inside = (starts[:, 2] > 0) & (stops[:, 2] < 32)
-    lengths = (stops[:, 2] - starts[:, 2])[inside]
-    # The budget is 8 entries, so longer runs are cut; single entries are cut ends only, two runs may touch.
-    assert lengths.min() >= 1
-    assert lengths.max() <= 12
-    assert (lengths >= 2).float().mean() > 0.9
-    per_step = hidden.float().mean((0, 2))
-    assert per_step.max() - per_step.min() < 0.02
+    return stops[:, 2] - starts[:, 2]
+
+
+@given(st.integers(0, 2**31), st.floats(0.0, 0.95), st.integers(1, 40), st.integers(1, 6))
+@settings(max_examples=60)
+def test_blocks_ran_on_into_the_next_channel(seed: int, ratio: float, steps: int, channels: int) -> None:
+    """One run in fifteen had length 1 then, and some were longer than 12."""
+    x, m = _window(seed, 16, steps, channels)
+    hidden = ~validation_masks(x, m, torch.arange(16), MaskConfig(mode="block", ratio=ratio), seed)
+    lengths = _run_lengths(hidden[hidden.flatten(1).any(1)])
+    assert ((lengths >= 2) & (lengths <= 12)).all()
+    assert (hidden.flatten(1).sum(1) <= max(2, round(ratio * steps * channels))).all()
+
+
+def test_blocks_have_all_lengths_and_touch_every_step_and_channel_alike() -> None:
+    x, m = _window(0, 2000, 32, 5)
+    hidden = ~corrupt(x, m, MaskConfig(mode="block", ratio=0.3), _generator())
+    assert set(_run_lengths(hidden).tolist()) == set(range(2, 13))
+    for over in ((0, 2), (0, 1)):
+        share = hidden.float().mean(over)
+        assert share.max() - share.min() < 0.08
 
 
 def test_channel_mode_drops_whole_channels_and_ignores_the_ratio() -> None:
@@ -103,7 +114,7 @@ def _naive_events(x: np.ndarray, m: np.ndarray) -> np.ndarray:
 
 
 @given(st.integers(0, 2**31), st.integers(1, 40), st.floats(0.0, 0.9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_event_mode_hides_the_changes_above_the_quantile(seed: int, steps: int, absent: float) -> None:
     x, m = _window(seed, 4, steps, 3, absent)
     x = (x * 4).round() / 4 * m  # ties
@@ -135,7 +146,7 @@ def test_mixed_rate_is_that_of_the_union() -> None:
 
 
 @given(st.integers(0, 2**31), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_schema_view_is_never_empty_and_keeps_whole_channels(seed: int, keep: float, absent: float) -> None:
     _, m = _window(seed, 32, 6, 5, absent)
     m[:, :, 0] = False

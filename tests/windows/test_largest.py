@@ -8,7 +8,7 @@ from crossfeed.windows.largest import largest
 
 
 @given(st.integers(1, 70), st.integers(1, 12), st.integers(0, 2**31), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_it_gives_the_head_of_a_sort(steps: int, count: int, seed: int, ties: bool) -> None:
     values = torch.randn((steps, 9), generator=torch.Generator().manual_seed(seed))
     values = values.round() if ties else values

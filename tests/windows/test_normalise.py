@@ -92,7 +92,7 @@ def test_infinite_train_values_are_refused() -> None:
     arrays(np.float64, (40, 3), elements=st.floats(-1e6, 1e6, allow_subnormal=False)),
     st.sampled_from(["zscore", "robust"]),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_inverse_undoes_transform(values: np.ndarray, method: str) -> None:
     table = random_table([4] * 10)
     table.sensors[:] = values
@@ -115,7 +115,7 @@ def test_numpy_and_torch_agree() -> None:
 
 
 @given(st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_json_round_trip_is_bitwise(seed: int) -> None:
     table = random_table([7] * 10, seed, absent=0.2)
     normaliser = Normaliser.fit(_split(table).train_rows(table), "robust", floor=0.03)

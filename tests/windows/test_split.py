@@ -1,12 +1,15 @@
 """The split keeps whole sessions or whole programs on one side."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import TableError
-from crossfeed.windows.split import PARTS, Split, TrainRows, k_fold, split_table, unit_of
+from crossfeed.ingest.table import Table
+from crossfeed.windows.split import PARTS, By, Split, TrainRows, k_fold, split_table, unit_of
 from tests.windows.tables import random_table, study_table
 
 lengths = st.lists(st.integers(1, 30), min_size=6, max_size=25)
@@ -26,25 +29,25 @@ def test_split_is_the_seeded_shuffle_of_the_sorted_sessions() -> None:
 
 
 @given(lengths, st.integers(0, 2**32 - 1), st.sampled_from(["session", "program"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_sides_are_disjoint_and_cover_every_row(lengths: list[int], seed: int, by: str) -> None:
     table = random_table(lengths)
     split = split_table(table, by, seed)
     rows = [split.rows(table, part) for part in PARTS]
     assert sorted(np.concatenate(rows)) == list(range(len(table)))
-    sides = [{unit_of(group, by) for group in split.groups(table, part)} for part in PARTS]
+    sides = [{unit_of(group, table, by) for group in split.groups(table, part)} for part in PARTS]
     assert sum(len(side) for side in sides) == len(set.union(*sides))
 
 
 @given(lengths, st.integers(3, 5), st.sampled_from(["session", "program"]), st.integers(0, 100))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_unit_is_tested_once_and_validated_once(lengths: list[int], folds: int, by: str, seed: int) -> None:
     programs = [f"p{i % 6}" for i in range(len(lengths))]
     table = random_table(lengths, programs=programs)
     splits = k_fold(table, folds, by, seed)
     for part in ("test", "validation"):
         units = [unit for split in splits for unit in getattr(split, part)]
-        assert sorted(units) == sorted({unit_of(group, by) for group in table.groups})
+        assert sorted(units) == sorted({unit_of(group, table, by) for group in table.groups})
 
 
 def test_program_split_balances_rows() -> None:
@@ -147,3 +150,32 @@ def _stack(one, two):
         name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in ("time", "sensors", "commands")
     }
     return replace(one, groups=one.groups + moved, **columns)
+
+
+def _stamped(days: int) -> Table:
+    """Two runs a day, two sessions a run, over so many days of March 2024."""
+    table = random_table([40] * (4 * days))
+    begin = 1_709_251_200.0  # 1 March 2024, midnight
+    time = np.concatenate([begin + 86_400 * (n // 4) + 3_600 * (n % 4) + np.arange(40.0) for n in range(4 * days)])
+    groups = tuple(replace(group, run=f"run{number // 2}") for number, group in enumerate(table.groups))
+    return replace(table, time=time, groups=groups)
+
+
+@pytest.mark.parametrize(("by", "units"), [("run", 20), ("day", 10)])
+def test_runs_and_days_stay_whole(by: By, units: int) -> None:
+    table = _stamped(10)
+    split = split_table(table, by)
+    assert len([*split.train, *split.validation, *split.test]) == units
+    sides: dict[str, set[str]] = {}
+    for part in PARTS:
+        for group in split.groups(table, part):
+            day = str(np.datetime64(int(table.time[group.start]), "s").astype("datetime64[D]"))
+            sides.setdefault(group.run if by == "run" else day, set()).add(part)
+    assert all(len(found) == 1 for found in sides.values())
+    assert len(k_fold(table, 3, by)) == 3
+
+
+def test_a_clock_without_a_date_cannot_be_split_by_day() -> None:
+    with pytest.raises(TableError, match="clock without a date") as caught:
+        split_table(random_table([40] * 8), "day")
+    assert "data.split_by=run" in caught.value.remedy

@@ -34,7 +34,7 @@ def _naive_ends(table: Table, context: int, horizons: list[int], stride: int) ->
 
 
 @given(st.lists(st.integers(1, 25), min_size=6, max_size=12), shapes)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_windows_are_those_of_a_naive_enumeration(lengths: list[int], shape: tuple[int, list[int], int]) -> None:
     context, horizons, stride = shape
     table = random_table(lengths)
@@ -49,7 +49,7 @@ def test_windows_are_those_of_a_naive_enumeration(lengths: list[int], shape: tup
 
 
 @given(st.integers(0, 1000), shapes)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_batch_equals_a_naive_loop(seed: int, shape: tuple[int, list[int], int]) -> None:
     context, horizons, stride = shape
     table = random_table([40, 25, 30, 22, 28, 31], seed, absent=0.2)
@@ -87,7 +87,7 @@ def test_mean_commands_know_nothing_of_other_groups() -> None:
 
 
 @given(st.integers(0, 500))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_future_never_reaches_a_context(seed: int) -> None:
     table = random_table([60] * 8, seed, absent=0.1)
     normaliser = _normaliser(table)

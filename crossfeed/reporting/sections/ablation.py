@@ -9,6 +9,7 @@ from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, Tone,
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
 from crossfeed.study.conditions import RMSE_COMPONENTS
+from crossfeed.study.search import flag_of, has_numbers
 
 _TARGET = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %"}
 
@@ -54,9 +55,11 @@ def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
 
 
 def _source(study: StudyFacts, name: str, arm: str) -> list[Mapping[str, Any]]:
-    """Bundles of the finished runs of one arm."""
+    """Bundles of the runs of one arm that have numbers, each with the word of the latent gate."""
     return [
-        run.outcome["bundle"] for run in study.runs if run.candidate == f"{name}.{arm}" and run.status == "finished"
+        {**run.outcome["bundle"], "flag": flag_of(run)}
+        for run in study.runs
+        if run.candidate == f"{name}.{arm}" and has_numbers(run)
     ]
 
 
@@ -96,7 +99,7 @@ def _figure(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> 
 def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> Grid:
     rows = []
     for arm, bundles in source.items():
-        row: dict[str, Any] = {"arm": arm, "seeds": len(bundles)}
+        row: dict[str, Any] = {"arm": arm, "seeds": len(bundles), "flagged": sum(bool(one["flag"]) for one in bundles)}
         for part in (*RMSE_COMPONENTS, "calibration"):
             row[part] = _spread([one["components"][part] for one in bundles])
         row["command_ratio"] = _spread([one["command_ratio"] for one in bundles])
@@ -104,7 +107,8 @@ def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> G
             row[f"target_{key}"] = _spread([one.get(key) for one in target.get(arm, [])])
         rows.append(row)
     heads = columns(
-        ("arm", "arm", "text"), ("seeds", "seeds", "count"), ("clean", "clean RMSE"), ("schema_drop", "schema-drop"),
+        ("arm", "arm", "text"), ("seeds", "seeds", "count"), ("flagged", "flagged", "count"),
+        ("clean", "clean RMSE"), ("schema_drop", "schema-drop"),
         ("masked", "masked"), ("long_horizon", "worst horizon"), ("calibration", "calibration penalty"),
         ("command_ratio", "shuffled / true"), *((f"target_{key}", f"target {title}") for key, title in _TARGET.items()),
     )  # fmt: skip
@@ -120,7 +124,10 @@ def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> G
         "target_crps",
         "target_nll",
     )
-    caption = f"{name}: source validation and target by arm, mean ± standard deviation over seeds."
+    caption = (
+        f"{name}: source validation and target by arm, mean ± standard deviation over seeds; runs that the latent gate "
+        "flagged count and are marked."
+    )
     return Grid(f"ablation-{name}", caption, shown, tuple(rows), lowest=lowest)
 
 

@@ -21,7 +21,8 @@ def sections(found: Artefacts) -> list[Section]:
         ]
         frozen += [{"what": f"data {number}", "sha256": one} for number, one in enumerate(study.lock["data_sha256"], 1)]
         caption = (
-            f"Locked on {study.lock['time']}: {study.lock['candidate']}, seed {study.lock['seed']} (the median one)."
+            f"Locked on {study.lock['time']}: {study.lock['candidate']}, seed {study.lock['seed']} "
+            f"(the {study.lock.get('seed_rule', 'median')} one)."
         )
         blocks.append(
             Grid("lock", caption, columns(("what", "frozen", "text"), ("sha256", "SHA-256", "text")), tuple(frozen))
@@ -71,7 +72,7 @@ def _in_words(entry: Entry) -> str:
     """The gist of one entry."""
     content: dict[str, Any] = entry.content
     if entry.kind == "init":
-        return f"protocol {content['preset']}, {plural(len(content['vault']), 'target table')} sealed"
+        return f"protocol {content['name']}, {plural(len(content['vault']), 'target table')} sealed"
     if entry.kind == "plan":
         return plural(len(content["runs"]), "run")
     if entry.kind == "run":

@@ -10,6 +10,7 @@ from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
 from crossfeed.study.score import WEIGHTS
+from crossfeed.training.overrides import leaves
 
 _NAMES = {
     "clean": ("clean RMSE", "Clean RMSE"),
@@ -34,7 +35,7 @@ def sections(found: Artefacts) -> list[Section]:
         blocks.append(
             Note("The two scores crown different candidates: look at the components before trusting either.", "fair")
         )
-    blocks += [_figure(study), _ranking(study), _outcomes(study), *_confirmation(study)]
+    blocks += [_figure(study), _ranking(study), _outcomes(study), _matrix(study), *_confirmation(study)]
     decides = "median and MAD" if study.score == "robust" else "mean and standard deviation"
     lead = (
         f"Candidates by the {study.score} score ({decides} of the pool decide what is large), measured on source "
@@ -105,7 +106,7 @@ def _ranking(study: StudyFacts) -> Grid:
 
 def _outcomes(study: StudyFacts) -> Grid:
     """The paper's appendix table of source-validation outcomes."""
-    confirmed = _confirmed(study)
+    confirmed, gated = _confirmed(study), study.protocol["config"]["training"]["health"]["latents"][0]
     rows = []
     for place, line in enumerate(study.ranking, start=1):
         runs = [run for run in study.searched if run.candidate == line.candidate and run.status == "finished"]
@@ -116,7 +117,7 @@ def _outcomes(study: StudyFacts) -> Grid:
         clean = _values(study, line.candidate, "clean")
         row["clean"] = f"{number(fmean(clean))} ± {number(pstdev(clean))}" if clean else None
         row["command"] = fmean(bundle["command_ratio"] for bundle in bundles) if bundles else None
-        ranks = [bundle["health"]["target_rank"] for bundle in bundles if "health" in bundle]
+        ranks = [bundle["health"][f"{gated}_rank"] for bundle in bundles if "health" in bundle]
         row["rank"] = fmean(ranks) if ranks else None
         score = getattr(line, study.score)
         row["standing"] = f"#{place} ({number(score)})" if line.seeds else "excluded"
@@ -132,6 +133,26 @@ def _outcomes(study: StudyFacts) -> Grid:
         "greater than one indicates that shuffled future commands degrade prediction."
     )
     return Grid("search-outcomes", caption, heads, tuple(rows), label="search-outcomes", folded=True)
+
+
+def _matrix(study: StudyFacts) -> Grid:
+    """What makes the candidates differ: every setting on which two of them disagree, as in the paper's Appendix B."""
+    configs = {run.candidate: leaves(run.config) for run in study.searched}
+    names = list(dict.fromkeys(name for config in configs.values() for name in config))
+    varied = [
+        name
+        for name in names
+        if name != "training.seed" and len({str(config.get(name)) for config in configs.values()}) > 1
+    ]
+    rows = tuple(
+        {"candidate": candidate, **{name: str(config.get(name)) for name in varied}}
+        for candidate, config in configs.items()
+    )
+    heads = columns(("candidate", "Candidate", "text"), *((name, name, "text") for name in varied))
+    caption = (
+        "The candidate matrix: all settings on which candidates of the search differ; the rest is the same for all."
+    )
+    return Grid("candidate-matrix", caption, heads, rows, label="all-configs", folded=True)
 
 
 def _confirmed(study: StudyFacts) -> dict[str, str]:

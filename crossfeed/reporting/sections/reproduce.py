@@ -68,7 +68,7 @@ def _reproduce(found: Artefacts) -> Section:
 def _settings(found: Artefacts) -> dict[str, tuple[Any, Any]]:
     """Where the configuration departs from its preset."""
     config = found.study.protocol["config"] if found.study else dict(found.run.config) if found.run else {}
-    name = found.study.protocol["preset"] if found.study else config.get("preset", "crossfeed")
+    name = found.study.protocol["name"] if found.study else config.get("preset", "crossfeed")
     if not config or name not in ("crossfeed", "paper"):
         return {}
     here = leaves(config)
@@ -91,7 +91,7 @@ def _commands(found: Artefacts) -> list[str]:
     seeds = 1 + max((run.seed for run in searched), default=3)
     only = "".join(f" --only {name}" for name in dict.fromkeys(run.candidate for run in searched))
     lines = [
-        f"crossfeed study init again {tables} --protocol {protocol['preset']} "
+        f"crossfeed study init again {tables} --protocol {protocol['name']} "
         f"--minimum-seeds {protocol['minimum_seeds']}{changes}",
         f"crossfeed study search again --seeds {seeds}{only}",
     ]

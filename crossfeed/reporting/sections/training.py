@@ -7,6 +7,8 @@ from crossfeed.reporting.artefacts import Artefacts, RunFacts
 from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
+# Latents by what they are called in a figure, and their colours.
+SIDES = {"context": ("context", 0), "target": ("teacher", 1), "predicted": ("predicted", 3)}
 _STAGES = {"pretrain": "Pretraining", "finetune": "Fine-tuning"}
 
 
@@ -83,14 +85,14 @@ def _health(run: RunFacts) -> Figure:
     for key, (title, label, floor) in shown.items():
         lines = tuple(
             Line(name, epochs, [row.get(f"{side}_{key}") for row in rows], colour)
-            for side, name, colour in (("context", "context", 0), ("target", "teacher", 1))
+            for side, (name, colour) in SIDES.items()
             if any(row.get(f"{side}_{key}") is not None for row in rows)
         )
         level = (float(floor), "collapsed below") if floor else None
         panels.append(XY(title, "epoch, both stages", label, lines, level=level, moment=moment, from_zero=True))
     probe = Line("ridge probe", epochs, [row.get("probe_r2") for row in rows], 2)
     panels.append(XY("Linear probe from the latents", "epoch, both stages", "R²", (probe,), moment=moment))
-    legend = (("context", 0, "line"), ("teacher", 1, "line"), ("ridge probe", 2, "line"))
+    legend = (("context", 0, "line"), ("teacher", 1, "line"), ("predicted", 3, "line"), ("ridge probe", 2, "line"))
     caption = (
         "Health of the latents after every epoch. Lines should stay above the dotted floors; the vertical line is the "
         "change from pretraining to fine-tuning."
@@ -118,6 +120,8 @@ def _stages(summary: Mapping[str, Any]) -> Grid:
 def _gate(found: Artefacts) -> list[Section]:
     if found.study is None:
         return []
+    gate = found.study.protocol["config"]["training"]["health"]
+    gated = gate["latents"][0]
     rows = []
     for run in found.study.runs:
         if run.status not in ("finished", "invalid"):
@@ -128,16 +132,18 @@ def _gate(found: Artefacts) -> list[Section]:
         rows.append(
             {
                 "run": run.name, "gate": "out" if invalid else "flagged" if flagged else "passed",
-                "rank": health.get("target_rank"), "varying": health.get("target_varying"),
-                "relative_spread": health.get("target_relative_spread"),
+                **{f"{side}_rank": health.get(f"{side}_rank") for side in SIDES},
+                "varying": health.get(f"{gated}_varying"), "spread": health.get(f"{gated}_{gate['spread']}_spread"),
                 "command_ratio": bundle.get("command_ratio"), "reason": invalid or flagged or "",
             }
         )  # fmt: skip
     if not rows:
         return []
     heads = columns(
-        ("run", "run", "text"), ("gate", "gate", "text"), ("rank", "rank", "share"), ("varying", "varying"),
-        ("relative_spread", "spread"), ("command_ratio", "shuffled / true"), ("reason", "why", "text"),
+        ("run", "run", "text"), ("gate", "gate", "text"), ("context_rank", "rank of context", "share"),
+        ("target_rank", "of target", "share"), ("predicted_rank", "of predicted", "share"),
+        ("varying", "varying"), ("spread", f"{gate['spread']} spread"),
+        ("command_ratio", "shuffled / true"), ("reason", "why", "text"),
     )  # fmt: skip
     out = [row["run"] for row in rows if row["gate"] == "out"]
     told = (
@@ -145,21 +151,24 @@ def _gate(found: Artefacts) -> list[Section]:
         if out
         else f"All {len(rows)} finished runs passed."
     )
-    floor = found.study.protocol["config"]["training"]["health"]["rank_floor"]
-    measured = [row for row in rows if row["rank"] is not None]
+    measured = [row for row in rows if row[f"{gated}_rank"] is not None]
     blocks: list[Block] = [Note(told, "fair" if out else "good")]
     if measured:
         panel = Dots(
-            "Rank of the teacher's latents at the end", "share of the width",
+            f"Rank of the {gated} latents at the end", "share of the width",
             tuple(str(row["run"]) for row in measured),
-            (("run", 0, tuple(Dot(row["rank"]) for row in measured)),), reference=(float(floor), "floor"),
+            (("run", 0, tuple(Dot(row[f"{gated}_rank"]) for row in measured)),),
+            reference=(float(gate["rank_floor"]), "floor"),
         )  # fmt: skip
         caption = (
             "Rank after fine-tuning: left of the dotted line is collapsed. A run may be out for what happened in "
             "pretraining; the table says why."
         )
         blocks.append(Figure("collapse-gate", caption, (panel,)))
-    caption = "Every finished run at the gate: latents after fine-tuning, and the error under shuffled commands."
+    caption = (
+        f"Every finished run at the gate, which looks at {' and '.join(gate['latents'])} latents: ranks of all three "
+        f"after fine-tuning, varying part and spread of the {gated} ones, and the error under shuffled commands."
+    )
     blocks.append(Grid("collapse-gate", caption, heads, tuple(rows), folded=len(rows) > 12))
     lead = (
         "A run whose latents collapsed in pretraining, whose loss was no number or whose saved file does not repeat "

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.machines.simulated.heat import Modes
@@ -23,7 +23,6 @@ def test_time_constants_are_minutes_and_match_the_node_equations() -> None:
         assert 300 < slow < 7200
 
 
-@settings(deadline=None)
 @given(
     capacities=st.tuples(st.floats(100, 5000), st.floats(1000, 50000)),
     resistances=st.tuples(st.floats(0.005, 0.5), st.floats(0.01, 0.5)),

@@ -38,7 +38,7 @@ def test_a_job_cuts_where_the_path_is_below_the_stock_top(job: Job) -> None:
     assert not job.remarks
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(override=st.floats(0.3, 1.2))
 def test_an_override_stretches_the_cut_and_keeps_the_path(override: float, job: Job) -> None:
     step = 0.005

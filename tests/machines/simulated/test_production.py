@@ -33,7 +33,7 @@ def segmented(days: list[list[Phase]]) -> list[int]:
     return [rows for rows in sessions if rows >= 64]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(sessions=st.integers(3, 30), mean=st.integers(75, 400), lost=st.integers(0, 5), seed=st.integers(0, 99))
 def test_exactly_the_ordered_rows_and_sessions_survive(sessions: int, mean: int, lost: int, seed: int) -> None:
     rows = sessions * mean

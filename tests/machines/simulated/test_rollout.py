@@ -25,7 +25,7 @@ def busy_inputs(steps: int, seed: int = 0) -> Inputs:
     return cutting_inputs(rows * 25).commanded(commands)[:steps]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(cuts=st.lists(st.integers(1, 1499), max_size=4, unique=True), seed=st.integers(0, 5))
 def test_a_run_in_pieces_equals_the_run_in_one_piece_bit_by_bit(cuts: list[int], seed: int) -> None:
     machine = SimulatedMachine(random_machine(seed))
@@ -73,7 +73,7 @@ def test_running_never_changes_the_state_it_starts_from(noisy: SimulatedMachine)
         assert not np.shares_memory(values, start.memory[name])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(change=st.integers(0, 900), seed=st.integers(0, 5))
 def test_other_commands_change_the_trace_only_from_the_change_on(change: int, seed: int) -> None:
     machine = SimulatedMachine(spinner_620())

@@ -13,7 +13,7 @@ from crossfeed.machines.simulated.spinners import spinner_620
 from tests.machines.simulated.conftest import cutting_inputs, silent
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1000), speeds=st.lists(st.floats(-15000, 15000), min_size=1, max_size=5))
 def test_electrical_energy_equals_work_losses_and_stored_energy(seed: int, speeds: list[float]) -> None:
     machine = SimulatedMachine(random_machine(seed))

@@ -1,0 +1,39 @@
+"""What the name of a protocol decides, and nothing else does: candidates, score, locked seed, rule of ingest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from crossfeed.errors import ConfigError
+from crossfeed.study.candidates import from_yaml, named
+from crossfeed.study.paper_candidates import PAPER_CANDIDATES
+from crossfeed.study.score import Score
+from crossfeed.training.run_config import RunConfig
+
+LockedSeed = Literal["median", "best"]
+CROSSFEED_CANDIDATES = Path(str(files("crossfeed.study"))) / "crossfeed_candidates.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of one protocol; `ingest_rule` is the one its tables must have been made with, if it asks for one."""
+
+    candidates: Callable[[RunConfig], dict[str, RunConfig]]
+    score: Score
+    locked_seed: LockedSeed
+    ingest_rule: str | None = None
+
+
+PROTOCOLS: dict[str, Rules] = {
+    "paper": Rules(lambda base: named(PAPER_CANDIDATES, base), "paper", "best", "paper"),
+    "crossfeed": Rules(lambda base: from_yaml(CROSSFEED_CANDIDATES, base), "robust", "median"),
+}
+
+
+def rules_of(name: str) -> Rules:
+    """The rules of a protocol by its name."""
+    if name not in PROTOCOLS:
+        raise ConfigError(f"There is no protocol '{name}'.", expected=f"one of {', '.join(PROTOCOLS)}")
+    return PROTOCOLS[name]

@@ -1,0 +1,87 @@
+"""Declared ablations: flagged runs count and are marked, the confirmatory opening comes first, the control repeats."""
+
+from typing import Any
+
+import pytest
+
+from crossfeed.errors import ConfigError
+from crossfeed.study import vault
+from crossfeed.study.declaration import control_drift, declared, verdict_of
+from crossfeed.study.store import Run
+from crossfeed.study.study import Study
+from crossfeed.study.worker import COLLAPSED
+from tests.study.conftest import InProcess, kinds
+
+CONDITION = "any of clean, masked, schema_drop, long_horizon, calibration better on source validation"
+ARMS: dict[str, dict[str, Any]] = {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}
+
+
+class Flagging(InProcess):
+    """An engine whose variant is better on the source and flagged by the gate after pretraining, as in the paper."""
+
+    def execute(self, folder: Any, next_run: Any) -> Any:
+        for name, outcome in super().execute(folder, next_run):
+            if ".revin-" in name:
+                outcome["invalid"] = f"{COLLAPSED} at the selected pretraining checkpoint: raw spread 0.04"
+                outcome["bundle"]["components"]["clean"] = 0.01
+            yield name, outcome
+
+
+def _by_name(study: Study) -> dict[str, Run]:
+    return {run.name: run for run in study.store.runs()}
+
+
+def test_an_ablation_whose_runs_the_gate_flagged_could_not_be_opened(opened: Study) -> None:
+    opened.declare("revin", ARMS, 1, CONDITION)
+    opened.search(Flagging())
+    assert _by_name(opened)["revin.revin-0"].status == "invalid", "it stays out of every ranking"
+    assert verdict_of(opened.store, declared(opened.store, "revin")).seeds == (0,)
+    result = opened.unseal("revin")
+    assert {"revin.control-0", "revin.revin-0"} <= result["scores"].keys(), "all runs are scored, as in the paper"
+    assert list(result["flagged"]) == ["revin.revin-0"]
+    verdict = next(entry.content for entry in opened.ledger() if entry.kind == "verdict")
+    assert "raw spread" in verdict["flagged"]["revin.revin-0"]
+
+
+def test_runs_that_failed_are_named_when_no_seed_is_left(opened: Study) -> None:
+    class Failing(InProcess):
+        def execute(self, folder: Any, next_run: Any) -> Any:
+            for name, outcome in super().execute(folder, next_run):
+                yield name, {**outcome, "invalid": "replay mismatch"} if ".revin-" in name else outcome
+
+    opened.declare("revin", ARMS, 1, CONDITION)
+    opened.search(Failing())
+    with pytest.raises(ConfigError, match=r"revin\.revin-0: replay mismatch") as caught:
+        opened.unseal("revin")
+    assert "would fail again" in caught.value.remedy
+
+
+def test_a_declared_opening_came_before_the_confirmatory_one(locked: Study) -> None:
+    locked.declare("revin", ARMS, 1, CONDITION)
+    locked.search(InProcess())
+    with pytest.raises(ConfigError, match="confirmatory opening comes first"):
+        locked.unseal("revin")
+    assert not {"verdict", "opening"} & set(kinds(locked))
+    forged = locked.store.record("opening", {"purpose": "declared: revin", "runs": []})
+    with pytest.raises(ConfigError, match="vault stays closed"):
+        vault.reveal(locked.store, vault.Opening(forged))
+
+
+def test_a_control_that_does_not_repeat_its_search_run_opens_nothing(opened: Study) -> None:
+    opened.declare("revin", ARMS, 2, CONDITION)
+
+    class Drifting(InProcess):
+        def execute(self, folder: Any, next_run: Any) -> Any:
+            for name, outcome in super().execute(folder, next_run):
+                if name == "revin.control-1":
+                    outcome["bundle"]["components"]["clean"] *= 1.01
+                yield name, outcome
+
+    opened.search(Drifting())
+    drift = control_drift(opened.store, declared(opened.store, "revin"))
+    assert drift["revin.control-0"] == 0.0, "an undisturbed control repeats to the last bit"
+    assert drift["revin.control-1"] == pytest.approx(0.01, rel=1e-3)
+    with pytest.raises(ConfigError, match=r"does not reproduce.*revin.control-1 by 1\.0"):
+        opened.unseal("revin")
+    assert kinds(opened).count("opening") == 1
+    assert "control_drift" in opened.ledger()[-1].content
