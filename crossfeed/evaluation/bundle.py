@@ -148,7 +148,7 @@ def _ssl(model: WorldModel, validator: Validator, config: RunConfig, pretrained:
     return {
         "paper": score("paper", SUITE, ObjectiveConfig()),
         "scale_free": score("scale_free", SUITE, ObjectiveConfig()),
-        "as_trained": score("paper", config.masks, own),
+        "as_trained": score("paper", config.masks, own if isinstance(own, ObjectiveConfig) else ObjectiveConfig()),
     }
 
 

@@ -76,6 +76,12 @@ class JepaModel(WorldModel):
         encoding = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
         return State(encoding.z_BD, encoding.pooled_BD, rows.level)
 
+    def representation(self, batch: WindowBatch) -> Tensor:
+        """The state at the last row."""
+        self.check(batch)
+        rows = self.read(batch.x_BKC, batch.m_BKC, self.level(batch.x_BKC, batch.m_BKC))
+        return self.context(rows, batch.a_BKA).z_BD
+
     def worth_reading(self, present_C: Tensor) -> Tensor | None:
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
         if self.config.encoder.empty_row == "first_channel":

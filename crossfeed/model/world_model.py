@@ -83,10 +83,9 @@ class WorldModel(nn.Module):
     def worth_reading(self, present_C: Tensor) -> Tensor | None:
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
 
+    @abstractmethod
     def representation(self, batch: WindowBatch) -> Tensor:
         """What the model keeps of the context of each window, for questions about it from outside: (B, D)."""
-        self._check(batch)
-        return self.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA).z_BD
 
     def forward(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Prediction:
         """Context and planned commands in, distributions at all horizons out; `m_BKC` shows a part only."""

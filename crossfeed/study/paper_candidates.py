@@ -158,13 +158,13 @@ def _mixed(base: RunConfig) -> RunConfig:
 
 def _resized(base: RunConfig, width: float, heads: float, layers: float, predictor: float) -> RunConfig:
     """Scale the preset's size; from `base` this gives exactly the paper's compact, medium and large models."""
-    blocks, encoder = base.model.blocks, base.model.encoder
+    blocks, encoder, own = base.jepa.blocks, base.jepa.encoder, base.jepa.predictor
     return _change(
         base,
         {
             "model.blocks.width": round(blocks.width * width),
             "model.blocks.heads": max(1, round(blocks.heads * heads)),
             "model.encoder.temporal_layers": max(1, round(encoder.temporal_layers * layers)),
-            "model.predictor.layers": max(1, round(base.model.predictor.layers * predictor)),
+            "model.predictor.layers": max(1, round(own.layers * predictor)),
         },
     )

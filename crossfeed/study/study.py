@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from crossfeed.model.config import Size
+from crossfeed.model.network_config import Size
 from crossfeed.study import ledger
 from crossfeed.study.candidates import from_yaml, some
 from crossfeed.study.confirm import FINALISTS, Confirmation, confirm, score_of

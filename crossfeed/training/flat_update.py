@@ -63,7 +63,7 @@ class FlatUpdate:
                 self._moved.append(place)
 
     def _gradient(self, place: int) -> Tensor:
-        gradient = self.parameters[place].grad
+        gradient: Tensor | None = self.parameters[place].grad
         assert gradient is not None, "the same parameters have a gradient in every step"
         return gradient
 

@@ -15,6 +15,7 @@ from crossfeed.errors import TrainingError
 from crossfeed.model.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import Task, console, progress
+from crossfeed.training.acceleration import WARM_UP
 from crossfeed.training.checkpoint import TrainingState, optimiser_tensors, restore_optimiser
 from crossfeed.training.data import TrainingData
 from crossfeed.training.distributed import Team
@@ -94,10 +95,14 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
 def expected_seconds(run: StageRun, stage: Stage, steps: int, validation_windows: int) -> float:
     """How long a stage will take if it does not stop early: a few steps on a copy of the model, timed."""
     training, data = run.config.training, run.data
-    probe = TrainStep(copy.deepcopy(run.model), data.train, run.config, stage, TIMED + 1, run.precision)
+    untimed = (
+        1 if data.train.last_W.device.type == "cpu" else WARM_UP + 1
+    )  # on a GPU the step is captured after the warm-up
+    probe = TrainStep(copy.deepcopy(run.model), data.train, run.config, stage, untimed + TIMED, run.precision)
     order = generator(training.seed, "order", stage, 0)
-    probe.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), training.batch_size, TIMED + 1, order))
-    probe()
+    probe.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), training.batch_size, untimed + TIMED, order))
+    for _ in range(untimed):
+        probe()
     probe.trace()
     began = time.perf_counter()
     for _ in range(TIMED):

@@ -1,7 +1,6 @@
 """Which number format a run computes in, and on which device."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -31,35 +30,16 @@ def has_bf16(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= AMPERE
 
 
-def resolve_precision(wanted: Precision, device: torch.device, network: str = "jepa") -> str:
-    """`float32`, `tf32` or `bf16`; asking for bf16 where it would only be emulated is refused.
-
-    By default the paper's network computes in bf16 where it can. The sensor network is too small for that to pay: its
-    products run on the same units in tf32, without casts.
-    """
+def resolve_precision(wanted: Precision, device: torch.device) -> str:
+    """`float32` or `bf16`; asking for bf16 where it would only be emulated is refused."""
     if wanted == "bf16" and not has_bf16(device):
         raise ConfigError(
             f"training.precision is bf16, but {device} computes bf16 only by emulation.",
             remedy="Set training.precision=auto (float32 here) or train on a GPU of compute capability 8.0 or newer.",
         )
-    if wanted == "float32" or not has_bf16(device):
-        return "float32"
-    return "tf32" if wanted == "auto" and network == "sensors" else "bf16"
+    return "bf16" if wanted != "float32" and has_bf16(device) else "float32"
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """The context in which forward passes run."""
-    if precision == "bf16":
-        return torch.autocast(device.type, torch.bfloat16)
-    return _tf32() if precision == "tf32" else nullcontext()
-
-
-@contextmanager
-def _tf32() -> Iterator[None]:
-    """Inside, products of float32 matrices run on a GPU's tensor units."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+    return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()

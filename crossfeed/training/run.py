@@ -68,7 +68,7 @@ def train(
     body = read_model_file(pretrained) if pretrained is not None else None
     _check_plan(config, body)
     place = choose_device(own_device(device))
-    precision = resolve_precision(config.training.precision, place, config.model.network)
+    precision = resolve_precision(config.training.precision, place)
     writer = tensorboard_writer() if tensorboard else None
     data = prepare(tables, config, place)
     config = planned(config, len(data.train))

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from crossfeed.model.likelihood import gaussian_nll
 
 from crossfeed.baselines.budget import named_budget
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation import bundle
 from crossfeed.evaluation.statistics import compare
 from crossfeed.ingest.resample import Resampling
-from crossfeed.model.likelihood import gaussian_nll
 from crossfeed.study import opening, protocol
 from crossfeed.study.rules import PROTOCOLS
 from crossfeed.study.score import run_scores

@@ -22,6 +22,7 @@ from crossfeed.model.sensors.window import SensorRows, SensorWindow
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.windows import WindowBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,16 @@ class SensorModel(WorldModel):
         """Standard deviation (B, H, C) of the members' means, in z-units; zero for a single member."""
         mean_EBHC = torch.stack([mixture.mean for _, mixture in self.members_say(context, plan)])
         return mean_EBHC.std(0, correction=0)
+
+    def representation(self, batch: WindowBatch) -> Tensor:
+        """The mean of the first member's tokens, absent sensors left out."""
+        self.check(batch)
+        rows = self.read(batch.x_BKC, batch.m_BKC, self.level(batch.x_BKC, batch.m_BKC))
+        context = self.context(rows, batch.a_BKA)
+        token_BND, present_BC = context.tokens_BND[0], context.window.present_BC
+        commands = present_BC.new_ones(len(present_BC), token_BND.shape[1] - present_BC.shape[1])
+        share_BN = torch.cat([present_BC, commands], 1).to(token_BND.dtype)
+        return (token_BND * (share_BN / share_BN.sum(1, keepdim=True)).unsqueeze(-1)).sum(1)
 
     def worth_reading(self, present_C: Tensor) -> None:  # noqa: ARG002
         """All of them: an absent sensor costs next to nothing here."""
