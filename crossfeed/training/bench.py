@@ -71,7 +71,7 @@ def bench(
     on_gpu = place.type == "cuda"
     size, batch = size or ("base" if on_gpu else "tiny"), batch or (128 if on_gpu else 32)
     config = override(resolve_config(preset, size, None, settings), {"training.batch_size": batch})
-    precision = resolve_precision(config.training.precision, place, config.model.network)
+    precision = resolve_precision(config.training.precision, place)
     data = prepare([synthetic_table(config)], config, place)
     config = planned(config, len(data.train))
     threads_before, threads_ms = torch.get_num_threads(), dict[int, float]()
