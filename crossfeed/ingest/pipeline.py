@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from crossfeed.errors import LogError
+from crossfeed.ingest.length import check_length
 from crossfeed.ingest.manifest import Tally, build_manifest, fingerprint_file
 from crossfeed.ingest.resample import Resampling, Rule
 from crossfeed.ingest.segment import SESSION, segment
@@ -76,12 +77,14 @@ def _one_run(raw: RawRun, kind: LogKind, resampling: Resampling, tally: Tally) -
     tally.findings.update(raw.findings)
     frame, repairs = to_schema_units(raw.frame, kind)
     tally.repairs.update(repairs)
-    segments = segment(replace(raw, frame=frame), kind)
+    segments = segment(replace(raw, frame=frame), kind, resampling.period)
     tally.duplicates += segments.duplicates
     tally.repairs.update(segments.repairs)
+    tally.findings.update(segments.findings)
     tally.dropped_rows.update(segments.dropped_rows)
     tally.dropped_sessions.update(segments.dropped_sessions)
     tally.kept_rows += segments.frame.height
+    check_length(segments, resampling, raw)
     resampled = resampling.apply(segments.frame)
     tally.resampling.update(resampled.counts)
     names = segments.sessions.select(SESSION, "session", "run", "program")

@@ -16,6 +16,8 @@ _FORMATS = (
     "%d.%m.%Y %H:%M:%S%.f",
     "%Y/%m/%d %H:%M:%S%.f",
 )
+# The end of the year 9999: no machine counts further, and differences of such times still fit into 64 bits.
+_LATEST = 253_402_300_800 * MICROSECONDS
 
 
 def clock_from_text(stamps: pl.Series, written: str | None = None) -> pl.Series:
@@ -36,7 +38,7 @@ def clock_from_text(stamps: pl.Series, written: str | None = None) -> pl.Series:
 def clock_from_numbers(values: pl.Series, step: str) -> pl.Series:
     """Counts of a time unit such as `ms` or `2 ms` as microseconds; what is no finite number is null."""
     scaled = values.cast(pl.Float64) * (seconds(step) * MICROSECONDS)
-    return scaled.set(~scaled.is_finite(), None).round().cast(pl.Int64, strict=False)
+    return scaled.set(~scaled.is_finite() | (scaled.abs() > _LATEST), None).round().cast(pl.Int64, strict=False)
 
 
 def seconds(step: str) -> float:

@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """How rows become sessions; columns are named as in the log."""
+    """How rows become sessions; columns are named as in the log. Without `gap_s`, a long pause ends a session."""
 
     keep: Mapping[str, float | str] = field(default_factory=dict)
     drop_programs: tuple[str, ...] = ()
@@ -77,6 +77,7 @@ class LogKind:
     segmentation: Segmentation
     read: Callable[["LogKind", Path], Iterator[RawRun]]
     change_driven: bool = False
+    local_time: bool = False
     prepare: Callable[["LogKind", Path], "LogKind"] | None = None
     licence: str = "as its owner says"
     non_commercial: bool = False

@@ -66,7 +66,7 @@ def log(tmp_path):
 
 def test_a_csv_log_in_other_units(described, log) -> None:
     table = ingest(described(), log)
-    assert [(g.machine, g.run, len(g)) for g in table.groups] == [("lathe_3", "shift", 131)]
+    assert [(g.machine, g.run, len(g)) for g in table.groups] == [("lathe_3", "shift", 31), ("lathe_3", "shift", 31)]
     np.testing.assert_allclose(table.sensors[:30], [[20.0, 1.5]] * 30)
     assert table.commands[0, 0] == pytest.approx(800.0)
     assert table.manifest["repairs"] == {"load: outside 0 to 200 %": 1}
@@ -120,7 +120,7 @@ def test_several_files_and_a_glob(described, log) -> None:
     text = log.read_text()
     (log.parent / "second.csv").write_text(text)
     table = ingest(described(), log.parent / "*.csv")
-    assert [group.run for group in table.groups] == ["second", "shift"]
+    assert [group.run for group in table.groups] == ["second", "second", "shift", "shift"]
 
 
 def test_text_in_a_parquet_column_is_counted(described, log) -> None:
