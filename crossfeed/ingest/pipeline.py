@@ -16,7 +16,7 @@ from crossfeed.ingest.segment import SESSION, segment
 from crossfeed.ingest.table import Group, Table
 from crossfeed.ingest.units import to_schema_units
 from crossfeed.machines.declaration import LogKind, RawRun
-from crossfeed.machines.files import unpacked
+from crossfeed.machines.files import UNPACKED_BYTES, unpacked
 from crossfeed.progress import progress
 
 
@@ -28,8 +28,9 @@ def ingest(
     period: float | None = None,
     deviation: bool = False,
     machine: str | None = None,
+    unpack_limit: float = UNPACKED_BYTES,
 ) -> Table:
-    """Turn the logs at a path into one canonical table with its manifest."""
+    """Turn the logs at a path into one canonical table with its manifest; an archive may become `unpack_limit` bytes."""
     path = Path(path)
     measured = {column.channel for column in kind.columns}
     resampling = Resampling(
@@ -44,7 +45,7 @@ def ingest(
     prints: list[Future[dict[str, Any]]] = []
     pieces: list[pl.DataFrame] = []
     with (
-        unpacked(path) as (root, archive),
+        unpacked(path, unpack_limit) as (root, archive),
         ThreadPoolExecutor(max_workers=1) as pool,
         progress(f"ingest {kind.name}") as task,
     ):

@@ -10,7 +10,8 @@ import polars as pl
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.clock import clock_from_numbers, clock_from_text, require_clock
 from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, Column, LogKind, RawRun, Segmentation
-from crossfeed.machines.delimited import read_log, sniff
+from crossfeed.machines.delimited import read_log
+from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
 from crossfeed.machines.mapping import Mapping
 

@@ -29,7 +29,9 @@ def table_of(tmp_path):
 
     def make(seconds, **changes):
         (tmp_path / "mapping.yaml").write_text(yaml.safe_dump(MAPPING | changes))
-        frame = pl.DataFrame({"t": [float(second) for second in seconds], "P": [1.0] * len(seconds), "n": [900.0] * len(seconds)})
+        frame = pl.DataFrame(
+            {"t": [float(second) for second in seconds], "P": [1.0] * len(seconds), "n": [900.0] * len(seconds)}
+        )
         frame.write_csv(tmp_path / "log.csv")
         return ingest(mapped_kind(tmp_path / "mapping.yaml"), tmp_path / "log.csv")
 
