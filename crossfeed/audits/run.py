@@ -80,8 +80,8 @@ def _require_meaning(case: Case) -> None:
                 f"No column of {subject.label} has a name that tells what it measures: "
                 f"{', '.join(signal.name for signal in subject.signals[:12])}.",
                 expected="names of channels, or words such as spindle_power, X_Strom, n_soll",
-                remedy="Describe the columns with a mapping (`crossfeed data template --from FILE`), ingest the log, and "
-                "audit the table.",
+                remedy="Describe the columns with a mapping (`crossfeed data template --from FILE`), ingest the log, "
+                "and audit the table.",
             )
 
 

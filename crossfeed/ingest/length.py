@@ -33,8 +33,8 @@ def check_length(segments: Segments, resampling: Resampling, raw: RawRun) -> Non
         f"{whose} has {logged:,} logged rows, but its clock would give it {wanted:,} "
         f"rows of {resampling.period:g} s; the widest step goes from {before} to {after}.",
         expected=f"at most {EMPTY_ROWS:,} empty rows in a run, or {EMPTY_ROWS_PER_ROW} for each logged one",
-        remedy="Remove the rows with the wrong time, state a smaller gap_s in the segmentation so that a pause ends the "
-        "session, or choose a longer period.",
+        remedy="Remove the rows with the wrong time, state a smaller gap_s in the segmentation so that a pause ends "
+        "the session, or choose a longer period.",
     )
 
 

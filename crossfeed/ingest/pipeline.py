@@ -30,7 +30,7 @@ def ingest(
     machine: str | None = None,
     unpack_limit: float = UNPACKED_BYTES,
 ) -> Table:
-    """Turn the logs at a path into one canonical table with its manifest; an archive may become `unpack_limit` bytes."""
+    """Turn the logs at a path into one canonical table with its manifest; archives may become `unpack_limit` bytes."""
     path = Path(path)
     measured = {column.channel for column in kind.columns}
     resampling = Resampling(

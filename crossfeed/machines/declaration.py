@@ -22,13 +22,17 @@ RESERVED = ("machine", "session", "run", "program", "time")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One native column: the channel it measures, the unit it is written in, the values that can be true."""
+    """One native column: the channel it measures, the unit it is written in, the values that can be true.
+
+    A column with a `constant` is in no file: it stands for what the machine does not have.
+    """
 
     native: str
     channel: str
     unit: str
     valid: tuple[float, float] | None = None
     absent_if_zero: bool = False
+    constant: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from crossfeed.atomic import storage_error
 from crossfeed.errors import LogError
 
-_LOGS = (".csv", ".txt", ".gz", ".parquet", ".xml")
+_LOGS = (".csv", ".txt", ".tsv", ".asc", ".gz", ".parquet", ".xml")
 
 
 # A small archive can hold more than a disk: what it may become, in bytes, unless the user says otherwise.

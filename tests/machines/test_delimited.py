@@ -130,7 +130,7 @@ def test_a_first_line_longer_than_the_part_that_is_looked_at(read) -> None:
 
 
 def test_a_first_line_that_never_ends_is_refused(read) -> None:
-    with pytest.raises(LogError, match="first line of .* more than 4,194,304 bytes"):
+    with pytest.raises(LogError, match=r"first line of .* more than 4,194,304 bytes"):
         read(b"Value A,b," + b"x," * 2_200_000 + b"\n1,2\n")
 
 
