@@ -102,14 +102,14 @@ def _text_frame(path: Path, dialect: Dialect, columns: list[str] | None = None) 
 def _refuse_unclosed_quote(path: Path, dialect: Dialect) -> None:
     """A quote that is opened and never closed swallows every row after it."""
     try:
-        with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
             if content.find(b'"') < 0 or content[:].count(b'"') % 2 == 0:
                 return
     except (OSError, ValueError) as error:
         raise storage_error("Reading", path, OSError(str(error))) from error
     begin = 0
-    with path.open(encoding=dialect.encoding, errors="replace", newline="") as handle:
-        rows = csv.reader(handle, delimiter=dialect.separator)
+    with path.open(encoding=dialect.encoding, errors="replace", newline="") as lines:
+        rows = csv.reader(lines, delimiter=dialect.separator)
         try:
             while True:
                 line = rows.line_num + 1
