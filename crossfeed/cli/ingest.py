@@ -14,7 +14,9 @@ def ingest(
         Literal["crossfeed", "paper"], typer.Option(help="Commands: time-weighted mean of the bin, or last in the bin.")
     ] = "crossfeed",
     period: Annotated[float | None, typer.Option(help="Seconds between rows (default: as the kind says).")] = None,
-    mapping: Annotated[Path | None, typer.Option(help="Describes the columns; for the kind 'table'.")] = None,
+    mapping: Annotated[
+        Path | None, typer.Option(help="Describes the columns; for the kinds 'table' and 'mtconnect'.")
+    ] = None,
     machine: Annotated[str | None, typer.Option(help="Name of the machine in the table.")] = None,
     std: Annotated[bool, typer.Option("--std", help="Keep each sensor's standard deviation inside the bin.")] = False,
     unpack_limit: Annotated[float, typer.Option(min=0.0, help="Gigabytes that an archive may become.")] = 4.0,

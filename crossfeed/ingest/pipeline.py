@@ -32,15 +32,6 @@ def ingest(
 ) -> Table:
     """Turn the logs at a path into one canonical table with its manifest; archives may become `unpack_limit` bytes."""
     path = Path(path)
-    measured = {column.channel for column in kind.columns}
-    resampling = Resampling(
-        sensors=[name for name in kind.schema.sensor_names if name in measured],
-        commands=list(kind.schema.command_names),
-        period=kind.period if period is None else period,
-        rule=rule,
-        change_driven=kind.change_driven,
-        deviation=deviation,
-    )
     tally = Tally()
     prints: list[Future[dict[str, Any]]] = []
     pieces: list[pl.DataFrame] = []
@@ -53,6 +44,7 @@ def ingest(
             prints.append(pool.submit(fingerprint_file, archive))
         if kind.prepare is not None:
             kind = kind.prepare(kind, root)
+        resampling = _resampling(kind, kind.period if period is None else period, rule, deviation)
         for raw in kind.read(kind, root):
             if archive is None:
                 prints += [pool.submit(fingerprint_file, file) for file in raw.files]
@@ -61,7 +53,13 @@ def ingest(
         files = [future.result() for future in prints]
     rows = pl.concat(pieces) if pieces else pl.DataFrame()
     if rows.is_empty():
-        reasons = "; ".join(f"{count:,} rows: {why}" for why, count in tally.dropped_rows.items())
+        reasons = "; ".join(
+            [
+                *(f"{count:,} rows: {why}" for why, count in tally.dropped_rows.items()),
+                *(f"{count:,} sessions: {why}" for why, count in tally.dropped_sessions.items()),
+                *tally.findings,
+            ]
+        )
         raise LogError(
             f"No row of {path} is left after segmentation" + (f" ({reasons})." if reasons else "."),
             expected="at least one session that the rules keep",
@@ -69,6 +67,18 @@ def ingest(
         )
     tally.rows = rows.height
     return _table(rows, kind, machine or kind.machine, resampling, tally, files)
+
+
+def _resampling(kind: LogKind, period: float, rule: Rule, deviation: bool) -> Resampling:
+    measured = {column.channel for column in kind.columns}
+    return Resampling(
+        sensors=[name for name in kind.schema.sensor_names if name in measured],
+        commands=list(kind.schema.command_names),
+        period=period,
+        rule=rule,
+        change_driven=kind.change_driven,
+        deviation=deviation,
+    )
 
 
 def _one_run(raw: RawRun, kind: LogKind, resampling: Resampling, tally: Tally) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """The YAML mapping with which users describe their own logs: columns, units, time, sessions."""
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -31,6 +31,8 @@ segmentation: {gap_s: 5, min_rows: 64, keep: {State: 3}}   # longer pauses end a
 # separator: ";"                    # optional; found by itself
 # decimal: ","
 """
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Part(BaseModel):
@@ -119,23 +121,7 @@ class Mapping(_Part):
     @classmethod
     def from_yaml(cls, path: Path | str) -> Self:
         """Read a mapping file, with errors that name the line of the mapping at fault."""
-        path = Path(path)
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigError(f"The mapping {path} cannot be read: {error}", expected="a YAML text file") from error
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(str(part) for part in problem['loc']) or 'the mapping'}: {problem['msg']}"
-                for problem in error.errors()
-            )
-            raise ConfigError(
-                f"The mapping {path} is not valid: {problems}.",
-                expected="the keys that `crossfeed data template` prints",
-                remedy="Correct the mapping; `crossfeed data template` prints a commented example.",
-            ) from error
+        return read_mapping(cls, Path(path))
 
     def read_schema(self, beside: Path) -> Schema:
         """The schema the mapping names: the canonical one, a file (relative to the mapping) or one written inline."""
@@ -144,3 +130,23 @@ class Mapping(_Part):
         if self.schema_ == "canonical":
             return canonical()
         return Schema.from_yaml(beside / self.schema_)
+
+
+def read_mapping(cls: type[Model], path: Path) -> Model:
+    """Read a YAML file as a mapping of some kind, with errors that name the entry at fault."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ConfigError(f"The mapping {path} cannot be read: {error}", expected="a YAML text file") from error
+    try:
+        return cls.model_validate(content)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in problem['loc']) or 'the mapping'}: {problem['msg']}"
+            for problem in error.errors()
+        )
+        raise ConfigError(
+            f"The mapping {path} is not valid: {problems}.",
+            expected="the keys that `crossfeed data template` prints",
+            remedy="Correct the mapping; `crossfeed data template` prints a commented example.",
+        ) from error
