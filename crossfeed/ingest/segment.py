@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from crossfeed.machines.clock import put_back_in_autumn
 from crossfeed.machines.declaration import CLOCK, LABEL, MICROSECONDS, PROGRAM, LogKind, RawRun
 
 SESSION, UNTIL = "@@session", "@@until"
 # Where no rule states a gap, a pause of so many usual steps ends a session: what happened in between is not known.
 USUAL_STEPS_IN_A_GAP = 10
-_HOUR = 3600 * MICROSECONDS
 
 
 @dataclass(slots=True)
@@ -40,9 +40,8 @@ def segment(raw: RawRun, kind: LogKind, period: float | None = None) -> Segments
     backwards = int((frame[CLOCK].diff() < 0).sum())
     if backwards:
         repairs["clock ran backwards, rows sorted by time"] = backwards
-        back = -frame[CLOCK].diff()
-        if (autumn := int(back.is_between(_HOUR - 2 * round(period * MICROSECONDS), _HOUR).sum())) and kind.local_time:
-            repairs["clock went back by an hour, as when summer time ends: name its time zone in the mapping"] = autumn
+        if kind.local_time and (autumn := int(put_back_in_autumn(frame[CLOCK]).sum())):
+            repairs["clock put back as when summer time ends: name its time zone in the mapping"] = autumn
         frame = frame.sort(CLOCK, maintain_order=True)
     again = (frame[CLOCK].diff() == 0).fill_null(False)
     duplicates = int(again.sum())

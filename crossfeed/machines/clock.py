@@ -25,7 +25,7 @@ _FORMATS = (
 )
 _OFFSET = r"(Z|z|UTC|[+-]\d{2}:?\d{2})$"
 # The end of the year 9999: no machine counts further, and differences of such times still fit into 64 bits.
-_HOUR = 3600 * MICROSECONDS
+_HOUR, _MINUTE = 3600 * MICROSECONDS, 60 * MICROSECONDS
 _LATEST = 253_402_300_800 * MICROSECONDS
 
 
@@ -85,7 +85,7 @@ def _second_pass(early: np.ndarray, late: np.ndarray, twice: np.ndarray, known: 
     edges = np.flatnonzero(np.diff(np.concatenate([[False], twice[rows], [False]]).astype(int)))
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         block = rows[begin:end]
-        back = np.flatnonzero(np.diff(early[block]) < -_HOUR / 2)
+        back = np.flatnonzero(np.diff(early[block]) < -_MINUTE)
         if len(back):
             second[block[back[0] + 1 :]] = True
             continue
@@ -94,6 +94,13 @@ def _second_pass(early: np.ndarray, late: np.ndarray, twice: np.ndarray, known: 
         after = early[rows[end]] - late[block[-1]] if end < len(rows) else np.inf
         second[block] = after < before
     return second
+
+
+def put_back_in_autumn(clock: pl.Series) -> pl.Series:
+    """Rows before which a local clock went back by up to an hour in the small hours of a Sunday in autumn."""
+    before = clock.shift(1).cast(pl.Datetime("us"))
+    night = before.dt.month().is_in([10, 11]) & (before.dt.weekday() == 7) & before.dt.hour().is_in([0, 1, 2, 3])
+    return ((-clock.diff()).is_between(_MINUTE, _HOUR) & night).fill_null(False)
 
 
 def check_zone(zone: str) -> None:

@@ -57,15 +57,16 @@ def read_delimited(
     return frame, repairs
 
 
-def read_whole(path: Path, fewest: int = 2) -> pl.DataFrame:
-    """Every column of a file: numbers where all its cells are numbers or empty, text where they are not."""
+def read_whole(path: Path, fewest: int = 2, numeric_share: float = 1.0) -> pl.DataFrame:
+    """Every column of a file: numbers where so many of its cells are numbers or empty, text where they are not."""
     dialect = sniff(path, fewest=fewest)
     _refuse_unclosed_quote(path, dialect)
     frame, _ = _text_frame(path, dialect)
     columns = []
     for column in frame:
         found = parse_numbers(column, dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
-        columns.append(column if found.bad.any() else found.values.alias(column.name))
+        text = found.bad.sum() > (1.0 - numeric_share) * len(column)
+        columns.append(column if text else found.values.alias(column.name))
     return frame.with_columns(columns)
 
 

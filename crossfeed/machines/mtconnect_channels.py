@@ -140,7 +140,7 @@ def _speeds(values: list[Item], spindles: Mapping[str, str]) -> list[Proposed]:
         own = [item for item in values if item.type in _SPINDLE_SPEED and item.component_name == component]
         several = [item for item in own if item.subtype not in _COMMANDED]
         if len(several) > 1:  # several spindles in one component are told apart by the names of their items
-            found += [_speed(item, f"{_slug(item.name)}_speed") for item in several]
+            found += [_speed(item, _own_name(item, "speed")) for item in several]
         elif (item := _chosen(own)) is not None:
             found.append(_speed(item, f"{name}_speed"))
             found += [
@@ -200,14 +200,20 @@ def _unambiguous(found: list[Proposed]) -> list[Proposed]:
     for one in found:
         name = one.name
         if names.count(name) > 1:
-            ending = name.rpartition("_")[2]
-            own = _slug(one.item.name)
-            name = own if own.endswith(ending) else f"{own}_{ending}"
+            name = _own_name(one.item, name.rpartition("_")[2])
         renamed.append(Proposed(one.item, name, one.quantity, one.command, one.valid, one.reason))
     kept: dict[str, Proposed] = {}
     for one in renamed:
         kept.setdefault(one.name, one)
     return list(kept.values())
+
+
+def _own_name(item: Item, ending: str) -> str:
+    """A name from that of the item: `S2load` becomes s2_load, `Srpm` s_speed."""
+    own = _slug(item.name)
+    for usual in (ending, "rpm", "frt", "act"):
+        own = own.removesuffix(usual)
+    return f"{own.strip('_')}_{ending}".strip("_")
 
 
 def _native(one: Proposed, where: str) -> tuple[float, float] | None:

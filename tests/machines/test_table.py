@@ -263,11 +263,11 @@ def test_the_first_entry_that_is_no_time_is_told(described, log) -> None:
     assert "shift.csv: the first entry of 't' that is no time is 'soon'" in told
 
 
-def test_a_clock_put_back_by_an_hour_asks_for_its_zone(described, log) -> None:
+def test_a_clock_put_back_in_autumn_asks_for_its_zone(described, log) -> None:
     hour = [f"2024-10-27 02:{second // 60:02d}:{second % 60:02d}" for second in range(3600)]
     pl.DataFrame({"t": hour * 2, "Load": 1.0, "Power": 1.0, "n": 1.0}).write_csv(log)
     repairs = ingest(described(time={"column": "t"}), log).manifest["repairs"]
-    assert repairs["clock went back by an hour, as when summer time ends: name its time zone in the mapping"] == 1
+    assert repairs["clock put back as when summer time ends: name its time zone in the mapping"] == 1
     table = ingest(described(time={"column": "t", "zone": "Europe/Berlin"}), log)
     assert (len(table), table.manifest["repairs"]) == (7200, {})
 
