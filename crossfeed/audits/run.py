@@ -16,7 +16,7 @@ from crossfeed.audits.subject import Case
 from crossfeed.audits.swapped import check_swapped
 from crossfeed.audits.twins import check_twins
 from crossfeed.audits.units import check_units
-from crossfeed.errors import ConfigError, TableError
+from crossfeed.errors import ConfigError, CrossfeedError, TableError
 from crossfeed.progress import progress
 
 Check = Callable[[Case], Iterator[Finding]]
@@ -65,9 +65,17 @@ def audit(case: Case, only: Sequence[str] = (), tables: Sequence[str] = ()) -> A
             if reason:
                 skipped[name] = reason
             else:
-                findings += CHECKS[name](case)
-                ran.append(name)
+                try:
+                    findings += CHECKS[name](case)
+                    ran.append(name)
+                except CrossfeedError as error:
+                    skipped[name] = f"could not run: {error.found}"
             task.advance(note=name)
+    if not ran:
+        raise TableError(
+            "No check could run: " + "; ".join(f"{name} {reason}" for name, reason in skipped.items()) + ".",
+            expected="a table, split, normaliser or window list that at least one check understands",
+        )
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), chosen.index(finding.check)))
     return AuditReport(tuple(tables), tuple(findings), tuple(ran), skipped)
 

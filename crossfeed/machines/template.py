@@ -24,6 +24,7 @@ _SESSION, _RUN = (
 )
 _STATE = ("state", "status", "zustand", "execution", "programstatus", "programmstatus", "betriebsart", "mode")
 _LAST_COLUMN = 60
+_BEYOND = 1e15  # no measurement
 _NUMERIC = 0.7  # of the cells of a column: error words and a second header line are no reason to leave it out
 
 
@@ -46,6 +47,7 @@ def _table_template(file: Path) -> str:
         for column in frame
         if column.name not in used and column.dtype.is_numeric() and column.name.strip()
     }
+    values = {name: np.where(np.abs(column) < _BEYOND, column, np.nan) for name, column in values.items()}
     columns = find_columns(values)
     if not any(column.channel in canonical().sensor_names for column in columns):
         columns = [*other_channels(values, [column.native for column in columns]), *columns]
