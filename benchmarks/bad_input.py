@@ -211,8 +211,14 @@ def run_all(cases: int, seed: int) -> tuple[list[dict[str, Any]], float]:
                     {"number": died, "family": "?", "code": ended.returncode, "problem": problem, "seconds": 0}
                 )
                 first = died + 1  # what the batch had judged before is judged no second time, but not counted either
-            print(f"{first} of {cases}, {sum(bool(row['problem']) for row in results)} problems", flush=True)
+            problems = [row for row in results if row["problem"]]
+            print(f"{first} of {cases}, {len(problems)} problems", *(problem_line(row) for row in problems), flush=True)
     return results, peak
+
+
+def problem_line(row: dict[str, Any]) -> str:
+    """One problem in words."""
+    return f"\n  case {row['number']} ({row['family']}): {row['problem']}"
 
 
 def table(results: list[dict[str, Any]], peak: float, seconds: float) -> str:
@@ -249,9 +255,6 @@ def main() -> None:
     results, peak = run_all(options.cases, options.seed)
     text = table(results, peak, time.perf_counter() - began)
     print(text)
-    for row in results:
-        if row["problem"]:
-            print(f"case {row['number']} ({row['family']}): {row['problem']}")
     if options.write:
         command = f"python benchmarks/bad_input.py --cases {options.cases} --seed {options.seed} --write"
         head = f"# Bad input\n\n{__doc__.partition(chr(10))[0]} Made by `{command}`.\n\n"

@@ -73,7 +73,7 @@ class NamedColumn(_Part):
     column: str
 
 
-class MappedColumn(_Part):
+class ColumnEntry(_Part):
     """One native column and the channel it measures; or, for what a machine does not have, a constant."""
 
     native: str | None = None
@@ -83,13 +83,21 @@ class MappedColumn(_Part):
     constant: float | None = Field(default=None, allow_inf_nan=False)
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _one_source(self) -> Self:
         if (self.native is None) == (self.constant is None):
             raise ValueError(f"'{self.channel}' needs either 'native', the name of a column, or 'constant', a number")
-        if self.native is not None and self.unit is None:
-            raise ValueError(f"'unit' of '{self.native}' is missing; the factor follows from it")
         if self.valid and not self.valid[0] < self.valid[1]:
             raise ValueError(f"'valid' of '{self.native}' must be [low, high] with low < high")
+        return self
+
+
+class MappedColumn(ColumnEntry):
+    """A column of a table, which states its own unit."""
+
+    @model_validator(mode="after")
+    def _unit_stated(self) -> Self:
+        if self.native is not None and self.unit is None:
+            raise ValueError(f"'unit' of '{self.native}' is missing; the factor follows from it")
         return self
 
 

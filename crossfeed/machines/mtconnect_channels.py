@@ -79,7 +79,7 @@ class Proposal:
     def columns(self, where: str) -> tuple[Column, ...]:
         """The channels as columns of the log, in the units that the device model states."""
         return tuple(
-            Column(one.item.name, one.name, unit_of(one.item, where), _native(one, where)) for one in self.channels
+            Column(one.item.name, one.name, unit_of(one.item, where), native_range(one, where)) for one in self.channels
         )
 
 
@@ -216,7 +216,7 @@ def _own_name(item: Item, ending: str) -> str:
     return f"{own.strip('_')}_{ending}".strip("_")
 
 
-def _native(one: Proposed, where: str) -> tuple[float, float] | None:
+def native_range(one: Proposed, where: str) -> tuple[float, float] | None:
     """The plausible range in the unit of the item; wide enough that only damaged readings lie outside."""
     if one.valid is None:
         return None

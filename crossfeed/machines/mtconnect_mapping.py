@@ -4,37 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from crossfeed.errors import ConfigError
 from crossfeed.machines.declaration import Column
 from crossfeed.machines.devices import Item, unit_of
 from crossfeed.machines.files import match_columns
-from crossfeed.machines.mapping import read_mapping
-from crossfeed.machines.mtconnect_channels import Proposal, Proposed
+from crossfeed.machines.mapping import ColumnEntry, read_mapping
+from crossfeed.machines.mtconnect_channels import Proposal, Proposed, native_range
 from crossfeed.schema import QUANTITIES, Channel, Schema, canonical
-
-
-class DeviceColumn(BaseModel):
-    """One data item and its channel; a channel that the device does not have can be a constant."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    native: str | None = None
-    channel: str
-    unit: str | None = None
-    valid: tuple[float, float] | None = None
-    constant: float | None = Field(default=None, allow_inf_nan=False)
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if (self.native is None) == (self.constant is None):
-            raise ValueError(
-                f"'{self.channel}' needs either 'native', the name of a data item, or 'constant', a number"
-            )
-        if self.valid and not self.valid[0] < self.valid[1]:
-            raise ValueError(f"'valid' of '{self.native}' must be [low, high] with low < high")
-        return self
 
 
 class DeviceMapping(BaseModel):
@@ -45,7 +23,7 @@ class DeviceMapping(BaseModel):
     machine: str
     device: str | None = None
     schema_: str | dict[str, Any] | None = Field(default=None, alias="schema")
-    columns: tuple[DeviceColumn, ...] = Field(min_length=1)
+    columns: tuple[ColumnEntry, ...] = Field(min_length=1)
     period: float | None = Field(default=None, gt=0)
     _beside: Path = PrivateAttr(default=Path())
 
@@ -70,7 +48,9 @@ class DeviceMapping(BaseModel):
                 columns.append(Column("", column.channel, column.unit or channel.unit, constant=column.constant))
             else:
                 item = items[natives[column.native]]
-                columns.append(Column(item.name, column.channel, column.unit or unit_of(item, where), column.valid))
+                known = proposed.get(item.name)
+                valid = column.valid or (native_range(known, where) if known and column.unit is None else None)
+                columns.append(Column(item.name, column.channel, column.unit or unit_of(item, where), valid))
         return own, tuple(columns)
 
     def _schema(self) -> Schema | None:
