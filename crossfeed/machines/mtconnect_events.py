@@ -25,7 +25,7 @@ _MOST_BYTES = 10**9
 def read_lines(file: Path, items: Mapping[str, Item]) -> pl.DataFrame:
     """The observations of an adapter log: `stamp|item|value`, with any number of items and values in a line."""
     text = _text(file)
-    # No control character occurs in these logs, so each line is one cell.
+    # No control character belongs into these logs, so each line is one cell.
     whole = pl.read_csv(text, separator="\x1f", has_header=False, schema={"line": pl.String}, quote_char=None)
     fields = pl.col("line").str.strip_chars().str.splitn("|", 3).struct.rename_fields(list(_COLUMNS))
     lines = whole.select(fields).unnest("line").with_columns(pl.col("item", "value").str.strip_chars())
@@ -74,7 +74,7 @@ def _text(file: Path) -> bytes:
         raise storage_error("Reading", file, error) from error
     if not raw.strip():
         raise LogError(f"{file} is empty.", expected="lines such as 2016-11-04T14:44:57.65Z|Srpm|5000")
-    return raw.decode("utf-8", errors="replace").encode()
+    return raw.replace(b"\x1f", b" ").decode("utf-8", errors="replace").encode()
 
 
 def _unpacked(file: Path) -> bytes:

@@ -40,6 +40,8 @@ def template_from(path: Path) -> str:
 
 def _table_template(file: Path) -> str:
     frame = _read(file)
+    if frame.is_empty():
+        raise LogError(f"{file} has a header but no rows.", expected="some rows to look at")
     clock = find_clock(frame)
     used = set(clock.columns) if clock else set()
     values = {
@@ -69,7 +71,7 @@ def _table_template(file: Path) -> str:
     left = [name for name in frame.columns if name.strip() and name not in used | {c.native for c in columns}]
     if left:
         lines.append(f"# not used: {', '.join(left[:40])}" + (f" and {len(left) - 40} more" if len(left) > 40 else ""))
-    return "\n".join(lines) + "\n"
+    return "\n".join(_printable(line) for line in lines) + "\n"
 
 
 def _read(file: Path) -> pl.DataFrame:
@@ -159,7 +161,7 @@ def _device_template(file: Path) -> str:
             lines.insert(0, f"# {device} has no sensor, or no command: nothing can be learned from it.")
         # The first device that can be used is the mapping, the others wait as comments.
         first = usable and not any(not part.startswith("#") for part in parts)
-        parts.append("\n".join(lines if first else [f"# {line}" for line in lines]))
+        parts.append("\n".join(_printable(line) for line in (lines if first else [f"# {line}" for line in lines])))
     head = f"# Written from {file.name}. Rename channels, delete lines; units come from the device model.\n"
     return head + "\n".join(parts) + "\n"
 
@@ -167,10 +169,13 @@ def _device_template(file: Path) -> str:
 def _yaml(text: str) -> str:
     """A text as YAML reads it back, in quotes where it needs them."""
     plain = text.replace("_", "").replace(" ", "").replace("/", "")
-    safe = plain.isalnum() and not text[0].isdigit() and text == text.strip() and ": " not in text
-    words = ("yes", "no", "on", "off", "true", "false", "null", "y", "n")
-    return (
-        text
-        if safe and text.lower() not in words
-        else '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") + '"'
-    )
+    safe = plain.isascii() and plain.isalnum() and not text[0].isdigit() and text == text.strip()
+    if safe and text.lower() not in ("yes", "no", "on", "off", "true", "false", "null", "y", "n"):
+        return text
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in quoted) + '"'
+
+
+def _printable(line: str) -> str:
+    """A line without signs that no text file should hold; what must be kept exactly is escaped before."""
+    return "".join(sign if sign.isprintable() else " " for sign in line)

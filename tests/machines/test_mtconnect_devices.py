@@ -274,3 +274,9 @@ def test_the_real_mazak_through_a_mapping_of_fewer_channels(nist_folder: Path, t
     assert table.machines() == ("integrex",)
     assert len(table) >= len(whole)
     assert find_source(logs).device == "Mazak01"
+
+
+def test_a_control_character_in_a_line_is_no_separator(folder: Path) -> None:
+    log = folder / "Lathe7-20240312.txt"
+    log.write_text(log.read_text() + f"{stamp(99)}|Heat\x1f\x1f|4\x1f1\n")
+    assert len(read(folder)) == 100

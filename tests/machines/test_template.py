@@ -144,6 +144,16 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "page.xml").write_text("<html/>")
     with pytest.raises(LogError, match="no MTConnect document"):
         template_from(tmp_path / "page.xml")
+    (tmp_path / "bare.csv").write_text("Time;Strom\n")
+    with pytest.raises(LogError, match="header but no rows"):
+        template_from(tmp_path / "bare.csv")
     (tmp_path / "empty").mkdir()
     with pytest.raises(LogError, match="holds no logs"):
         template_from(tmp_path / "empty")
+
+
+def test_odd_signs_in_column_names_made_a_template_that_no_mapping_could_be_read_from(tmp_path: Path) -> None:
+    odd = ["Strom X [A]\x00\x97", "Drehmoment 'X'", "Leistung\u00a0Spindel", "\x8e"]
+    pl.DataFrame({"Time": np.arange(60.0)} | {name: np.arange(60.0) for name in odd}).write_csv(tmp_path / "log.csv")
+    mapping, _ = written(tmp_path / "log.csv")
+    assert {column.get("native") for column in mapping["columns"]} >= set(odd[:3])

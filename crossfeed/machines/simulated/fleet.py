@@ -17,6 +17,7 @@ from crossfeed.progress import progress
 from crossfeed.schema import canonical
 
 _RUNS = 5  # of each machine
+_LARGEST = 10_000
 _FIRST, _SHARED = 11, 8  # sensors of the first machine, and those that the others share with it
 _PREFIXES = ("", "drive.", "CH1_", "mc/")
 _OTHER_UNITS = {"kW": "W", "mm/min": "mm/s", "rpm": "deg/s"}
@@ -24,8 +25,8 @@ _OTHER_UNITS = {"kW": "W", "mm/min": "mm/s", "rpm": "deg/s"}
 
 def simulate_fleet(out: Path, count: int, seed: int = 0) -> list[LogSummary]:
     """Write OUT/<machine>/log.csv and mapping.yaml for `count` random machines."""
-    if count < 1:
-        raise MachineError(f"A fleet of {count} machines cannot be simulated.", expected="at least one machine")
+    if not 1 <= count <= _LARGEST:
+        raise MachineError(f"A fleet of {count} machines cannot be simulated.", expected=f"1 to {_LARGEST:,} machines")
     written = []
     with progress("Simulating the fleet", total=count) as task:
         for number, machine in enumerate(related([random_machine(seed * 10_000 + number) for number in range(count)])):

@@ -68,6 +68,8 @@ def test_two_machines_of_a_fleet_share_enough_sensors_to_be_a_pair(seed: int) ->
 
 
 def test_a_fleet_needs_a_machine(tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match=r"1 to 10,000 machines"):
+        simulate_fleet(tmp_path, 10**20)
     with pytest.raises(MachineError, match="fleet of 0"):
         simulate_fleet(tmp_path, 0)
 
