@@ -1,4 +1,4 @@
-"""10,000 generated bad inputs: no traceback, no exit code that lies, no memory beyond 2 GB.
+"""Generated bad inputs: no traceback, no exit code that lies, no memory beyond 2 GB.
 
 Run: python benchmarks/bad_input.py [--cases 10000] [--seed 0] [--write]
 Each case writes files, types a command (in the same process, for speed) and looks at what came back. Cases run in child
@@ -190,8 +190,9 @@ def child(first: int, last: int, seed: int, out: Path) -> None:
     out.write_text(json.dumps({"results": results, "peak": peak}))
 
 
-def run_all(cases: int, seed: int) -> tuple[list[dict[str, Any]], float]:
-    """All cases in batches; the highest memory that any child needed."""
+def run_all(cases: int, seed: int, write: bool) -> None:
+    """All cases in batches; after each of them the table is written anew, so that a stop loses one batch."""
+    began = time.perf_counter()
     results: list[dict[str, Any]] = []
     peak, first = 0.0, 0
     with tempfile.TemporaryDirectory() as place:
@@ -213,7 +214,12 @@ def run_all(cases: int, seed: int) -> tuple[list[dict[str, Any]], float]:
                 first = died + 1  # what the batch had judged before is judged no second time, but not counted either
             problems = [row for row in results if row["problem"]]
             print(f"{first} of {cases}, {len(problems)} problems", *(problem_line(row) for row in problems), flush=True)
-    return results, peak
+            text = table(results, peak, time.perf_counter() - began)
+            if write:
+                command = f"python benchmarks/bad_input.py --cases {first} --seed {seed} --write"
+                head = f"# Bad input\n\n{(__doc__ or '').partition(chr(10))[0]} Made by `{command}`.\n\n"
+                Path(__file__).with_suffix(".md").write_text(head + text + "\n", encoding="utf-8")
+    print(text)
 
 
 def problem_line(row: dict[str, Any]) -> str:
@@ -251,14 +257,7 @@ def main() -> None:
         first, last, seed, out = options.child
         child(int(first), int(last), int(seed), Path(out))
         return
-    began = time.perf_counter()
-    results, peak = run_all(options.cases, options.seed)
-    text = table(results, peak, time.perf_counter() - began)
-    print(text)
-    if options.write:
-        command = f"python benchmarks/bad_input.py --cases {options.cases} --seed {options.seed} --write"
-        head = f"# Bad input\n\n{__doc__.partition(chr(10))[0]} Made by `{command}`.\n\n"
-        Path(__file__).with_suffix(".md").write_text(head + text + "\n", encoding="utf-8")
+    run_all(options.cases, options.seed, options.write)
 
 
 if __name__ == "__main__":
