@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
+from tests.own_logs import START, write_own_logs
 from tests.test_docs_commands import commands_of
 
 ROOT = Path(__file__).parent.parent
@@ -57,29 +57,40 @@ def test_the_python_example_runs_as_written(tmp_path: Path, monkeypatch: pytest.
     assert (found["slower"]["feed_x"] == found["plan"]["feed_x"] * 0.7).all()
 
 
-def test_the_five_steps_lead_from_logs_to_a_verdict(tmp_path: Path) -> None:
-    """Only the mapping is not written by hand: the simulated fleet brings its own; and training is cut short."""
+def test_the_five_steps_lead_from_odd_logs_to_a_verdict(tmp_path: Path) -> None:
+    """Typed literally on logs with other names, decimal commas, local time and gaps; only the training is cut short."""
     steps = re.search(r"## Your own machine.*?```bash\n(.*?)```", README, re.DOTALL)
     assert steps
     commands = commands_of(steps[1])
     assert [words[0] for words in commands] == ["data", "ingest", "audit", "train", "evaluate"]
-    _crossfeed(tmp_path, "simulate", "fleet", "--fleet", "2", "--seed", "1")
-    first, second = sorted((tmp_path / "fleet").iterdir())
-    assert "columns:" in _crossfeed(tmp_path, *commands[0]).stdout
-    for machine, name in ((first, "a"), (second, "b")):
-        (tmp_path / "logs" / name).mkdir(parents=True)
-        shutil.copy(machine / "log.csv", tmp_path / "logs" / name / "log.csv")
-        shutil.copy(machine / "mapping.yaml", tmp_path / "mapping.yaml")
-        _crossfeed(
-            tmp_path,
-            *(word.replace("/a/", f"/{name}/").replace("a.parquet", f"{name}.parquet") for word in commands[1]),
-        )
+    write_own_logs(tmp_path)
+    for name in ("a", "b"):
+        mapping, ingest = ([_for_machine(word, name) for word in words] for words in commands[:2])
+        (tmp_path / f"{name}.yaml").write_text(_crossfeed(tmp_path, *mapping).stdout, encoding="utf-8")
+        _crossfeed(tmp_path, *ingest)
+    german, english = (Table.read(tmp_path / f"{name}.parquet") for name in ("a", "b"))
+    assert (len(german.groups), len(english.groups)) == (10, 5), "the pause of a run ends a session"
+    assert abs(np.nanmax(german.commands[:, 0]) - 14_000) < 100, "dots between thousands are no decimal points"
+    assert np.nanmax(np.abs(english.sensors[:, 2])) < 100, "watts became kilowatts"
+    assert german.time[0] > START.timestamp(), "local time became UTC"
     _crossfeed(tmp_path, *commands[2])
     brief = ["tiny" if word == "compact" else word for word in commands[3]]
     _crossfeed(tmp_path, *brief, *(word for setting in BRIEF for word in ("--set", setting)))
-    said = _crossfeed(tmp_path, *commands[4], "--json").stdout
-    assert json.loads(said)["scores"].keys() > {"persistence"}
+    said = _crossfeed(tmp_path, *commands[4]).stdout
+    assert "May it be trusted on b? " in said
     assert (tmp_path / "results" / "evaluation.json").exists()
+    adapted = _crossfeed(tmp_path, "adapt", "run", "--table", "b.parquet", "--out", "adapted", "--steps", "1").stdout
+    assert "model: adapted/few_shot.safetensors" in adapted
+    follows = ("--commands", "table", "--at", "60", "--seconds", "4", "--samples", "20")
+    assert "never saw" not in _crossfeed(tmp_path, "forecast", "adapted", "--history", "b.parquet", *follows).stdout
+    assert "Not known yet" not in _crossfeed(tmp_path, "report", "run").stdout
+
+
+def _for_machine(word: str, name: str) -> str:
+    """A word of the steps for machine A, typed for machine A or B."""
+    return (
+        word.replace("logs/a", f"logs/{name}").replace("a.parquet", f"{name}.parquet").replace("a.yaml", f"{name}.yaml")
+    )
 
 
 def _crossfeed(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -13,8 +13,8 @@ from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.model_evaluation import OpenedModel, face, open_model
 from crossfeed.evaluation.plain import plain, write_plain
+from crossfeed.evaluation.source import idle_commands, read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
-from crossfeed.ingest.table import Table
 from crossfeed.model.config import parse
 
 
@@ -30,16 +30,17 @@ def adapt_model(
 ) -> dict[str, Any]:
     """Adapt and judge; with `out`, write `adaptation.json` and the adapted models into that folder."""
     opened = open_model(model, device)
-    read = Table.read(table, opened.model.schema)
+    read = read_table(table, opened.model.schema)
     if opened.trained_on(read):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",
             expected="a table of another machine",
         )
-    given = [Table.read(source, opened.model.schema)] if source is not None else []
+    given = [read_table(source, opened.model.schema)] if source is not None else []
     facts = {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
     data = face(opened, read, sources=given).data
     content = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
+    content["absent_commands"] = idle_commands(read, opened.model.schema)
     if out is not None:
         write_plain(Path(out) / "adaptation.json", content)
     return content
@@ -55,6 +56,7 @@ def adapt(
 ) -> dict[str, Any]:
     """Adapt an opened model to windows at hand; `table` says in the result where they come from."""
     opened.forecaster.reading(data.windows)
+    kept: list[Path] = []
     content: dict[str, Any] = {
         "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
         "table": table,
@@ -65,9 +67,10 @@ def adapt(
         rows, divided = few_shot(opened.forecaster, data, fewshot)
         content["few_shot"] = few_shot_table(rows, divided, fewshot)
         if out is not None and rows[-1].updates:
-            _save(rows[-1].forecaster, opened, out / "few_shot.safetensors", table, fewshot)
+            kept.append(_save(rows[-1].forecaster, opened, out / "few_shot.safetensors", table, fewshot))
     if streaming is not None:
-        content["online"] = _stream(opened, data, streaming, out, table)
+        content["online"] = _stream(opened, data, streaming, out, table, kept)
+    content["models"] = [str(path) for path in kept]
     return dict(plain(content))
 
 
@@ -83,16 +86,21 @@ def plans(
 
 
 def _stream(
-    opened: OpenedModel, data: EvaluationSet, config: OnlineConfig, out: Path | None, table: dict[str, Any]
+    opened: OpenedModel,
+    data: EvaluationSet,
+    config: OnlineConfig,
+    out: Path | None,
+    table: dict[str, Any],
+    kept: list[Path],
 ) -> dict[str, Any]:
-    """Online adaptation and, on top of it, intervals tracked while running."""
+    """Online adaptation and, on top of it, intervals tracked while running; `kept` learns where the models lie."""
     record = Recorder(data.windows)
     result = online(opened.forecaster, data, config, record)
     _, stream = record.trace()
     tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))
     if out is not None:
         for machine, adapted in result.forecasters.items():
-            _save(adapted, opened, out / f"online_{machine}.safetensors", table, config)
+            kept.append(_save(adapted, opened, out / f"online_{machine}.safetensors", table, config))
     return {
         "config": config.model_dump(mode="json"),
         "updates": result.updates,
@@ -116,8 +124,9 @@ def _stream(
 
 def _save(
     adapted: object, opened: OpenedModel, path: Path, table: dict[str, Any], config: FewShotConfig | OnlineConfig
-) -> None:
+) -> Path:
     """Keep an adapted model as a model file of its own that says what it was adapted from, to and how."""
     assert isinstance(adapted, WorldModelForecaster)
     history = {"from": opened.sha256, "to": table, "how": config.model_dump(mode="json")}
     adapted.model.save(path, {**opened.provenance, "adapted": history})
+    return path

@@ -18,6 +18,12 @@ def show(content: dict[str, Any]) -> None:
         _few_shot(console, content["few_shot"])
     if "online" in content:
         _online(console, content["online"], content)
+    for name, value in content.get("absent_commands", {}).items():
+        console.print(f"[yellow]note:[/] the table has no {name}; it is taken as {value:g} throughout", highlight=False)
+    for path in content["models"]:
+        console.print(f"model: {path}", markup=False, soft_wrap=True, highlight=False)
+    if not content["models"]:
+        console.print("No model was kept: give --out FOLDER to keep what was learned.", highlight=False)
 
 
 def _few_shot(console: Console, content: dict[str, Any]) -> None:

@@ -40,7 +40,7 @@ class Leak:
 
 
 def probe(stage: Callable[[Input], Known], original: Input, other_future: Input, moment: float) -> Leak | None:
-    """Compare what a stage claims to know at `moment` under two futures; None when it is the same."""
+    """Compare what a stage claims to know at `moment` under two futures; None when it is the same, or nothing."""
     times_one, values_one = stage(original)
     times_two, values_two = stage(other_future)
     one, two = times_one <= moment, times_two <= moment
@@ -48,6 +48,8 @@ def probe(stage: Callable[[Input], Known], original: Input, other_future: Input,
         return Leak(moment, int(one.sum()), int(one.sum()), 0.0)
     before, after = values_one[one], values_two[two]
     same = (before == after) | (np.isnan(before) & np.isnan(after))
+    if not len(same):
+        return None
     changed = ~same.reshape(len(same), -1).all(axis=1)
     if not changed.any():
         return None
@@ -75,9 +77,12 @@ def check_causality(case: Case) -> Iterator[Finding]:
 
     for whole in case.tables:
         table, label = _beginning(whole), ", ".join(whole.machines())
-        for name, stage in pipeline_stages(table):
-            for cut in CUTS:
-                row = int(cut * (len(table) - 1))
+        stages, cuts = pipeline_stages(table), [int(cut * (len(table) - 1)) for cut in CUTS]
+        if not any((stage(table)[0] <= row).any() for _, stage in stages for row in cuts):
+            yield _too_short(label, len(table))
+            continue
+        for name, stage in stages:
+            for row in cuts:
                 leak = probe(stage, table, with_other_future(table, row), row)
                 if leak is not None:
                     yield leak_finding(f"{label}: {name}", leak, "rows")
@@ -85,6 +90,20 @@ def check_causality(case: Case) -> Iterator[Finding]:
         yield from _ingest(kind, path)
     for subject in case.subjects:
         yield from _interpolated(subject)
+
+
+def _too_short(label: str, rows: int) -> Finding:
+    """Say that there was nothing to probe, which is not the same as no leak."""
+    return Finding(
+        check=CHECK,
+        severity="note",
+        subject=label,
+        measured=f"not probed: of {rows} rows none is the end of a window before another future begins",
+        meaning="whether windows and masks know the future could not be tested on so few rows",
+        cause="sessions shorter than a window",
+        remedy="Audit a longer table.",
+        numbers={"rows": rows},
+    )
 
 
 def _beginning(table: Table) -> Table:

@@ -126,23 +126,14 @@ def _signal(name: str, values: np.ndarray, text: np.ndarray, rows: np.ndarray) -
 def _read_frame(path: Path) -> "pl.DataFrame":
     import polars as pl
 
-    from crossfeed.machines.delimited import sniff
+    from crossfeed.machines.delimited import read_whole
 
+    if path.suffix.lower() not in (".parquet", ".pq"):
+        return read_whole(path)
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            return pl.read_parquet(path)
-        dialect = sniff(path)
-        text = path.read_bytes().decode(dialect.encoding, errors="replace").lstrip("\ufeff").encode()
-        return pl.read_csv(
-            text,
-            separator=dialect.separator,
-            decimal_comma=dialect.decimal_comma and dialect.separator != ",",
-            infer_schema_length=None,
-            truncate_ragged_lines=True,
-            null_values=["", "NaN", "nan", "NA", "null"],
-        )
+        return pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise TableError(f"{path} cannot be read: {error}", expected="a Parquet or CSV table") from error
+        raise TableError(f"{path} cannot be read as Parquet: {error}", expected="a Parquet or CSV table") from error
 
 
 def _seconds(column: "pl.Series") -> np.ndarray | None:

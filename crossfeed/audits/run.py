@@ -16,7 +16,7 @@ from crossfeed.audits.subject import Case
 from crossfeed.audits.swapped import check_swapped
 from crossfeed.audits.twins import check_twins
 from crossfeed.audits.units import check_units
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, CrossfeedError, TableError
 from crossfeed.progress import progress
 
 Check = Callable[[Case], Iterator[Finding]]
@@ -48,6 +48,8 @@ def audit_files(
     if unknown:
         raise ConfigError(f"There is no check '{unknown[0]}'.", expected=f"one of {', '.join(CHECKS)}")
     case = load_case(paths, split, normaliser, windows, raw)
+    if not only and case.split is None and case.windows is None:
+        _require_meaning(case)
     return audit(case, only, [str(path) for path in paths])
 
 
@@ -63,15 +65,45 @@ def audit(case: Case, only: Sequence[str] = (), tables: Sequence[str] = ()) -> A
             if reason:
                 skipped[name] = reason
             else:
-                findings += CHECKS[name](case)
-                ran.append(name)
+                try:
+                    findings += CHECKS[name](case)
+                    ran.append(name)
+                except CrossfeedError as error:
+                    skipped[name] = f"could not run: {error.found}"
             task.advance(note=name)
+    if not ran:
+        raise TableError(
+            "No check could run: " + "; ".join(f"{name} {reason}" for name, reason in skipped.items()) + ".",
+            expected="a table, split, normaliser or window list that at least one check understands",
+        )
     findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), chosen.index(finding.check)))
     return AuditReport(tuple(tables), tuple(findings), tuple(ran), skipped)
 
 
+def _require_meaning(case: Case) -> None:
+    """Refuse a machine of which no column can be understood: every check would pass on it."""
+    for subject in case.subjects:
+        if not any(signal.quantity for signal in subject.signals):
+            raise TableError(
+                f"No column of {subject.label} has a name that tells what it measures: "
+                f"{', '.join(signal.name for signal in subject.signals[:12])}.",
+                expected="names of channels, or words such as spindle_power, X_Strom, n_soll",
+                remedy="Describe the columns with a mapping (`crossfeed data template --from FILE`), ingest the log, "
+                "and audit the table.",
+            )
+
+
 def _missing_input(name: str, case: Case) -> str:
     """Why a check cannot run on this case, or nothing."""
+    signals = [signal for subject in case.subjects for signal in subject.signals]
+    if name in ("units", "swapped", "dead") and not any(signal.quantity for signal in signals):
+        return "needs columns whose names tell what they measure"
+    if name == "twins" and not any(signal.role == "sensor" for signal in signals):
+        return "needs columns that are known to be sensors"
+    if name == "commands" and not any(
+        signal.role == "command" and signal.quantity in ("rotational speed", "feed") for signal in signals
+    ):
+        return "needs a commanded speed or feed"
     if name == "split" and case.split is None:
         return "needs a split (--split)"
     if name == "normaliser" and (case.normaliser is None or case.split is None or not case.tables):

@@ -85,7 +85,7 @@ def other_future_of_logs(kind: "LogKind", moment: float, seed: int = 0) -> "LogK
     def read(inner: "LogKind", path: Path) -> Iterator["RawRun"]:
         rng = np.random.default_rng(seed)
         for run in kind.read(inner, path):
-            names = [column.channel for column in kind.columns if column.channel in run.frame.columns]
+            names = [column.channel for column in inner.columns if column.channel in run.frame.columns]
             later = pl.col(CLOCK) > round(moment * MICROSECONDS)
             noise = [pl.Series(f"@noise {name}", rng.normal(1.0, 0.3, run.frame.height)) for name in names]
             changed = [

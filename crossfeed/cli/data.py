@@ -91,14 +91,23 @@ def divide(
 
 
 @data.command()
-def template() -> None:
-    """Print a commented mapping to adapt to your own logs.
+def template(
+    source: Annotated[
+        Path | None, typer.Option("--from", help="A log, a folder of logs or a Devices.xml to write the mapping from.")
+    ] = None,
+) -> None:
+    """Print a commented mapping to adapt to your own logs, or one written from a log, with a ? at every guess.
 
-    Example: crossfeed data template > mapping.yaml
+    Example: crossfeed data template --from logs/a > mapping.yaml
     """
     from crossfeed.machines.mapping import TEMPLATE
 
-    typer.echo(TEMPLATE, nl=False)
+    if source is None:
+        typer.echo(TEMPLATE, nl=False)
+        return
+    from crossfeed.machines.template import template_from
+
+    typer.echo(template_from(source), nl=False)
 
 
 @data.command()

@@ -38,6 +38,7 @@ def evaluate(
 
     from crossfeed.evaluation.model_evaluation import evaluate_model
     from crossfeed.evaluation.show import show
+    from crossfeed.reporting.sections.verdict import read_out
 
     content = evaluate_model(
         model, table, part=part, sources=source or (), suite=suite, unit=unit, machine=machine, out=out, device=device
@@ -46,5 +47,7 @@ def evaluate(
         typer.echo(dumps(content, indent=2, ensure_ascii=False))
     else:
         show(content)
+        if content["model"]["name"] in content["scores"]:
+            typer.echo("\n".join(read_out(content)))
     if content["model"]["name"] in content["excluded"]:
         raise typer.Exit(1)

@@ -14,9 +14,12 @@ def ingest(
         Literal["crossfeed", "paper"], typer.Option(help="Commands: time-weighted mean of the bin, or last in the bin.")
     ] = "crossfeed",
     period: Annotated[float | None, typer.Option(help="Seconds between rows (default: as the kind says).")] = None,
-    mapping: Annotated[Path | None, typer.Option(help="Describes the columns; for the kind 'table'.")] = None,
+    mapping: Annotated[
+        Path | None, typer.Option(help="Describes the columns; for the kinds 'table' and 'mtconnect'.")
+    ] = None,
     machine: Annotated[str | None, typer.Option(help="Name of the machine in the table.")] = None,
     std: Annotated[bool, typer.Option("--std", help="Keep each sensor's standard deviation inside the bin.")] = False,
+    unpack_limit: Annotated[float, typer.Option(min=0.0, help="Gigabytes that an archive may become.")] = 4.0,
     json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:
     """Turn raw logs into one canonical table.
@@ -30,7 +33,10 @@ def ingest(
 
     if out.suffix.lower() != ".parquet":
         raise typer.BadParameter(f"{out} must end in .parquet", param_hint="OUT")
-    table = run_ingest(log_kind(kind, mapping), path, rule=rule, period=period, deviation=std, machine=machine)
+    table = run_ingest(
+        log_kind(kind, mapping), path, rule=rule, period=period, deviation=std, machine=machine,
+        unpack_limit=unpack_limit * 1e9,
+    )  # fmt: skip
     table.write(out)
     if json:
         from json import dumps

@@ -7,12 +7,12 @@ import typer
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="A model.safetensors made by `crossfeed train`.")],
+    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run or of an adaptation.")],
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Show configuration, channels, normaliser, provenance, sizes and hashes of a model file.
 
-    Example: crossfeed inspect run/model.safetensors
+    Example: crossfeed inspect run
     """
     from crossfeed.training.inspection import describe, print_description
 

@@ -20,7 +20,8 @@ def report(
 ) -> None:
     """Write report.html (one file, no network), tables/ (CSV, LaTeX) and figures/ (PNG).
 
-    Folders named comparison, evaluation, adaptation, forecast and a file audit.json are found beside PLACE.
+    Folders named comparison, evaluation, adaptation, forecast and a file audit.json are found beside PLACE, and so are
+    evaluations, adaptations and forecasts of a run's model in folders of any other name.
 
     Example: crossfeed report mystudy --comparison comparison --audit audit.json
     """

@@ -28,12 +28,15 @@ def train(
     from crossfeed.ingest.table import Table
     from crossfeed.progress import be_quiet
     from crossfeed.training.distributed import speaks
+    from crossfeed.training.folder import saved_config
     from crossfeed.training.run import train as run_training
     from crossfeed.training.run_config import resolve_config
     from crossfeed.training.summary import print_summary
 
     if not speaks():
         be_quiet()
+    if resume and saved_config(out) is None and speaks():
+        typer.echo(f"note: {out} holds no run to go on with; a new one begins there", err=True)
     resolved = resolve_config(preset, size, config, assign or (), continued=out if resume else None)
     tables = [Table.read(path) for path in table]
     result = run_training(

@@ -12,7 +12,7 @@ from crossfeed.evaluation.forecaster import Floor
 from crossfeed.evaluation.forecaster import floors as floors_without_spread
 from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.report import Suite, report
-from crossfeed.evaluation.source import Source, foreign_set, model_device
+from crossfeed.evaluation.source import Source, foreign_set, idle_commands, model_device, read_table
 from crossfeed.evaluation.target import fitted_floors
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.row_period import check_row_period
@@ -20,6 +20,7 @@ from crossfeed.ingest.table import Table
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.model.config import parse
+from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
@@ -65,9 +66,8 @@ class OpenedModel:
 
 
 def open_model(path: Path | str, device: str = "auto") -> OpenedModel:
-    """Read a model file, or the model in the folder of a run."""
-    path = Path(path)
-    path = path / "model.safetensors" if path.is_dir() else path
+    """Read a model file, or the model in the folder of a run or of an adaptation."""
+    path = locate_model(path)
     file = read_model_file(path)
     model = WorldModel.load(path, device=choose_device(device))
     name = path.parent.name if path.name == "model.safetensors" and path.parent.name else path.stem
@@ -147,8 +147,8 @@ def evaluate_model(
     `machine` names a simulated machine on which changed plans are rolled out and compared with the forecasts.
     """
     opened = open_model(model, device)
-    read = Table.read(table, opened.model.schema)
-    given = [Table.read(source, opened.model.schema) for source in sources]
+    read = read_table(table, opened.model.schema)
+    given = [read_table(source, opened.model.schema) for source in sources]
     facing = face(opened, read, part, given, unit)
     content = {
         "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
@@ -156,6 +156,7 @@ def evaluate_model(
         "period": read.period,
         "part": facing.part,
         "trained_on_this_table": opened.trained_on(read),
+        "absent_commands": idle_commands(read, opened.model.schema),
         "floors_have_spread": any(floor.fitted for floor in facing.floors),
         **report([opened.forecaster.reading(facing.data.windows)], facing.floors, facing.data, suite),
     }

@@ -19,6 +19,8 @@ def show(content: dict[str, Any]) -> None:
     console.print(_headline(content))
     if not content["floors_have_spread"]:
         console.print("The floors are points: give --source, the table the model was trained on, for their spread.")
+    for name, value in content.get("absent_commands", {}).items():
+        console.print(f"[yellow]note:[/] the table has no {name}; it is taken as {value:g} throughout", highlight=False)
     for name, reason in content["excluded"].items():
         console.print(f"[yellow]left out:[/] {name}: {reason}", highlight=False)
     for comparison in (row for rows in content["comparisons"] for row in rows):

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.evaluate import EvaluationSet, Unit
+from crossfeed.ingest.parquet import has_own_schema
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema, conversion
@@ -79,22 +81,48 @@ def foreign_set(model: WorldModel, tables: Sequence[Table], space: Normaliser, u
 
 
 def align(table: Table, schema: Schema) -> Table:
-    """The table in another schema's order: names decide, units are converted, sensors it lacks are absent."""
-    if table.schema.fingerprint == schema.fingerprint:
-        return table
-    missing = [name for name in schema.command_names if name not in table.schema.command_names]
-    if missing:
+    """The table in another schema's order: names decide, units are converted, sensors it lacks are absent.
+
+    A command that the machine does not have stands still; a table without any command of the model is refused.
+    """
+    idle = idle_commands(table, schema)
+    if len(idle) == len(schema.commands):
         raise TableError(
-            f"The table of {', '.join(table.machines())} lacks the commands {', '.join(missing)}.",
-            expected=f"all commands of the model: {', '.join(schema.command_names)}",
-            remedy="Ingest the machine with a mapping that names these commands.",
+            f"The table of {', '.join(table.machines())} has no command of the model.",
+            expected=f"at least one of {', '.join(schema.command_names)}",
+            remedy="Ingest the machine with a mapping that names its commands.",
         )
+    if table.schema.fingerprint == schema.fingerprint and not idle:
+        return table
     sensors = np.full((len(table), len(schema.sensors)), np.nan)
     for position, name in enumerate(schema.sensor_names):
         if name in table.schema.sensor_names:
             sensors[:, position] = _converted(table, schema, name)
-    commands = np.stack([_converted(table, schema, name) for name in schema.command_names], axis=1)
+    commands = np.stack(
+        [
+            np.full(len(table), idle[name]) if name in idle else _converted(table, schema, name)
+            for name in schema.command_names
+        ],
+        axis=1,
+    )
     return replace(table, schema=schema, sensors=sensors, commands=commands)
+
+
+def idle_commands(table: Table, schema: Schema) -> dict[str, float]:
+    """The commands that a table lacks altogether, with the value at which such a thing stands still."""
+    idle = {}
+    for channel in schema.commands:
+        names = table.schema.command_names
+        known = channel.name in names and np.isfinite(table.commands[:, names.index(channel.name)]).any()
+        if not known:
+            # An override that nobody can turn stands at 100 %.
+            idle[channel.name] = conversion("%", channel.unit).scale * 100.0 if channel.quantity == "override" else 0.0
+    return idle
+
+
+def read_table(path: Path | str, schema: Schema) -> Table:
+    """A table to be aligned with a model: by its own schema where it has one, else by the model's."""
+    return Table.read(path, None if has_own_schema(Path(path)) else schema)
 
 
 def check_shared_channels(model: WorldModel, tables: Sequence[Table]) -> None:

@@ -82,7 +82,10 @@ def build_manifest(
         if channel.name in columns:
             column = columns[channel.name]
             scale, offset = kind.conversion(column)
-            entry |= {"native": column.native, "native_unit": column.unit, "scale": scale, "offset": offset}
+            if column.constant is None:
+                entry |= {"native": column.native, "native_unit": column.unit, "scale": scale, "offset": offset}
+            else:
+                entry |= {"constant": column.constant, "native_unit": column.unit, "scale": scale, "offset": offset}
             if column.valid:
                 entry["valid_native"] = list(column.valid)
         channels[channel.name] = entry | statistics(values[channel.name])

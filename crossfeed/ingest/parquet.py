@@ -81,6 +81,17 @@ def read_parts(path: Path, schema: Schema | None) -> dict[str, Any]:
     return _foreign(arrow, schema or canonical(), path)
 
 
+def has_own_schema(path: Path) -> bool:
+    """Whether a file says itself what its channels are, as the tables of `crossfeed ingest` do."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return _METADATA in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return False  # reading the table says what is wrong with it
+
+
 def _read_arrow(path: Path) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq

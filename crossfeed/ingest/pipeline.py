@@ -9,13 +9,14 @@ import numpy as np
 import polars as pl
 
 from crossfeed.errors import LogError
+from crossfeed.ingest.length import check_length
 from crossfeed.ingest.manifest import Tally, build_manifest, fingerprint_file
 from crossfeed.ingest.resample import Resampling, Rule
 from crossfeed.ingest.segment import SESSION, segment
 from crossfeed.ingest.table import Group, Table
 from crossfeed.ingest.units import to_schema_units
 from crossfeed.machines.declaration import LogKind, RawRun
-from crossfeed.machines.files import unpacked
+from crossfeed.machines.files import UNPACKED_BYTES, unpacked
 from crossfeed.progress import progress
 
 
@@ -27,23 +28,15 @@ def ingest(
     period: float | None = None,
     deviation: bool = False,
     machine: str | None = None,
+    unpack_limit: float = UNPACKED_BYTES,
 ) -> Table:
-    """Turn the logs at a path into one canonical table with its manifest."""
+    """Turn the logs at a path into one canonical table with its manifest; archives may become `unpack_limit` bytes."""
     path = Path(path)
-    measured = {column.channel for column in kind.columns}
-    resampling = Resampling(
-        sensors=[name for name in kind.schema.sensor_names if name in measured],
-        commands=list(kind.schema.command_names),
-        period=kind.period if period is None else period,
-        rule=rule,
-        change_driven=kind.change_driven,
-        deviation=deviation,
-    )
     tally = Tally()
     prints: list[Future[dict[str, Any]]] = []
     pieces: list[pl.DataFrame] = []
     with (
-        unpacked(path) as (root, archive),
+        unpacked(path, unpack_limit) as (root, archive),
         ThreadPoolExecutor(max_workers=1) as pool,
         progress(f"ingest {kind.name}") as task,
     ):
@@ -51,6 +44,7 @@ def ingest(
             prints.append(pool.submit(fingerprint_file, archive))
         if kind.prepare is not None:
             kind = kind.prepare(kind, root)
+        resampling = _resampling(kind, kind.period if period is None else period, rule, deviation)
         for raw in kind.read(kind, root):
             if archive is None:
                 prints += [pool.submit(fingerprint_file, file) for file in raw.files]
@@ -59,7 +53,13 @@ def ingest(
         files = [future.result() for future in prints]
     rows = pl.concat(pieces) if pieces else pl.DataFrame()
     if rows.is_empty():
-        reasons = "; ".join(f"{count:,} rows: {why}" for why, count in tally.dropped_rows.items())
+        reasons = "; ".join(
+            [
+                *(f"{count:,} rows: {why}" for why, count in tally.dropped_rows.items()),
+                *(f"{count:,} sessions: {why}" for why, count in tally.dropped_sessions.items()),
+                *tally.findings,
+            ]
+        )
         raise LogError(
             f"No row of {path} is left after segmentation" + (f" ({reasons})." if reasons else "."),
             expected="at least one session that the rules keep",
@@ -69,6 +69,18 @@ def ingest(
     return _table(rows, kind, machine or kind.machine, resampling, tally, files)
 
 
+def _resampling(kind: LogKind, period: float, rule: Rule, deviation: bool) -> Resampling:
+    measured = {column.channel for column in kind.columns}
+    return Resampling(
+        sensors=[name for name in kind.schema.sensor_names if name in measured],
+        commands=list(kind.schema.command_names),
+        period=period,
+        rule=rule,
+        change_driven=kind.change_driven,
+        deviation=deviation,
+    )
+
+
 def _one_run(raw: RawRun, kind: LogKind, resampling: Resampling, tally: Tally) -> pl.DataFrame:
     """Everything that happens to one run; the raw rows are let go afterwards."""
     tally.rows_read += raw.rows_read
@@ -76,12 +88,14 @@ def _one_run(raw: RawRun, kind: LogKind, resampling: Resampling, tally: Tally) -
     tally.findings.update(raw.findings)
     frame, repairs = to_schema_units(raw.frame, kind)
     tally.repairs.update(repairs)
-    segments = segment(replace(raw, frame=frame), kind)
+    segments = segment(replace(raw, frame=frame), kind, resampling.period)
     tally.duplicates += segments.duplicates
     tally.repairs.update(segments.repairs)
+    tally.findings.update(segments.findings)
     tally.dropped_rows.update(segments.dropped_rows)
     tally.dropped_sessions.update(segments.dropped_sessions)
     tally.kept_rows += segments.frame.height
+    check_length(segments, resampling, raw)
     resampled = resampling.apply(segments.frame)
     tally.resampling.update(resampled.counts)
     names = segments.sessions.select(SESSION, "session", "run", "program")

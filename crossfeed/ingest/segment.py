@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from crossfeed.machines.clock import put_back_in_autumn
 from crossfeed.machines.declaration import CLOCK, LABEL, MICROSECONDS, PROGRAM, LogKind, RawRun
 
 SESSION, UNTIL = "@@session", "@@until"
+# Where no rule states a gap, a pause of so many usual steps ends a session: what happened in between is not known.
+USUAL_STEPS_IN_A_GAP = 10
 
 
 @dataclass(slots=True)
@@ -18,13 +21,15 @@ class Segments:
     sessions: pl.DataFrame
     duplicates: int
     repairs: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
     dropped_rows: Counter[str] = field(default_factory=Counter)
     dropped_sessions: Counter[str] = field(default_factory=Counter)
 
 
-def segment(raw: RawRun, kind: LogKind) -> Segments:
-    """Sort by clock, drop duplicates, keep what the rules keep, and number the sessions."""
+def segment(raw: RawRun, kind: LogKind, period: float | None = None) -> Segments:
+    """Sort by clock, drop duplicates, keep what the rules keep, and number the sessions of rows `period` apart."""
     rules = kind.segmentation
+    period = kind.period if period is None else period
     repairs: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
     frame = raw.frame
@@ -35,6 +40,8 @@ def segment(raw: RawRun, kind: LogKind) -> Segments:
     backwards = int((frame[CLOCK].diff() < 0).sum())
     if backwards:
         repairs["clock ran backwards, rows sorted by time"] = backwards
+        if kind.local_time and (autumn := int(put_back_in_autumn(frame[CLOCK]).sum())):
+            repairs["clock put back as when summer time ends: name its time zone in the mapping"] = autumn
         frame = frame.sort(CLOCK, maintain_order=True)
     again = (frame[CLOCK].diff() == 0).fill_null(False)
     duplicates = int(again.sum())
@@ -53,12 +60,23 @@ def segment(raw: RawRun, kind: LogKind) -> Segments:
         kept = frame.filter(pl.col(PROGRAM) != name)
         dropped[f"program {name or 'unknown'}"] += frame.height - kept.height
         frame = kept
-    frame, sessions, dropped_sessions = _number(frame, raw.name, kind, dropped)
-    return Segments(frame, sessions, duplicates, repairs, +dropped, dropped_sessions)
+    gap_s = _usual_gap(frame, period) if rules.gap_s is None and not kind.change_driven else rules.gap_s
+    findings = []
+    if rules.gap_s is None and gap_s is not None and (frame[CLOCK].diff() > round(gap_s * MICROSECONDS)).any():
+        findings.append(f"no gap_s is stated, so a session ends at a pause of more than {gap_s:g} s")
+    frame, sessions, dropped_sessions = _number(frame, raw.name, kind, gap_s, dropped)
+    return Segments(frame, sessions, duplicates, repairs, findings, +dropped, dropped_sessions)
+
+
+def _usual_gap(frame: pl.DataFrame, period: float) -> float:
+    """Ten times the usual step of the clock, or of the table where that is longer."""
+    step = frame[CLOCK].diff().median()
+    usual = float(step) / MICROSECONDS if isinstance(step, int | float) else 0.0
+    return USUAL_STEPS_IN_A_GAP * max(period, usual)
 
 
 def _number(
-    frame: pl.DataFrame, run: str | None, kind: LogKind, dropped: Counter[str]
+    frame: pl.DataFrame, run: str | None, kind: LogKind, gap_s: float | None, dropped: Counter[str]
 ) -> tuple[pl.DataFrame, pl.DataFrame, Counter[str]]:
     """Number the sessions, name them, and leave out the short ones."""
     rules = kind.segmentation
@@ -66,8 +84,8 @@ def _number(
     begins = pl.lit(False)
     for name in rules.boundaries:
         begins |= pl.col(f"@{name}").ne_missing(pl.col(f"@{name}").shift(1))
-    if rules.gap_s is not None:
-        begins |= since > round(rules.gap_s * MICROSECONDS)
+    if gap_s is not None:
+        begins |= since > round(gap_s * MICROSECONDS)
     if LABEL in frame.columns:
         begins |= pl.col(LABEL).ne_missing(pl.col(LABEL).shift(1))
     frame = frame.with_columns(begins.fill_null(True).cum_sum().alias(SESSION))

@@ -4,6 +4,9 @@ import polars as pl
 
 from crossfeed.machines.declaration import LogKind
 
+# No machine measures a number like this in any unit; sums of such numbers would be infinite.
+BEYOND = 1e15
+
 
 def to_schema_units(frame: pl.DataFrame, kind: LogKind) -> tuple[pl.DataFrame, dict[str, int]]:
     """Convert every channel; impossible values become null and are counted by reason."""
@@ -14,7 +17,8 @@ def to_schema_units(frame: pl.DataFrame, kind: LogKind) -> tuple[pl.DataFrame, d
         value = pl.col(column.channel)
         infinite = value.is_infinite()
         flags.append(infinite.sum().alias(f"{column.channel}: infinite"))
-        good = value.is_finite()
+        good = value.is_finite() & (value.abs() < BEYOND)
+        flags.append((value.is_finite() & ~good).sum().alias(f"{column.channel}: {BEYOND:g} or more, no measurement"))
         if column.valid is not None:
             inside = value.is_between(*column.valid)
             low, high = column.valid

@@ -22,18 +22,22 @@ RESERVED = ("machine", "session", "run", "program", "time")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One native column: the channel it measures, the unit it is written in, the values that can be true."""
+    """One native column: the channel it measures, the unit it is written in, the values that can be true.
+
+    A column with a `constant` is in no file: it stands for what the machine does not have.
+    """
 
     native: str
     channel: str
     unit: str
     valid: tuple[float, float] | None = None
     absent_if_zero: bool = False
+    constant: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """How rows become sessions; columns are named as in the log."""
+    """How rows become sessions; columns are named as in the log. Without `gap_s`, a long pause ends a session."""
 
     keep: Mapping[str, float | str] = field(default_factory=dict)
     drop_programs: tuple[str, ...] = ()
@@ -77,6 +81,7 @@ class LogKind:
     segmentation: Segmentation
     read: Callable[["LogKind", Path], Iterator[RawRun]]
     change_driven: bool = False
+    local_time: bool = False
     prepare: Callable[["LogKind", Path], "LogKind"] | None = None
     licence: str = "as its owner says"
     non_commercial: bool = False

@@ -5,10 +5,8 @@ cell that is no number becomes null and is counted.
 """
 
 import csv
-import io
-import re
+import mmap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -16,57 +14,9 @@ import polars as pl
 from crossfeed.atomic import storage_error
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import Column
+from crossfeed.machines.dialect import Dialect, sniff
 from crossfeed.machines.files import match_columns
-
-_SAMPLE_BYTES = 1 << 16
-_SEPARATORS = (",", ";", "\t", "|")
-_COMMA_NUMBER = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
-_POINT_NUMBER = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
-# How loggers write "no value"; these are empty cells, not text.
-_EMPTY = ("", "null", "none", "na", "n/a", "nan", "-", "#n/a")
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How one file is written."""
-
-    encoding: str
-    separator: str
-    decimal_comma: bool
-    header: tuple[str, ...]
-    cut_short: bool
-
-
-def sniff(path: Path, separator: str | None = None, decimal: str | None = None) -> Dialect:
-    """Look at the beginning and the end of a file and say how it is written."""
-    try:
-        with path.open("rb") as handle:
-            head = handle.read(_SAMPLE_BYTES)
-            size = handle.seek(0, io.SEEK_END)
-            handle.seek(max(0, size - _SAMPLE_BYTES))
-            tail = handle.read()
-    except OSError as error:
-        raise storage_error("Reading", path, error) from error
-    if not head.strip():
-        raise LogError(f"{path} is empty.", expected="a header line and rows", remedy="Fetch or export the file again.")
-    encoding = _encoding(head)
-    lines = head.decode(encoding, errors="replace").lstrip("\ufeff").splitlines()
-    whole = lines[:-1] if size > len(head) else lines
-    chosen = separator or max(_SEPARATORS, key=lambda mark: whole[0].count(mark))
-    rows = [row for row in csv.reader(whole, delimiter=chosen) if row]
-    header = tuple(rows[0])
-    if len(header) < 2:
-        raise LogError(
-            f"The first line of {path} has one column: '{whole[0][:80]}'.",
-            expected="column names separated by comma, semicolon, tab or bar",
-        )
-    _refuse_long_rows(path, rows, chosen)
-    last = tail.decode(encoding, errors="replace").splitlines()[-1]
-    cut_short = not tail.endswith((b"\n", b"\r", b"\x00")) and len(next(csv.reader([last], delimiter=chosen))) < len(
-        header
-    )
-    commas = decimal == "," if decimal else _decimal_comma(rows[1:])
-    return Dialect(encoding, chosen, commas, header, cut_short)
+from crossfeed.machines.numbers import parse_numbers
 
 
 def read_delimited(
@@ -77,6 +27,7 @@ def read_delimited(
     quick = dialect.encoding == "utf-8" and not (dialect.decimal_comma and dialect.separator == ",")
     repairs: dict[str, int] = {}
     frame: pl.DataFrame | None = None
+    _refuse_unclosed_quote(path, dialect)
     if quick:
         kinds = {name: pl.Float64() for name in numbers.values()} | {name: pl.String() for name in texts.values()}
         try:
@@ -87,6 +38,7 @@ def read_delimited(
                     schema=kinds,
                     extra_columns="ignore",
                     decimal_comma=dialect.decimal_comma,
+                    skip_lines=dialect.skip,
                     glob=False,
                 )
                 .select(
@@ -105,73 +57,104 @@ def read_delimited(
     return frame, repairs
 
 
-def _encoding(head: bytes) -> str:
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
+def read_whole(path: Path, fewest: int = 2, numeric_share: float = 1.0) -> pl.DataFrame:
+    """Every column of a file: numbers where so many of its cells are numbers or empty, text where they are not."""
+    dialect = sniff(path, fewest=fewest)
+    _refuse_unclosed_quote(path, dialect)
+    frame, _ = _text_frame(path, dialect)
+    columns = []
+    for column in frame:
+        found = parse_numbers(column, dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
+        text = found.bad.sum() > (1.0 - numeric_share) * len(column)
+        columns.append(column if text else found.values.alias(column.name))
+    return frame.with_columns(columns)
+
+
+def _text_frame(path: Path, dialect: Dialect, columns: list[str] | None = None) -> tuple[pl.DataFrame, str]:
+    """The cells of a file as text, and the encoding that could read all of it."""
     try:
-        head[: head.rfind(b"\n") + 1 or None].decode("utf-8")
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "utf-8"
-
-
-def _refuse_long_rows(path: Path, rows: list[list[str]], separator: str) -> None:
-    for number, row in enumerate(rows[1:], start=2):
-        if len(row) > len(rows[0]) and any(cell.strip() for cell in row[len(rows[0]) :]):
-            raise LogError(
-                f"Line {number} of {path} has {len(row)} cells under {len(rows[0])} column names.",
-                expected=f"as many cells as names, separated by '{separator}'",
-                remedy="Decimal commas cannot be told from separating commas: export with ';' or decimal points.",
-            )
-
-
-def _decimal_comma(rows: list[list[str]]) -> bool:
-    cells = [cell.strip() for row in rows for cell in row if "," in cell]
-    if not cells:
-        return False
-    commas = sum(bool(_COMMA_NUMBER.fullmatch(cell)) for cell in cells)
-    points = sum(bool(_POINT_NUMBER.fullmatch(cell.strip())) for row in rows for cell in row)
-    return commas > points
-
-
-def _read_as_text(
-    path: Path, dialect: Dialect, wanted: Mapping[str, str], numbers: Mapping[str, str]
-) -> tuple[pl.DataFrame, dict[str, int]]:
-    raw = path.read_bytes()
-    repairs: dict[str, int] = {}
+        raw = path.read_bytes()
+    except OSError as error:
+        raise storage_error("Reading", path, error) from error
     encoding = dialect.encoding
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError:
         encoding = "latin-1"
         text = raw.decode(encoding)
-    if encoding != "utf-8":
-        repairs[f"file read as {encoding}"] = 1
     try:
         frame = pl.read_csv(
             text.lstrip("\ufeff").encode(),
             separator=dialect.separator,
-            columns=list(dict.fromkeys(wanted.values())),
+            columns=columns,
             infer_schema=False,
             truncate_ragged_lines=True,
+            skip_lines=dialect.skip,
         )
     except pl.exceptions.PolarsError as error:
-        raise LogError(f"{path} cannot be read as a table: {error}", expected="rows under one header line") from error
+        raise LogError(
+            f"{path} cannot be read as a table under the names {', '.join(dialect.header[:8])}.",
+            expected=f"rows of cells separated by '{dialect.separator}' under one header line",
+            remedy="Open the file in a text editor, look for damaged lines, and export it again.",
+        ) from error
+    return frame, encoding
+
+
+def _refuse_unclosed_quote(path: Path, dialect: Dialect) -> None:
+    """A quote that is opened and never closed swallows every row after it."""
+    try:
+        with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            if content.find(b'"') < 0 or content[:].count(b'"') % 2 == 0:
+                return
+    except (OSError, ValueError) as error:
+        raise storage_error("Reading", path, OSError(str(error))) from error
+    begin = 0
+    with path.open(encoding=dialect.encoding, errors="replace", newline="") as lines:
+        rows = csv.reader(lines, delimiter=dialect.separator)
+        try:
+            while True:
+                line = rows.line_num + 1
+                next(rows)
+                begin = line
+        except (StopIteration, csv.Error):
+            pass
+    raise LogError(
+        f"A quote that opens in line {begin} of {path} is never closed.",
+        expected="quotes in pairs, on the same line",
+        remedy="Remove the quote from that line, or export the log again.",
+    )
+
+
+def _read_as_text(
+    path: Path, dialect: Dialect, wanted: Mapping[str, str], numbers: Mapping[str, str]
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    repairs: dict[str, int] = {}
+    frame, encoding = _text_frame(path, dialect, list(dict.fromkeys(wanted.values())))
+    if encoding != "utf-8":
+        repairs[f"file read as {encoding}"] = 1
     frame = frame.select(pl.col(name).alias(new) for new, name in wanted.items())
-    for name in numbers:
-        cells = frame[name].str.strip_chars()
-        values = cells.cast(pl.Float64, strict=False)
-        if dialect.decimal_comma or dialect.separator != ",":
-            commas = cells.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
-            late = int((values.is_null() & commas.is_not_null()).sum())
-            if late and not dialect.decimal_comma:
-                repairs[f"{name}: decimal comma among decimal points"] = late
-            values = values.zip_with(values.is_not_null(), commas)
-        bad = int((values.is_null() & ~cells.fill_null("").str.to_lowercase().is_in(_EMPTY)).sum())
-        if bad:
-            repairs[f"{name}: text in a numeric column"] = bad
-        frame = frame.with_columns(values.alias(name))
+    for name, native in numbers.items():
+        found = parse_numbers(frame[name], dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
+        _refuse_only_text(found.bad, frame[name], found.values, native, path)
+        if found.late_commas:
+            repairs[f"{name}: decimal comma among decimal points"] = found.late_commas
+        if found.grouped:
+            repairs[f"{name}: signs between thousands removed"] = found.grouped
+        if found.bad.any():
+            repairs[f"{name}: text in a numeric column"] = int(found.bad.sum())
+        frame = frame.with_columns(found.values.alias(name))
     return frame, repairs
+
+
+def _refuse_only_text(bad: pl.Series, cells: pl.Series, values: pl.Series, native: str, path: Path) -> None:
+    """A column without a single number is another column than the one that was meant."""
+    if bad.any() and values.null_count() == len(values):
+        raise LogError(
+            f"No entry of the column '{native.strip()}' in {path} is a number; the first is "
+            f"'{cells.filter(bad)[0][:60]}'.",
+            expected="numbers such as 1234.5 or 1234,5",
+            remedy="Name another column, or drop this one; a time that is text has a 'format' instead of a 'unit'.",
+        )
 
 
 def read_log(

@@ -1,7 +1,6 @@
 """Find the files of a log: one file, a folder, a glob or a zip archive."""
 
 import difflib
-import shutil
 import tempfile
 import zipfile
 import zlib
@@ -12,11 +11,15 @@ from pathlib import Path
 from crossfeed.atomic import storage_error
 from crossfeed.errors import LogError
 
-_LOGS = (".csv", ".txt", ".gz", ".parquet", ".xml")
+_LOGS = (".csv", ".txt", ".tsv", ".asc", ".gz", ".parquet", ".xml")
+
+
+# A small archive can hold more than a disk: what it may become, in bytes, unless the user says otherwise.
+UNPACKED_BYTES = 4 * 10**9
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[tuple[Path, Path | None]]:
+def unpacked(path: Path, limit: float = UNPACKED_BYTES) -> Iterator[tuple[Path, Path | None]]:
     """The path itself, or a temporary folder with the logs of a zip archive and that archive.
 
     A folder that holds one archive and no logs, as after a download, counts as the archive. Archives in an archive or
@@ -27,7 +30,7 @@ def unpacked(path: Path) -> Iterator[tuple[Path, Path | None]]:
         yield path, None
         return
     with tempfile.TemporaryDirectory(prefix="crossfeed-") as folder:
-        _unpack(archive, Path(folder))
+        _unpack(archive, Path(folder), limit)
         yield Path(folder), archive
 
 
@@ -38,17 +41,25 @@ def _only_archive(path: Path) -> Path | None:
     return archives[0] if len(archives) == 1 else None
 
 
-def _unpack(path: Path, folder: Path) -> None:
+def _unpack(path: Path, folder: Path, limit: float) -> None:
+    left = limit
     try:
         with zipfile.ZipFile(path) as archive:
             members = [m for m in archive.infolist() if not m.is_dir() and m.filename.lower().endswith(_LOGS)]
+            stated = sum(member.file_size for member in members)
+            if stated > limit:
+                raise too_large(path, limit, f"{stated / 1e9:,.1f} GB")
             for member in members:
                 # Only safe parts of the name: an archive must not write outside its folder.
                 parts = [part for part in Path(member.filename).parts if part not in ("/", "..")]
                 target = folder.joinpath(*parts)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as source, target.open("wb") as out:
-                    shutil.copyfileobj(source, out, 1 << 20)
+                    while chunk := source.read(1 << 20):
+                        left -= len(chunk)
+                        if left < 0:  # what an archive states about itself need not be true
+                            raise too_large(path, limit, f"more than {limit / 1e9:,.1f} GB")
+                        out.write(chunk)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise LogError(
             f"{path} is not a whole zip archive: {error}",
@@ -59,6 +70,15 @@ def _unpack(path: Path, folder: Path) -> None:
         raise storage_error("Unpacking", path, error) from error
     if not members:
         raise LogError(f"{path} holds no logs.", expected=f"files ending in {', '.join(_LOGS)}")
+
+
+def too_large(path: Path, limit: float, found: str) -> LogError:
+    """What to say about an archive that would fill the disk or the memory."""
+    return LogError(
+        f"{path} has {path.stat().st_size / 1e6:,.1f} MB and would become {found}.",
+        expected=f"at most {limit / 1e9:g} GB of unpacked logs",
+        remedy="If it really holds that much, allow it with --unpack-limit GIGABYTES.",
+    )
 
 
 def find_files(path: Path, patterns: Sequence[str]) -> list[Path]:

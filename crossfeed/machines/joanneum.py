@@ -11,7 +11,8 @@ import polars as pl
 from crossfeed.errors import LogError
 from crossfeed.machines.clock import clock_from_numbers, require_clock
 from crossfeed.machines.declaration import CLOCK, PROGRAM, Column, Download, LogKind, RawRun, Segmentation
-from crossfeed.machines.delimited import read_log, sniff
+from crossfeed.machines.delimited import read_log
+from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
 from crossfeed.schema import canonical
 

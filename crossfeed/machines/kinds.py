@@ -11,7 +11,7 @@ NAMES = ("thws", "joanneum", "michigan", "mtconnect")
 
 
 def log_kind(name: str, mapping: Path | None = None) -> LogKind:
-    """The kind of log with this name; `table` is described by a mapping."""
+    """The kind of log with this name; `table` is described by a mapping, and `mtconnect` can be."""
     if name == "table":
         from crossfeed.machines.table import mapped_kind
 
@@ -22,6 +22,10 @@ def log_kind(name: str, mapping: Path | None = None) -> LogKind:
                 remedy="Print an example with `crossfeed data template > mapping.yaml` and adapt it.",
             )
         return mapped_kind(mapping)
+    if name == "mtconnect" and mapping is not None:
+        from crossfeed.machines.mtconnect import mapped_device
+
+        return mapped_device(mapping)
     if mapping is not None:
         raise ConfigError(f"Logs of the kind '{name}' describe themselves.", expected="no mapping, or the kind 'table'")
     if name not in NAMES:

@@ -1,19 +1,20 @@
 """The YAML mapping with which users describe their own logs: columns, units, time, sessions."""
 
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from crossfeed.errors import ConfigError
+from crossfeed.machines.clock import check_zone
 from crossfeed.schema import Schema, canonical
 
 TEMPLATE = """\
 # Describe your own CSV or Parquet logs: crossfeed ingest table LOGS OUT.parquet --mapping mapping.yaml
 machine: mill_7                     # a name of your choice
 schema: canonical                   # or the path of a schema file, or a schema written here
-time: {column: Time, unit: ms}      # a number: s, ms, "2 ms" per count, ...; text: format: "%d.%m.%Y %H:%M:%S"
+time: {column: Time, unit: ms}      # a number: s, ms, "2 ms"; text: {column: Time, date: Day, zone: Europe/Berlin}
 period: 1.0                         # seconds between the rows of the table
 columns:                            # native column -> channel of the schema; the factor follows from the two units
   - {native: I_Spindle, channel: spindle_current, unit: A}
@@ -23,13 +24,15 @@ columns:                            # native column -> channel of the schema; th
   - {native: n_Set, channel: spindle_speed, unit: 1/min}
   - {native: v_X, channel: feed_x, unit: mm/s}
   - {native: v_Y, channel: feed_y, unit: mm/s}
-  - {native: v_Z, channel: feed_z, unit: mm/s}
+  - {constant: 0, channel: feed_z}  # a command that this machine does not have
 run: {column: Part}                 # optional; without it each file is a run
 program: {column: NC_Program}       # optional; a session never spans two programs
-segmentation: {gap_s: 5, min_rows: 64, keep: {State: 3}}   # or, if the log knows: session: {column: Session}
+segmentation: {gap_s: 5, min_rows: 64, keep: {State: 3}}   # longer pauses end a session; or session: {column: S}
 # separator: ";"                    # optional; found by itself
 # decimal: ","
 """
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class _Part(BaseModel):
@@ -37,16 +40,30 @@ class _Part(BaseModel):
 
 
 class TimeColumn(_Part):
-    """Where the clock is and how it is written; without unit and format, common time stamps are understood."""
+    """Where the clock is and how it is written; without unit and format, common time stamps are understood.
+
+    `date` names the column of the day where `column` holds only the time of it; `zone` says whose local time it is.
+    """
 
     column: str
     unit: str | None = None
     format: str | None = None
+    date: str | None = None
+    zone: str | None = None
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
+    def _consistent(self) -> Self:
         if self.unit and self.format:
             raise ValueError("give 'unit' for numbers or 'format' for text, not both")
+        if self.unit and (self.date or self.zone):
+            raise ValueError("'date' and 'zone' belong to time stamps in text, not to numbers with a 'unit'")
+        if self.date == self.column:
+            raise ValueError("'date' and 'column' are the same; leave 'date' out where one column holds both")
+        if self.zone:
+            try:
+                check_zone(self.zone)
+            except ConfigError as error:
+                raise ValueError(error.found) from error
         return self
 
 
@@ -56,18 +73,31 @@ class NamedColumn(_Part):
     column: str
 
 
-class MappedColumn(_Part):
-    """One native column and the channel it measures."""
+class ColumnEntry(_Part):
+    """One native column and the channel it measures; or, for what a machine does not have, a constant."""
 
-    native: str
+    native: str | None = None
     channel: str
-    unit: str
+    unit: str | None = None
     valid: tuple[float, float] | None = None
+    constant: float | None = Field(default=None, allow_inf_nan=False)
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _one_source(self) -> Self:
+        if (self.native is None) == (self.constant is None):
+            raise ValueError(f"'{self.channel}' needs either 'native', the name of a column, or 'constant', a number")
         if self.valid and not self.valid[0] < self.valid[1]:
             raise ValueError(f"'valid' of '{self.native}' must be [low, high] with low < high")
+        return self
+
+
+class MappedColumn(ColumnEntry):
+    """A column of a table, which states its own unit."""
+
+    @model_validator(mode="after")
+    def _unit_stated(self) -> Self:
+        if self.native is not None and self.unit is None:
+            raise ValueError(f"'unit' of '{self.native}' is missing; the factor follows from it")
         return self
 
 
@@ -93,29 +123,13 @@ class Mapping(_Part):
     program: NamedColumn | None = None
     segmentation: Cut = Cut()
     period: float = Field(default=1.0, gt=0)
-    separator: str | None = Field(default=None, min_length=1, max_length=1)
+    separator: str | None = Field(default=None, min_length=1, max_length=1, pattern=r"^[\t ,;:|!#$%&/~^_]$")
     decimal: Literal[".", ","] | None = None
 
     @classmethod
     def from_yaml(cls, path: Path | str) -> Self:
         """Read a mapping file, with errors that name the line of the mapping at fault."""
-        path = Path(path)
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigError(f"The mapping {path} cannot be read: {error}", expected="a YAML text file") from error
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(str(part) for part in problem['loc']) or 'the mapping'}: {problem['msg']}"
-                for problem in error.errors()
-            )
-            raise ConfigError(
-                f"The mapping {path} is not valid: {problems}.",
-                expected="the keys that `crossfeed data template` prints",
-                remedy="Correct the mapping; `crossfeed data template` prints a commented example.",
-            ) from error
+        return read_mapping(cls, Path(path))
 
     def read_schema(self, beside: Path) -> Schema:
         """The schema the mapping names: the canonical one, a file (relative to the mapping) or one written inline."""
@@ -124,3 +138,23 @@ class Mapping(_Part):
         if self.schema_ == "canonical":
             return canonical()
         return Schema.from_yaml(beside / self.schema_)
+
+
+def read_mapping(cls: type[Model], path: Path) -> Model:
+    """Read a YAML file as a mapping of some kind, with errors that name the entry at fault."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ConfigError(f"The mapping {path} cannot be read: {error}", expected="a YAML text file") from error
+    try:
+        return cls.model_validate(content)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in problem['loc']) or 'the mapping'}: {problem['msg']}"
+            for problem in error.errors()
+        )
+        raise ConfigError(
+            f"The mapping {path} is not valid: {problems}.",
+            expected="the keys that `crossfeed data template` prints",
+            remedy="Correct the mapping; `crossfeed data template` prints a commented example.",
+        ) from error

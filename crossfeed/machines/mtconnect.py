@@ -1,117 +1,150 @@
-"""MTConnect: change-driven logs `timestamp|item|value` of a Mazak Integrex, units from `Devices.xml`, one file a day.
+"""MTConnect logs of any device: values that hold until they change, channels and units from the device model.
 
-A value holds until it changes; UNAVAILABLE ends it. Item names repeat between devices, so the device is the one that
-the file is named after.
+The logs are adapter lines (`timestamp|item|value`, SHDR, plain or gzip) or streams documents (answers to /current and
+/sample). A value holds until it changes; UNAVAILABLE ends it. Item names repeat between devices, so the device is the
+one that the file is named after, or the one that a mapping names.
 """
 
-import gzip
 import re
-import zlib
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
-from crossfeed.atomic import storage_error
-from crossfeed.errors import LogError
+from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.clock import clock_from_text, require_clock
-from crossfeed.machines.declaration import CLOCK, PROGRAM, Column, LogKind, RawRun, Segmentation
-from crossfeed.machines.devices import Item, read_devices, unit_of
+from crossfeed.machines.declaration import CLOCK, PROGRAM, LogKind, RawRun, Segmentation
+from crossfeed.machines.devices import DEVICES, Item, read_devices, read_xml, tag, unit_of
 from crossfeed.machines.files import find_files, match_columns
-from crossfeed.schema import Channel, Schema
+from crossfeed.machines.mazak import COLUMNS, SCHEMA
+from crossfeed.machines.mtconnect_channels import propose
+from crossfeed.machines.mtconnect_events import TEXT_ENDINGS, is_streams, items_of_streams, read_lines, read_streams
+from crossfeed.machines.mtconnect_mapping import DeviceMapping
 
-_DAY = re.compile(r"(\d{4})(\d{2})(\d{2})")
+_DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")
 _UNAVAILABLE = "UNAVAILABLE"
-_LOAD, _TEMPERATURE, _OVERRIDE = (0.0, 300.0), (1.0, 150.0), (0.0, 300.0)
-_SPEED, _FEED = (0.0, 20_000.0), (0.0, 1_000.0)
-
-# Units as in the Mazak's device model; `with_units` takes those of the model that lies beside the logs.
-COLUMNS = (
-    Column("Xload", "x_load", "%", _LOAD),
-    Column("Yload", "y_load", "%", _LOAD),
-    Column("Zload", "z_load", "%", _LOAD),
-    Column("Sload", "spindle_load", "%", _LOAD),
-    Column("S2load", "turning_spindle_load", "%", _LOAD),
-    Column("Stemp", "spindle_temp", "degC", _TEMPERATURE),
-    Column("S2temp", "turning_spindle_temp", "degC", _TEMPERATURE),
-    Column("Srpm", "spindle_speed", "rpm", _SPEED),
-    Column("S2rpm", "turning_spindle_speed", "rpm", _SPEED),
-    Column("Xfrt", "feed_x", "mm/s", _FEED),
-    Column("Yfrt", "feed_y", "mm/s", _FEED),
-    Column("Zfrt", "feed_z", "mm/s", _FEED),
-    Column("Fovr", "feed_override", "%", _OVERRIDE),
-    Column("Frapidovr", "rapid_override", "%", _OVERRIDE),
-    Column("Sovr", "spindle_override", "%", _OVERRIDE),
-)
+_SHORTEST_S = 64.0
 
 
-def _channels(quantity: str, unit: str, *names: str) -> tuple[Channel, ...]:
-    return tuple(Channel(name=name, quantity=quantity, unit=unit) for name in names)
+@dataclass(frozen=True)
+class Source:
+    """Where the observations of one device lie, and what its items are."""
+
+    device: str
+    items: Mapping[str, Item]
+    model: Path | None
+    logs: tuple[Path, ...]
+    streams: tuple[Path, ...]
+
+    @property
+    def where(self) -> str:
+        """How errors call the device model."""
+        return self.model.name if self.model else "the streams documents"
 
 
-SCHEMA = Schema(
-    name="mazak_integrex",
-    sensors=(
-        *_channels("load", "%", "x_load", "y_load", "z_load", "spindle_load", "turning_spindle_load"),
-        *_channels("temperature", "degC", "spindle_temp", "turning_spindle_temp"),
-    ),
-    commands=(
-        *_channels("rotational speed", "rpm", "spindle_speed", "turning_spindle_speed"),
-        *_channels("feed", "mm/min", "feed_x", "feed_y", "feed_z"),
-        *_channels("override", "%", "feed_override", "rapid_override", "spindle_override"),
-    ),
-)
-
-
-def with_units(kind: LogKind, path: Path) -> LogKind:
-    """The kind with the units that the device model beside the logs states, whatever they are."""
-    items = _device(path)
-    found = match_columns(items, [column.native for column in kind.columns], "Devices.xml")
-    columns = [replace(column, unit=unit_of(items[found[column.native]], "Devices.xml")) for column in kind.columns]
-    return replace(kind, columns=tuple(columns))
-
-
-def _logs(path: Path) -> list[Path]:
-    files = find_files(path, ["*.txt", "*.txt.gz"])
-    if not files:
-        raise LogError(f"{path} holds no MTConnect log.", expected="files ending in .txt or .txt.gz")
-    return files
-
-
-def _model(path: Path) -> Path:
-    log = _logs(path)[0]
-    for folder in (path, *log.parents[:2]):
-        if (folder / "Devices.xml").is_file():
-            return folder / "Devices.xml"
-    raise LogError(
-        f"There is no Devices.xml beside {log}.",
-        expected="the MTConnect device model in the folder of the logs: it holds the units",
+def prepared(kind: LogKind, path: Path, mapping: DeviceMapping | None = None) -> LogKind:
+    """The kind for the device whose logs lie at the path: the known Mazak, a mapping's channels, or proposed ones."""
+    source = find_source(path, mapping.device if mapping else None)
+    proposal = propose(source.items)
+    names = {"execution": proposal.execution or "", "program": proposal.program or ""}
+    if mapping is not None:
+        machine, schema, columns = mapping.machine, *mapping.channels(source.items, proposal, source.where)
+    elif all(any(column.native.lower() == name.lower() for name in source.items) for column in COLUMNS):
+        machine, schema = source.device.lower(), SCHEMA
+        found = match_columns(source.items, [column.native for column in COLUMNS], source.where)
+        columns = tuple(replace(c, unit=unit_of(source.items[found[c.native]], source.where)) for c in COLUMNS)
+    else:
+        machine, schema = source.device.lower(), proposal.schema(source.device)
+        columns = proposal.columns(source.where)
+    segmentation = Segmentation(
+        keep={"execution": "ACTIVE"} if names["execution"] else {},
+        drop_programs=("",) if names["program"] else (),
+        boundaries=("program",) if names["program"] else (),
+        gap_s=0.0,
+        min_s=_SHORTEST_S,
+    )
+    return replace(
+        kind,
+        title=kind.title if schema is SCHEMA else f"MTConnect change log of {source.device}",
+        machine=machine,
+        schema=schema,
+        columns=columns,
+        segmentation=segmentation,
+        period=mapping.period if mapping and mapping.period else kind.period,
+        read=_Reader(source, names["execution"], names["program"]),
     )
 
 
-def _device(path: Path) -> dict[str, Item]:
-    files, model = _logs(path), _model(path)
-    devices = read_devices(model)
-    if len(devices) == 1:
-        return next(iter(devices.values()))
-    for name, items in devices.items():
-        if files[0].name.lower().startswith(name.lower()):
-            return items
+def find_source(path: Path, device: str | None = None) -> Source:
+    """The logs at a path, the device model beside them, and the device that they belong to."""
+    found = find_files(path, [*(f"*{ending}" for ending in TEXT_ENDINGS), "*.xml"])
+    documents = [file for file in found if file.suffix.lower() == ".xml"]
+    logs = tuple(file for file in found if file not in documents)
+    folders = dict.fromkeys([*(file.parent for file in found), *(file.parent.parent for file in found[:1])])
+    beside = sorted(file for folder in folders for file in folder.glob("*.xml"))
+    models = [file for file in beside if tag(read_xml(file, "a device model")) == DEVICES]
+    streams = tuple(file for file in documents if is_streams(file))
+    if not logs and not streams:
+        raise LogError(
+            f"{path} holds no MTConnect log.",
+            expected=f"files ending in {', '.join(TEXT_ENDINGS)}, or streams documents ending in .xml",
+        )
+    if not models and not streams:
+        raise LogError(
+            f"There is no Devices.xml beside {logs[0]}.",
+            expected="the MTConnect device model (the answer to /probe) in the folder of the logs: it holds the units",
+        )
+    model = next((file for file in models if file.name == "Devices.xml"), models[0] if models else None)
+    devices = read_devices(model) if model else items_of_streams(streams)
+    name = _device(devices, device, str(model or path), logs or streams)
+    return Source(name, devices[name], model, logs, streams)
+
+
+def _device(devices: Mapping[str, Mapping[str, Item]], wanted: str | None, where: str, files: tuple[Path, ...]) -> str:
+    if wanted is not None:
+        match = next((name for name in devices if name.lower() == wanted.lower()), None)
+        if match is None:
+            raise ConfigError(f"{where} describes no device '{wanted}'.", expected=f"one of {', '.join(devices)}")
+        return match
+    named = [name for name in devices if files[0].name.lower().startswith(name.lower())]
+    if len(devices) == 1 or named:
+        return max(named, key=len) if named else next(iter(devices))
     raise LogError(
-        f"{model} describes {', '.join(devices)}, and {files[0].name} is named after none of them.",
+        f"{where} describes {', '.join(devices)}, and {files[0].name} is named after none of them.",
         expected="log files that begin with the name of their device",
+        remedy="Rename the files, or name the device in a mapping (`crossfeed data template --from Devices.xml`).",
     )
 
 
-def read(kind: LogKind, path: Path) -> Iterator[RawRun]:
-    """Each file is one day and one run: rows at the times of change, with everything that is in force."""
-    items = [*(column.native for column in kind.columns), "execution", "program"]
-    for number, file in enumerate(_logs(path)):
-        lines = _lines(file)
-        clock = clock_from_text(lines["stamp"], "%Y-%m-%dT%H:%M:%S%.fZ")
-        require_clock(clock, str(file), "timestamp")
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the observations of a device run by run: a day for each adapter log, streams documents together."""
+
+    source: Source
+    execution: str
+    program: str
+
+    def __call__(self, kind: LogKind, path: Path) -> Iterator[RawRun]:  # noqa: ARG002 (the source was found before)
+        model = (self.source.model,) if self.source.model else ()
+        for number, file in enumerate(self.source.logs):
+            lines = read_lines(file, self.source.items)
+            day = _DAY.search(file.name)
+            name = "-".join(day.groups()) if day else file.name.partition(".")[0]
+            yield self._run(kind, lines, name, str(file), (*model, file) if number == 0 else (file,))
+        if self.source.streams:
+            lines = read_streams(self.source.streams, self.source.device, self.source.items)
+            files = (*(() if self.source.logs else model), *self.source.streams)
+            yield self._run(kind, lines, None, "the streams documents", files)
+
+    def _run(self, kind: LogKind, lines: pl.DataFrame, name: str | None, where: str, files: tuple[Path, ...]) -> RawRun:
+        """Rows at the times of change, with everything that is in force."""
+        states = [item for item in (self.execution, self.program) if item]
+        natives = list(dict.fromkeys(column.native for column in kind.columns if column.constant is None))
+        items = [*natives, *states]
+        clock = clock_from_text(lines["stamp"])
+        require_clock(clock, where, "timestamp", lines["stamp"])
         repairs: Counter[str] = Counter(
             {
                 "lines without a readable time, dropped": clock.null_count(),
@@ -123,63 +156,71 @@ def read(kind: LogKind, path: Path) -> Iterator[RawRun]:
             .filter(pl.col(CLOCK).is_not_null() & pl.col("item").is_in(items))
             .sort(CLOCK, maintain_order=True)
         )
-        missing = sorted(set(items) - set(changes["item"].unique()))
-        if missing:
-            raise LogError(f"{file} never mentions {', '.join(missing)}.", expected="a log of the declared device")
+        told = set(changes["item"].unique())
+        findings = _silent(kind, states, told, where)
         held = changes.pivot(on="item", index=CLOCK, values="value", aggregate_function="last", maintain_order=True)
+        held = held.with_columns(pl.lit(None, pl.String).alias(item) for item in items if item not in told)
         held = held.with_columns(pl.col(items).forward_fill())
         numbers = []
         for column in kind.columns:
+            if column.constant is not None:
+                numbers.append(pl.lit(column.constant, pl.Float64).alias(column.channel))
+                continue
             texts = changes.filter(pl.col("item") == column.native)["value"]
             bad = texts.cast(pl.Float64, strict=False).is_null() & (texts != _UNAVAILABLE)
             repairs[f"{column.channel}: text in a numeric column"] = int(bad.sum())
             numbers.append(pl.col(column.native).cast(pl.Float64, strict=False).alias(column.channel))
-        program = pl.col("program").fill_null(_UNAVAILABLE).replace(_UNAVAILABLE, "")
+        program = pl.col(self.program).fill_null(_UNAVAILABLE).replace(_UNAVAILABLE, "") if self.program else pl.lit("")
         frame = held.select(
             CLOCK,
             program.alias(PROGRAM),
             program.alias("@program"),
-            pl.col("execution").alias("@execution"),
+            (pl.col(self.execution) if self.execution else pl.lit("ACTIVE")).alias("@execution"),
             *numbers,
         )
-        day = _DAY.search(file.name)
-        name = "-".join(day.groups()) if day else file.name.partition(".")[0]
-        sources = (_model(path), file) if number == 0 else (file,)
-        yield RawRun(name, frame, lines.height, sources, dict(+repairs))
+        return RawRun(name, frame, lines.height, files, dict(+repairs), findings)
 
 
-def _lines(file: Path) -> pl.DataFrame:
-    """The first three fields of every line; conditions have more, which belong to the value."""
-    try:
-        raw = gzip.decompress(file.read_bytes()) if file.suffix.lower() == ".gz" else file.read_bytes()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise LogError(f"{file} is not a whole gzip file: {error}", remedy="Fetch the file again.") from error
-    except OSError as error:
-        raise storage_error("Reading", file, error) from error
-    if not raw.strip():
-        raise LogError(f"{file} is empty.", expected="lines such as 2016-11-04T14:44:57.65Z|Srpm|5000")
-    text = raw.decode("utf-8", errors="replace")
-    # No control character occurs in these logs, so each line is one cell.
-    whole = pl.read_csv(text.encode(), separator="\x1f", has_header=False, schema={"line": pl.String}, quote_char=None)
-    fields = pl.col("line").str.strip_chars().str.splitn("|", 3).struct.rename_fields(["stamp", "item", "value"])
-    return whole.select(fields).unnest("line").with_columns(pl.col("item", "value").str.strip_chars())
+def _silent(kind: LogKind, states: list[str], told: set[str], where: str) -> list[str]:
+    """Refuse a log that never tells a command or the state; a sensor that is never told is absent."""
+    commands = [c.native for c in kind.columns if c.channel in kind.schema.command_names and c.constant is None]
+    missing = sorted({*commands, *states} - told)
+    if missing:
+        raise LogError(
+            f"{where} never mentions {', '.join(missing)}.",
+            expected="a log of the declared device",
+            remedy="Leave out in a mapping what it never tells (`crossfeed data template --from Devices.xml`).",
+        )
+    sensors = sorted({column.native for column in kind.columns if column.constant is None} - told)
+    return [f"{Path(where).name} never mentions {', '.join(sensors)}: absent there"] if sensors else []
 
 
 KIND = LogKind(
     name="mtconnect",
-    title="MTConnect change log of a mill-turn centre (Mazak Integrex 100-IV of the NIST test bed, some 900 days)",
+    title="MTConnect change log of any device (known by name: the Mazak Integrex of the NIST test bed, some 900 days)",
     machine="mazak01",
     schema=SCHEMA,
     columns=COLUMNS,
     period=1.0,
     segmentation=Segmentation(
-        keep={"execution": "ACTIVE"}, drop_programs=("",), boundaries=("program",), gap_s=0.0, min_s=64.0
+        keep={"execution": "ACTIVE"}, drop_programs=("",), boundaries=("program",), gap_s=0.0, min_s=_SHORTEST_S
     ),
-    read=read,
-    prepare=with_units,
+    read=lambda kind, path: prepared(kind, path).read(kind, path),
+    prepare=prepared,
     change_driven=True,
-    licence="public, credit NIST",
+    licence="as its owner says; the NIST test bed: public, credit NIST",
     citation="NIST Smart Manufacturing Systems Test Bed, github.com/usnistgov/smstestbed",
     homepage="https://github.com/usnistgov/smstestbed",
-    notes="Overrides are set-points; spindle speeds and axis feeds are actual values that stand in for set-points.",
+    notes="Overrides are set-points; actual speeds and feeds stand in for set-points where a device tells no commanded "
+    "ones. Channels of other devices are proposed from Devices.xml; a mapping renames or drops them.",
 )
+
+
+def mapped_device(path: Path) -> LogKind:
+    """The kind with the channels that a mapping file chooses."""
+    mapping = DeviceMapping.from_yaml(path)
+
+    def prepare(kind: LogKind, logs: Path) -> LogKind:
+        return prepared(kind, logs, mapping)
+
+    return replace(KIND, machine=mapping.machine, prepare=prepare)

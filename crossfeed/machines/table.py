@@ -8,11 +8,15 @@ from pathlib import Path
 import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.machines.clock import clock_from_numbers, clock_from_text, require_clock
+from crossfeed.machines.clock import clock_from_numbers, clock_from_text, first_unread, require_clock, utc_from_local
 from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, Column, LogKind, RawRun, Segmentation
-from crossfeed.machines.delimited import read_log, sniff
+from crossfeed.machines.delimited import read_log
+from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
 from crossfeed.machines.mapping import Mapping
+
+ENDINGS = (".csv", ".txt", ".tsv", ".asc", ".parquet")
+_Timed = tuple[pl.DataFrame, int, tuple[Path, ...], dict[str, int], list[str]]
 
 
 def mapped_kind(path: Path | str) -> LogKind:
@@ -21,15 +25,20 @@ def mapped_kind(path: Path | str) -> LogKind:
     mapping = Mapping.from_yaml(path)
     cut = mapping.segmentation
     boundaries = [mapping.program.column] if mapping.program else []
+    schema = mapping.read_schema(path.parent)
     return LogKind(
         name="table",
         title=f"{mapping.machine}, as described by {path.name}",
         machine=mapping.machine,
-        schema=mapping.read_schema(path.parent),
-        columns=tuple(Column(c.native, c.channel, c.unit, c.valid) for c in mapping.columns),
+        schema=schema,
+        columns=tuple(
+            Column(c.native or "", c.channel, c.unit or schema.channel(c.channel).unit, c.valid, constant=c.constant)
+            for c in mapping.columns
+        ),
         period=mapping.period,
         segmentation=Segmentation(keep=cut.keep, boundaries=tuple(boundaries), gap_s=cut.gap_s, min_rows=cut.min_rows),
         read=_Reader(mapping),
+        local_time=mapping.time.unit is None and mapping.time.zone is None,
     )
 
 
@@ -40,14 +49,19 @@ class _Reader:
     mapping: Mapping
 
     def __call__(self, kind: LogKind, path: Path) -> Iterator[RawRun]:
-        files = find_files(path, ["*.csv", "*.txt", "*.parquet"])
+        files = find_files(path, [f"*{ending}" for ending in ENDINGS])
         if not files:
-            raise LogError(f"{path} holds no logs.", expected="files ending in .csv, .txt or .parquet")
+            sheets = [file.name for file in path.rglob("*.xls*")] if path.is_dir() else []
+            raise LogError(
+                f"{path} holds no logs" + (f", only Excel workbooks such as {sheets[0]}." if sheets else "."),
+                expected=f"files ending in {', '.join(ENDINGS)}",
+                remedy="In Excel: save each sheet as CSV (File, Save as, CSV UTF-8)." if sheets else "",
+            )
         if self.mapping.run is None:
             for file in files:
                 yield RawRun(file.stem, *self._timed(kind, [file]))
             return
-        frame, _, sources, repairs = self._timed(kind, files)
+        frame, _, sources, repairs, findings = self._timed(kind, files)
         column = f"@{self.mapping.run.column}"
         if frame[column].null_count():
             raise LogError(
@@ -56,17 +70,23 @@ class _Reader:
             )
         for number, part in enumerate(frame.partition_by(column, maintain_order=True)):
             name = str(part[column][0])
-            yield RawRun(name, part, part.height, sources if number == 0 else (), repairs if number == 0 else {})
+            first = number == 0
+            yield RawRun(
+                name, part, part.height, sources if first else (), repairs if first else {}, findings if first else []
+            )
 
-    def _timed(self, kind: LogKind, files: list[Path]) -> tuple[pl.DataFrame, int, tuple[Path, ...], dict[str, int]]:
+    def _timed(self, kind: LogKind, files: list[Path]) -> _Timed:
         repairs: Counter[str] = Counter()
-        frames = []
+        frames, findings = [], []
+        constants = [pl.lit(c.constant, pl.Float64).alias(c.channel) for c in kind.columns if c.constant is not None]
         for file in files:
             frame, counts = self._rows(kind, file)
             repairs.update(counts)
-            frames.append(frame.with_columns(self._clock(frame, file).alias(CLOCK), *self._names()))
+            clock, remark = self._clock(frame, file)
+            findings += [remark] if remark else []
+            frames.append(frame.with_columns(clock.alias(CLOCK), *constants, *self._names()))
         whole = pl.concat(frames)
-        return whole, whole.height, tuple(files), dict(repairs)
+        return whole, whole.height, tuple(files), dict(repairs), findings
 
     def _rows(self, kind: LogKind, file: Path) -> tuple[pl.DataFrame, dict[str, int]]:
         mapping = self.mapping
@@ -74,26 +94,33 @@ class _Reader:
         numbers = [name for name, value in keep.items() if not isinstance(value, str)]
         texts = [name for name, value in keep.items() if isinstance(value, str)]
         texts += [part.column for part in (mapping.session, mapping.run, mapping.program) if part]
+        texts += [mapping.time.date] if mapping.time.date else []
         (numbers if mapping.time.unit else texts).append(mapping.time.column)
         doubled = [name for name, count in Counter([*numbers, *texts]).items() if count > 1]
         if set(numbers) & set(texts):
             raise ConfigError(f"The mapping uses the column '{doubled[0]}' both as a number and as text.")
         numbers, texts = list(dict.fromkeys(numbers)), list(dict.fromkeys(texts))
+        logged = [column for column in kind.columns if column.constant is None]
         if file.suffix.lower() == ".parquet":
-            return _read_parquet(kind, file, numbers, texts)
-        return read_log(file, kind.columns, numbers, texts, sniff(file, mapping.separator, mapping.decimal))
+            return _read_parquet(logged, file, numbers, texts)
+        return read_log(file, logged, numbers, texts, sniff(file, mapping.separator, mapping.decimal))
 
-    def _clock(self, frame: pl.DataFrame, file: Path) -> pl.Series:
+    def _clock(self, frame: pl.DataFrame, file: Path) -> tuple[pl.Series, str]:
+        """The clock, and a remark about entries that are no time."""
         time = self.mapping.time
         stamps = frame[f"@{time.column}"]
         if time.unit:
             clock = clock_from_numbers(stamps, time.unit)
-        elif stamps.dtype.is_temporal():
-            clock = stamps.dt.timestamp("us")
+        elif stamps.dtype in (pl.Datetime, pl.Date) and time.date is None:
+            clock = _stored_times(stamps, time.zone)
         else:
-            clock = clock_from_text(stamps, time.format)
-        require_clock(clock, str(file), time.column)
-        return clock
+            stamps = stamps.cast(pl.String)
+            if time.date is not None:
+                stamps = frame[f"@{time.date}"].cast(pl.String).str.strip_chars() + " " + stamps.str.strip_chars()
+            clock = clock_from_text(stamps, time.format, time.zone)
+        require_clock(clock, str(file), time.column, stamps)
+        unread = first_unread(clock, stamps)
+        return clock, f"{file.name}: the first entry of '{time.column}' that is no time is '{unread}'" if unread else ""
 
     def _names(self) -> list[pl.Expr]:
         program, session = self.mapping.program, self.mapping.session
@@ -101,13 +128,21 @@ class _Reader:
         return [named.alias(PROGRAM), *([pl.col(f"@{session.column}").fill_null("").alias(LABEL)] if session else [])]
 
 
+def _stored_times(stamps: pl.Series, zone: str | None) -> pl.Series:
+    """Times that a Parquet file stores as such: those without a zone are local ones of the mapping's zone."""
+    clock = stamps.cast(pl.Datetime("us")) if stamps.dtype == pl.Date else stamps
+    micro = clock.dt.timestamp("us")
+    stored = getattr(clock.dtype, "time_zone", None)
+    return micro if stored is not None or zone is None else utc_from_local(micro, zone)
+
+
 def _read_parquet(
-    kind: LogKind, file: Path, numbers: list[str], texts: list[str]
+    columns: list[Column], file: Path, numbers: list[str], texts: list[str]
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     try:
         types = pl.read_parquet_schema(file)
-        found = match_columns(types, [*(column.native for column in kind.columns), *numbers, *texts], str(file))
-        channels = {column.channel: found[column.native] for column in kind.columns}
+        found = match_columns(types, [*(column.native for column in columns), *numbers, *texts], str(file))
+        channels = {column.channel: found[column.native] for column in columns}
         channels |= {f"@{name}": found[name] for name in numbers}
         frame = pl.scan_parquet(file, glob=False).select(
             *(pl.col(name).alias(new) for new, name in channels.items()),

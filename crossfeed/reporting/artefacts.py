@@ -77,11 +77,16 @@ def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
         )
     study = read_study(place) if (place / "study.db").is_file() else None
     folder, beside = _run_folder(place, study), place.parent
+    # A user may call the folder of a result anything; what was made with this very model belongs to it.
+    own = _model_hash(place) if study is None else None
     evaluations = _files(_named(extras.evaluation, beside / EVALUATION), "evaluation.json")
+    evaluations = evaluations or _made_with(own, place, "evaluation.json")
     adaptations = _files(_named(extras.adaptation, beside / ADAPTATION), "adaptation.json")
+    adaptations = adaptations or _made_with(own, place, "adaptation.json")
     # A comparison that still runs has no table yet.
     comparisons = _files(_named(extras.comparison, beside / COMPARISON), "table.json")[:1]
     forecasts = _files(_named(extras.forecast, beside / FORECAST), "forecast.json")
+    forecasts = forecasts or _made_with(own, place, "forecast.json")
     audits = [*(extras.audits or _existing(beside / AUDIT))]
     return Artefacts(
         place=place,
@@ -150,6 +155,29 @@ def _files(place: Path | None, name: str) -> list[Path]:
     if place is None:
         return []
     return [place] if place.is_file() else [*_existing(place / name), *sorted(place.glob(f"*/{name}"))]
+
+
+def _model_hash(folder: Path) -> str | None:
+    """The content hash of the model in a run's folder, if it has one already."""
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, "numpy") as file:
+            return (file.metadata() or {}).get("sha256")
+    except (OSError, SafetensorError) as error:
+        raise StorageError(f"{path} cannot be read: {error}.", expected="an undamaged model file") from error
+
+
+def _made_with(sha256: str | None, place: Path, name: str) -> list[Path]:
+    """Results in folders of any name, inside a run's folder or beside it, that this very model gave."""
+    if sha256 is None:
+        return []
+    folders = [place, place.parent, *(one for one in (*place.iterdir(), *place.parent.iterdir()) if one.is_dir())]
+    found = {path.resolve(): path for folder in folders for path in _existing(folder / name)}
+    return sorted(path for path in found.values() if read_json(path).get("model", {}).get("sha256") == sha256)
 
 
 def _adaptation(files: Sequence[Mapping[str, Any]], study: StudyFacts | None) -> dict[str, Any]:

@@ -83,13 +83,27 @@ def comparison_content(
         return None
     before, after = (energies(paths, history.schema, names, history.period) for _, paths in (first, second))
     difference = after - before
+    estimate, less = Estimate.of(difference), float((difference < 0.0).mean())
     return {
         "first": first[0],
         "second": second[0],
-        **asdict(Estimate.of(difference)),
+        **asdict(estimate),
         "unit": ENERGY_UNIT,
-        "probability_less": float((difference < 0.0).mean()),
+        "probability_less": less,
+        "reading": reading(first[0], second[0], estimate, less),
     }
+
+
+def reading(first: str, second: str, estimate: Estimate, less: float) -> str:
+    """The difference of two plans in a sentence that says no more than the samples do."""
+    span = f"{estimate.low:+.3g} to {estimate.high:+.3g} {ENERGY_UNIT}"
+    if estimate.low == estimate.high == 0.0:
+        return f"{second} and {first} command the same"
+    if estimate.low <= 0.0 <= estimate.high:
+        return f"cannot tell whether {second} needs more or less energy than {first}: {span}"
+    sure = less if estimate.mean < 0.0 else 1.0 - less
+    more = "less" if estimate.mean < 0.0 else "more"
+    return f"{second} needs {more} energy than {first} in {sure:.0%} of the sampled futures: {span}"
 
 
 def _energy(plan: Plan, paths_NTC: np.ndarray, history: History, present: np.ndarray) -> dict[str, Any] | None:

@@ -3,13 +3,14 @@
 K context rows, F following rows, C sensors, A commands; physical units in the model's order of channels.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.evaluation.source import align
+from crossfeed.evaluation.source import align, idle_commands
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.rows import check_plausible
 from crossfeed.model.world_model import WorldModel
@@ -34,6 +35,7 @@ class History:
     command_high: np.ndarray
     fingerprint: str
     file: str | None
+    idle: Mapping[str, float] = field(default_factory=dict)  # commands the machine does not have, and their value
 
     @property
     def title(self) -> str:
@@ -81,6 +83,7 @@ def read_history(
         command_high=high,
         fingerprint=table.fingerprint(),
         file=None if isinstance(source, Table) else Path(source).name,
+        idle=idle_commands(table, model.schema),
     )
 
 

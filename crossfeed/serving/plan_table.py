@@ -10,6 +10,7 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import KEYS
+from crossfeed.machines.delimited import read_whole
 from crossfeed.programs.export import COLUMNS
 from crossfeed.schema import Schema, conversion
 
@@ -26,11 +27,9 @@ def columns_of_file(path: Path | str) -> dict[str, Any]:
     if not path.is_file():
         raise TableError(f"There is no plan {path}.", remedy="Check the path.")
     try:
-        frame = pl.read_csv(path, infer_schema_length=None) if path.suffix.lower() == ".csv" else pl.read_parquet(path)
+        frame = read_whole(path, fewest=1) if path.suffix.lower() == ".csv" else pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise TableError(
-            f"The plan {path} cannot be read: {error}", expected="a CSV with commas and a header, or Parquet"
-        ) from error
+        raise TableError(f"The plan {path} cannot be read as Parquet.", expected="a whole Parquet file") from error
     if "session" in frame.columns and frame["session"].n_unique() > 1:
         raise TableError(
             f"The plan {path} holds {frame['session'].n_unique()} sessions.",

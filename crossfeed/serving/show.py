@@ -26,6 +26,8 @@ def show(content: Mapping[str, Any]) -> None:
     remarks = [("", warning) for warning in content["warnings"]]
     remarks += [(f"{name}: ", warning) for name, plan in content["plans"].items() for warning in plan["warnings"]]
     console = output()
+    for comparison in content["comparisons"]:
+        console.print(escape(comparison["reading"]) + ".", highlight=False)
     if content["comparisons"]:
         console.print("Differences hold the chance of the futures, not what the model has not learned about commands.")
     for whose, warning in remarks:

@@ -7,20 +7,30 @@ import numpy as np
 
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import Plan
+from crossfeed.training.summary import WEAK_COMMAND_USE
 
 MEASURED_STEPS = 256  # rows for which benchmarks/rollout.py has compared forecasts with the truth
 _ROUNDING = 1e-3  # of the span: ranges are kept in single precision
 
 
 def warnings_about(history: History, provenance: Mapping[str, Any]) -> list[str]:
-    """What a reader must know about the machine itself."""
+    """What a reader must know about the model and the machine."""
+    found = []
+    ratio = provenance.get("shuffled_command_ratio")
+    if ratio is not None and ratio < WEAK_COMMAND_USE:
+        found.append(
+            f"in training this model hardly used the commands (shuffled plans cost a factor of {ratio:.3f} in RMSE): "
+            "it cannot tell plans apart, and equal forecasts do not mean equal plans"
+        )
     trained = [str(machine) for machine in provenance.get("machines", ())]
-    if not trained or history.group.machine in trained:
-        return []
-    return [
-        f"the model was trained on {', '.join(trained)} and never saw {history.group.machine}: judge it there with "
-        "crossfeed evaluate, or adapt it with crossfeed adapt"
-    ]
+    adapted = [str(machine) for machine in provenance.get("adapted", {}).get("to", {}).get("machines", ())]
+    if trained and history.group.machine not in (*trained, *adapted):
+        found.append(
+            f"the model was trained on {', '.join((*trained, *adapted))} and never saw {history.group.machine}: judge "
+            "it there with crossfeed evaluate, or adapt it with crossfeed adapt"
+        )
+    found += [f"the history has no {name}; it is taken as {value:g} throughout" for name, value in history.idle.items()]
+    return found
 
 
 def warnings_of(plan: Plan, history: History, provenance: Mapping[str, Any]) -> list[str]:

@@ -6,12 +6,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import read_model_file
 from crossfeed.training.overrides import leaves
 
 
 def describe(path: Path | str) -> dict[str, Any]:
     """The verified contents of a model file as plain data."""
+    path = locate_model(path)
     file = read_model_file(path)
     normaliser = file.normaliser
     statistics = {

@@ -138,12 +138,13 @@ def _run(
     if not team.leads:
         return None
     stages = stage_facts(history)
-    model.save(folder.model, {**provenance, "stages": stages})
+    validation = validation_facts(Validator(model, data.train, data.validation, config, precision))
+    command_use = {"shuffled_command_ratio": validation["shuffled_command_ratio"]}
+    model.save(folder.model, {**provenance, **command_use, "stages": stages})
     write_history(folder.history, history)
-    validator = Validator(model, data.train, data.validation, config, precision)
     summary = {
         "stages": stages,
-        "validation": validation_facts(validator),
+        "validation": validation,
         "initialisation": {"how": config.training.initialisation, **asdict(report)},
         "data": data_facts(data),
         "device": str(device),

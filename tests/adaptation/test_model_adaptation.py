@@ -10,7 +10,7 @@ from crossfeed.adaptation.fewshot import FewShotConfig, parse_fractions
 from crossfeed.adaptation.model_adaptation import adapt_model, plans
 from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.cli import app
-from crossfeed.errors import ConfigError
+from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.evaluation.model_evaluation import evaluate_model, open_model
 from tests.evaluation.conftest import TrainedRun
 
@@ -33,6 +33,9 @@ def test_few_shot_and_online_reports_and_the_adapted_files(trained_run: TrainedR
     assert content["online"]["zero_shot"]["count"] == content["online"]["online"]["count"]
     assert set(content["online"]["tracked_coverage"]) == {"0.5", "0.8", "0.9", "0.95"}
     assert json.loads((tmp_path / "adaptation.json").read_text()) == content
+    assert content["models"] == [str(tmp_path / f"{name}.safetensors") for name in ("few_shot", "online_lathe")]
+    with pytest.raises(CheckpointError, match=r"holds 2 models: few_shot\.safetensors, online_lathe\.safetensors"):
+        open_model(tmp_path, "cpu")
     for name in ("few_shot", "online_lathe"):
         adapted = open_model(tmp_path / f"{name}.safetensors", "cpu")
         assert adapted.provenance["adapted"]["from"] == open_model(trained_run.folder, "cpu").sha256
@@ -68,6 +71,19 @@ def test_the_command_prints_both_ways(trained_run: TrainedRun) -> None:
     assert few.exit_code == 0, few.output
     assert "Few-shot (predictor)" in few.output
     assert "5%: no complete window in the support" in few.output
+    assert "No model was kept: give --out FOLDER" in few.output
     stream = CliRunner().invoke(app, [*arguments, "--online", "--steps", "1"], env={"COLUMNS": "200"})
     assert stream.exit_code == 0, stream.output
     assert "prequential" in stream.output
+
+
+def test_adapt_tells_where_its_model_lies_and_the_folder_is_enough_for_what_follows(
+    trained_run: TrainedRun, tmp_path: Path
+) -> None:
+    arguments = ["adapt", str(trained_run.folder), "--table", str(trained_run.target), "--device", "cpu"]
+    few = CliRunner().invoke(app, [*arguments, "--fractions", "0,0.3", "--steps", "2", "--out", str(tmp_path)])
+    assert f"model: {tmp_path / 'few_shot.safetensors'}" in few.output.replace("\n", "")
+    assert open_model(tmp_path, "cpu").path.name == "few_shot.safetensors"
+    shown = CliRunner().invoke(app, ["inspect", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert "adapted.to.machines" in shown.output

@@ -1,6 +1,7 @@
 """A model file facing a table: the right side, the right floors, the right refusals."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,9 +100,24 @@ def test_columns_in_another_order_and_unit_make_no_difference(trained_run: Train
     np.testing.assert_allclose(back.sensors[:, 1], table.sensors[:, 1])
     np.testing.assert_array_equal(back.commands, table.commands)
     assert np.isnan(back.sensors[:, 0]).all(), "a sensor it lacks is absent"
-    with pytest.raises(TableError, match="lacks the commands feed_x"):
-        align(replace(moved, schema=Schema(name="o", sensors=shuffled.sensors, commands=SCHEMA.commands[:1]),
-                      commands=table.commands[:, :1]), SCHEMA)  # fmt: skip
+
+
+def test_an_absent_command_is_stated_once_and_not_refused(trained_run: TrainedRun, tmp_path: Path) -> None:
+    table = Table.read(trained_run.target)
+    fewer = Schema(name="no axis", sensors=SCHEMA.sensors, commands=SCHEMA.commands[:1])
+    replace(table, schema=fewer, commands=table.commands[:, :1]).write(tmp_path / "no_axis.parquet")
+    table.commands[:, 1] = np.nan
+    table.write(tmp_path / "empty_axis.parquet")
+    arguments = ["evaluate", str(trained_run.folder), "--device", "cpu", "--table"]
+    for name in ("no_axis", "empty_axis"):
+        content = evaluate_model(trained_run.folder, tmp_path / f"{name}.parquet", device="cpu")
+        assert content["absent_commands"] == {"feed_x": 0.0}
+        assert content["windows"] > 0
+    found = CliRunner().invoke(app, [*arguments, str(tmp_path / "no_axis.parquet")], env={"COLUMNS": "200"})
+    assert found.output.count("the table has no feed_x; it is taken as 0 throughout") == 1
+    table.commands[:] = np.nan
+    with pytest.raises(TableError, match="has no command of the model"):
+        align(table, SCHEMA)
 
 
 def test_the_target_pass_judges_models_and_floors_on_the_same_windows(trained_run: TrainedRun) -> None:
@@ -121,6 +137,9 @@ def test_the_command_prints_tables_and_writes_json(trained_run: TrainedRun, tmp_
     found = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
     assert found.exit_code == 0, found.output
     assert "Command use" in found.output
+    assert "May it be trusted on lathe? " in found.output
+    for channel in ("current", "power"):
+        assert re.search(rf"^  {channel}: (yes|with care|no|cannot be said), ", found.output, re.MULTILINE)
     assert "persistence" in found.output
     content = json.loads((tmp_path / "evaluation.json").read_text())
     printed = CliRunner().invoke(app, [*arguments, "--json"])

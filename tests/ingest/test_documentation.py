@@ -8,6 +8,7 @@ import pytest
 from crossfeed.machines.declaration import Segmentation
 from crossfeed.machines.kinds import NAMES
 from crossfeed.machines.mapping import Mapping
+from crossfeed.machines.mtconnect import mapped_device
 from crossfeed.machines.table import mapped_kind
 from crossfeed.schema import QUANTITIES, conversion
 
@@ -62,3 +63,8 @@ def test_the_other_units_of_the_page_convert(natives, wanted) -> None:
 
 def test_every_kind_is_on_the_page() -> None:
     assert all(f"| `{name}` |" in DOCUMENT for name in (*NAMES, "table"))
+
+
+def test_the_device_mapping_of_the_page_is_one(tmp_path) -> None:
+    (tmp_path / "mapping.yaml").write_text(block("device"), encoding="utf-8")
+    assert mapped_device(tmp_path / "mapping.yaml").machine == "lathe_7"

@@ -75,3 +75,11 @@ def test_a_signal_that_is_zero_throughout_a_run_was_not_measured() -> None:
 def test_a_unit_that_does_not_fit_the_quantity_is_refused() -> None:
     with pytest.raises(SchemaError, match="'P' is declared in 'mm/s', but 'power'"):
         kind_of(Column("P", "power", "mm/s"), Column("F", "feed", "mm/min"))
+
+
+def test_a_number_that_nothing_can_measure_made_every_statistic_infinite() -> None:
+    kind = kind_of(Column("P", "power", "W"), Column("F", "feed", "mm/s"))
+    frame = pl.DataFrame({"power": [1e308, 1500.0], "feed": [1.0, -1e16]})
+    found, repairs = to_schema_units(frame, kind)
+    assert found.rows() == [(None, 60.0), (1.5, None)]
+    assert repairs == {"power: 1e+15 or more, no measurement": 1, "feed: 1e+15 or more, no measurement": 1}

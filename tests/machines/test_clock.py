@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError, LogError, SchemaError
@@ -29,6 +29,7 @@ def test_mixed_stamps_are_read_one_by_one() -> None:
 
 
 @given(cycles=st.lists(st.integers(0, 10**9), min_size=1, max_size=50))
+@settings(deadline=None)
 def test_cycles_are_exact(cycles) -> None:
     assert clock_from_numbers(pl.Series(cycles), "2 ms").to_list() == [2000 * cycle for cycle in cycles]
 
@@ -60,3 +61,54 @@ def test_what_is_no_step_is_refused() -> None:
 def test_a_log_without_any_readable_time_is_refused() -> None:
     with pytest.raises(LogError, match=r"'time' in log\.csv"):
         require_clock(clock_from_text(pl.Series(["a", "b"])), "log.csv", "time")
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "2024-03-12T09:16:30.5+01:00",
+        "2024-03-12 03:46:30,500-0430",
+        "2024-03-12 08:16:30.5 UTC",
+        "12.03.2024 08:16:30,5",
+        "20240312_081630.5",
+        "12.03.24 08:16:30,500",
+    ],
+)
+def test_offsets_and_commas_before_milliseconds(stamp) -> None:
+    assert clock_from_text(pl.Series([stamp])).to_list() == [1710231390500000]
+
+
+def test_stamps_with_and_without_offsets_in_one_column() -> None:
+    found = clock_from_text(pl.Series(["2024-03-12 09:16:30+01:00", "2024-03-12 08:16:30"]))
+    assert found.to_list() == [1710231390000000] * 2
+
+
+def _told(local: list[str]) -> list[str]:
+    clock = clock_from_text(pl.Series(local), zone="Europe/Berlin").cast(pl.Datetime("us"))
+    return clock.dt.strftime("%H:%M").to_list()
+
+
+def test_the_repeated_hour_of_october_is_told_apart_by_the_order_of_the_rows() -> None:
+    day = "2024-10-27 "
+    hours = ["01:50", "02:00", "02:30", "02:59", "02:00", "02:30", "02:59", "03:00"]
+    assert _told([day + hour for hour in hours]) == [
+        "23:50", "00:00", "00:30", "00:59", "01:00", "01:30", "01:59", "02:00"
+    ]  # fmt: skip
+    assert _told([day + hour for hour in ("01:59", "02:00", "02:10")]) == ["23:59", "00:00", "00:10"]
+    assert _told([day + hour for hour in ("02:50", "02:59", "03:00")]) == ["01:50", "01:59", "02:00"]
+    assert _told([day + "02:30"]) == ["00:30"]
+
+
+def test_the_hour_that_march_leaves_out_has_no_time() -> None:
+    assert _told(["2024-03-31 01:59", "2024-03-31 02:30", "2024-03-31 03:00"]) == ["00:59", None, "01:00"]
+
+
+def test_an_unknown_zone_is_answered_with_its_neighbours() -> None:
+    with pytest.raises(ConfigError, match="no time zone 'Europe/Berln'; did you mean Europe/Berlin"):
+        clock_from_text(pl.Series(["2024-03-12 08:16:30"]), zone="Europe/Berln")
+
+
+def test_the_value_that_is_no_time_stands_in_the_error() -> None:
+    stamps = pl.Series(["gestern", "heute"])
+    with pytest.raises(LogError, match="the first is 'gestern'"):
+        require_clock(clock_from_text(stamps), "log.csv", "time", stamps)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import Column
-from crossfeed.machines.delimited import read_log, sniff
+from crossfeed.machines.delimited import read_log
+from crossfeed.machines.dialect import sniff
 
 COLUMNS = (Column("Value A", "a", "A"), Column("b", "b", "A"))
 
@@ -120,6 +121,60 @@ def test_two_columns_that_differ_in_case_only_are_refused(read) -> None:
 def test_a_file_with_one_column_is_refused(read) -> None:
     with pytest.raises(LogError, match="one column"):
         read(b"hello\nworld\n")
+
+
+def test_a_first_line_longer_than_the_part_that_is_looked_at(read) -> None:
+    names = ",".join(f"column {number}" for number in range(8_000))
+    frame, _ = read(f"Value A,b,{names}\n".encode() + b"1,2" + b"," * 8_000 + b"\n")
+    assert frame.rows() == [(1.0, 2.0)]
+
+
+def test_a_first_line_that_never_ends_is_refused(read) -> None:
+    with pytest.raises(LogError, match=r"first line of .* more than 4,194,304 bytes"):
+        read(b"Value A,b," + b"x," * 2_200_000 + b"\n1,2\n")
+
+
+def test_thousands_dots_made_a_column_absent(read) -> None:
+    frame, repairs = read(b"Value A;b\n1.234,5;2\n999,5;2.000\n2.000;3,5\n-12.345.678,25;4\n")
+    assert frame["a"].to_list() == [1234.5, 999.5, 2000.0, -12345678.25]
+    assert frame["b"].to_list() == [2.0, 2.0, 3.5, 4.0]
+    assert repairs == {"a: signs between thousands removed": 3}
+
+
+@pytest.mark.parametrize("cell", ["1,234.5", "1'234.5", "1 234,5", "1\u00a0234,5"])
+def test_other_signs_between_thousands(read, cell) -> None:
+    frame, _ = read(f"Value A;b\n{cell};2\n".encode())
+    assert frame.rows() == [(1234.5, 2.0)]
+
+
+def test_an_unclosed_quote_is_told_with_its_line(read) -> None:
+    with pytest.raises(LogError, match=r"opens in line 3 of .* is never closed"):
+        read(b'Value A,b\n1,2\n"3,4\n5,6\n')
+    with pytest.raises(LogError, match=r"opens in line 2 of .* is never closed"):
+        read(b'Value A,b,note\n1,2,"left open\n3,4,\n')
+
+
+def test_a_column_without_a_single_number_was_absent_with_exit_code_0(read) -> None:
+    with pytest.raises(LogError, match=r"No entry of the column 'b' .* the first is 'five'"):
+        read(b"Value A,b\n1,five\n2,\n3,six\n")
+
+
+@pytest.mark.parametrize(
+    "before", [b"sep=;\n", b'"sep=;"\r\n', b"Machine: DMU 50\nExported;2024-03-12\n\n", b"DMU 50;;\n"]
+)
+def test_lines_before_the_header(read, before) -> None:
+    frame, repairs = read(before + b"t;Value A;b\n0;1,5;2\n1;2,5;3\n2;3,5;4\n")
+    assert frame.rows() == [(1.5, 2.0), (2.5, 3.0), (3.5, 4.0)]
+    assert repairs == {}
+
+
+@pytest.mark.parametrize(
+    ("begin", "words"),
+    [(b"PK\x03\x04", "Excel"), (b"\xd0\xcf\x11\xe0", "old Excel"), (b"\x1f\x8b", "gzip"), (b"PAR1", "Parquet")],
+)
+def test_files_that_are_no_text_are_named(read, begin, words) -> None:
+    with pytest.raises(LogError, match=rf"{words}.*not text[\s\S]*save the sheet as CSV"):
+        read(begin + bytes(range(256)))
 
 
 @given(

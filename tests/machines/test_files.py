@@ -60,6 +60,25 @@ def test_a_truncated_archive_is_refused(tmp_path, keep) -> None:
         pass
 
 
+def test_a_zip_of_a_few_kilobytes_that_holds_gigabytes_is_refused(tmp_path) -> None:
+    path = archive(tmp_path / "logs.zip", {"a.csv": bytes(5_000_000)})
+    with (
+        pytest.raises(LogError, match=r"would become 0\.0 GB\..*\n.*at most 0\.001 GB.*\n.*--unpack-limit"),
+        unpacked(path, 1e6),
+    ):
+        pass
+    with unpacked(path, 1e7) as (folder, _):
+        assert (folder / "a.csv").stat().st_size == 5_000_000
+
+
+def test_an_archive_that_lies_about_its_size_is_stopped_while_it_is_unpacked(tmp_path) -> None:
+    path = archive(tmp_path / "logs.zip", {"a.csv": bytes(5_000_000)})
+    content = path.read_bytes().replace((5_000_000).to_bytes(4, "little"), (1000).to_bytes(4, "little"))
+    path.write_bytes(content)
+    with pytest.raises(LogError), unpacked(path, 1e6):
+        pass
+
+
 def test_a_damaged_member_is_refused(tmp_path) -> None:
     path = archive(tmp_path / "logs.zip", {"a.csv": b"a,b\n" + bytes(range(48, 58)) * 1000})
     content = bytearray(path.read_bytes())

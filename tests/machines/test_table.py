@@ -66,7 +66,7 @@ def log(tmp_path):
 
 def test_a_csv_log_in_other_units(described, log) -> None:
     table = ingest(described(), log)
-    assert [(g.machine, g.run, len(g)) for g in table.groups] == [("lathe_3", "shift", 131)]
+    assert [(g.machine, g.run, len(g)) for g in table.groups] == [("lathe_3", "shift", 31), ("lathe_3", "shift", 31)]
     np.testing.assert_allclose(table.sensors[:30], [[20.0, 1.5]] * 30)
     assert table.commands[0, 0] == pytest.approx(800.0)
     assert table.manifest["repairs"] == {"load: outside 0 to 200 %": 1}
@@ -120,7 +120,7 @@ def test_several_files_and_a_glob(described, log) -> None:
     text = log.read_text()
     (log.parent / "second.csv").write_text(text)
     table = ingest(described(), log.parent / "*.csv")
-    assert [group.run for group in table.groups] == ["second", "shift"]
+    assert [group.run for group in table.groups] == ["second", "second", "shift", "shift"]
 
 
 def test_text_in_a_parquet_column_is_counted(described, log) -> None:
@@ -202,3 +202,79 @@ def test_unknown_kinds_and_missing_or_needless_mappings_are_refused(tmp_path) ->
         log_kind("thws", tmp_path / "mapping.yaml")
     with pytest.raises(ConfigError, match="cannot be read"):
         log_kind("table", tmp_path / "missing.yaml")
+
+
+def test_date_and_time_in_two_columns_of_a_zone(described, log) -> None:
+    frame = pl.read_csv(log)
+    local = pl.from_epoch(frame["t"] + 1719820800000, time_unit="ms")
+    frame.with_columns(
+        local.dt.strftime("%d.%m.%Y").alias("Datum"), local.dt.strftime("%H:%M:%S,%3f").alias("Zeit")
+    ).write_csv(log, separator=";")
+    table = ingest(described(time={"column": "Zeit", "date": "Datum", "zone": "Europe/Berlin"}), log)
+    assert table.time[0] == np.datetime64("2024-07-01T06:00:00", "s").astype(int)
+    assert [len(group) for group in table.groups] == [31, 31]
+
+
+def test_a_machine_without_a_command_has_a_constant(described, log) -> None:
+    columns = [*MAPPING["columns"][:2], {"constant": 0, "channel": "speed"}]
+    table = ingest(described(columns=columns), log)
+    assert (table.commands == 0.0).all()
+    assert table.manifest["channels"]["speed"]["constant"] == 0.0
+    twice = [*MAPPING["columns"][:2], {"constant": 50, "channel": "speed", "unit": "revolution/s"}]
+    assert (ingest(described(columns=twice), log).commands == 3000.0).all()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([{"channel": "speed"}], "either 'native', the name of a column, or 'constant'"),
+        ([{"native": "n", "constant": 0, "channel": "speed"}], "either 'native'"),
+        ([{"native": "n", "channel": "speed"}], "'unit' of 'n' is missing"),
+        ([{"constant": float("nan"), "channel": "speed"}], "finite"),
+    ],
+)
+def test_a_column_is_either_logged_or_constant(described, columns, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        described(columns=[*MAPPING["columns"][:2], *columns])
+
+
+@pytest.mark.parametrize(
+    ("time", "message"),
+    [
+        ({"column": "t", "unit": "ms", "zone": "Europe/Berlin"}, "belong to time stamps in text"),
+        ({"column": "t", "zone": "Mars/Olympus"}, "no time zone 'Mars/Olympus'"),
+        ({"column": "t", "date": "t"}, "are the same"),
+    ],
+)
+def test_a_clock_that_contradicts_itself_is_refused(described, time, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        described(time=time)
+
+
+def test_the_first_entry_that_is_no_time_is_told(described, log) -> None:
+    text = log.read_text().replace("\n500,", "\nsoon,")
+    log.write_text(text)
+    table = ingest(described(time={"column": "t", "unit": "ms"}), log)
+    assert table.manifest["counts"]["dropped_rows"] == {"no readable time": 1}
+    frame = pl.read_csv(text.encode(), infer_schema=False)
+    stamps = pl.from_epoch(frame["t"].cast(pl.Int64, strict=False), time_unit="ms").dt.strftime("%Y-%m-%d %H:%M:%S%.3f")
+    frame.with_columns(stamps.fill_null("soon").alias("t")).write_csv(log)
+    told = ingest(described(time={"column": "t"}), log).manifest["findings"]
+    assert "shift.csv: the first entry of 't' that is no time is 'soon'" in told
+
+
+def test_a_clock_put_back_in_autumn_asks_for_its_zone(described, log) -> None:
+    hour = [f"2024-10-27 02:{second // 60:02d}:{second % 60:02d}" for second in range(3600)]
+    pl.DataFrame({"t": hour * 2, "Load": 1.0, "Power": 1.0, "n": 1.0}).write_csv(log)
+    repairs = ingest(described(time={"column": "t"}), log).manifest["repairs"]
+    assert repairs["clock put back as when summer time ends: name its time zone in the mapping"] == 1
+    table = ingest(described(time={"column": "t", "zone": "Europe/Berlin"}), log)
+    assert (len(table), table.manifest["repairs"]) == (7200, {})
+
+
+def test_excel_workbooks_are_answered_with_the_way_to_csv(described, tmp_path) -> None:
+    (tmp_path / "sheets").mkdir()
+    (tmp_path / "sheets" / "shift.xlsx").write_bytes(b"PK\x03\x04 and more")
+    for path in (tmp_path / "sheets", tmp_path / "sheets" / "shift.xlsx"):
+        with pytest.raises(LogError, match=r"save .* sheet as CSV"):
+            ingest(described(), path)

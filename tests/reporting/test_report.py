@@ -20,9 +20,11 @@ from crossfeed.reporting.report import compose, write_report
 from crossfeed.reporting.tables import write_csv
 from crossfeed.study import vault
 from crossfeed.study.study import Study
+from tests.evaluation.small_machine import small_table
 from tests.reporting import material
 from tests.reporting.conftest import TWO
 from tests.reporting.runs import run_folder
+from tests.serving.conftest import make_model
 from tests.study.conftest import Invented, begin
 
 EVERYTHING = (
@@ -295,3 +297,17 @@ def test_ready_studies_ended_in_the_terminal(tmp_path: Path) -> None:
     assert set(matrix) == set(TWO)
     assert matrix["mixed_masks"]["masks.mode"] == "mixed"
     assert paired.with_suffix(".tex").exists()
+
+
+def test_results_in_a_folder_of_another_name_were_not_found(
+    tmp_path: Path, contents: dict[bool, dict[str, Any]]
+) -> None:
+    table = small_table(runs=6, rows=60)
+    run = run_folder(tmp_path / "run")
+    sha256 = make_model(table).save(run / "model.safetensors", {})
+    assert report_on(run)[0].verdict.answer == "Not known yet."
+    mine = {**contents[False], "model": {**contents[False]["model"], "sha256": sha256}}
+    material.write(tmp_path / "results" / "evaluation.json", mine)
+    material.write(tmp_path / "others" / "evaluation.json", contents[False])
+    assert report_on(run)[0].verdict.answer != "Not known yet."
+    assert [one["model"]["sha256"] for one in gather(run).evaluations] == [sha256]

@@ -8,6 +8,7 @@ from crossfeed.errors import TableError
 from crossfeed.ingest.table import Table
 from crossfeed.schema import Channel, Schema
 from crossfeed.serving.history import read_history
+from crossfeed.serving.trained_range import warnings_about
 from tests.evaluation.small_machine import CONTEXT, SCHEMA, small_table
 from tests.serving.conftest import Place, make_model
 
@@ -69,11 +70,12 @@ def test_no_shared_sensor_is_an_error_that_lists_the_models(place: Place) -> Non
         read_history(place.table.without(SCHEMA.sensor_names), place.opened.model)
 
 
-def test_a_table_without_the_models_commands_is_refused(place: Place) -> None:
+def test_a_command_the_machine_does_not_have_stands_still_and_is_told(place: Place) -> None:
     other = Schema(name="other", sensors=SCHEMA.sensors, commands=SCHEMA.commands[:1])
     table = replace(place.table, schema=other, commands=place.table.commands[:, :1])
-    with pytest.raises(TableError, match="lacks the commands feed_x"):
-        read_history(table, place.opened.model)
+    history = read_history(table, place.opened.model)
+    assert (history.commands[:, 1] == 0.0).all()
+    assert warnings_about(history, {}) == ["the history has no feed_x; it is taken as 0 throughout"]
 
 
 def test_other_units_and_orders_are_converted_by_name(place: Place) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.errors import SchemaError, TableError
+from crossfeed.errors import LogError, SchemaError, TableError
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.plan import read_plans
 from crossfeed.serving.plan_table import columns_of_file, plan_columns
@@ -99,7 +99,7 @@ def test_files_that_hold_no_plan_are_refused(history: History, tmp_path: Path) -
     broken = write(tmp_path / "broken.parquet", "no parquet")
     with pytest.raises(TableError, match="cannot be read"):
         read_plans([broken], history)
-    with pytest.raises(TableError):
+    with pytest.raises(LogError, match="is empty"):
         read_plans([write(tmp_path / "empty.csv", "")], history)
 
 
@@ -128,3 +128,12 @@ def test_names_stay_apart_and_plans_can_be_shortened(history: History, tmp_path:
 def test_the_end_of_a_session_is_followed_by_nothing(place: Place) -> None:
     with pytest.raises(TableError, match="No commands follow session 'session5' of mill at 59 s"):
         read_plans(["table"], read_history(place.log, place.opened.model))
+
+
+def test_a_german_plan_file_showed_the_words_of_the_library(tmp_path: Path) -> None:
+    path = write(tmp_path / "plan.csv", "sep=;\ntime;spindle_speed;feed_x\n1,0;1.234,5;10,5\n2,0;2.000;20\n")
+    commands = plan_columns(columns_of_file(path), SCHEMA, 1.0, "plan")
+    np.testing.assert_allclose(commands, [[1234.5, 10.5], [2000.0, 20.0]])
+    damaged = write(tmp_path / "plan.csv", 'time;spindle_speed;feed_x\n1,0;"12;3\n')
+    with pytest.raises(LogError, match="opens in line 2"):
+        columns_of_file(damaged)

@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, StorageError, TableError
+from crossfeed.serving.content import reading
 from crossfeed.serving.figure import draw_what_if
+from crossfeed.serving.measures import Estimate
 from crossfeed.serving.what_if import WhatIf, what_if
 from tests.evaluation.small_machine import small_table
 from tests.serving.conftest import Place
@@ -172,3 +174,33 @@ def test_the_command_line_prints_a_table_and_json(place: Place, tmp_path: Path) 
     assert (tmp_path / "a.png").exists()
     printed = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
     assert list(printed["plans"]) == ["table", "plan.csv"]
+
+
+def test_a_deaf_model_compares_plans_only_with_a_warning(place: Place, tmp_path: Path) -> None:
+    place.opened.model.save(tmp_path / "deaf.safetensors", {"machines": ["mill"], "shuffled_command_ratio": 1.004})
+    content = what_if(tmp_path / "deaf.safetensors", place.log, [PLAN, FASTER], samples=20, device="cpu").content
+    assert content["warnings"] == [
+        "in training this model hardly used the commands (shuffled plans cost a factor of 1.004 in RMSE): it cannot "
+        "tell plans apart, and equal forecasts do not mean equal plans"
+    ]
+
+
+def test_an_adapted_model_no_longer_warns_that_it_never_saw_the_machine(place: Place, tmp_path: Path) -> None:
+    told = {"machines": ["mill"], "adapted": {"to": {"machines": ["lathe"]}}}
+    place.opened.model.save(tmp_path / "few_shot.safetensors", told)
+    lathe = small_table(runs=6, rows=60, machine="lathe")
+    assert what_if(tmp_path, lathe, [PLAN], samples=20, device="cpu").content["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (-142.0, 155.0, "cannot tell whether b needs more or less energy than a: -142 to +155 Wh"),
+        (-30.0, -10.0, "b needs less energy than a in 100% of the sampled futures: -30 to -10 Wh"),
+        (10.0, 30.0, "b needs more energy than a in 100% of the sampled futures: +10 to +30 Wh"),
+        (0.0, 0.0, "b and a command the same"),
+    ],
+)
+def test_a_difference_with_both_signs_is_said_to_be_none(low: float, high: float, said: str) -> None:
+    estimate = Estimate((low + high) / 2, low, high)
+    assert reading("a", "b", estimate, 1.0 if high < 0 else 0.0) == said

@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
-from crossfeed.errors import ConfigError
+from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.model.model_file import read_model_file
 from tests.training.conftest import SMALL, toy_table
 
 
@@ -85,3 +86,26 @@ def test_inspect_shows_what_the_file_holds(trained: tuple[Path, str]) -> None:
     assert content["provenance"]["machines"] == ["toy", "second"]
     assert len(content["hashes"]["file"]) == 64
     assert [channel["name"] for channel in content["channels"]][-1] == "feed_1"
+
+
+def test_inspect_takes_the_folder_of_a_run_and_names_an_empty_one(trained: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = trained
+    assert CliRunner().invoke(app, ["inspect", str(folder / "run")]).exit_code == 0
+    with pytest.raises(CheckpointError, match="There is no model in the folder"):
+        CliRunner().invoke(app, ["inspect", str(tmp_path)], catch_exceptions=False)
+
+
+def test_resume_on_nothing_says_that_a_new_run_begins(trained: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = trained
+    words = [str(tmp_path / "new") if word == str(folder / "run") else word for word in arguments(folder)]
+    begun = CliRunner().invoke(app, [*words, "--resume"], catch_exceptions=False)
+    assert f"note: {tmp_path / 'new'} holds no run to go on with; a new one begins there" in begun.output
+    again = CliRunner().invoke(app, [*words, "--resume"], catch_exceptions=False)
+    assert "holds no run" not in again.output
+
+
+def test_a_model_file_remembers_whether_it_listens_to_commands(trained: tuple[Path, str]) -> None:
+    folder, _ = trained
+    summary = json.loads((folder / "run" / "summary.json").read_text())
+    told = read_model_file(folder / "run" / "model.safetensors").provenance["shuffled_command_ratio"]
+    assert told == summary["validation"]["shuffled_command_ratio"]

@@ -14,23 +14,47 @@ from crossfeed.machines.simulated.shop import open_shop
 from crossfeed.machines.simulated.summary import LogSummary
 from crossfeed.machines.simulated.workshop import material_named
 from crossfeed.progress import progress
+from crossfeed.schema import canonical
 
 _RUNS = 5  # of each machine
+_LARGEST = 10_000
+_FIRST, _SHARED = 11, 8  # sensors of the first machine, and those that the others share with it
 _PREFIXES = ("", "drive.", "CH1_", "mc/")
 _OTHER_UNITS = {"kW": "W", "mm/min": "mm/s", "rpm": "deg/s"}
 
 
 def simulate_fleet(out: Path, count: int, seed: int = 0) -> list[LogSummary]:
     """Write OUT/<machine>/log.csv and mapping.yaml for `count` random machines."""
-    if count < 1:
-        raise MachineError(f"A fleet of {count} machines cannot be simulated.", expected="at least one machine")
+    if not 1 <= count <= _LARGEST:
+        raise MachineError(f"A fleet of {count} machines cannot be simulated.", expected=f"1 to {_LARGEST:,} machines")
     written = []
     with progress("Simulating the fleet", total=count) as task:
-        for number in range(count):
-            machine = random_machine(seed * 10_000 + number)
+        for number, machine in enumerate(related([random_machine(seed * 10_000 + number) for number in range(count)])):
             written.append(_at_work(out / machine.name, machine, np.random.default_rng([seed, 5, number])))
             task.advance(note=machine.name)
     return written
+
+
+def related(machines: list[MachineParameters]) -> list[MachineParameters]:
+    """The machines with sensors added until every one shares enough of them with the first to learn from it.
+
+    All of them measure the power of the spindle, without which nobody can ask what a plan costs.
+    """
+    names, first = canonical().sensor_names, machines[0].logging.sensors
+    common = {"spindle_power", *first[:1]}
+    shown: list[set[str]] = []
+    for machine in machines:
+        own = {*machine.logging.sensors, *common}
+        wanted = shown[0] if shown else set(names)
+        missing = [name for name in names if name in wanted and name not in own]
+        short = (_SHARED if shown else _FIRST) - len(own & wanted)
+        shown.append(own | set(missing[: max(0, short)]))
+    return [
+        machine.model_copy(
+            update={"logging": machine.logging.model_copy(update={"sensors": tuple(n for n in names if n in own)})}
+        )
+        for machine, own in zip(machines, shown, strict=True)
+    ]
 
 
 def _at_work(out: Path, machine: MachineParameters, draw: np.random.Generator) -> LogSummary:

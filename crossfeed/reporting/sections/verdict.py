@@ -28,6 +28,17 @@ def verdict(found: Artefacts) -> Verdict:
     return Verdict(QUESTION, answer, tone, tuple(line for line in sentences if line), lights, tuple(steps))
 
 
+def read_out(content: Mapping[str, Any]) -> list[str]:
+    """The verdict of one evaluation in lines for a terminal: the answer first, then each channel with its reasons."""
+    name = content["model"]["name"]
+    lights = judge_channels(content, name)
+    machines = words(content["table"]["machines"])
+    short = {"good": "yes", "fair": "with care", "bad": "no", "unknown": "cannot be said"}
+    rows = [f"  {light.channel}: {short[light.light]}, {'; '.join(light.reasons)}" for light in lights]
+    told = [line for line in (_overall(content, name), _commands(content, name)) if line]
+    return [f"May it be trusted on {machines}? {_answer(tuple(lights))[1]}", *told, *rows]
+
+
 def judge_channels(content: Mapping[str, Any], name: str) -> list[Light]:
     """One light per channel of the target."""
     use = content.get("command_use", {}).get(name, {})

@@ -1,0 +1,149 @@
+"""MTConnect observations from whatever they were stored in: adapter lines (SHDR), plain or gzip, or streams documents.
+
+All of them become one frame: `stamp`, `item` (its name in the device model) and `value`.
+"""
+
+import gzip
+import xml.etree.ElementTree as ElementTree
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from crossfeed.atomic import storage_error
+from crossfeed.errors import LogError
+from crossfeed.machines.devices import STREAMS, Item, read_xml, tag
+
+TEXT_ENDINGS = (".txt", ".txt.gz", ".shdr", ".shdr.gz", ".log", ".log.gz")
+_COLUMNS = {"stamp": pl.String, "item": pl.String, "value": pl.String}
+# Fields after the key of items that are no plain values: conditions have level, code, severity, qualifier and text.
+_CONDITION_FIELDS, _MESSAGE_FIELDS = 5, 2
+_MOST_BYTES = 10**9
+
+
+def read_lines(file: Path, items: Mapping[str, Item]) -> pl.DataFrame:
+    """The observations of an adapter log: `stamp|item|value`, with any number of items and values in a line."""
+    text = _text(file)
+    # No control character belongs into these logs, so each line is one cell.
+    whole = pl.read_csv(text, separator="\x1f", has_header=False, schema={"line": pl.String}, quote_char=None)
+    fields = pl.col("line").str.strip_chars().str.splitn("|", 3).struct.rename_fields(list(_COLUMNS))
+    lines = whole.select(fields).unnest("line").with_columns(pl.col("item", "value").str.strip_chars())
+    several = pl.col("value").str.contains("|", literal=True) & ~pl.col("item").is_in(_with_fields(items))
+    if not lines.select(several.fill_null(False).any()).item():
+        return lines
+    return _expanded(lines.iter_rows(), items)
+
+
+def _with_fields(items: Mapping[str, Item]) -> list[str]:
+    """Items whose value goes on after the first bar; an unknown name that speaks of a condition counts as one."""
+    return [item.name for item in items.values() if item.category == "CONDITION" or item.type == "MESSAGE"]
+
+
+def _expanded(rows: Iterable[tuple[str | None, str | None, str | None]], items: Mapping[str, Item]) -> pl.DataFrame:
+    """One row for each pair of a line."""
+    stamps, names, values = [], [], []
+    by_name = {key: item for item in items.values() for key in (item.name, item.id)}
+    for stamp, first, rest in rows:
+        if stamp is None or stamp.startswith("*") or first is None:
+            continue
+        fields = [first, *(rest or "").split("|")]
+        position = 0
+        while position < len(fields) - 1:
+            key = fields[position].strip().rpartition(":")[2]
+            item = by_name.get(key)
+            width = 1
+            if item is not None and (item.category == "CONDITION" or item.type == "MESSAGE"):
+                width = _CONDITION_FIELDS if item.category == "CONDITION" else _MESSAGE_FIELDS
+            elif item is None and len(fields) - position - 1 == _CONDITION_FIELDS:
+                width = _CONDITION_FIELDS  # an item that the model does not know, written like a condition
+            stamps.append(stamp.partition("@")[0])
+            names.append(item.name if item is not None else key)
+            values.append(fields[position + 1].strip())
+            position += 1 + width
+    return pl.DataFrame({"stamp": stamps, "item": names, "value": values}, schema=_COLUMNS)
+
+
+def _text(file: Path) -> bytes:
+    """The bytes of a log, unpacked where it is packed, in UTF-8."""
+    try:
+        raw = _unpacked(file) if file.suffix.lower() == ".gz" else file.read_bytes()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise LogError(f"{file} is not a whole gzip file: {error}", remedy="Fetch the file again.") from error
+    except OSError as error:
+        raise storage_error("Reading", file, error) from error
+    if not raw.strip():
+        raise LogError(f"{file} is empty.", expected="lines such as 2016-11-04T14:44:57.65Z|Srpm|5000")
+    return raw.replace(b"\x1f", b" ").decode("utf-8", errors="replace").encode()
+
+
+def _unpacked(file: Path) -> bytes:
+    """A gzip file, as long as it fits into memory."""
+    chunks, left = [], _MOST_BYTES
+    with gzip.open(file) as packed:
+        while chunk := packed.read(1 << 22):
+            left -= len(chunk)
+            if left < 0:
+                raise LogError(
+                    f"{file} would become more than {_MOST_BYTES / 1e9:g} GB.",
+                    expected="logs of one day each",
+                    remedy="Divide the log into several files.",
+                )
+            chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def read_streams(files: Sequence[Path], device: str, items: Mapping[str, Item]) -> pl.DataFrame:
+    """The observations of one device in streams documents (answers to /current and /sample), each of them once."""
+    names = {item.id: item.name for item in items.values()} | {item.name: item.name for item in items.values()}
+    seen: dict[tuple[str, str, str], str] = {}
+    for file in files:
+        streams = _streams(file)
+        own = [stream for stream in streams if stream.get("name") == device]
+        for stream in own or (streams if len(streams) == 1 else []):
+            for component in stream:
+                for group in component:
+                    for element in group:
+                        key = element.get("dataItemId") or element.get("name") or ""
+                        name = names.get(key) or names.get(element.get("name") or "") or key
+                        value = "" if tag(group) == "Condition" else (element.text or "").strip()
+                        seen[element.get("timestamp") or "", name, element.get("sequence") or ""] = value
+    rows = [(stamp, name, value) for (stamp, name, _), value in seen.items()]
+    return pl.DataFrame(rows, schema=_COLUMNS, orient="row")
+
+
+def items_of_streams(files: Sequence[Path]) -> dict[str, dict[str, Item]]:
+    """A device model made from streams documents alone: they tell types and components, units are the standard's."""
+    devices: dict[str, dict[str, Item]] = {}
+    for file in files:
+        for stream in _streams(file):
+            items = devices.setdefault(stream.get("name") or stream.get("uuid") or "", {})
+            for component in stream:
+                owner = component.get("name") or component.get("componentId") or ""
+                for group in component:
+                    category = {"Samples": "SAMPLE", "Events": "EVENT"}.get(tag(group), "CONDITION")
+                    for element in group:
+                        identity = element.get("dataItemId") or ""
+                        kind = _upper(tag(element)) if category != "CONDITION" else element.get("type") or ""
+                        name = element.get("name") or identity
+                        items[name] = Item(
+                            name, category, kind, element.get("subType") or "", None, identity,
+                            component.get("component") or "", owner,
+                        )  # fmt: skip
+    return devices
+
+
+def is_streams(file: Path) -> bool:
+    """Whether an XML file is a streams document."""
+    return tag(read_xml(file, "an MTConnect document")) == STREAMS
+
+
+def _streams(file: Path) -> list[ElementTree.Element]:
+    return [element for element in read_xml(file, "a streams document").iter() if tag(element) == "DeviceStream"]
+
+
+def _upper(name: str) -> str:
+    """`RotaryVelocity` as the data item type `ROTARY_VELOCITY`."""
+    return "".join(
+        f"_{letter}" if letter.isupper() and number else letter for number, letter in enumerate(name)
+    ).upper()

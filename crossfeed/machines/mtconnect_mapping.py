@@ -1,0 +1,84 @@
+"""A mapping for an MTConnect device: which of its data items become channels, and under which names."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from crossfeed.errors import ConfigError
+from crossfeed.machines.declaration import Column
+from crossfeed.machines.devices import Item, unit_of
+from crossfeed.machines.files import match_columns
+from crossfeed.machines.mapping import ColumnEntry, read_mapping
+from crossfeed.machines.mtconnect_channels import Proposal, Proposed, native_range
+from crossfeed.schema import QUANTITIES, Channel, Schema, canonical
+
+
+class DeviceMapping(BaseModel):
+    """What a user says about a device; `crossfeed data template --from Devices.xml` writes one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    machine: str
+    device: str | None = None
+    schema_: str | dict[str, Any] | None = Field(default=None, alias="schema")
+    columns: tuple[ColumnEntry, ...] = Field(min_length=1)
+    period: float | None = Field(default=None, gt=0)
+    _beside: Path = PrivateAttr(default=Path())
+
+    @classmethod
+    def from_yaml(cls, path: Path) -> Self:
+        """Read a mapping file."""
+        mapping = read_mapping(cls, path)
+        mapping._beside = path.parent
+        return mapping
+
+    def channels(self, items: Mapping[str, Item], proposal: Proposal, where: str) -> tuple[Schema, tuple[Column, ...]]:
+        """Schema and columns; without a schema of its own, quantities and roles follow from the types of items."""
+        natives = match_columns(items, [column.native for column in self.columns if column.native], where)
+        proposed = {one.item.name: one for one in proposal.channels}
+        own = self._schema()
+        if own is None:
+            own = self._from_items(natives, proposed)
+        columns = []
+        for column in self.columns:
+            channel = own.channel(column.channel)
+            if column.native is None:
+                columns.append(Column("", column.channel, column.unit or channel.unit, constant=column.constant))
+            else:
+                item = items[natives[column.native]]
+                known = proposed.get(item.name)
+                valid = column.valid or (native_range(known, where) if known and column.unit is None else None)
+                columns.append(Column(item.name, column.channel, column.unit or unit_of(item, where), valid))
+        return own, tuple(columns)
+
+    def _schema(self) -> Schema | None:
+        if self.schema_ is None:
+            return None
+        if isinstance(self.schema_, dict):
+            return Schema.from_mapping(self.schema_, origin="The schema in the mapping")
+        return canonical() if self.schema_ == "canonical" else Schema.from_yaml(self._beside / self.schema_)
+
+    def _from_items(self, natives: Mapping[str, str], proposed: Mapping[str, Proposed]) -> Schema:
+        """A schema of the chosen items under their new names."""
+        sensors: list[Channel] = []
+        commands: list[Channel] = []
+        for column in self.columns:
+            one = proposed.get(natives[column.native]) if column.native else None
+            if one is None:
+                raise ConfigError(
+                    f"What '{column.channel}' is cannot be told from the data item '{column.native or 'a constant'}'.",
+                    expected="an item of a known type (load, temperature, current, power, torque, speed, feed)",
+                    remedy="Give the mapping a 'schema' with the quantity of this channel.",
+                )
+            channel = Channel(name=column.channel, quantity=one.quantity, unit=QUANTITIES[one.quantity])
+            (commands if one.command else sensors).append(channel)
+        return Schema.from_mapping(
+            {
+                "name": self.machine,
+                "sensors": [channel.model_dump() for channel in sensors],
+                "commands": [channel.model_dump() for channel in commands],
+            },
+            origin="The list of columns in the mapping",
+        )

@@ -1,0 +1,181 @@
+"""A mapping written from a log itself: what was found, why, and a question mark where a person must look."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from crossfeed.errors import LogError
+from crossfeed.machines.delimited import read_whole
+from crossfeed.machines.devices import DEVICES, read_devices, read_xml, tag
+from crossfeed.machines.dialect import sniff
+from crossfeed.machines.files import find_files
+from crossfeed.machines.log_clock import FoundClock, find_clock
+from crossfeed.machines.log_columns import FoundColumn, find_columns, other_channels
+from crossfeed.machines.mtconnect_channels import propose
+from crossfeed.machines.mtconnect_events import is_streams, items_of_streams
+from crossfeed.machines.table import ENDINGS
+from crossfeed.schema import QUANTITIES, canonical
+
+_PROGRAM = ("program", "programm", "ncprogram", "ncprogramm", "programname", "programmname", "prog", "programpath")
+_SESSION, _RUN = (
+    ("session",),
+    ("run", "part", "order", "auftrag", "werkstück", "werkstueck", "teil", "charge", "serial"),
+)
+_STATE = ("state", "status", "zustand", "execution", "programstatus", "programmstatus", "betriebsart", "mode")
+_LAST_COLUMN = 60
+_BEYOND = 1e15  # no measurement
+_NUMERIC = 0.7  # of the cells of a column: error words and a second header line are no reason to leave it out
+
+
+def template_from(path: Path) -> str:
+    """The text of a mapping for the log at a path; of several files the first one is looked at."""
+    files = find_files(path, [f"*{ending}" for ending in (*ENDINGS, ".xml")])
+    if not files:
+        raise LogError(f"{path} holds no logs.", expected=f"files ending in {', '.join(ENDINGS)}, or a Devices.xml")
+    if files[0].suffix.lower() == ".xml":
+        return _device_template(files[0])
+    return _table_template(files[0])
+
+
+def _table_template(file: Path) -> str:
+    frame = _read(file)
+    if frame.is_empty():
+        raise LogError(f"{file} has a header but no rows.", expected="some rows to look at")
+    clock = find_clock(frame)
+    used = set(clock.columns) if clock else set()
+    values = {
+        column.name: column.cast(pl.Float64).to_numpy().astype(np.float64)
+        for column in frame
+        if column.name not in used and column.dtype.is_numeric() and column.name.strip()
+    }
+    values = {name: np.where(np.abs(column) < _BEYOND, column, np.nan) for name, column in values.items()}
+    columns = find_columns(values)
+    if not any(column.channel in canonical().sensor_names for column in columns):
+        columns = [*other_channels(values, [column.native for column in columns]), *columns]
+    lines = [f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them."]
+    folder = file.parent.name
+    lines.append(f"machine: {_yaml(folder or file.stem)}   # a name of your choice")
+    lines += _schema(columns)
+    lines += _time(clock)
+    step = clock.step if clock else None
+    lines.append(f"period: {max(1.0, round(step, 3)) if step else 1.0:g}   # seconds between the rows of the table")
+    lines += _columns(columns)
+    named, named_columns = _names(frame, used | {column.native for column in columns})
+    lines += named
+    used |= named_columns
+    if file.suffix.lower() != ".parquet":
+        dialect = sniff(file)
+        lines.append(f"separator: {_yaml(dialect.separator)}")
+        lines.append(f'decimal: "{"," if dialect.decimal_comma else "."}"')
+    left = [name for name in frame.columns if name.strip() and name not in used | {c.native for c in columns}]
+    if left:
+        lines.append(f"# not used: {', '.join(left[:40])}" + (f" and {len(left) - 40} more" if len(left) > 40 else ""))
+    return "\n".join(_printable(line) for line in lines) + "\n"
+
+
+def _read(file: Path) -> pl.DataFrame:
+    if file.suffix.lower() != ".parquet":
+        return read_whole(file, numeric_share=_NUMERIC)
+    try:
+        return pl.read_parquet(file, glob=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise LogError(f"{file} cannot be read as Parquet.", expected="a whole Parquet file") from error
+
+
+def _schema(columns: list[FoundColumn]) -> list[str]:
+    """The canonical schema, or one of the log's own where it has none of the canonical sensors."""
+    known = canonical()
+    sensors = [column for column in columns if column.channel not in known.command_names]
+    if not sensors or any(column.channel in known.sensor_names for column in sensors):
+        return ["schema: canonical                   # 17 sensors and 4 commands; what a machine lacks is absent"]
+    lines = ["schema:                             # no column is a canonical sensor, so the channels are the log's own"]
+    lines += ["  name: own", "  sensors:"]
+    lines += [
+        f"    - {{name: {c.channel}, quantity: {c.quantity}, unit: {_yaml(QUANTITIES[c.quantity])}}}" for c in sensors
+    ]
+    lines.append("  commands:")
+    lines += [f"    - {{name: {c.name}, quantity: {c.quantity}, unit: {_yaml(c.unit)}}}" for c in known.commands]
+    return lines
+
+
+def _time(clock: FoundClock | None) -> list[str]:
+    if clock is None:
+        return ["time: {column: TIME, unit: s}       # ? no column looks like a clock: name it"]
+    entries = ", ".join(f"{key}: {_yaml(value)}" for key, value in clock.entries.items())
+    lines = [f"time: {{{entries}}}   #{'' if clock.sure else ' ?'} {clock.reason}"]
+    if clock.local:
+        lines.append("# ? if these are local times with summer time, add: zone: Europe/Berlin (or yours)")
+    return lines
+
+
+def _columns(columns: list[FoundColumn]) -> list[str]:
+    lines = ["columns:"]
+    for column in columns:
+        entry = f"  - {{native: {_yaml(column.native)}, channel: {column.channel}, unit: {_yaml(column.unit)}}}"
+        lines.append(f"{entry:<{_LAST_COLUMN}}   #{'' if column.sure else ' ?'} {column.reason}")
+    found = {column.channel for column in columns}
+    for name in canonical().command_names:
+        if name not in found:
+            entry = f"  - {{constant: 0, channel: {name}}}"
+            lines.append(
+                f"{entry:<{_LAST_COLUMN}}   # ? no column looks like it; right if the machine does not have it"
+            )
+    return lines
+
+
+def _names(frame: pl.DataFrame, used: set[str]) -> tuple[list[str], set[str]]:
+    """Columns that name programs, runs and sessions, and a state that may say when the machine works."""
+    plain = {"".join(filter(str.isalpha, name.lower())): name for name in reversed(frame.columns) if name not in used}
+    lines: list[str] = []
+    found: set[str] = set()
+    for key, known in (("program", _PROGRAM), ("session", _SESSION), ("run", _RUN)):
+        if (name := next((plain[word] for word in known if word in plain), None)) is not None:
+            lines.append(f"{key}: {{column: {_yaml(name)}}}   # entries such as {_yaml(str(frame[name][0]))}")
+            found.add(name)
+    state = next((plain[word] for word in _STATE if word in plain), None)
+    keep = ""
+    if state is not None and 1 < frame[state].n_unique() <= 12:
+        common = frame[state].drop_nulls().mode().sort()[0]
+        shown = f"{common:g}" if isinstance(common, int | float) else _yaml(str(common))
+        keep = f"   # ? only while it works: add keep: {{{_yaml(state)}: {shown}}}, its most frequent entry"
+    cut = f"segmentation: {{gap_s: 10, min_rows: 64}}{keep or '   # a pause of more than 10 s ends a session'}"
+    return [*lines, cut], found
+
+
+def _device_template(file: Path) -> str:
+    if tag(read_xml(file, "an MTConnect document")) != DEVICES and not is_streams(file):
+        raise LogError(f"{file} is no MTConnect document.", expected="a Devices.xml (the answer to /probe), or streams")
+    devices = items_of_streams([file]) if is_streams(file) else read_devices(file)
+    parts: list[str] = []
+    for device, items in devices.items():
+        proposal = propose(items)
+        lines = [f"machine: {_yaml(device.lower() or 'machine')}", f"device: {_yaml(device)}", "columns:"]
+        for one in proposal.channels:
+            entry = f"  - {{native: {_yaml(one.item.name)}, channel: {one.name}}}"
+            lines.append(f"{entry:<{_LAST_COLUMN}}   # {'command' if one.command else 'sensor'}: {one.reason}")
+        if proposal.unused:
+            lines.append(f"# not used: {', '.join(item.name for item in proposal.unused)}")
+        usable = any(one.command for one in proposal.channels) and any(not one.command for one in proposal.channels)
+        if not usable:
+            lines.insert(0, f"# {device} has no sensor, or no command: nothing can be learned from it.")
+        # The first device that can be used is the mapping, the others wait as comments.
+        first = usable and not any(not part.startswith("#") for part in parts)
+        parts.append("\n".join(_printable(line) for line in (lines if first else [f"# {line}" for line in lines])))
+    head = f"# Written from {file.name}. Rename channels, delete lines; units come from the device model.\n"
+    return head + "\n".join(parts) + "\n"
+
+
+def _yaml(text: str) -> str:
+    """A text as YAML reads it back, in quotes where it needs them."""
+    plain = text.replace("_", "").replace(" ", "").replace("/", "")
+    safe = plain.isascii() and plain.isalnum() and not text[0].isdigit() and text == text.strip()
+    if safe and text.lower() not in ("yes", "no", "on", "off", "true", "false", "null", "y", "n"):
+        return text
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(sign if sign.isprintable() else f"\\U{ord(sign):08x}" for sign in quoted) + '"'
+
+
+def _printable(line: str) -> str:
+    """A line without signs that no text file should hold; what must be kept exactly is escaped before."""
+    return "".join(sign if sign.isprintable() else " " for sign in line)

@@ -1,0 +1,159 @@
+"""A mapping written from a log: separator, decimals, clock, columns by name and by what they hold."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+from crossfeed.errors import LogError
+from crossfeed.ingest.pipeline import ingest
+from crossfeed.machines.column_names import read_name
+from crossfeed.machines.kinds import log_kind
+from crossfeed.machines.table import mapped_kind
+from crossfeed.machines.template import template_from
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity", "drive", "unit", "commanded"),
+    [
+        ("I_Spindle [A]", "current", "spindle", "A", False),
+        ("Spindeldrehzahl Soll [1/min]", "rotational speed", "spindle", "rpm", True),
+        ("Drehmoment X-Achse [Nm]", "torque", "x", "N m", False),
+        ("Wirkleistung Spindel / kW", "power", "spindle", "kW", False),
+        ("Motortemperatur Z [°C]", "temperature", "z", "degC", False),
+        ("Vorschub X soll [mm/min]", "feed", "x", "mm/min", True),
+        ("Umgebungstemperatur", "temperature", "ambient", None, False),
+        ("X1_CurrentFeedback", "current", "x", None, False),  # Siemens and others
+        ("S1_CommandVelocity", "rotational speed", "spindle", None, True),
+        ("r0080_SP1", "torque", "spindle", None, False),
+        ("r0060[SP]", "rotational speed", "spindle", None, True),
+        ("vaTorque_X1", "torque", "x", None, False),
+        ("v actual X", "feed", "x", None, False),  # Heidenhain
+        ("S nominal", "rotational speed", "spindle", None, True),
+        ("SV LOAD X", "load", "x", None, False),  # Fanuc
+        ("SP LOAD", "load", "spindle", None, False),
+        ("Xload", "load", "x", None, False),
+        ("Strom_Y_A", "current", "y", "A", False),
+        ("n_Set", "rotational speed", None, None, True),
+        ("Werkzeugnummer", None, None, None, False),
+        ("CURRENT_PROGRAM_NUMBER", None, None, None, False),
+    ],
+)
+def test_names_as_people_and_controls_write_them(name, quantity, drive, unit, commanded) -> None:
+    says = read_name(name)
+    assert (says.quantity, says.drive, says.unit, says.commanded) == (quantity, drive, unit, commanded)
+
+
+@pytest.fixture
+def mill() -> pl.DataFrame:
+    """A spindle that obeys physics, with names that say little about some columns."""
+    rng = np.random.default_rng(0)
+    speed = np.repeat(rng.choice([0.0, 3000.0, 8000.0], 20), 10)
+    torque = np.where(speed > 0, 5.0 + rng.normal(0, 1.0, 200), 0.0)
+    power = 1.1 * torque * speed * 2 * np.pi / 60
+    return pl.DataFrame(
+        {
+            "Zeit [ms]": np.arange(200) * 100,
+            "Drehmoment Spindel": torque,
+            "n_soll_Spindel": speed,
+            "n_ist_Spindel": speed + rng.normal(0, 5, 200),
+            "K17": power,
+            "K18": 2.5 * torque + rng.normal(0, 0.1, 200),
+            "Status": np.where(speed > 0, 3, 1),
+            "Programm": ["O1"] * 200,
+        }
+    )
+
+
+def written(path: Path) -> tuple[dict, str]:
+    text = template_from(path)
+    return yaml.safe_load(text), text
+
+
+def test_physics_finds_power_and_current_whose_names_say_nothing(mill: pl.DataFrame, tmp_path: Path) -> None:
+    mill.write_csv(tmp_path / "log.csv")
+    mapping, text = written(tmp_path / "log.csv")
+    found = {column["channel"]: column for column in mapping["columns"]}
+    assert found["spindle_power"] == {"native": "K17", "channel": "spindle_power", "unit": "W"}
+    assert found["spindle_current"]["native"] == "K18"
+    assert found["spindle_speed"]["native"] == "n_soll_Spindel"
+    assert "follows Drehmoment Spindel" in text
+    assert mapping["time"] == {"column": "Zeit [ms]", "unit": "ms"}
+    assert mapping["program"] == {"column": "Programm"}
+    assert "keep: {Status: 3}" in text
+    assert found["feed_y"] == {"constant": 0, "channel": "feed_y"}
+    (tmp_path / "mapping.yaml").write_text(text)
+    table = ingest(mapped_kind(tmp_path / "mapping.yaml"), tmp_path / "log.csv")
+    assert (len(table), table.commands[0, 0] == mill["n_soll_Spindel"][0]) == (21, True)
+
+
+@pytest.mark.parametrize(
+    ("stamps", "entries"),
+    [
+        ([f"2024-03-12T08:00:{i:02d}+01:00" for i in range(60)], {"column": "Zeit [ms]"}),
+        ([f"12.03.2024 08:00:{i:02d},5" for i in range(60)], {"column": "Zeit [ms]"}),
+        ([1710231390 + i for i in range(60)], {"column": "Zeit [ms]", "unit": "ms"}),
+    ],
+)
+def test_clocks(mill: pl.DataFrame, tmp_path: Path, stamps, entries) -> None:
+    mill.head(60).with_columns(pl.Series("Zeit [ms]", stamps)).write_csv(tmp_path / "log.csv", separator=";")
+    mapping, _ = written(tmp_path / "log.csv")
+    assert (mapping["time"], mapping["separator"]) == (entries, ";")
+
+
+def test_seconds_since_1970_and_logs_without_a_clock(mill: pl.DataFrame, tmp_path: Path) -> None:
+    numbers = mill.rename({"Zeit [ms]": "Stamp"}).with_columns((1710231390000 + pl.col("Stamp")).alias("Stamp"))
+    numbers.write_csv(tmp_path / "log.csv")
+    assert written(tmp_path / "log.csv")[0]["time"] == {"column": "Stamp", "unit": "ms"}
+    mill.drop("Zeit [ms]").write_csv(tmp_path / "log.csv")
+    assert "? no column looks like a clock" in written(tmp_path / "log.csv")[1]
+
+
+def test_a_log_of_loads_alone_gets_a_schema_of_its_own(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"Time": np.arange(100.0), "SP LOAD": np.arange(100.0), "SV LOAD X": 1.0, "n_Set": 900.0})
+    frame.write_parquet(tmp_path / "log.parquet")
+    mapping, text = written(tmp_path / "log.parquet")
+    assert [sensor["name"] for sensor in mapping["schema"]["sensors"]] == ["spindle_load", "x_load"]
+    (tmp_path / "mapping.yaml").write_text(text)
+    table = ingest(mapped_kind(tmp_path / "mapping.yaml"), tmp_path / "log.parquet")
+    assert table.schema.sensor_names == ("spindle_load", "x_load")
+
+
+def test_interchanged_columns_of_the_michigan_mill_are_seen(michigan_folder: Path) -> None:
+    mapping, text = written(michigan_folder / "experiment_01.csv")
+    link = next(column for column in mapping["columns"] if column["channel"] == "spindle_dc_voltage")
+    assert link["native"] == "S1_OutputCurrent"
+    assert "two names may be interchanged" in text
+
+
+def test_the_mapping_written_from_a_device_model_ingests_its_logs(nist_folder: Path, tmp_path: Path) -> None:
+    text = template_from(nist_folder / "Devices.xml")
+    (tmp_path / "mapping.yaml").write_text(text)
+    assert yaml.safe_load(text)["device"] == "Mazak01"
+    kind = log_kind("mtconnect", tmp_path / "mapping.yaml")
+    table = ingest(kind, nist_folder / "Mazak01-20161007-20161008.txt.gz")
+    assert "s2_load" in table.schema.sensor_names
+    assert len(table) > 500
+
+
+def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="nothing at"):
+        template_from(tmp_path / "none.csv")
+    (tmp_path / "page.xml").write_text("<html/>")
+    with pytest.raises(LogError, match="no MTConnect document"):
+        template_from(tmp_path / "page.xml")
+    (tmp_path / "bare.csv").write_text("Time;Strom\n")
+    with pytest.raises(LogError, match="header but no rows"):
+        template_from(tmp_path / "bare.csv")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(LogError, match="holds no logs"):
+        template_from(tmp_path / "empty")
+
+
+def test_odd_signs_in_column_names_made_a_template_that_no_mapping_could_be_read_from(tmp_path: Path) -> None:
+    odd = ["Strom X [A]\x00\x97", "Drehmoment 'X'", "Leistung\u00a0Spindel", "\x8e"]
+    pl.DataFrame({"Time": np.arange(60.0)} | {name: np.arange(60.0) for name in odd}).write_csv(tmp_path / "log.csv")
+    mapping, _ = written(tmp_path / "log.csv")
+    assert {column.get("native") for column in mapping["columns"]} >= set(odd[:3])
