@@ -1,4 +1,6 @@
-"""The bundle of one run: the six components of the paper's score and what stands beside them, on source validation.
+"""The bundle of one run: the components of the paper's score and what stands beside them, on source validation.
+
+There are six; a network without latents has no self-supervised one.
 
 Everything is measured in one space and under one fixed suite, so that bundles of different candidates can be compared;
 the anchor (errors of trivial predictors) proves that they were.
@@ -23,6 +25,7 @@ from crossfeed.evaluation.robustness import PROTOCOL_SEED
 from crossfeed.evaluation.source import Source
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
+from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.objectives import ObjectiveConfig
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
@@ -58,7 +61,10 @@ def measure_bundle(
     shifted = evaluate(forecaster, data, world=_suite_shift, title="Bundle: level shift")
     validator = Validator(model, source.windows(model, "train", (), stride), data.windows, config, precision)
     health = validator.health()
-    ssl, ssl_scale_free = _ssl(model, validator, config, Path(path).parent / "pretrained.safetensors")
+    ssl: dict[str, float] = {}
+    ssl_scale_free = None
+    if isinstance(model, JepaModel):
+        ssl["ssl"], ssl_scale_free = _ssl(model, validator, config, Path(path).parent / "pretrained.safetensors")
     content = {
         "components": {
             "clean": _rmse(clean),
@@ -66,7 +72,7 @@ def measure_bundle(
             "masked": _rmse(masked),
             "long_horizon": max(_number(row["rmse"]) for row in clean.by("horizon").values()),
             "calibration": calibration_penalty(clean),
-            "ssl": ssl,
+            **ssl,
         },
         "ssl_scale_free": ssl_scale_free,
         "command_ratio": _rmse(shuffled) / _rmse(clean),
@@ -103,7 +109,7 @@ def _anchor(clean: Scores, data: EvaluationSet) -> dict[str, Any]:
     }
 
 
-def _ssl(model: WorldModel, validator: Validator, config: RunConfig, pretrained: Path) -> tuple[float, float]:
+def _ssl(model: JepaModel, validator: Validator, config: RunConfig, pretrained: Path) -> tuple[float, float]:
     """Held-out self-supervised loss as the paper scores it, and the scale-free latent error, of the pretrained body.
 
     A run without pretraining is measured as it is after fine-tuning, one without a self-supervised term by the default

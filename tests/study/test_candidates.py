@@ -6,7 +6,7 @@ import pytest
 
 from crossfeed.errors import ConfigError
 from crossfeed.model.config import SIZES
-from crossfeed.study.candidates import PAPER_CANDIDATES, from_yaml, named, plain_control
+from crossfeed.study.candidates import PAPER_CANDIDATES, choose, from_yaml, named, plain_control
 from crossfeed.training.overrides import differences
 from crossfeed.training.run_config import RunConfig, preset
 
@@ -49,7 +49,7 @@ def test_scaling_from_base_gives_the_papers_sizes_exactly() -> None:
         assert found == SIZES[size]
 
 
-@pytest.mark.parametrize("preset_name", ["paper", "crossfeed"])
+@pytest.mark.parametrize("preset_name", ["paper", "mended"])
 @pytest.mark.parametrize("size", ["tiny", "base"])
 def test_every_pair_of_candidates_differs(preset_name: str, size: str) -> None:
     configs = named(PAPER_CANDIDATES, preset(preset_name, size))  # type: ignore[arg-type]
@@ -59,11 +59,17 @@ def test_every_pair_of_candidates_differs(preset_name: str, size: str) -> None:
 
 
 def test_heavy_masking_and_robust_normalisation_mean_what_they_say_only_in_our_preset() -> None:
-    paper, ours = named(PAPER_CANDIDATES, preset("paper")), named(PAPER_CANDIDATES, preset("crossfeed"))
+    paper, ours = named(PAPER_CANDIDATES, preset("paper")), named(PAPER_CANDIDATES, preset("mended"))
     assert paper["heavy_channel_masking"].masks.channel_drop == 0.15
     assert ours["heavy_channel_masking"].masks.channel_drop == 0.5
     assert paper["robust_normalisation"].data.robust_floor == 0.0
     assert ours["robust_normalisation"].data.robust_floor == 0.05
+
+
+def test_the_twenty_are_variants_of_the_papers_network_alone() -> None:
+    assert len(choose(preset("mended"))) == 20
+    with pytest.raises(ConfigError, match=r"network 'sensors'[\s\S]*--protocol mended[\s\S]*--candidates"):
+        choose(preset("crossfeed"))
 
 
 def test_two_candidates_of_one_name_are_refused() -> None:
