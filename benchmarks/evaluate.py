@@ -66,7 +66,7 @@ def seconds(action: Callable[[], object]) -> float:
 def costs(size: str, data: EvaluationSet) -> list[float]:
     """One row of the table."""
     torch.manual_seed(0)
-    model = WorldModel(crossfeed(size).model, SCHEMA, identity())  # type: ignore[arg-type]
+    model = WorldModel.build(crossfeed(size).model, SCHEMA, identity())  # type: ignore[arg-type]
     forecaster = WorldModelForecaster(model).reading(data.windows)
     record, index = Recorder(data.windows), data.sample(COMMAND_WINDOWS)
     evaluate(forecaster, data, data.sample(64))

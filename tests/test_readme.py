@@ -23,9 +23,8 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # The settings of a real training, cut to some seconds.
 BRIEF = (
-    "model.context=8", "model.blocks.width=16", "model.blocks.heads=2", "model.encoder.channel_layers=1",
-    "training.batch_size=8", "training.steps_per_epoch=3", "training.pretrain_epochs=1", "training.finetune_epochs=1",
-    "training.validation_windows=16", "training.health.windows=16",
+    "model.context=8", "model.width=16", "model.heads=2", "training.batch_size=8", "training.steps_per_epoch=3",
+    "training.finetune_epochs=1", "training.validation_windows=16",
 )  # fmt: skip
 
 
@@ -43,7 +42,8 @@ def test_the_python_example_runs_as_written(tmp_path: Path, monkeypatch: pytest.
     source = _machine(absent=0)
     normaliser = Normaliser.fit(split_table(source).train_rows(source))
     study = tmp_path / "demo" / "study"
-    WorldModel(crossfeed("tiny").model, source.schema, normaliser).save(study / "runs/a-0/model.safetensors", {})
+    model = WorldModel.build(crossfeed("tiny").model, source.schema, normaliser)
+    model.save(study / "runs/a-0/model.safetensors", {})
     (study / "lock.json").write_text(json.dumps({"run": "a-0"}))
     _machine(absent=7).write(tmp_path / "demo/released/target.parquet")
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from crossfeed.study.study import Study
     from crossfeed.study.verify import Verification
 
+SHORT = {
+    "clean": "clean", "schema_drop": "drop", "masked": "masked", "long_horizon": "worst", "calibration": "calib.",
+    "ssl": "ssl",
+}  # fmt: skip
+
 
 def _table(title: str, names: list[str], rows: list[list[Any]]) -> None:
     """Numbers are never cut: on a narrow terminal the first column folds; a pipe gets as much room as it needs."""
@@ -44,13 +49,16 @@ def ranking(study: "Study", as_json: bool = False) -> None:
     if as_json:
         print(json.dumps([asdict(line) for line in lines], indent=2))
         return
-    names = ["candidate", "robust", "paper", "seeds", "flags", "clean", "drop", "masked", "worst", "calib.", "ssl"]
+    shown = list(lines[0].components) if lines else []
+    names = ["candidate", "robust", "paper", "seeds", "flags", *(SHORT[name] for name in shown)]
     rows = [
         [line.candidate, line.robust, line.paper, line.seeds, _flags(line), *line.components.values()] for line in lines
     ]
     if not any(row[4] for row in rows):
         names, rows = names[:4] + names[5:], [row[:4] + row[5:] for row in rows]
     _table(f"Ranked by the {score_of(study.protocol)} score (lower is better)", names, rows)
+    if lines and "ssl" not in shown:
+        output().print("This network has no latents, so no self-supervised component; the others share its weight.")
     halved = any(line.dropped_after for line in lines)
     if halved:
         output().print("Dropped candidates are shown as they stood in their last rung: not comparable with the rest.")

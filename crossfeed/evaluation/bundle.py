@@ -1,4 +1,6 @@
-"""The bundle of one run: the six components of the paper's score and what stands beside them, on source validation.
+"""The bundle of one run: the components of the paper's score and what stands beside them, on source validation.
+
+There are six; a network without latents has no self-supervised one.
 
 Everything is measured in one space and under one fixed suite, so that bundles of different candidates can be compared;
 the anchor (errors of trivial predictors) proves that they were.
@@ -24,6 +26,7 @@ from crossfeed.evaluation.robustness import PROTOCOL_SEED
 from crossfeed.evaluation.source import Source
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
+from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.objectives import ObjectiveConfig
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
@@ -59,7 +62,8 @@ def measure_bundle(
     shifted = evaluate(forecaster, data, world=_suite_shift, title="Bundle: level shift")
     validator = Validator(model, source.windows(model, "train", (), stride), data.windows, config, precision)
     health = validator.health()
-    ssl = _ssl(model, validator, config, Path(path).parent / "pretrained.safetensors")
+    before = Path(path).parent / "pretrained.safetensors"
+    ssl = _ssl(model, validator, config, before) if isinstance(model, JepaModel) else {}
     content = {
         "components": {
             "clean": _rmse(clean),
@@ -67,10 +71,10 @@ def measure_bundle(
             "masked": _rmse(masked),
             "long_horizon": max(_number(row["rmse"]) for row in clean.by("horizon").values()),
             "calibration": calibration_penalty(clean),
-            "ssl": ssl["paper"],
+            **({"ssl": ssl["paper"]} if ssl else {}),
         },
-        "ssl_scale_free": ssl["scale_free"],
-        "ssl_as_trained": ssl["as_trained"],
+        "ssl_scale_free": ssl.get("scale_free"),
+        "ssl_as_trained": ssl.get("as_trained"),
         "command_ratio": _rmse(shuffled) / _rmse(clean),
         "collapsed": bool(health.reasons),
         "collapse_reasons": list(health.reasons),
@@ -130,7 +134,7 @@ def _anchor(clean: Scores, data: EvaluationSet) -> dict[str, Any]:
     }
 
 
-def _ssl(model: WorldModel, validator: Validator, config: RunConfig, pretrained: Path) -> dict[str, float]:
+def _ssl(model: JepaModel, validator: Validator, config: RunConfig, pretrained: Path) -> dict[str, float]:
     """Held-out self-supervised loss as the paper sums it, and the scale-free latent error, of the pretrained body.
 
     Both under the suite's masks and the default objective, whatever the candidate trained with: its own masks and

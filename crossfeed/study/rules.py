@@ -13,7 +13,7 @@ from crossfeed.study.score import Score
 from crossfeed.training.run_config import RunConfig
 
 LockedSeed = Literal["median", "best"]
-CROSSFEED_CANDIDATES = Path(str(files("crossfeed.study"))) / "crossfeed_candidates.yaml"
+_LISTS = Path(str(files("crossfeed.study")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class Rules:
 
 PROTOCOLS: dict[str, Rules] = {
     "paper": Rules(lambda base: named(PAPER_CANDIDATES, base), "paper", "best", "paper"),
-    "crossfeed": Rules(lambda base: from_yaml(CROSSFEED_CANDIDATES, base), "robust", "median"),
+    "mended": Rules(lambda base: from_yaml(_LISTS / "mended_candidates.yaml", base), "robust", "median"),
+    "crossfeed": Rules(lambda base: from_yaml(_LISTS / "crossfeed_candidates.yaml", base), "robust", "median"),
 }
 
 

@@ -3,7 +3,8 @@
 Lower is better. Each component is standardised within the pool of valid runs, weighted and summed; a run whose latents
 collapsed after fine-tuning or whose forecasts hardly use the commands pays a penalty; a candidate's score is the mean
 over its valid seeds. The paper standardises by mean and standard deviation, so a single value in another unit flattens
-everybody else; the robust twin uses median and MAD, and a scale-free self-supervised component.
+everybody else; the robust twin uses median and MAD, and a scale-free self-supervised component. A network without
+latents has no such component: in a pool of such runs it is left out, and the others share its weight.
 """
 
 import math
@@ -37,7 +38,7 @@ class RunOutcome:
     candidate: str
     seed: int
     components: Mapping[str, float]
-    ssl_scale_free: float
+    ssl_scale_free: float | None
     command_ratio: float
     collapsed: bool = False
     invalid: str = ""
@@ -62,13 +63,23 @@ class CandidateScore:
     dropped_after: int | None = None
 
 
+def weights_of(runs: Iterable[RunOutcome]) -> dict[str, float]:
+    """The paper's weights; without the self-supervised one, and again with the sum 1, where no run has latents."""
+    pool = list(runs)
+    if not pool or any("ssl" in run.components for run in pool):
+        return WEIGHTS
+    left = {name: weight for name, weight in WEIGHTS.items() if name != "ssl"}
+    return {name: weight / sum(left.values()) for name, weight in left.items()}
+
+
 def run_scores(outcomes: Sequence[RunOutcome], by: Score) -> dict[tuple[str, int], float]:
     """The score of every valid run of the pool, by candidate and seed."""
     valid = [run for run in outcomes if not run.invalid]
-    _check_finite(valid)
+    weights = weights_of(valid)
+    _check_finite(valid, weights)
     totals = [COLLAPSE_PENALTY * run.collapsed + WEAK_COMMAND_PENALTY * run.weak_command for run in valid]
-    for name, weight in WEIGHTS.items():
-        values = [run.ssl_scale_free if (name, by) == ("ssl", "robust") else run.components[name] for run in valid]
+    for name, weight in weights.items():
+        values = [_component(run, name, by) for run in valid]
         standardised = _ordinary(values) if by == "paper" else _robust(values)
         totals = [total + weight * value for total, value in zip(totals, standardised, strict=True)]
     return {(run.candidate, run.seed): total for run, total in zip(valid, totals, strict=True)}
@@ -77,6 +88,7 @@ def run_scores(outcomes: Sequence[RunOutcome], by: Score) -> dict[tuple[str, int
 def rank(outcomes: Sequence[RunOutcome], by: Score = "robust") -> list[CandidateScore]:
     """Score every candidate in the pool and sort by one of the two scores; candidates without a valid run come last."""
     paper, robust = run_scores(outcomes, "paper"), run_scores(outcomes, "robust")
+    weights = weights_of(run for run in outcomes if not run.invalid)
     lines = []
     for name in dict.fromkeys(run.candidate for run in outcomes):
         own = [run for run in outcomes if run.candidate == name]
@@ -90,7 +102,7 @@ def rank(outcomes: Sequence[RunOutcome], by: Score = "robust") -> list[Candidate
                 invalid_seeds=len(own) - len(valid),
                 collapsed_seeds=sum(run.collapsed for run in valid),
                 weak_seeds=sum(run.weak_command for run in valid),
-                components={part: _mean(run.components[part] for run in valid) for part in WEIGHTS},
+                components={part: _mean(run.components[part] for run in valid) for part in weights},
             )
         )
     return sorted(lines, key=lambda line: (getattr(line, by), line.candidate))
@@ -128,12 +140,18 @@ def _standardised(values: Sequence[float], centre: float, spread: float) -> list
     return [(value - centre) / spread for value in values]
 
 
-def _check_finite(runs: Sequence[RunOutcome]) -> None:
+def _component(run: RunOutcome, name: str, by: Score) -> float:
+    if (name, by) != ("ssl", "robust"):
+        return run.components[name]
+    assert run.ssl_scale_free is not None
+    return run.ssl_scale_free
+
+
+def _check_finite(runs: Sequence[RunOutcome], weights: Mapping[str, float]) -> None:
     for run in runs:
-        numbers = {
-            **{name: run.components.get(name, math.nan) for name in WEIGHTS},
-            "ssl_scale_free": run.ssl_scale_free,
-        }
+        numbers = {name: run.components.get(name, math.nan) for name in weights}
+        if "ssl" in weights:
+            numbers["ssl_scale_free"] = math.nan if run.ssl_scale_free is None else run.ssl_scale_free
         bad = [name for name, value in numbers.items() if not math.isfinite(value)]
         if bad:
             raise ConfigError(

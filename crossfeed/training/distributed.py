@@ -3,7 +3,8 @@
 `training.batch_size` counts the windows of all processes together, so a run gives the same numbers on one device and
 on several. Every process knows the whole batch and draws its masks; it runs its own share through the network, gathers
 what all processes found, and computes the losses of the whole batch. VICReg, SIGReg and the means over present entries
-are therefore those of one process with the whole batch. Only dropout differs: each process drops other entries.
+are therefore those of one process with the whole batch. The losses of the sensor network are plain means: nothing is
+gathered. Only dropout differs: each process drops other entries.
 """
 
 import os
@@ -66,6 +67,13 @@ class Team:
         value = torch.tensor(number, dtype=torch.float64, device=device)
         distributed.broadcast(value, src=0)
         return float(value)
+
+    def mean(self, numbers: Tensor) -> Tensor:
+        """The mean over the processes of what each of them found."""
+        if self.size == 1:
+            return numbers
+        distributed.all_reduce(numbers)
+        return numbers / self.size
 
     def average(self, parameters: Sequence[Tensor]) -> None:
         """Replace the gradients by their mean over the processes."""

@@ -27,7 +27,8 @@ def describe(path: Path | str) -> dict[str, Any]:
     ]
     parameters = Counter[str]()
     for name, tensor in file.tensors.items():
-        parameters[name.partition(".")[0]] += tensor.numel()
+        parts = name.split(".")
+        parameters[parts[2] if parts[0] == "members" else parts[0]] += tensor.numel()
     return {
         "path": str(path),
         "schema": file.schema.name,

@@ -125,7 +125,7 @@ class TrainStep:
         norm = self._finish(self._momentum_N.index_select(0, self._number).squeeze(0))
         if self.average is not None:
             self.average.follow(self._average_N.index_select(0, self._number).squeeze(0))
-        row_T = torch.stack([*(terms[name].detach() for name in self.names[:-1]), norm])
+        row_T = self.team.mean(torch.stack([*(terms[name].detach() for name in self.names[:-1]), norm]))
         self._trace_ST.index_copy_(0, self._place, row_T.unsqueeze(0))
         self._place.add_(1)
         self._number.add_(1)
@@ -152,8 +152,14 @@ class TrainStep:
         if isinstance(objectives, ObjectiveConfig):
             return self._losses(self.model, batch, views, self.stage, objectives, self.masks)
         assert isinstance(self.model, SensorModel)
+        own, own_m_BKC = self.team.part(batch), self.team.part(views).m_BKC
         own_B1C = gain_B1C.chunk(self.team.size)[self.team.rank]
-        return forecast_losses(self.model, self.team.part(batch), self.team.part(views).m_BKC, own_B1C, objectives)
+        terms = forecast_losses(self.model, own, own_m_BKC, own_B1C, objectives)
+        if self.team.size == 1:
+            return terms
+        # Means over present targets: a process that has more of them counts for more, as in one process with all.
+        share = self.team.size * own.future_m_BHC.sum() / batch.future_m_BHC.sum().clamp(min=1)
+        return {name: share * term for name, term in terms.items()}
 
     def total(self, terms: dict[str, Tensor]) -> Tensor:
         """What is minimised: the weighted sum of the terms."""

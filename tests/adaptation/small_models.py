@@ -5,7 +5,7 @@ from torch import nn
 
 from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.world_model import WorldModelForecaster
-from crossfeed.model.presets import crossfeed
+from crossfeed.model.presets import crossfeed, mended
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -54,7 +54,9 @@ class NetworkForecaster:
             optimiser.step()
 
 
-def tiny_world_model(normaliser: Normaliser, seed: int = 0) -> WorldModelForecaster:
+def tiny_world_model(normaliser: Normaliser, seed: int = 0, network: str = "sensors") -> WorldModelForecaster:
     torch.manual_seed(seed)
-    config = crossfeed("tiny").model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS})
+    config = (crossfeed if network == "sensors" else mended)("tiny").model.model_copy(
+        update={"context": CONTEXT, "horizons": HORIZONS}
+    )
     return WorldModelForecaster(WorldModel.build(config, SCHEMA, normaliser))

@@ -10,21 +10,32 @@ from crossfeed.training.adamw import AdamW
 from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
 from tests.evaluation.small_machine import normaliser_of, small_table, window_set
 
-PARTS = {
+JEPA = {
     "head": {"head"},
     "predictor": {"predictor", "head"},
     "channels": {"context_encoder.row.channel"},
     "low-rank": {"context_encoder", "predictor", "head"},
     "all": {"context_encoder", "predictor", "head"},
 }
+SENSORS = {
+    "head": {"members.0.head"},
+    "predictor": {"members.0.decoder", "members.0.near", "members.0.step", "members.0.horizon", "members.0.norm"}
+    | {"members.0.head"},
+    "channels": {"members.0.sensors"},
+    "low-rank": {"members.0.encoder", "members.0.decoder", "members.0.head", "members.0"},
+    "all": {"members.0.encoder", "members.0.decoder", "members.0.head", "members.0"},
+}
+PARTS = {"jepa": JEPA, "sensors": SENSORS}
+CORRECTED = {"jepa": "predictor.state.weight", "sensors": "members.0.decoder.0.attention.query.weight"}
 
 
+@pytest.mark.parametrize("network", PARTS)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_mode_moves_its_part_of_the_world_model_and_nothing_else(mode: str) -> None:
+def test_a_mode_moves_its_part_of_the_world_model_and_nothing_else(mode: str, network: str) -> None:
     table = small_table(runs=6)
     normaliser = normaliser_of(table)
     windows = window_set(table, normaliser)
-    original = tiny_world_model(normaliser)
+    original = tiny_world_model(normaliser, network=network)
     before = {name: values.clone() for name, values in original.model.state_dict().items()}
     prepared = prepare(original, mode)
     optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(1e-2))
@@ -35,22 +46,23 @@ def test_a_mode_moves_its_part_of_the_world_model_and_nothing_else(mode: str) ->
     assert after.keys() == before.keys(), "a low-rank correction is merged into plain weights"
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved
-    for part in PARTS[mode]:
+    for part in PARTS[network][mode]:
         assert any(name.startswith(part) for name in moved), part
-    assert all(name.startswith(tuple(PARTS[mode])) for name in moved)
+    assert all(name.startswith(tuple(PARTS[network][mode])) for name in moved)
     for name, values in original.model.state_dict().items():
         assert torch.equal(values, before[name]), "the original is never touched"
     if mode == "low-rank":
-        change = after["predictor.state.weight"] - before["predictor.state.weight"]
+        change = after[CORRECTED[network]] - before[CORRECTED[network]]
         assert int(torch.linalg.matrix_rank(change, atol=1e-5)) <= 4
 
 
+@pytest.mark.parametrize("network", PARTS)
 @pytest.mark.parametrize("mode", MODES)
-def test_without_a_step_the_prepared_copy_forecasts_the_same_bits(mode: str) -> None:
+def test_without_a_step_the_prepared_copy_forecasts_the_same_bits(mode: str, network: str) -> None:
     table = small_table(runs=6)
     normaliser = normaliser_of(table)
     batch = window_set(table, normaliser).batch(torch.arange(20))
-    original = tiny_world_model(normaliser)
+    original = tiny_world_model(normaliser, network=network)
     copy = finish(prepare(original, mode))
     assert torch.equal(original.predict(batch).mean, copy.predict(batch).mean)
     assert torch.equal(original.predict(batch).standard_deviation, copy.predict(batch).standard_deviation)

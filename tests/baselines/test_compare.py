@@ -46,7 +46,7 @@ def run(toy: Table, other: Table | None, out: Path, budget: Budget, config: RunC
 def test_one_table_with_floors_networks_and_the_world_model(
     toy: Table, other: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
 ) -> None:
-    models = "persistence,drift,ridge,gru,gru+blind,itransformer,crossfeed-no-latent"
+    models = "persistence,drift,ridge,gru,gru+blind,itransformer,mended,crossfeed"
     result = run(toy, other, tmp_path, tiny_budget, config, models=models, seeds=1)
     rows = {row.model: row for row in result.table.rows}
     assert list(rows) == models.split(",")
@@ -59,7 +59,7 @@ def test_one_table_with_floors_networks_and_the_world_model(
     assert rows["ridge"].mean["source.command_use"] > 1.5
     assert rows["gru"].mean["source.command_use"] != 1.0
     assert "cannot mask" in rows["itransformer"].absent
-    assert rows["crossfeed-no-latent"].absent == "masked"
+    assert rows["crossfeed"].absent == rows["mended"].absent == "masked"
     assert rows["gru"].parameters > rows["persistence"].parameters == 0
 
 
@@ -222,11 +222,15 @@ def test_every_arm_gets_the_budget_of_the_others(arm: str, config: RunConfig) ->
     training = made.training
     assert sum(training.stages.values()) == 12
     assert (training.steps_per_epoch, training.batch_size, training.seed) == (7, budget.batch_size, 4)
-    assert training.learning_rate == networks.learning_rate("tiny")
+    own = preset("crossfeed", "tiny").training.learning_rate
+    assert training.learning_rate == (own if arm == "crossfeed" else networks.learning_rate("tiny"))
+    named = arm_config(arm, budget.model_copy(update={"learning_rate": 0.01}), "tiny", 4, config)
+    assert named.training.learning_rate == 0.01
     assert made.data == config.data
     assert made.model.horizons == HORIZONS
-    assert (made.objectives.weights.latent == 0.0) == (arm == "crossfeed-no-latent")
-    assert (made.model.instance_norm.kind == "pure") == (arm == "paper-revin")
+    assert (made.model.network == "sensors") == (arm == "crossfeed") == (set(training.stages) == {"finetune"})
+    if arm != "crossfeed":
+        assert (made.jepa.instance_norm.kind == "pure") == (arm == "paper-revin")
 
 
 def test_the_split_can_follow_programs() -> None:

@@ -14,17 +14,12 @@ from crossfeed.demo import rivals, selection, settings
 from crossfeed.demo.story import run_demo
 from crossfeed.ingest.table import Table
 from crossfeed.study import lock, study
-from tests.training.conftest import SMALL, toy_table
+from tests.training.conftest import SMALL_SENSORS, toy_table
 
 MICRO: dict[str, Any] = {
-    **SMALL,
-    "training.pretrain_epochs": 1,
-    "training.finetune_epochs": 1,
+    **SMALL_SENSORS,
+    "training.finetune_epochs": 2,
     "training.validation_windows": 32,
-    "training.health.windows": 32,
-    "training.health.varying_floor": 0.0,
-    "training.health.rank_floor": 0.0,
-    "training.health.spread_floor": 0.0,
     "training.warmup_steps": 0,
 }
 
@@ -41,7 +36,7 @@ def toy_pair(folder: Path, _: settings.DemoSettings) -> tuple[Table, Table]:
 CHANGES: tuple[tuple[Any, str, Any], ...] = (
     (selection, "make_tables", toy_pair),
     (settings, "MODEL", MICRO),
-    (selection, "CANDIDATES", ("token_commands", "mixed_masks")),
+    (selection, "CANDIDATES", {"as_the_preset": {}, "four_movers": {"model.movers": 4}}),
     (selection, "JOBS", 1),
     (rivals, "RIVALS", ("persistence", "ridge")),
     (rivals, "JOBS", 1),

@@ -22,12 +22,21 @@ class TrainedRun:
     summary: dict[str, Any]
 
 
-def small_config(**data: object) -> RunConfig:
-    config = preset("crossfeed", "tiny")
+def small_config(name: str = "crossfeed", **data: object) -> RunConfig:
+    config = preset(name, "tiny")
     model = config.model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS})
     health = config.training.health.model_copy(update={"windows": 64})
+    pretrain_epochs = 0 if name == "crossfeed" else 1
     training = config.training.model_copy(
-        update={"batch_size": 32, "pretrain_epochs": 1, "finetune_epochs": 2, "steps_per_epoch": 10, "health": health}
+        update={
+            "batch_size": 32,
+            "pretrain_epochs": pretrain_epochs,
+            "finetune_epochs": 2,
+            "steps_per_epoch": 10,
+            "warmup_steps": 0,
+            "average_decay": 0.0 if pretrain_epochs else 0.8,
+            "health": health,
+        }
     )
     return config.model_copy(update={"model": model, "training": training, "data": config.data.model_copy(update=data)})
 
@@ -44,13 +53,21 @@ def target_table() -> Table:
     return replace(table, groups=tuple(groups))
 
 
-@pytest.fixture(scope="session")
-def trained_run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
-    folder = tmp_path_factory.mktemp("evaluated")
+def train_small(folder: Path, name: str) -> TrainedRun:
     source, target = folder / "source.parquet", folder / "target.parquet"
     table = small_table(runs=14, rows=60)
     table.write(source)
     target_table().write(target)
-    config = small_config()
+    config = small_config(name)
     result = train(table, config, folder / "run", device="cpu")
     return TrainedRun(folder / "run", source, target, config, result.summary)
+
+
+@pytest.fixture(scope="session")
+def trained_run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
+    return train_small(tmp_path_factory.mktemp("evaluated"), "crossfeed")
+
+
+@pytest.fixture(scope="session")
+def mended_run(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
+    return train_small(tmp_path_factory.mktemp("mended"), "mended")

@@ -8,16 +8,17 @@ import torch
 
 from crossfeed.evaluation.model_evaluation import OpenedModel, open_model
 from crossfeed.ingest.table import Table
-from crossfeed.model.presets import crossfeed
+from crossfeed.model.presets import crossfeed, mended
 from crossfeed.model.world_model import WorldModel
 from tests.evaluation.small_machine import CONTEXT, HORIZONS, normaliser_of, small_table
 
 RANGE = {"spindle_speed": [0.0, 3000.0], "feed_x": [0.0, 800.0]}
 
 
-def make_model(table: Table, **changes: object) -> WorldModel:
+def make_model(table: Table, network: str = "sensors", **changes: object) -> WorldModel:
     """Random weights, the same at every call."""
-    config = crossfeed("tiny").model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS, **changes})
+    method = (crossfeed if network == "sensors" else mended)("tiny")
+    config = method.model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS, **changes})
     torch.manual_seed(0)
     return WorldModel.build(config, table.schema, normaliser_of(table)).eval()
 

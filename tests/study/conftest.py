@@ -14,7 +14,7 @@ from crossfeed.study import vault
 from crossfeed.study.engines import Engine, NextRun
 from crossfeed.study.study import Study
 from crossfeed.study.worker import execute
-from tests.training.conftest import SMALL, toy_table
+from tests.training.conftest import SMALL_JEPA, toy_table
 
 CANDIDATES = ("token_commands", "mixed_masks", "no_auxiliary_terms", "low_latent_weight")
 # Toy models neither learn much nor stay healthy in four steps; the thresholds are those of the protocol elsewhere.
@@ -73,8 +73,12 @@ def write_tables(folder: Path, rule: str = "crossfeed") -> tuple[Path, Path]:
 def begin(folder: Path, target: bool = True, **options: Any) -> Study:
     """A study of the first machine with the second one sealed, or of the first alone."""
     source, sealed = write_tables(folder, options.pop("rule", "crossfeed"))
-    settings = SMALL | LENIENT | options.pop("settings", {})
-    options = {"minimum_seeds": 2, "shared": [] if target else ["current_0", "current_1"]} | options
+    settings = SMALL_JEPA | LENIENT | options.pop("settings", {})
+    options = {
+        "protocol": "mended",
+        "minimum_seeds": 2,
+        "shared": [] if target else ["current_0", "current_1"],
+    } | options
     return Study.init(folder, [source], [sealed] if target else [], size="tiny", settings=settings, **options)
 
 
@@ -92,7 +96,7 @@ def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of four candidates from the command line: begun, searched, confirmed and locked."""
     folder = tmp_path_factory.mktemp("studies") / "study"
     source, target = write_tables(folder)
-    settings = [f"--set={name}={value}" for name, value in (SMALL | LENIENT).items()]
+    settings = [f"--set={name}={value}" for name, value in (SMALL_JEPA | LENIENT).items()]
     only = [f"--only={name}" for name in CANDIDATES]
 
     def read(*_: object) -> None:
@@ -100,7 +104,7 @@ def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     with pytest.MonkeyPatch.context() as watched:
         watched.setattr(vault, "_read", read)
-        init = ["--source", source, "--target", target, "--size", "tiny", "--minimum-seeds", 2]
+        init = ["--source", source, "--target", target, "--protocol", "mended", "--size", "tiny", "--minimum-seeds", 2]
         assert "1 target table(s) sealed" in command("init", folder, *init, *settings)
         assert "Ranked by the robust score" in command("search", folder, "--seeds", 1, *only)
         assert "The leader stands" in command("confirm", folder, "--most-seeds", 5)

@@ -62,7 +62,7 @@ def unknown_key(folder: Path) -> None:
 
 
 def duplicate_names(_: Path) -> None:
-    named([plain_control, plain_control], preset("crossfeed", "tiny"))
+    named([plain_control, plain_control], preset("mended", "tiny"))
 
 
 def same_file_name_twice(folder: Path) -> None:

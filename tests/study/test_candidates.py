@@ -51,7 +51,7 @@ def test_scaling_from_base_gives_the_papers_sizes_exactly() -> None:
         assert found == SIZES[size]
 
 
-@pytest.mark.parametrize("name", ["paper", "crossfeed"])
+@pytest.mark.parametrize("name", ["paper", "mended", "crossfeed"])
 @pytest.mark.parametrize("size", ["tiny", "base"])
 def test_every_pair_of_candidates_differs(name: str, size: str) -> None:
     configs = rules_of(name).candidates(preset(name, size))  # type: ignore[arg-type]
@@ -63,6 +63,14 @@ def test_every_pair_of_candidates_differs(name: str, size: str) -> None:
 def test_the_default_was_not_among_its_own_candidates() -> None:
     base = preset("crossfeed")
     found = rules_of("crossfeed").candidates(base)
+    assert found["preset"] == base
+    changed = {name for config in found.values() for name in differences(base, config)}
+    assert {"machines.gain", "model.movers", "objectives.weights.squared", "training.average_decay"} <= changed
+
+
+def test_instance_normalisation_was_no_factor_of_the_search() -> None:
+    base = preset("mended")
+    found = rules_of("mended").candidates(base)
     assert found["preset"] == base
     changed = {name for config in found.values() for name in differences(base, config)}
     assert {"model.instance_norm.kind", "model.head.likelihood", "model.predictor.conditioning"} <= changed
@@ -83,6 +91,12 @@ def test_an_unknown_protocol_or_candidate_is_named() -> None:
         rules_of("beauty")
     with pytest.raises(ConfigError, match="no candidate beauty"):
         some(PROTOCOLS["paper"].candidates(preset("paper")), ["beauty"])
+
+
+def test_the_twenty_are_variants_of_the_papers_network_alone() -> None:
+    assert len(rules_of("paper").candidates(preset("mended"))) == 20
+    with pytest.raises(ConfigError, match=r"network 'sensors'"):
+        rules_of("paper").candidates(preset("crossfeed"))
 
 
 def test_two_candidates_of_one_name_are_refused() -> None:

@@ -11,11 +11,11 @@ from crossfeed.training.overrides import differences, override
 from crossfeed.training.run import train
 from crossfeed.training.run_config import RunConfig, preset
 from tests.study.conftest import LENIENT, InProcess, begin
-from tests.training.conftest import SMALL, toy_table
+from tests.training.conftest import SMALL_JEPA, toy_table
 
 EVERY = [(kind, arm.__name__) for kind, ready in READY.items() for arm in ready.arms]
 # One step a stage is enough to see that two arms are not the same training.
-ONE_STEP = SMALL | LENIENT | {
+ONE_STEP = SMALL_JEPA | LENIENT | {
     "training.steps_per_epoch": 1, "training.pretrain_epochs": 1, "training.finetune_epochs": 1,
     "training.health.windows": 8, "training.validation_windows": 8,
 }  # fmt: skip
@@ -30,7 +30,7 @@ def weights(config: RunConfig, folder: Path) -> bytes:
 @pytest.fixture(scope="module")
 def references(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("references")
-    base = override(preset("crossfeed", "tiny"), ONE_STEP)
+    base = override(preset("mended", "tiny"), ONE_STEP)
     return {kind: weights(next(iter(arms(kind, base).values())), folder / kind) for kind in READY}
 
 
@@ -38,11 +38,11 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 def test_every_arm_trains_something_else_than_its_reference(
     kind: str, arm: str, references: dict[str, bytes], tmp_path: Path
 ) -> None:
-    base = override(preset("crossfeed", "tiny"), ONE_STEP)
+    base = override(preset("mended", "tiny"), ONE_STEP)
     assert weights(arms(kind, base)[arm], tmp_path / "run") != references[kind]
 
 
-@pytest.mark.parametrize("name", ["paper", "crossfeed"])
+@pytest.mark.parametrize("name", ["paper", "mended"])
 @pytest.mark.parametrize("kind", READY)
 def test_no_two_arms_are_the_same_and_all_share_one_split(kind: str, name: str) -> None:
     configs = list(arms(kind, preset(name)).values())
@@ -71,11 +71,26 @@ def test_every_factor_of_the_papers_table_2b_has_an_arm() -> None:
 
 
 def test_the_likelihood_alone_gets_as_many_steps_as_both_stages() -> None:
-    base = preset("crossfeed")
+    base = preset("mended")
     found = arms("no-latent", base)
     assert found["likelihood_only_all_epochs"].training.stages == {"finetune": 200}
     assert base.training.stages == {"pretrain": 100, "finetune": 100}
     assert found["likelihood_only"].objectives.active("finetune").keys() == {"physical"}
+
+
+def test_a_sensor_network_has_no_latents_to_ablate() -> None:
+    assert len(arms("channel-drop", preset("crossfeed"))) == 5
+    for kind in ("ablations", "initialisation", "no-latent"):
+        with pytest.raises(
+            ConfigError, match=r"only the paper's network has[\s\S]*channel-drop[\s\S]*--protocol mended"
+        ):
+            arms(kind, preset("crossfeed"))
+
+
+def test_epochs_left_to_the_windows_cannot_be_added_up() -> None:
+    base = override(preset("mended", "tiny"), {"training.finetune_epochs": None})
+    with pytest.raises(ConfigError, match=r"training\.finetune_epochs"):
+        arms("no-latent", base)
 
 
 def test_a_ready_study_runs_on_the_source_alone_and_can_be_extended(tmp_path: Path) -> None:

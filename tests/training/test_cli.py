@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.model.model_file import read_model_file
-from tests.training.conftest import SMALL, toy_table
+from tests.training.conftest import SMALL_SENSORS, toy_table
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 SMALL_TREE: dict[str, object] = {}
-for _name, _value in SMALL.items():
+for _name, _value in SMALL_SENSORS.items():
     *_parents, _last = _name.split(".")
     _place: dict = SMALL_TREE
     for _parent in _parents:
@@ -78,11 +78,11 @@ def test_misspelt_setting_names_the_right_one(tmp_path: Path) -> None:
 def test_inspect_shows_what_the_file_holds(trained: tuple[Path, str]) -> None:
     model = str(trained[0] / "run" / "model.safetensors")
     printed = CliRunner().invoke(app, ["inspect", model], catch_exceptions=False, env={"COLUMNS": "160"}).stdout
-    for word in ("current_0", "feed_1", "context_encoder", "training.finetune_epochs", "fitted_on", "content"):
+    for word in ("current_0", "feed_1", "decoder", "training.finetune_epochs", "fitted_on", "content"):
         assert word in printed
     content = json.loads(CliRunner().invoke(app, ["inspect", model, "--json"], catch_exceptions=False).stdout)
-    assert content["config"]["blocks.width"] == 16
-    assert content["parameters"]["context_encoder"] == content["parameters"]["target_encoder"] > 1000
+    assert (content["config"]["network"], content["config"]["width"]) == ("sensors", 16)
+    assert content["parameters"]["encoder"] > content["parameters"]["decoder"] > 1000
     assert content["provenance"]["machines"] == ["toy", "second"]
     assert len(content["hashes"]["file"]) == 64
     assert [channel["name"] for channel in content["channels"]][-1] == "feed_1"

@@ -25,14 +25,17 @@ CASES: dict[str, dict[str, Any]] = {
         "objectives.weights.sigreg": 0.1,
         "model.head.likelihood": "student_t",
     },
+    "sensors": {"training.finetune_epochs": 4},
 }
 
 
 def work(folder: str, case: str) -> None:
     """What every process does, whether it is alone or not."""
-    changes = {"model.blocks.dropout": 0.0, "training.steps_per_epoch": 3, **CASES[case]}
+    dropout = "model.dropout" if case == "sensors" else "model.blocks.dropout"
+    changes = {dropout: 0.0, "training.steps_per_epoch": 3, **CASES[case]}
+    name = "crossfeed" if case == "sensors" else "mended"
     tables = [toy_table(), toy_table("other", seed=5, absent=("current_3",))]
-    assert train(tables, small_config(changes), folder).summary["validation"]["model"]["rmse"] > 0.0
+    assert train(tables, small_config(changes, name), folder).summary["validation"]["model"]["rmse"] > 0.0
 
 
 def work_together(folder: Path, case: str) -> None:
@@ -66,9 +69,10 @@ def test_two_processes_give_the_losses_and_weights_of_one_with_the_doubled_batch
             assert [value is None for value in found] == [value is None for value in expected]
             known = [value for value in expected if value is not None]
             assert [value for value in found if value is not None] == pytest.approx(known, rel=2e-3, abs=1e-5), name
-    weights, others = (load_file(tmp_path / name / "pretrained.safetensors") for name in ("1", "2"))
+    first_stage = "model.safetensors" if case == "sensors" else "pretrained.safetensors"
+    weights, others = (load_file(tmp_path / name / first_stage) for name in ("1", "2"))
     # Adam makes full steps of gradients that are nothing but rounding (key biases); everything else agrees closely.
-    apart = [(weights[name] - others[name]).abs().mean() for name in weights if "query_key_value.bias" not in name]
+    apart = [(weights[name] - others[name]).abs().mean() for name in weights if not name.endswith("key_value.bias")]
     assert float(torch.stack(apart).max()) < 1e-5
 
 

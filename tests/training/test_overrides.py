@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.training.config import TrainingConfig
+from crossfeed.training.config import TrainingConfig, mended_training
 from crossfeed.training.overrides import differences, leaves, override, parse_assignments, read_yaml
 from crossfeed.training.run_config import preset
 
@@ -38,7 +38,7 @@ def test_contradiction_is_refused_with_the_way_out() -> None:
     with pytest.raises(ConfigError, match="give at least one stage an epoch"):
         override(TrainingConfig(), {"pretrain_epochs": 0, "finetune_epochs": 0})
     with pytest.raises(ConfigError, match="body_fresh_head"):
-        override(TrainingConfig(), {"initialisation": "scratch", "finetune_epochs": 0})
+        override(mended_training(), {"initialisation": "scratch", "finetune_epochs": 0})
 
 
 @pytest.mark.parametrize("text", ["batch_size", "=3", " =3"])

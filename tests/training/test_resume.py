@@ -14,7 +14,9 @@ from crossfeed.ingest.table import Table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.training import checkpoint
 from crossfeed.training.history import Row, read_history
+from crossfeed.training.overrides import override
 from crossfeed.training.run import RunResult, train
+from crossfeed.training.run_config import RunConfig
 from tests.training.conftest import small_config, toy_table
 
 SECONDS = ("train_seconds", "validation_seconds")
@@ -24,9 +26,19 @@ class InterruptionError(Exception):
     """Stands for anything that ends a process between two epochs."""
 
 
+def four_epochs(name: str) -> RunConfig:
+    """Two epochs of each stage, or four of the only one."""
+    return small_config({"training.finetune_epochs": 4}, name) if name == "crossfeed" else small_config(name=name)
+
+
+@pytest.fixture(scope="module", params=["mended", "crossfeed"])
+def config(request: pytest.FixtureRequest) -> RunConfig:
+    return four_epochs(request.param)
+
+
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    return train(toy_table(), small_config(), tmp_path_factory.mktemp("undisturbed") / "run")
+def undisturbed(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    return train(toy_table(), config, tmp_path_factory.mktemp("undisturbed") / "run")
 
 
 def assert_same_run(first: Path, second: Path) -> None:
@@ -47,7 +59,9 @@ def assert_same_run(first: Path, second: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", range(4))
-def test_interrupted_after_any_epoch(undisturbed: RunResult, tmp_path: Path, table: Table, stop: int) -> None:
+def test_interrupted_after_any_epoch(
+    undisturbed: RunResult, config: RunConfig, tmp_path: Path, table: Table, stop: int
+) -> None:
     seen: list[Row] = []
 
     def interrupt(row: Row) -> None:
@@ -56,9 +70,9 @@ def test_interrupted_after_any_epoch(undisturbed: RunResult, tmp_path: Path, tab
             raise InterruptionError
 
     with pytest.raises(InterruptionError):
-        train(table, small_config(), tmp_path / "run", on_epoch=interrupt)
+        train(table, config, tmp_path / "run", on_epoch=interrupt)
     after: list[Row] = []
-    train(table, small_config(), tmp_path / "run", resume=True, on_epoch=after.append)
+    train(table, config, tmp_path / "run", resume=True, on_epoch=after.append)
     assert len(after) == 4 - len(seen)
     assert_same_run(undisturbed.folder, tmp_path / "run")
 
@@ -73,11 +87,13 @@ def test_state_is_saved_less_often_on_request(tmp_path: Path, table: Table) -> N
     assert_same_run(whole.folder, tmp_path / "run")
 
 
-def test_interrupted_between_the_stages(undisturbed: RunResult, tmp_path: Path, table: Table) -> None:
+def test_interrupted_between_the_stages(
+    undisturbed: RunResult, config: RunConfig, tmp_path: Path, table: Table
+) -> None:
     with pytest.raises(InterruptionError):
-        train(table, small_config(), tmp_path / "run", on_epoch=_stop_at(1))
+        train(table, config, tmp_path / "run", on_epoch=_stop_at(1))
     (tmp_path / "run" / ".model.safetensors.123.partial").write_bytes(b"half")
-    train(table, small_config(), tmp_path / "run", resume=True)
+    train(table, config, tmp_path / "run", resume=True)
     assert_same_run(undisturbed.folder, tmp_path / "run")
 
 
@@ -104,8 +120,8 @@ from pathlib import Path
 import pyarrow.parquet
 import torch._dynamo  # what the first optimiser step would import, in every victim anew
 from crossfeed.training import checkpoint, loop, run, step
-from tests.training.conftest import small_config, toy_table
-from tests.training.test_resume import MOMENTS
+from tests.training.conftest import toy_table
+from tests.training.test_resume import MOMENTS, four_epochs
 
 def die_at(count, real):
     calls = []
@@ -127,7 +143,7 @@ def victim(moment):
         run.write_json = die_at(1, run.write_json)
     elif moment == MOMENTS[4]:
         run.remove_state = die_at(1, run.remove_state)
-    run.train(toy_table(), small_config(), Path(sys.argv[1]) / moment)
+    run.train(toy_table(), four_epochs(sys.argv[2]), Path(sys.argv[1]) / moment)
 
 for moment in MOMENTS:
     child = os.fork()
@@ -140,12 +156,13 @@ for moment in MOMENTS:
 
 
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def killed(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one killed run for every moment."""
     folder, root = tmp_path_factory.mktemp("killed"), Path(__file__).parents[2]
+    name = "crossfeed" if config.model.network == "sensors" else "mended"
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", KILLER, str(folder)],
+        [sys.executable, "-c", KILLER, str(folder), name],
         cwd=root,
         env=environment,
         capture_output=True,
@@ -157,38 +174,44 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_at_any_moment(undisturbed: RunResult, killed: Path, table: Table, moment: str) -> None:
-    train(table, small_config(), killed / moment, resume=True)
+def test_killed_at_any_moment(
+    undisturbed: RunResult, config: RunConfig, killed: Path, table: Table, moment: str
+) -> None:
+    train(table, config, killed / moment, resume=True)
     assert_same_run(undisturbed.folder, killed / moment)
 
 
-def test_resume_of_a_finished_run_changes_nothing(undisturbed: RunResult, table: Table) -> None:
+def test_resume_of_a_finished_run_changes_nothing(undisturbed: RunResult, config: RunConfig, table: Table) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in undisturbed.folder.glob("*.safetensors")}
-    again = train(table, small_config(), undisturbed.folder, resume=True)
+    again = train(table, config, undisturbed.folder, resume=True)
     assert again.summary["validation"]["model"]["rmse"] == undisturbed.summary["validation"]["model"]["rmse"]
     assert before == {path.name: path.stat().st_mtime_ns for path in undisturbed.folder.glob("*.safetensors")}
 
 
-def test_resume_in_an_empty_folder_starts(undisturbed: RunResult, tmp_path: Path, table: Table) -> None:
-    train(table, small_config(), tmp_path / "run", resume=True)
+def test_resume_in_an_empty_folder_starts(
+    undisturbed: RunResult, config: RunConfig, tmp_path: Path, table: Table
+) -> None:
+    train(table, config, tmp_path / "run", resume=True)
     assert_same_run(undisturbed.folder, tmp_path / "run")
 
 
-def test_resume_with_another_configuration_names_the_keys(undisturbed: RunResult, table: Table) -> None:
-    changes = {"training.seed": 3, "objectives.weights.schema": 0.2}
+def test_resume_with_another_configuration_names_the_keys(
+    undisturbed: RunResult, config: RunConfig, table: Table
+) -> None:
+    changed = override(config, {"training.seed": 3, "masks.ratio": 0.5})
     with pytest.raises(ConfigError) as caught:
-        train(table, small_config(changes), undisturbed.folder, resume=True)
+        train(table, changed, undisturbed.folder, resume=True)
     assert "training.seed: 0 there, 3 asked" in str(caught.value)
-    assert "objectives.weights.schema: 0.1 there, 0.2 asked" in str(caught.value)
+    assert "masks.ratio: 0.35 there, 0.5 asked" in str(caught.value)
 
 
-def test_resume_with_another_table_is_refused(undisturbed: RunResult) -> None:
+def test_resume_with_another_table_is_refused(undisturbed: RunResult, config: RunConfig) -> None:
     with pytest.raises(ConfigError, match=r"inputs\.tables"):
-        train(toy_table(seed=5), small_config(), undisturbed.folder, resume=True)
+        train(toy_table(seed=5), config, undisturbed.folder, resume=True)
 
 
 def test_full_disk_in_the_middle_can_be_resumed(
-    undisturbed: RunResult, tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
+    undisturbed: RunResult, config: RunConfig, tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = checkpoint.write_tensors, []
 
@@ -203,7 +226,7 @@ def test_full_disk_in_the_middle_can_be_resumed(
 
     monkeypatch.setattr(checkpoint, "write_tensors", full)
     with pytest.raises(StorageError, match="No space left"):
-        train(table, small_config(), tmp_path / "run")
+        train(table, config, tmp_path / "run")
     monkeypatch.undo()
-    train(table, small_config(), tmp_path / "run", resume=True)
+    train(table, config, tmp_path / "run", resume=True)
     assert_same_run(undisturbed.folder, tmp_path / "run")

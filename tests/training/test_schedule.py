@@ -8,8 +8,9 @@ from crossfeed.training.schedule import learning_rates, momenta
 
 def test_warmup_changes_the_learning_rate() -> None:
     """The reference implementation had a warm-up key that nothing read."""
-    plain = learning_rates(TrainingConfig(learning_rate=1e-3), 6)
-    warmed = learning_rates(TrainingConfig(learning_rate=1e-3, warmup_steps=4), 6)
+    constant = TrainingConfig(learning_rate=1e-3, schedule="constant", warmup_steps=0)
+    plain = learning_rates(constant, 6)
+    warmed = learning_rates(constant.model_copy(update={"warmup_steps": 4}), 6)
     assert plain.tolist() == pytest.approx([1e-3] * 6)
     assert warmed.tolist() == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3, 1e-3, 1e-3])
 

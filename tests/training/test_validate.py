@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from crossfeed.ingest.table import Table
+from crossfeed.model.objectives import Stage
 from crossfeed.training.data import prepare
 from crossfeed.training.loss_pass import ErrorOverVariance
 from crossfeed.training.validate import Validator
@@ -13,10 +14,11 @@ from tests.training.conftest import small_config
 from tests.training.test_step import make_step
 
 
-def validator(table: Table, changes: dict[str, Any] | None = None, name: str = "crossfeed") -> Validator:
+def validator(table: Table, changes: dict[str, Any] | None = None, name: str = "mended") -> Validator:
     config = small_config(changes, name)
     data = prepare([table], config, torch.device("cpu"))
-    return Validator(make_step(table).model, data.train, data.validation, config, "float32")
+    stage: Stage = "finetune" if name == "crossfeed" else "pretrain"
+    return Validator(make_step(table, stage, name=name).model, data.train, data.validation, config, "float32")
 
 
 def test_validation_repeats_bit_for_bit_and_ignores_global_randomness(table: Table) -> None:
@@ -25,6 +27,20 @@ def test_validation_repeats_bit_for_bit_and_ignores_global_randomness(table: Tab
     first = protocol.losses("pretrain"), protocol.health(), protocol.forecast()
     torch.manual_seed(2)
     assert (protocol.losses("pretrain"), protocol.health(), protocol.forecast()) == first
+
+
+def test_the_proxy_of_another_machine_repeats_bit_for_bit_and_is_harder(table: Table) -> None:
+    protocol = validator(table, name="crossfeed")
+    torch.manual_seed(1)
+    first = protocol.other_machine_crps()
+    torch.manual_seed(2)
+    assert protocol.other_machine_crps() == first > protocol.forecast().crps
+
+
+def test_a_sensor_network_has_neither_latent_losses_nor_latents(table: Table) -> None:
+    protocol = validator(table, name="crossfeed")
+    assert protocol.losses("finetune")[0] == {}
+    assert (protocol.health().values, protocol.health().reasons) == ({}, ())
 
 
 def test_validation_terms_are_those_of_the_stage(table: Table) -> None:

@@ -84,12 +84,13 @@ def _finite(value: float) -> float | None:
 
 
 def _ranking(study: StudyFacts) -> Grid:
+    parts = tuple(study.ranking[0].components)
     rows = tuple(
         {
             "place": place, "candidate": line.candidate, "robust": _finite(line.robust), "paper": _finite(line.paper),
             "seeds": line.seeds, "invalid": line.invalid_seeds, "collapsed": line.collapsed_seeds,
             "weak": line.weak_seeds,
-            **{name: _finite(line.components[name]) for name in WEIGHTS},
+            **{name: _finite(value) for name, value in line.components.items()},
         }
         for place, line in enumerate(study.ranking, start=1)
     )  # fmt: skip
@@ -97,11 +98,14 @@ def _ranking(study: StudyFacts) -> Grid:
         ("place", "#", "count"), ("candidate", "candidate", "text"), ("robust", "robust score"),
         ("paper", "paper's score"), ("seeds", "valid seeds", "count"), ("invalid", "out", "count"),
         ("collapsed", "collapsed", "count"), ("weak", "weak commands", "count"),
-        *((name, _NAMES[name][0]) for name in WEIGHTS),
+        *((name, _NAMES[name][0]) for name in parts),
     )  # fmt: skip
-    weights = ", ".join(f"{_NAMES[name][0]} {weight:g}" for name, weight in WEIGHTS.items())
+    share = sum(WEIGHTS[name] for name in parts)
+    weights = ", ".join(f"{_NAMES[name][0]} {number(WEIGHTS[name] / share)}" for name in parts)
     caption = f"Ranking by the {study.score} score; weights: {weights}. Best value of a column in bold."
-    return Grid("ranking", caption, heads, rows, lowest=("robust", "paper", *WEIGHTS))
+    if "ssl" not in parts:
+        caption += " The network has no latents, so there is no self-supervised component: the others share its weight."
+    return Grid("ranking", caption, heads, rows, lowest=("robust", "paper", *parts))
 
 
 def _outcomes(study: StudyFacts) -> Grid:
@@ -112,12 +116,11 @@ def _outcomes(study: StudyFacts) -> Grid:
         runs = [run for run in study.searched if run.candidate == line.candidate and run.status == "finished"]
         bundles = [run.outcome["bundle"] for run in runs]
         row: dict[str, Any] = {"candidate": line.candidate, "seeds": f"{line.seeds}/{line.seeds + line.invalid_seeds}"}
-        for name in _NAMES:
-            row[name] = _finite(line.components[name])
+        row |= {name: _finite(value) for name, value in line.components.items()}
         clean = _values(study, line.candidate, "clean")
         row["clean"] = f"{number(fmean(clean))} ± {number(pstdev(clean))}" if clean else None
         row["command"] = fmean(bundle["command_ratio"] for bundle in bundles) if bundles else None
-        ranks = [bundle["health"][f"{gated}_rank"] for bundle in bundles if "health" in bundle]
+        ranks = [bundle["health"][f"{gated}_rank"] for bundle in bundles if bundle.get("health")]
         row["rank"] = fmean(ranks) if ranks else None
         score = getattr(line, study.score)
         row["standing"] = f"#{place} ({number(score)})" if line.seeds else "excluded"

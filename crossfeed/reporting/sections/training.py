@@ -1,4 +1,4 @@
-"""Training curves with the health of the latents, and the gate that keeps collapsed runs out."""
+"""Training curves, with the health of the latents where there are any, and the gate that keeps collapsed runs out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +9,7 @@ from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
 # Latents by what they are called in a figure, and their colours.
 SIDES = {"context": ("context", 0), "target": ("teacher", 1), "predicted": ("predicted", 3)}
+NO_LATENTS = "This network compares no latents with each other: there are no latents that could collapse."
 _STAGES = {"pretrain": "Pretraining", "finetune": "Fine-tuning"}
 
 
@@ -20,7 +21,8 @@ def sections(found: Artefacts) -> list[Section]:
 def _curves(run: RunFacts | None) -> list[Section]:
     if run is None or not run.history:
         return []
-    blocks: list[Block] = [_losses(run), _health(run)]
+    has_latents = any(row.get("target_rank") is not None for row in run.history)
+    blocks: list[Block] = [_losses(run), _health(run)] if has_latents else [_forecasts(run), Note(NO_LATENTS, "good")]
     if run.summary:
         blocks.append(_stages(run.summary))
     else:
@@ -70,6 +72,32 @@ def _losses(run: RunFacts) -> Figure:
     return Figure("training", caption, tuple(panels), legend)
 
 
+def _forecasts(run: RunFacts) -> Figure:
+    """Curves of a network that is trained for its forecasts alone."""
+    rows = list(run.history)
+    kept = rows[rows[-1]["best_epoch"]]
+    marked = Line("kept epoch", [kept["epoch"] + 1], [kept["score"]], 2, "points")
+    crps = [_line(rows, "train_crps", "training", 0), _line(rows, "crps", "validation", 1)]
+    crps.append(_line(rows, "other_machine_crps", "as another machine", 3))
+    shown = tuple(line for line in crps if any(value is not None for value in line.y))
+    panels = (
+        XY("CRPS", "epoch", "CRPS (z-units)", shown),
+        XY("What decides", "epoch", "score", (_line(rows, "score", "validation", 1), marked)),
+        XY("RMSE", "epoch", "RMSE (z-units)", (_line(rows, "rmse", "validation", 1),)),
+        XY("Learning rate", "epoch", "learning rate", (_line(rows, "learning_rate", "learning rate", 4),)),
+    )
+    legend = (
+        ("training", 0, "line"), ("validation", 1, "line"), ("as another machine", 3, "line"),
+        ("kept epoch", 2, "points"), ("learning rate", 4, "line"),
+    )  # fmt: skip
+    caption = (
+        "Training windows are shown as other machines might show them and with sensors hidden, so their CRPS may lie "
+        "above that of validation. What decides is the mean CRPS of the validation windows as they are and as another "
+        "machine with fewer sensors might show them, or their RMSE, as training.keep says."
+    )
+    return Figure("training", caption, panels, legend)
+
+
 def _health(run: RunFacts) -> Figure:
     rows = list(run.history)
     epochs = list(range(1, len(rows) + 1))
@@ -109,12 +137,12 @@ def _stages(summary: Mapping[str, Any]) -> Grid:
         }
         for stage, facts in summary["stages"].items()
     )  # fmt: skip
+    latents = (("target_rank", "rank", "share"), ("probe_r2", "probe R²"), ("collapse", "latents", "text"))
     heads = columns(
         ("stage", "stage", "text"), ("epochs", "epochs", "count"), ("kept", "kept epoch", "count"), ("score", "score"),
-        ("target_rank", "rank", "share"), ("probe_r2", "probe R²"), ("collapse", "latents", "text"),
-        ("seconds", "time", "seconds"),
+        *(latents if any(row["target_rank"] is not None for row in rows) else ()), ("seconds", "time", "seconds"),
     )  # fmt: skip
-    return Grid("training-stages", "The two stages of the run and the epochs that were kept.", heads, rows)
+    return Grid("training-stages", "The stages of the run and the epochs that were kept.", heads, rows)
 
 
 def _gate(found: Artefacts) -> list[Section]:
@@ -139,10 +167,13 @@ def _gate(found: Artefacts) -> list[Section]:
         )  # fmt: skip
     if not rows:
         return []
+    measured = [row for row in rows if row[f"{gated}_rank"] is not None]
+    latents = (
+        ("context_rank", "rank of context", "share"), ("target_rank", "of target", "share"),
+        ("predicted_rank", "of predicted", "share"), ("varying", "varying"), ("spread", f"{gate['spread']} spread"),
+    )  # fmt: skip
     heads = columns(
-        ("run", "run", "text"), ("gate", "gate", "text"), ("context_rank", "rank of context", "share"),
-        ("target_rank", "of target", "share"), ("predicted_rank", "of predicted", "share"),
-        ("varying", "varying"), ("spread", f"{gate['spread']} spread"),
+        ("run", "run", "text"), ("gate", "gate", "text"), *(latents if measured else ()),
         ("command_ratio", "shuffled / true"), ("reason", "why", "text"),
     )  # fmt: skip
     out = [row["run"] for row in rows if row["gate"] == "out"]
@@ -151,7 +182,6 @@ def _gate(found: Artefacts) -> list[Section]:
         if out
         else f"All {len(rows)} finished runs passed."
     )
-    measured = [row for row in rows if row[f"{gated}_rank"] is not None]
     blocks: list[Block] = [Note(told, "fair" if out else "good")]
     if measured:
         panel = Dots(
@@ -165,10 +195,14 @@ def _gate(found: Artefacts) -> list[Section]:
             "pretraining; the table says why."
         )
         blocks.append(Figure("collapse-gate", caption, (panel,)))
-    caption = (
-        f"Every finished run at the gate, which looks at {' and '.join(gate['latents'])} latents: ranks of all three "
-        f"after fine-tuning, varying part and spread of the {gated} ones, and the error under shuffled commands."
-    )
+        told = (
+            f"which looks at {' and '.join(gate['latents'])} latents: ranks of all three after fine-tuning, varying part "
+            f"and spread of the {gated} ones, and the error"
+        )
+    else:
+        blocks.append(Note(NO_LATENTS, "good"))
+        told = "by the error"
+    caption = f"Every finished run at the gate, {told} under shuffled commands."
     blocks.append(Grid("collapse-gate", caption, heads, tuple(rows), folded=len(rows) > 12))
     lead = (
         "A run whose latents collapsed in pretraining, whose loss was no number or whose saved file does not repeat "
