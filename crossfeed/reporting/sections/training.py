@@ -196,8 +196,8 @@ def _gate(found: Artefacts) -> list[Section]:
         )
         blocks.append(Figure("collapse-gate", caption, (panel,)))
         told = (
-            f"which looks at {' and '.join(gate['latents'])} latents: ranks of all three after fine-tuning, varying part "
-            f"and spread of the {gated} ones, and the error"
+            f"which looks at {' and '.join(gate['latents'])} latents: ranks of all three after fine-tuning, varying "
+            f"part and spread of the {gated} ones, and the error"
         )
     else:
         blocks.append(Note(NO_LATENTS, "good"))
