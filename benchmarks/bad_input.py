@@ -51,7 +51,7 @@ def make_model(folder: Path) -> bytes:
         np.zeros(commands), np.ones(commands), (), "nothing",
     )  # fmt: skip
     torch.manual_seed(0)
-    WorldModel(crossfeed("tiny").model, schema, normaliser).save(folder / "whole.safetensors", {})
+    WorldModel.build(crossfeed("tiny").model, schema, normaliser).save(folder / "whole.safetensors", {})
     return (folder / "whole.safetensors").read_bytes()
 
 
