@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from crossfeed.ingest.table import Table
-from crossfeed.model import row_operators
-from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
+from crossfeed.model.fast import row_operators
+from crossfeed.model.fast.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
 from crossfeed.model.objectives import losses
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.acceleration import CapturedStep, LossesBeside, measure_room
@@ -132,7 +132,7 @@ def kernel_errors() -> dict[str, float]:
 def block_errors() -> dict[str, float]:
     """Relative errors of a block's output and gradients by row kernels against the block in float64, no dropout."""
     from crossfeed.model.blocks import Block, BlockConfig
-    from crossfeed.model.fused import WeightCopies
+    from crossfeed.model.fast.fused import WeightCopies
 
     found, draws = {}, torch.Generator(DEVICE).manual_seed(2)
     for activation in ("relu", "gelu"):

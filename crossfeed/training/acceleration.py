@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crossfeed.model.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
 from crossfeed.model.dropout import Seeds
+from crossfeed.model.fast.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
 from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.objectives import ObjectiveConfig, Stage, loss_terms, predict_views
 from crossfeed.model.views import Views, draw_views
@@ -57,7 +57,7 @@ def share_of_tokens(model: JepaModel, views: Views, two_views: bool) -> Tensor:
 
 def prepare_model(model: JepaModel, room: TokenRoom, seeds: Seeds, precision: str) -> None:
     """Switch the model to the fast path."""
-    from crossfeed.model import row_operators
+    from crossfeed.model.fast import row_operators
 
     pack_tokens(model, room.share, room.lost)
     hash_dropout(model, seeds)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from crossfeed.model.acceleration import can_accelerate, dropout_seeds
+from crossfeed.model.fast.acceleration import can_accelerate, dropout_seeds
 from crossfeed.model.jepa_model import JepaModel
 from crossfeed.model.objectives import ObjectiveConfig, Stage, losses
 from crossfeed.model.sensors.model import SensorModel

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from crossfeed.model.acceleration import dropout_seeds, hash_dropout
 from crossfeed.model.blocks import Block
 from crossfeed.model.dropout import STEP_APART, Dropout, Seeds, hashed_dropout, random_bits
+from crossfeed.model.fast.acceleration import dropout_seeds, hash_dropout
 from tests.model import toy
 
 

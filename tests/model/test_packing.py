@@ -2,10 +2,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.model.acceleration import pack_tokens
 from crossfeed.model.attention import SelfAttention
 from crossfeed.model.blocks import BlockConfig
 from crossfeed.model.encoder import Encoder, EncoderConfig
+from crossfeed.model.fast.acceleration import pack_tokens
 from crossfeed.model.packing import equal_sequences, lost_tokens, mean_of_rows, pack
 from tests.model import toy
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crossfeed.ingest.table import Table
-from crossfeed.model.acceleration import hash_dropout, pack_tokens
+from crossfeed.model.fast.acceleration import hash_dropout, pack_tokens
 from crossfeed.model.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.acceleration import measure_room

@@ -9,7 +9,7 @@ import torch
 import triton
 from torch import Tensor
 
-from crossfeed.model import kernels
+from crossfeed.model.fast import kernels
 from crossfeed.model.packing import FILLING, Packing, Sequences
 
 

@@ -10,7 +10,7 @@ from crossfeed.model.attention import CrossAttention, Kernels, SelfAttention
 from crossfeed.model.blocks import Block
 from crossfeed.model.dropout import Dropout, Seeds
 from crossfeed.model.encoder import Encoder, RowEncoder
-from crossfeed.model.fused import WeightCopies
+from crossfeed.model.fast.fused import WeightCopies
 from crossfeed.model.jepa_model import JepaModel
 
 
@@ -44,7 +44,7 @@ def hash_dropout(model: JepaModel, seeds: Seeds) -> None:
 
 def use_attention_kernels(model: JepaModel, seeds: Seeds) -> None:
     """Give attention and the mean of a row their kernels; dropout of attention weights draws from `seeds`."""
-    from crossfeed.model import kernel_operators as operators
+    from crossfeed.model.fast import kernel_operators as operators
 
     for number, module in enumerate(model.modules()):
         if isinstance(module, SelfAttention | CrossAttention):

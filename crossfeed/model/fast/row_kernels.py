@@ -10,7 +10,7 @@ Dropout draws as `dropout.random_bits` does: the same seed drops the same entrie
 import triton
 import triton.language as tl
 
-from crossfeed.model.kernels import _mix
+from crossfeed.model.fast.kernels import _mix
 
 
 @triton.jit

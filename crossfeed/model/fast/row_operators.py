@@ -14,7 +14,7 @@ import triton
 from torch import Tensor
 from torch.autograd import Function
 
-from crossfeed.model import row_kernels as kernels
+from crossfeed.model.fast import row_kernels as kernels
 
 TILE = 2048  # entries a program holds at once
 WARPS = 8  # of a program

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from crossfeed.model import acceleration as fast
-from crossfeed.model import row_reference
 from crossfeed.model.attention import CrossAttention, SelfAttention
 from crossfeed.model.blocks import Block
-from crossfeed.model.fused import WeightCopies
+from crossfeed.model.fast import acceleration as fast
+from crossfeed.model.fast import row_reference
+from crossfeed.model.fast.fused import WeightCopies
 from crossfeed.model.objectives import losses, total
 from crossfeed.model.presets import MethodConfig
 from crossfeed.model.views import draw_views

@@ -2,13 +2,13 @@
 
 import torch
 
-from crossfeed.model import row_operators
+from crossfeed.model.fast import row_operators
 from crossfeed.training.adamw import AdamW
 from crossfeed.training.flat_update import FlatUpdate, update_flat
 from crossfeed.training.optimiser import trained_parameters
 from crossfeed.training.update_kernel import update_flat as update_kernel
 from tests.model import toy
-from tests.model.test_fused import CASES, check
+from tests.model.fast.test_fused import CASES, check
 
 
 def check_update() -> None:
