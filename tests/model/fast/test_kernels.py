@@ -10,7 +10,8 @@ import pytest
 
 KERNELS = """
 import torch
-from crossfeed.model import attention, kernel_operators as operators, packing
+from crossfeed.model import attention, packing
+from crossfeed.model.fast import kernel_operators as operators
 torch.manual_seed(0)
 close = lambda found, exact: torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-5)
 for channels, share, seed_of_masks in ((17, 0.6, 0), (17, 1.0, 1), (5, 0.3, 2), (70, 0.7, 3)):
