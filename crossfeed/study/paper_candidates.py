@@ -7,7 +7,7 @@ mean or step-by-step commands, ...) stays as the preset has it.
 
 from typing import Any
 
-from crossfeed.study.candidates import Candidate
+from crossfeed.study.candidates import Candidate, named
 from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig
 
@@ -146,6 +146,12 @@ def _change(base: RunConfig, settings: dict[str, Any]) -> RunConfig:
 
 def _set(base: RunConfig, **weights: float) -> RunConfig:
     return _change(base, {f"objectives.weights.{name}": weight for name, weight in weights.items()})
+
+
+def the_twenty(base: RunConfig) -> dict[str, RunConfig]:
+    """All of them, as variants of a configuration that has the paper's network."""
+    _ = base.jepa
+    return named(PAPER_CANDIDATES, base)
 
 
 def _token(base: RunConfig) -> RunConfig:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.candidates import from_yaml, named
-from crossfeed.study.paper_candidates import PAPER_CANDIDATES
+from crossfeed.study.candidates import from_yaml
+from crossfeed.study.paper_candidates import the_twenty
 from crossfeed.study.score import Score
 from crossfeed.training.run_config import RunConfig
 
@@ -27,7 +27,7 @@ class Rules:
 
 
 PROTOCOLS: dict[str, Rules] = {
-    "paper": Rules(lambda base: named(PAPER_CANDIDATES, base), "paper", "best", "paper"),
+    "paper": Rules(the_twenty, "paper", "best", "paper"),
     "mended": Rules(lambda base: from_yaml(_LISTS / "mended_candidates.yaml", base), "robust", "median"),
     "crossfeed": Rules(lambda base: from_yaml(_LISTS / "crossfeed_candidates.yaml", base), "robust", "median"),
 }

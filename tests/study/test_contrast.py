@@ -120,7 +120,7 @@ def test_command_sensitivity_rank_and_self_supervised_loss_had_no_paired_rows(st
 def test_one_command_begins_runs_and_contrasts(tmp_path: Path) -> None:
     source, _ = write_tables(tmp_path / "study")
     words = ["--source", source, "--size", "tiny", "--shared", "current_0", "--set", "model.context=8"]
-    words += ["--set", "model.horizons=[1,2]"]
+    words += ["--protocol", "mended", "--set", "model.horizons=[1,2]"]
     arguments = ("ready", "initialisation", tmp_path / "study", *words)
     assert "never go below p = 1" in command(*arguments, "--seeds", 2, engine=Invented(clean))
     shown = command(*arguments, "--seeds", SEEDS, engine=Invented(clean))

@@ -21,6 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three machines, each left out once; the third lacks a sensor."""
     place = tmp_path_factory.mktemp("fleet")
     words = ["ready", "leave-one-out", place / "study", "--size", "tiny", "--seeds", 1, "--shared", "current_0"]
+    words += ["--protocol", "mended"]
     for number, machine in enumerate(FLEET):
         absent = ("current_4",) if number == 2 else ()
         toy_table(machine, sessions=8, rows=50, seed=number, absent=absent).write(place / f"{machine}.parquet")

@@ -15,7 +15,7 @@ from crossfeed.training.calibrate import NOMINAL, WIDENINGS, calibrate
 from crossfeed.training.data import TrainingData
 from crossfeed.training.reading import Reader
 from crossfeed.training.run import train
-from crossfeed.windows.windows import WindowSet
+from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.training.sensor_run import sensor_config, sensor_model
 
 
@@ -61,7 +61,7 @@ def test_a_narrower_model_is_widened_until_nine_in_ten_are_held(
     narrow = with_spread(model, factor * honest)
     narrow.widening_H.fill_(1.0)
     assert (share_inside(narrow, data.validation) < NOMINAL).any()
-    calibrate(narrow, data.validation, "float32")
+    calibrate(narrow, data.validation)
     assert (narrow.widening_H >= 1.0).all()
     assert narrow.widening_H.max() > 1.0
     share_H = share_inside(narrow, data.validation)
@@ -102,17 +102,17 @@ def test_many_windows_are_judged_by_some_of_them_from_first_to_last(
     parts: tuple[SensorModel, TrainingData], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, data = parts
-    seen: list[Tensor] = []
-
-    class Watching(Reader):
-        def __call__(self, index_W: Tensor, planned_W: Tensor | None = None):  # type: ignore[no-untyped-def]
-            seen.append(index_W)
-            return super().__call__(index_W, planned_W)
-
-    monkeypatch.setattr(room, "Reader", Watching)
     monkeypatch.setattr(room, "MOST_WINDOWS", 10)
+    seen: list[Tensor] = []
+    gather = data.validation.batch
+
+    def watched(index_B: Tensor) -> WindowBatch:
+        seen.append(index_B)
+        return gather(index_B)
+
+    monkeypatch.setattr(data.validation, "batch", watched)
     calibrate(model, data.validation)
-    (index_W,) = seen
+    index_W = torch.cat(seen)
     assert len(index_W.unique()) == 10
     assert (index_W[0].item(), index_W[-1].item()) == (0, len(data.validation) - 1)
 
@@ -130,5 +130,5 @@ def test_a_trained_model_carries_its_widening(tmp_path: Path, table: Table) -> N
     model = WorldModel.load(result.model)
     assert isinstance(model, SensorModel)
     stored = model.widening_H.clone()
-    calibrate(model, sensor_model(table)[1].validation, "float32")
+    calibrate(model, sensor_model(table)[1].validation)
     assert torch.equal(model.widening_H, stored)

@@ -328,7 +328,7 @@ def test_a_file_for_more_members_is_refused(tmp_path: Path) -> None:
 def test_only_what_was_learned_is_stored() -> None:
     model = fresh(members=2)
     learned = {name for name, _ in model.named_parameters()}
-    assert set(model.state_dict()) == learned | {"widening_H"}
+    assert set(model.state_dict()) == learned | {"widening_H", "usual_doubt"}
     tensors = model.state_dict()
     del tensors["widening_H"]
     with pytest.raises(RuntimeError, match="widening_H"):
