@@ -16,7 +16,7 @@ from crossfeed.serving.rollout import Rollout
 def changed_plans(model: WorldModel, samples: int, ahead: int = 32) -> list[str]:
     """Energy that a changed plan saves or costs, as the simulator and as the model has it."""
     lines = [
-        f"## Changed plans, instance normalisation '{model.config.instance_norm.kind}'",
+        f"## Changed plans, network '{model.config.network}'",
         "",
         f"Jobs stopped at random moments and played on for {ahead} s as they were and under a changed plan. Energy",
         "with the change minus energy without, mean over the moments. Error: root mean square over the moments, of the",

@@ -11,6 +11,7 @@ Data = Literal["simulated", "michigan", "mtconnect"]
 MODEL: dict[str, Any] = {
     "model.context": 16,
     "model.dropout": 0.0,
+    "model.members": 1,
     "training.batch_size": 32,
     "training.steps_per_epoch": 40,
     "training.finetune_epochs": 11,

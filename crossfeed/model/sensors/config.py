@@ -34,7 +34,7 @@ class SensorConfig(NetworkConfig):
     movers: int = Field(default=2, ge=1)
     noise_floor: float = Field(default=0.005, gt=0.0)
     reach: float = Field(default=4.0, gt=0.0)
-    members: int = Field(default=1, ge=1, le=64)
+    members: int = Field(default=2, ge=1, le=64)
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:

@@ -63,7 +63,7 @@ def normaliser(schema: Schema = SCHEMA) -> Normaliser:
 def config(**changes: Any) -> SensorConfig:
     """The smallest network that has everything."""
     size = {"width": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
-    return SensorConfig(**{"context": CONTEXT, "horizons": HORIZONS, **size, **changes})
+    return SensorConfig(**{"context": CONTEXT, "horizons": HORIZONS, "members": 1, **size, **changes})
 
 
 def fresh(schema: Schema = SCHEMA, seed: int = 0, **changes: Any) -> SensorModel:
