@@ -6,6 +6,7 @@ from torch import nn
 from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.model.presets import crossfeed, mended
+from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -59,4 +60,8 @@ def tiny_world_model(normaliser: Normaliser, seed: int = 0, network: str = "sens
     config = (crossfeed if network == "sensors" else mended)("tiny").model.model_copy(
         update={"context": CONTEXT, "horizons": HORIZONS}
     )
-    return WorldModelForecaster(WorldModel.build(config, SCHEMA, normaliser))
+    model = WorldModel.build(config, SCHEMA, normaliser)
+    if isinstance(model, SensorModel):
+        # Its head begins as persistence, whatever it reads; a trained one listens.
+        torch.nn.init.normal_(model.members[0].head.linear.weight, std=0.05)
+    return WorldModelForecaster(model)

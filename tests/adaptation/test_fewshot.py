@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(
 
 def test_a_channel_absent_on_the_new_machine_is_not_regressed_to_zero(normaliser: Normaliser) -> None:
     windows = shifted(normaliser, hidden=("power",)).windows
-    model = tiny_world_model(normaliser)
+    model = tiny_world_model(normaliser, network="jepa")
     prepared = prepare(model, "head")
     optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(1e-2))
     batch = windows.batch(torch.arange(32))
@@ -88,9 +88,10 @@ def test_the_variance_is_trained_too(trained: NetworkForecaster, normaliser: Nor
     assert abs(coverage[2] - 0.9) < abs(coverage[0] - 0.9)
 
 
-def test_the_world_model_goes_through_the_same_door(normaliser: Normaliser) -> None:
+@pytest.mark.parametrize("network", ["sensors", "jepa"])
+def test_the_world_model_goes_through_the_same_door(normaliser: Normaliser, network: str) -> None:
     config = FewShotConfig(fractions=(0.0, 0.2), steps=10, learning_rate=3e-3)
-    rows, _ = few_shot(tiny_world_model(normaliser), shifted(normaliser), config)
+    rows, _ = few_shot(tiny_world_model(normaliser, network=network), shifted(normaliser), config)
     assert rows[1].scores.metrics()["nll"] < rows[0].scores.metrics()["nll"]
 
 

@@ -64,8 +64,9 @@ def test_without_a_step_the_prepared_copy_forecasts_the_same_bits(mode: str, net
     batch = window_set(table, normaliser).batch(torch.arange(20))
     original = tiny_world_model(normaliser, network=network)
     copy = finish(prepare(original, mode))
-    assert torch.equal(original.predict(batch).mean, copy.predict(batch).mean)
-    assert torch.equal(original.predict(batch).standard_deviation, copy.predict(batch).standard_deviation)
+    before, after = original.predict(batch), copy.predict(batch)
+    assert torch.equal(before.mean, after.mean)
+    assert torch.equal(before.standard_deviation, after.standard_deviation)
 
 
 def test_a_baseline_names_its_own_parts_and_lacks_others() -> None:

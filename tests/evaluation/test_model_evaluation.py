@@ -14,10 +14,9 @@ from crossfeed.evaluation.model_evaluation import evaluate_model, face, open_mod
 from crossfeed.evaluation.source import align
 from crossfeed.evaluation.target import evaluate_target
 from crossfeed.ingest.table import Table
-from crossfeed.model.context import Context
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
-from crossfeed.model.world_model import WorldModel
+from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.split import split_table
 from tests.evaluation.conftest import TrainedRun
@@ -128,13 +127,13 @@ def test_the_command_prints_tables_and_writes_json(trained_run: TrainedRun, tmp_
 def test_a_model_that_returns_nan_is_left_out_and_the_command_fails(
     trained_run: TrainedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decode = WorldModel.decode
+    decode = SensorModel.decode
 
-    def broken(model: WorldModel, context: Context, plan: Plan) -> Prediction:
+    def broken(model: SensorModel, context: SensorContext, plan: Plan) -> Prediction:
         prediction = decode(model, context, plan)
         return replace(prediction, distribution=prediction.distribution.map(lambda values: values * np.nan))
 
-    monkeypatch.setattr(WorldModel, "decode", broken)
+    monkeypatch.setattr(SensorModel, "decode", broken)
     arguments = ["evaluate", str(trained_run.folder), "--table", str(trained_run.target), "--device", "cpu"]
     found = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
     assert found.exit_code == 1

@@ -1,5 +1,6 @@
 """The world model behind the interface: plans share the context, unread sensors change nothing, families are kept."""
 
+import pytest
 import torch
 
 from crossfeed.distribution import Gaussian, StudentT
@@ -11,24 +12,27 @@ from tests.adaptation.small_models import tiny_world_model
 from tests.evaluation.small_machine import HORIZONS, SCHEMA, normaliser_of, small_table, window_set
 
 
-def test_several_plans_at_once_equal_one_after_the_other() -> None:
+@pytest.mark.parametrize("network", ["sensors", "jepa"])
+def test_several_plans_at_once_equal_one_after_the_other(network: str) -> None:
     table = small_table()
     normaliser = normaliser_of(table)
     batch = window_set(table, normaliser).batch(torch.arange(30))
     plans = [batch, with_plan(batch, batch.future_a_BTA.flip(1), HORIZONS)]
-    model = tiny_world_model(normaliser)
+    model = tiny_world_model(normaliser, network=network)
     for together, alone in zip(under_plans(model, plans), (model.predict(plan) for plan in plans), strict=True):
         assert torch.equal(together.mean, alone.mean)
         assert torch.equal(together.standard_deviation, alone.standard_deviation)
     assert not torch.equal(model.predict(plans[0]).mean, model.predict(plans[1]).mean)
 
 
-def test_sensors_that_are_never_shown_need_not_be_read_but_an_unexpected_one_is() -> None:
+@pytest.mark.parametrize("network", ["sensors", "jepa"])
+def test_sensors_that_are_never_shown_need_not_be_read_but_an_unexpected_one_is(network: str) -> None:
     table = small_table()
     normaliser = normaliser_of(table)
     partial, whole = (window_set(table, normaliser, hidden) for hidden in (("power",), ()))
     index = torch.arange(30)
-    reading_all, reading_some = tiny_world_model(normaliser), tiny_world_model(normaliser).reading(partial)
+    reading_all, reading_some = (tiny_world_model(normaliser, network=network) for _ in range(2))
+    reading_some = reading_some.reading(partial)
     for windows in (partial, whole):
         batch = windows.batch(index)
         torch.testing.assert_close(reading_all.predict(batch).mean, reading_some.predict(batch).mean)
@@ -37,7 +41,7 @@ def test_sensors_that_are_never_shown_need_not_be_read_but_an_unexpected_one_is(
 def test_a_student_t_head_is_judged_as_one() -> None:
     table = small_table()
     normaliser = normaliser_of(table)
-    gaussian = tiny_world_model(normaliser)
+    gaussian = tiny_world_model(normaliser, network="jepa")
     head = gaussian.model.config.head.model_copy(update={"likelihood": "student_t"})
     heavy = WorldModelForecaster(
         WorldModel.build(gaussian.model.config.model_copy(update={"head": head}), SCHEMA, normaliser)

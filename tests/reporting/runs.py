@@ -33,6 +33,37 @@ def history(epochs: int = 3) -> list[dict[str, Any]]:
     return rows
 
 
+def sensor_history(epochs: int = 3) -> list[dict[str, Any]]:
+    """Epochs of the default network: one stage, no latents."""
+    return [
+        {
+            "stage": "finetune",
+            "epoch": epoch,
+            "learning_rate": 1e-3 / (epoch + 1),
+            "train_crps": 0.5 / (epoch + 1),
+            "rmse": 0.8 / (epoch + 1),
+            "crps": 0.4 / (epoch + 1),
+            "other_machine_crps": 0.6 / (epoch + 1),
+            "score": 0.5 / (epoch + 1),
+            "collapse": None,
+            "train_seconds": 2.0,
+            "validation_seconds": 1.0,
+            "best_epoch": epoch,
+        }
+        for epoch in range(epochs)
+    ]
+
+
+def sensor_run_folder(path: Path) -> Path:
+    """The folder of a finished run of the default network."""
+    run_folder(path)
+    write_history(path / "history.parquet", sensor_history())
+    content = summary()
+    content["stages"] = {"finetune": {**content["stages"]["finetune"], "probe_r2": None, "target_rank": None}}
+    write(path / "summary.json", content)
+    return path
+
+
 def summary() -> dict[str, Any]:
     """The summary of a finished run."""
     scores = {"rmse": 0.5, "mae": 0.3, "crps": 0.2, "nll": 0.1, "coverage90": 0.9, "rmse_by_horizon": {"1": 0.4}}

@@ -23,7 +23,7 @@ from crossfeed.study.candidates import choose
 from crossfeed.study.study import Study
 from tests.reporting import material
 from tests.reporting.conftest import TWO
-from tests.reporting.runs import run_folder
+from tests.reporting.runs import run_folder, sensor_run_folder
 from tests.study.conftest import Invented, begin
 
 EVERYTHING = (
@@ -60,6 +60,31 @@ def test_a_run_with_everything_beside_it_has_every_section_in_order(complete: Pa
         assert f'href="#{anchor}"' in text
     assert all(path.stat().st_size > 0 for path in (*written.tables, *written.figures))
     assert {path.suffix for path in written.tables} == {".csv", ".tex"}
+
+
+def test_a_network_without_latents_shows_its_rate_and_the_proxy_instead(tmp_path: Path) -> None:
+    document, anchors, text = report_on(sensor_run_folder(tmp_path / "run"))
+    assert "training" in anchors
+    for words in ("no latents that could collapse", "Learning rate", "as another machine", "CRPS"):
+        assert words in text, words
+    for words in ("Effective rank", "probe R", "pretraining"):
+        assert words not in text, words
+    (stage,) = table_of(document, "training-stages", tmp_path)
+    assert "target_rank" not in stage
+
+
+def test_a_ranking_of_such_networks_says_where_the_weight_went(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study", protocol="crossfeed")
+    study.plan(dict.fromkeys(("one", "other"), study.config), seeds=2)
+    parts = dict.fromkeys(("clean", "schema_drop", "masked", "long_horizon", "calibration"), 0.5)
+    bundle = {"components": parts, "ssl_scale_free": None, "health": {}, "collapse_reasons": []}
+    study.search(Invented(lambda *_: 1.0, bundle=bundle))
+    document, anchors, text = report_on(study.store.folder)
+    assert {"ranking", "gate"} <= anchors
+    assert "no self-supervised component: the others share its weight" in text
+    assert "no latents that could collapse" in text
+    assert "ssl" not in table_of(document, "ranking", tmp_path)[0]
+    assert "rank" not in table_of(document, "collapse-gate", tmp_path)[0]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from crossfeed.study import vault
 from crossfeed.study.engines import Engine, NextRun
 from crossfeed.study.study import Study
 from crossfeed.study.worker import execute
-from tests.training.conftest import SMALL_JEPA, toy_table
+from tests.training.conftest import SMALL_JEPA, SMALL_SENSORS, toy_table
 
 CANDIDATES = ("per_horizon_vicreg", "schema_and_command_recovery", "cross_attention_command", "low_latent_weight")
 # Toy models neither learn much nor stay healthy in four steps; the thresholds are those of the protocol elsewhere.
@@ -71,7 +71,8 @@ def write_tables(folder: Path) -> tuple[Path, Path]:
 def begin(folder: Path, target: bool = True, **options: Any) -> Study:
     """A study of the first machine with the second one sealed, or of the first alone."""
     source, sealed = write_tables(folder)
-    settings = SMALL_JEPA | LENIENT | options.pop("settings", {})
+    small = SMALL_SENSORS if options.get("protocol") == "crossfeed" else SMALL_JEPA | LENIENT
+    settings = small | options.pop("settings", {})
     options = {
         "protocol": "mended",
         "minimum_seeds": 2,

@@ -75,7 +75,7 @@ class SensorNetwork(nn.Module):
         """Tokens (B, N, D): one for each sensor and one for each command's past; absent sensors are not read."""
         sensor_BCD = self.sensor(window.features_BCE) + self.sensors()
         change_BKA = torch.diff(past_BKA, dim=1, prepend=past_BKA[:, :1])
-        past_BAD = self.past(torch.cat([past_BKA, change_BKA], 1).transpose(1, 2)) + self.commands()
+        past_BAD = self.past(torch.cat([past_BKA, change_BKA], 1).transpose(1, 2).contiguous()) + self.commands()
         token_BND = torch.cat([sensor_BCD, past_BAD], 1)
         allowed_B11N = self._present(window)[:, None, None, :]
         for layer in cast(Iterable[ReadBlock], self.encoder):

@@ -63,7 +63,9 @@ class SensorWindow:
             m_BKC.to(away_BKC.dtype),
             *(values.unsqueeze(1) for values in (spread_BC, torch.log(spread_BC + FAINTEST), last_BC)),
         ]
-        return cls(torch.cat(columns, 1).transpose(1, 2), count_BC > 0, centre_BC, centre_BC + last_BC)
+        # In one piece: a product with a turned array is slower, and rounds otherwise where weights are frozen.
+        features_BCE = torch.cat(columns, 1).transpose(1, 2).contiguous()
+        return cls(features_BCE, count_BC > 0, centre_BC, centre_BC + last_BC)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "SensorWindow":
         """The same with each of its tensors changed; windows lie along the first axis."""
