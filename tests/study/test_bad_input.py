@@ -56,6 +56,12 @@ def make_the_database_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "connect", read_only)
 
 
+def write_notes_for_ever(study: Study) -> None:
+    """A database that may not grow still takes what fits into its last page."""
+    while True:
+        study.store.record("note", {})
+
+
 def unknown_key(folder: Path) -> None:
     (folder / "mine.yaml").write_text("slow: {training.ema_momentun: 0.9}")
     from_yaml(folder / "mine.yaml", preset("crossfeed", "tiny"))
@@ -170,6 +176,8 @@ def test_an_opening_that_cannot_be_written_down_reads_nothing(
     with monkeypatch.context() as spoilt:
         spoilt.setattr(vault, "_read", lambda *arguments: read.append(arguments))
         spoil(spoilt)
+        with pytest.raises(StorageError):
+            write_notes_for_ever(locked)
         with pytest.raises(StorageError, match="cannot be used") as caught:
             locked.unseal()
         assert "disk space and write permission" in caught.value.remedy

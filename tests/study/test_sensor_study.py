@@ -7,9 +7,7 @@ import pytest
 
 from crossfeed.errors import ConfigError
 from crossfeed.study.score import WEIGHTS, RunOutcome, rank, run_scores, weights_of
-from crossfeed.study.study import Study
-from tests.study.conftest import InProcess, command, write_tables
-from tests.training.conftest import SMALL_SENSORS
+from tests.study.conftest import InProcess, begin, command
 
 PARTS = [name for name in WEIGHTS if name != "ssl"]
 
@@ -41,14 +39,12 @@ def test_weights_are_the_papers_where_a_run_has_latents_and_a_mixed_pool_is_refu
 def test_a_study_of_sensor_networks_goes_from_search_to_the_opening(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "study"
-    source, target = write_tables(folder)
-    Study.init(folder, [source], [target], size="tiny", settings=SMALL_SENSORS, minimum_seeds=1)
+    study = begin(tmp_path / "study", protocol="crossfeed", minimum_seeds=1)
+    folder = study.store.folder
     (tmp_path / "mine.yaml").write_text("as_it_is:\nfour_movers: {model.movers: 4}\n", encoding="utf-8")
     shown = command("search", folder, "--seeds", 1, "--candidates", tmp_path / "mine.yaml", engine=InProcess())
     assert "no latents, so no self-supervised component; the others share its weight" in shown
     assert "ssl" not in shown.replace("self-supervised", "").splitlines()[1]
-    study = Study(folder)
     assert {run.status for run in study.store.runs()} == {"finished"}, "there is nothing that could collapse"
     bundle = study.store.runs()[0].outcome["bundle"]
     assert bundle["ssl_scale_free"] is None
