@@ -22,7 +22,7 @@ from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.packed_weights import packed
-from crossfeed.model.presets import crossfeed, paper
+from crossfeed.model.presets import mended, paper
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.windows.normalise import Normaliser
@@ -56,7 +56,7 @@ def sessions() -> Table:
 
 def model(name: str, kind: str) -> WorldModel:
     """A base-size model of a preset with the given instance normalisation."""
-    config = (paper() if name == "paper" else crossfeed()).model
+    config = (paper() if name == "paper" else mended()).model
     torch.manual_seed(0)
     norm = config.instance_norm.model_copy(update={"kind": kind})
     return WorldModel.build(config.model_copy(update={"instance_norm": norm}), SCHEMA, normaliser()).eval()
@@ -127,7 +127,7 @@ def measure() -> tuple[list[list[str]], list[list[str]]]:
     filler = 0.1 * np.sin(np.arange(len(table)))[:, None]
     machines = {17: np.where(np.isnan(table.sensors), filler, table.sensors), SHARED: table.sensors}
     live, evaluated = [], []
-    for preset, kind in (("paper", "none"), ("crossfeed", "none"), ("crossfeed", "centred")):
+    for preset, kind in (("paper", "none"), ("mended", "none"), ("mended", "centred")):
         net = model(preset, kind)
         for sensors, values in machines.items():
             rows = np.concatenate([values, table.commands], axis=1)

@@ -33,10 +33,8 @@ from crossfeed.serving.rollout import Rollout
 AHEAD = (16, 32, 64, 128, 256)
 _COMPARED = (16, 64, 128)
 SETTINGS = (
-    "model.blocks.dropout=0 model.encoder.channel_layers=1 model.context=16 training.batch_size=24 "
-    "training.steps_per_epoch=60 training.pretrain_epochs=2 training.finetune_epochs=12 "
-    "training.validation_windows=256 training.health.windows=128 training.learning_rate=0.002 "
-    "training.warmup_steps=30 training.ema_momentum=0.99"
+    "model.dropout=0 model.context=16 training.batch_size=24 training.steps_per_epoch=60 training.finetune_epochs=14 "
+    "training.validation_windows=256 training.learning_rate=0.002 training.warmup_steps=30"
 )
 
 

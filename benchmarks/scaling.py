@@ -110,7 +110,7 @@ def plot(lines: Path, picture: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--preset", default="crossfeed")
+    parser.add_argument("--preset", default="mended")
     parser.add_argument("--size", default="compact")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=0.2, help="time spent on each line")

@@ -90,7 +90,7 @@ def start(options: argparse.Namespace, folder: Path, ranks: range) -> list[subpr
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path)
-    parser.add_argument("--preset", default="crossfeed")
+    parser.add_argument("--preset", default="mended")
     parser.add_argument("--sizes", nargs="+", default=["base", "compact"])
     parser.add_argument("--together", nargs="+", type=int, default=[1, 2, 4, 8])
     parser.add_argument("--device", default="auto")

@@ -157,7 +157,7 @@ def main() -> None:
     table, rows = source(), []
     for size in options.sizes.split(","):
         for label, changes in (("", {}), (", demo settings", DEMO)) if size == "tiny" else (("", {}),):
-            config = override(preset("crossfeed", size), {"training.batch_size": options.batch, **changes})
+            config = override(preset("mended", size), {"training.batch_size": options.batch, **changes})
             data = prepare([table], config, device)
             ours, _, count = measure(our_step(data, config, device), options.seconds, device)
             plain, waited, _ = measure(plain_loop(table, data, config, device), options.seconds, device)

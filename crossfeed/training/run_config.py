@@ -1,10 +1,10 @@
-"""The complete configuration of a run: method, training and data in one frozen object, the two presets, YAML."""
+"""The complete configuration of a run: method, training and data in one frozen object, the three presets, YAML."""
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from crossfeed.errors import ConfigError
 from crossfeed.model.config import SIZES, parse
@@ -43,6 +43,16 @@ class RunConfig(MethodConfig):
 
     training: TrainingConfig = TrainingConfig()
     data: DataConfig = DataConfig()
+
+    @model_validator(mode="after")
+    def _something_to_pretrain(self) -> Self:
+        training = self.training
+        if self.model.network == "sensors" and training.pretrain_epochs and training.initialisation != "scratch":
+            raise ValueError(
+                "the sensor network has nothing to pretrain: set training.pretrain_epochs to 0 and "
+                "training.initialisation to scratch, or choose the preset mended"
+            )
+        return self
 
 
 def preset(name: str = "crossfeed", size: Size | None = None) -> RunConfig:

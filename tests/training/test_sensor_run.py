@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossfeed.errors import TrainingError
+from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
@@ -74,6 +74,12 @@ def test_the_planned_epochs_are_part_of_the_run(tmp_path: Path) -> None:
     assert short.training.finetune_epochs == 3
     result = train(toy_table(), small_config(FEW, "crossfeed"), tmp_path / "run")
     assert read_model_file(result.model).provenance["config"]["training"]["finetune_epochs"] == 1
+
+
+def test_pretraining_what_has_nothing_to_pretrain_is_refused() -> None:
+    """It ended with an empty sum in the first step."""
+    with pytest.raises(ConfigError, match="nothing to pretrain"):
+        small_config({"training.pretrain_epochs": 2, "training.initialisation": "body_fresh_head"}, "crossfeed")
 
 
 def test_several_members_and_machines_train_together(tmp_path: Path) -> None:
