@@ -57,8 +57,9 @@ class NetworkForecaster:
 
 def tiny_world_model(normaliser: Normaliser, seed: int = 0, network: str = "sensors") -> WorldModelForecaster:
     torch.manual_seed(seed)
+    alone = {"members": 1} if network == "sensors" else {}
     config = (crossfeed if network == "sensors" else mended)("tiny").model.model_copy(
-        update={"context": CONTEXT, "horizons": HORIZONS}
+        update={"context": CONTEXT, "horizons": HORIZONS, **alone}
     )
     model = WorldModel.build(config, SCHEMA, normaliser)
     if isinstance(model, SensorModel):
