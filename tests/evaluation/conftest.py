@@ -24,7 +24,8 @@ class TrainedRun:
 
 def small_config(name: str = "crossfeed", **data: object) -> RunConfig:
     config = preset(name, "tiny")
-    model = config.model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS})
+    alone = {"members": 1} if name == "crossfeed" else {}
+    model = config.model.model_copy(update={"context": CONTEXT, "horizons": HORIZONS, **alone})
     health = config.training.health.model_copy(update={"windows": 64})
     pretrain_epochs = 0 if name == "crossfeed" else 1
     training = config.training.model_copy(
