@@ -42,7 +42,7 @@ SENSORS: Alternatives = SHARED | {
     "model.movers": (3, {}),
     "model.noise_floor": (0.5, {}),
     "model.reach": (0.5, {}),
-    "model.members": (2, {}),
+    "model.members": (3, {}),
     "objectives.weights.crps": (0.0, {}),
     "objectives.weights.squared": (0.0, {}),
 }

@@ -60,7 +60,8 @@ def test_an_unknown_size_is_refused_by_name() -> None:
 
 
 def test_several_members_cost_so_many_times_as_much() -> None:
-    one = preset("crossfeed", "base")
+    default = preset("crossfeed", "base")
+    one = default.model_copy(update={"model": default.model.model_copy(update={"members": 1})})
     three = one.model_copy(update={"model": one.model.model_copy(update={"members": 3})})
     assert step_flops(three, 17, 4) == pytest.approx(3 * step_flops(one, 17, 4))
 
