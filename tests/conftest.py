@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from crossfeed.progress import be_quiet
+
 # CROSSFEED_EXAMPLES=1000 draws other examples on every run, that many where a test does not state its own number.
 _EXAMPLES = os.environ.get("CROSSFEED_EXAMPLES")
 settings.register_profile(
@@ -26,7 +28,8 @@ _REPOSITORY = Path(__file__).resolve().parent.parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """Every test, its fixtures included, draws the same numbers whatever ran before it."""
+    """Every test, its fixtures included, draws the same numbers and may show progress, whatever ran before it."""
+    be_quiet(False)
     random.seed(0)
     np.random.seed(0)
     if "torch" in sys.modules:
