@@ -1,7 +1,7 @@
 """`crossfeed train`: tables become a world model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,6 +11,10 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run: model, history, summary.")],
     preset: Annotated[str | None, typer.Option(help="crossfeed (default) or paper.")] = None,
     size: Annotated[str | None, typer.Option(help="tiny, compact, base (default), medium or large.")] = None,
+    budget: Annotated[
+        Literal["quick", "normal", "thorough"] | None,
+        typer.Option(help="How long: quick takes a quarter of the usual (normal) time, thorough three times as much."),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="YAML file that changes the preset.")] = None,
     assign: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting, after --config.")
@@ -21,10 +25,13 @@ def train(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Pretrain and fine-tune a world model, and compare it with its floors on validation windows.
+    """Train a world model, and compare it with its floors on validation windows.
 
-    Example: crossfeed train --table source.parquet --size compact --out run --set training.pretrain_epochs=5
+    How long it will take is said before the first epoch. It can be stopped at any moment; --resume goes on.
+
+    Example: crossfeed train --table source.parquet --size compact --budget quick --out run
     """
+    from crossfeed.errors import ConfigError
     from crossfeed.ingest.table import Table
     from crossfeed.progress import be_quiet
     from crossfeed.training.distributed import speaks
@@ -37,10 +44,22 @@ def train(
         be_quiet()
     if resume and saved_config(out) is None and speaks():
         typer.echo(f"note: {out} holds no run to go on with; a new one begins there", err=True)
+    if resume and budget is not None and saved_config(out) is not None:
+        raise ConfigError(
+            f"--budget {budget} comes too late: {out} goes on with the budget it began with.",
+            remedy="Leave --budget away, or begin a new run in another folder.",
+        )
     resolved = resolve_config(preset, size, config, assign or (), continued=out if resume else None)
     tables = [Table.read(path) for path in table]
     result = run_training(
-        tables, resolved, out, resume=resume, device=device, pretrained=pretrained, tensorboard=tensorboard
+        tables,
+        resolved,
+        out,
+        resume=resume,
+        device=device,
+        pretrained=pretrained,
+        tensorboard=tensorboard,
+        budget=budget or "normal",
     )
     if speaks():
         print_summary(result.summary, result.model, as_json=json)

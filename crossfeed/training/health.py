@@ -10,6 +10,14 @@ from torch import Tensor
 
 from crossfeed.training.config import HealthConfig
 
+# What the word means and what to do, for whoever meets it on a terminal or in a report.
+COLLAPSED = (
+    "Collapsed means that the latents of different windows have become nearly the same, or vary in a few directions "
+    "only, so little of the machine's state is left in them; forecasts made from them may look fine and fail elsewhere. "
+    "Remedies: the default preset, which compares no latents (--preset crossfeed); a lower training.learning_rate; "
+    "more weight on what keeps latents apart (objectives.weights.vicreg); more or more varied sessions."
+)
+
 
 def effective_rank(z_ND: Tensor) -> Tensor:
     """Exponential of the entropy of the centred singular values (normalised to sum one), as a fraction of D.

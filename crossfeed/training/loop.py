@@ -67,7 +67,8 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
             step.average.restore(state.average)
     elif run.team.size == 1 and step.room is None:  # a model that runs by kernels cannot be copied
         seconds = expected_seconds(run, stage, steps, len(validator.windows_W))
-        console().print(f"{stage}: {epochs} epochs of {steps} steps, about {spoken(seconds)} on {step.device}")
+        told = f"{stage}: {epochs} epochs of {steps} steps, about {spoken(seconds)} on {step.device}"
+        console().print(told + _sooner(run, stage))
     saver = Saver(run.folder.path, behind=step.device.type == "cuda")
     with progress(stage, total=epochs) as task:
         task.advance(done)
@@ -87,9 +88,19 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
             _tell(row, task)
             run.on_epoch(row)
     saver.wait()
+    if done < epochs:
+        console().print(
+            f"{stage}: stopped after epoch {done} of {epochs}, because none was better than epoch {best.epoch + 1}"
+        )
     if best_weights:
         run.model.load_state_dict(best_weights)
     return best
+
+
+def _sooner(run: StageRun, stage: Stage) -> str:
+    """When a stage ends before its last epoch, where that can happen."""
+    patience = run.config.training.patience
+    return f", less if {patience} epochs in a row bring nothing" if patience < run.config.training.stages[stage] else ""
 
 
 def expected_seconds(run: StageRun, stage: Stage, steps: int, validation_windows: int) -> float:

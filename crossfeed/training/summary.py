@@ -11,6 +11,7 @@ import torch
 from crossfeed.distribution import Point
 from crossfeed.training.data import TrainingData
 from crossfeed.training.floors import FLOORS
+from crossfeed.training.health import COLLAPSED
 from crossfeed.training.history import Row
 from crossfeed.training.metrics import ForecastSums
 from crossfeed.training.reading import batches
@@ -159,6 +160,8 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
         lines.append(f"{line}{facts['seconds']:.0f} s")
         if facts["collapse"]:
             lines.append(f"{stage}: latents collapsed ({facts['collapse']})")
+    if any(facts["collapse"] for facts in summary["stages"].values()):
+        lines.append(COLLAPSED)
     validation = summary["validation"]
     for machine, scores in validation["by_machine"].items():
         lines.append(f"{machine}: RMSE {scores['rmse']:.3f} on {scores['windows']} validation windows")

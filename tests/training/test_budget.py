@@ -1,13 +1,19 @@
-"""How many epochs a run has when nobody says so: as many as its windows ask for."""
+"""How many epochs a run has: as many as its windows ask for, fewer in a hurry, more with patience."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.errors import TrainingError
-from crossfeed.training.budget import FEWEST_STEPS, REFERENCE_BATCH, STEPS_PER_WINDOW, planned
+from crossfeed.errors import ConfigError, TrainingError
+from crossfeed.training.budget import (
+    FEWEST_PATIENT_EPOCHS,
+    FEWEST_STEPS,
+    REFERENCE_BATCH,
+    STEPS_PER_WINDOW,
+    planned,
+)
 from crossfeed.training.order import steps_in_epoch
-from crossfeed.training.run_config import RunConfig
+from crossfeed.training.run_config import RunConfig, preset
 from tests.training.sensor_run import sensor_config
 
 batches = st.sampled_from([16, 64, 128, 512])
@@ -74,3 +80,30 @@ def test_nothing_but_the_epochs_is_filled_in() -> None:
 def test_too_few_windows_for_a_batch_are_refused() -> None:
     with pytest.raises(TrainingError, match="not enough for one batch of 128"):
         planned(open_ended(), 100)
+
+
+@given(st.integers(512, 10**6), batches)
+@settings(max_examples=40, deadline=None)
+def test_budgets_are_a_quarter_and_three_times_the_usual_and_stop_early(windows: int, batch_size: int) -> None:
+    config = open_ended(batch_size)
+    quick, usual, thorough = (planned(config, windows, name).training for name in ("quick", "normal", "thorough"))
+    assert usual.finetune_epochs is not None
+    assert quick.finetune_epochs == max(1, round(usual.finetune_epochs / 4))
+    assert thorough.finetune_epochs == 3 * usual.finetune_epochs
+    assert usual.patience == config.training.patience
+    for training in (quick, thorough):
+        assert training.finetune_epochs is not None
+        assert training.patience <= max(FEWEST_PATIENT_EPOCHS, training.finetune_epochs / 2)
+
+
+def test_a_budget_scales_both_stages_of_the_paper_and_leaves_out_what_is_left_out() -> None:
+    paper = preset("paper")
+    quick = planned(paper, 5000, "quick").training
+    assert (quick.pretrain_epochs, quick.finetune_epochs, quick.patience) == (25, 25, 7)
+    assert planned(paper, 5000) is paper
+    assert planned(open_ended(), 5000, "quick").training.pretrain_epochs == 0
+
+
+def test_an_unknown_budget_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no budget 'cheap'"):
+        planned(open_ended(), 5000, "cheap")

@@ -64,6 +64,17 @@ def test_train_refuses_the_same_folder_and_resumes_without_repeating_options(tra
     assert json.loads(result.stdout)["data"]["machines"] == ["toy", "second"]
 
 
+def test_a_budget_is_kept_and_said_before_the_first_epoch(trained: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = trained
+    options = [*arguments(folder)[:-3], "--set", "training.finetune_epochs=8", "--budget", "quick"]
+    options[options.index("--out") + 1] = str(tmp_path / "run")
+    result = CliRunner().invoke(app, options, catch_exceptions=False)
+    assert "finetune: 2 epochs of" in result.stderr
+    assert "epoch 2 of 2 kept" in result.stdout or "epoch 1 of 2 kept" in result.stdout
+    with pytest.raises(ConfigError, match="goes on with the budget it began with"):
+        CliRunner().invoke(app, [*options, "--resume"], catch_exceptions=False)
+
+
 def test_misspelt_setting_names_the_right_one(tmp_path: Path) -> None:
     toy_table().write(tmp_path / "source.parquet")
     call = ["train", "--table", str(tmp_path / "source.parquet"), "--out", str(tmp_path / "run")]

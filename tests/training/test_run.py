@@ -17,6 +17,7 @@ from crossfeed.training.history import read_history
 from crossfeed.training.overrides import override, read_yaml
 from crossfeed.training.run import RunResult, train
 from crossfeed.training.run_config import DataConfig, preset
+from crossfeed.training.summary import summary_lines
 from crossfeed.training.validate import Validator
 from tests.training.conftest import small_config, toy_table
 
@@ -116,12 +117,24 @@ def test_without_regulariser_the_collapse_is_flagged(tmp_path: Path) -> None:
     assert not (result.folder / "summary.json").read_text().count("NaN")
 
 
-def test_early_stopping_ends_a_stage(tmp_path: Path, table: Table) -> None:
+def test_a_collapse_was_named_but_not_explained(tmp_path: Path, table: Table) -> None:
+    summary = train(table, small_config(ONE_EPOCH), tmp_path / "run").summary
+    assert not any("Collapsed means" in line for line in summary_lines(summary))
+    summary["stages"]["pretrain"]["collapse"] = "effective rank 0.02, below 0.1"
+    told = " ".join(summary_lines(summary))
+    assert "pretrain: latents collapsed (effective rank 0.02, below 0.1)" in told
+    assert "Remedies: the default preset" in told
+
+
+def test_early_stopping_ends_a_stage(tmp_path: Path, table: Table, capsys: pytest.CaptureFixture[str]) -> None:
     changes = {"training.learning_rate": 1e-30, "training.patience": 2, "training.pretrain_epochs": 9}
     changes |= {"training.ema_momentum": 1.0, "training.finetune_epochs": 9}
     summary = train(table, small_config(changes), tmp_path / "run").summary
     assert [summary["stages"][stage]["epochs"] for stage in ("pretrain", "finetune")] == [3, 3]
     assert summary["stages"]["finetune"]["best_epoch"] == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "less if 2 epochs in a row bring nothing" in told
+    assert "finetune: stopped after epoch 3 of 9, because none was better than epoch 1" in told
 
 
 @pytest.mark.parametrize("how", ["scratch", "body_fresh_head", "complete_checkpoint"])
