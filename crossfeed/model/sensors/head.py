@@ -4,7 +4,8 @@ The first component stands on the last measured value, the second on the physica
 point between last value and mean of the window, by a distance and, for sensors with a zero within reach, by a factor
 seen from that zero. The factor follows the change of the commands with learned exponents, so that a spindle at 70 % or
 a stop means the same on machines with other levels and gains. What stands goes along with changed commands in the same
-way. Exponents start where physics has them: the power of a drive goes with its speed, whatever it cuts.
+way. Exponents start where physics has them: the power of a drive goes with its speed, what a spindle needs for cutting
+goes with the feeds.
 
 B windows, H horizons, C sensors, K context rows, S rows, G command groups, V moving components, W = V + 1 components
 that follow commands, M = V + 2 components.
@@ -29,6 +30,8 @@ NEVER = -30.0  # log-weight of a component that does not apply
 USUAL = 0.25  # exponent from which movers start
 FAINT = 0.02  # exponent from which standing starts
 PROPORTIONAL = ("power", "rotational speed", "feed")  # quantities that go with the speed of their drive
+EFFORTS = ("torque", "current", "load", "force", "power")  # quantities that a spindle needs more of when it cuts more
+CUTTING = 0.2  # forces go with the feed by some 0.75, and about a quarter of what a spindle does is cutting
 
 
 class MixtureHead(nn.Module):
@@ -40,16 +43,17 @@ class MixtureHead(nn.Module):
 
     def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__()
-        follows_CG = follows(schema)
-        self.movers, self.groups, self.context = config.movers, follows_CG.shape[1], config.context
+        groups = len(command_groups(schema))
+        self.movers, self.groups, self.context = config.movers, groups, config.context
         self.noise_floor = config.noise_floor
         self.parts = {"weight": self.movers + 2, "spread": self.movers + 2, "distance": self.movers}
         self.parts |= {"recency": self.movers, "factor": self.movers, "exponent": (self.movers + 1) * self.groups}
         self.linear = nn.Linear(config.width, sum(self.parts.values()))
         self._begin()
-        start_W = torch.tensor([FAINT] + [USUAL] * self.movers)
-        prior_CWG = torch.where(follows_CG.unsqueeze(1), 1.0, start_W.unsqueeze(-1)) / STEEPEST
-        self.register_buffer("prior_CWG", prior_CWG.logit(), persistent=False)
+        usual_W1 = torch.tensor([FAINT] + [USUAL] * self.movers).unsqueeze(-1)
+        known_C1G = physical_exponents(schema).unsqueeze(1)
+        prior_CWG = torch.maximum(known_C1G, usual_W1)
+        self.register_buffer("prior_CWG", (prior_CWG / STEEPEST).logit(), persistent=False)
         sensors = len(normaliser.sensor_names)
         zero_C = normaliser.transform_sensors(np.zeros((1, sensors)))[0]
         reached_C = np.isfinite(zero_C) & (np.abs(zero_C) <= config.reach)
@@ -106,11 +110,16 @@ class MixtureHead(nn.Module):
         return (own_BHCW + (exponent_BHCWG * change_BHCWG).sum(-1)).clamp(LOWEST, HIGHEST).exp()
 
 
-def follows(schema: Schema) -> Tensor:
-    """Which sensors (C, G) go in proportion with a group of commands: power and speed of the drives it moves."""
-    told_CG = torch.zeros(len(schema.sensors), len(command_groups(schema)), dtype=torch.bool)
-    for number, members in enumerate(command_groups(schema)):
+def physical_exponents(schema: Schema) -> Tensor:
+    """By which power of a group of commands (C, G) a sensor goes as far as physics tells; 0 where it tells nothing."""
+    groups = command_groups(schema)
+    known_CG = torch.zeros(len(schema.sensors), len(groups))
+    for number, members in enumerate(groups):
         drives = {place_of(schema.commands[command]) for command in members} - {""}
+        feeds = all(schema.commands[command].quantity == "feed" for command in members)
         for row, sensor in enumerate(schema.sensors):
-            told_CG[row, number] = sensor.quantity in PROPORTIONAL and place_of(sensor) in drives
-    return told_CG
+            if sensor.quantity in PROPORTIONAL and place_of(sensor) in drives:
+                known_CG[row, number] = 1.0
+            elif feeds and sensor.quantity in EFFORTS and place_of(sensor) == "spindle":
+                known_CG[row, number] = CUTTING
+    return known_CG

@@ -11,7 +11,16 @@ from torch import Tensor
 
 from crossfeed.distribution import Mixture
 from crossfeed.model.sensors.commands import SMALL
-from crossfeed.model.sensors.head import FAINT, HIGHEST, LOWEST, STEEPEST, USUAL, MixtureHead, follows
+from crossfeed.model.sensors.head import (
+    CUTTING,
+    FAINT,
+    HIGHEST,
+    LOWEST,
+    STEEPEST,
+    USUAL,
+    MixtureHead,
+    physical_exponents,
+)
 from crossfeed.schema import Channel, Schema, canonical
 from tests.model.sensors.small import CONTEXT, HORIZONS, REACHED, SCHEMA, SENSORS, config, normaliser
 
@@ -185,11 +194,18 @@ def test_a_fresh_head_knows_that_power_goes_with_speed() -> None:
     torch.testing.assert_close(from_zero[..., 2:], torch.full_like(from_zero[..., 2:], ratio), rtol=1e-6, atol=0)
 
 
-def test_power_follows_the_drives_that_a_command_moves() -> None:
+def test_physics_tells_what_goes_with_which_commands() -> None:
     schema = canonical()
-    told = follows(schema)
-    names = {(schema.sensor_names[row], int(group)) for row, group in told.nonzero().tolist()}
-    assert names == {("spindle_power", 0), ("z_power", 1)}
+    known_CG = physical_exponents(schema)
+    told = {
+        (schema.sensor_names[row], int(group)): round(known_CG[row, group].item(), 6)
+        for row, group in known_CG.nonzero()
+    }
+    assert told == {
+        ("spindle_power", 0): 1.0,
+        ("z_power", 1): 1.0,
+        **{(name, 1): CUTTING for name in ("spindle_current", "spindle_torque", "spindle_power")},
+    }
 
 
 def test_factors_have_bounds() -> None:
