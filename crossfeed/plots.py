@@ -1,6 +1,6 @@
 """What figures of all rooms share: one quiet style, no display needed, files written whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,14 +31,23 @@ _FORMATS = ("png", "svg", "pdf")
 
 
 @contextmanager
-def new_figure(width: float, height: float) -> "Iterator[Figure]":
-    """A figure of this size in inches, in the house style, drawn without a display."""
+def house_style(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """What is drawn inside has the house style, with changes of its own."""
     import matplotlib as mpl
     from cycler import cycler
+
+    style: dict[Any, Any] = {**_STYLE, "axes.prop_cycle": cycler(color=COLOURS), **(changes or {})}
+    with mpl.rc_context(style):
+        yield
+
+
+@contextmanager
+def new_figure(width: float, height: float) -> "Iterator[Figure]":
+    """A figure of this size in inches, in the house style, drawn without a display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with mpl.rc_context({**_STYLE, "axes.prop_cycle": cycler(color=COLOURS)}):
+    with house_style():
         figure = Figure(figsize=(width, height))
         FigureCanvasAgg(figure)
         yield figure

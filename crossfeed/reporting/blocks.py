@@ -46,13 +46,17 @@ class Grid:
 
 @dataclass(frozen=True)
 class Figure:
-    """Small panels under one caption; `legend` names the series, `stacked` panels stand one above the other."""
+    """Small panels under one caption; `legend` names the series, `stacked` panels stand one above the other.
+
+    Where the first panel is the main one, the others stand around it.
+    """
 
     name: str
     caption: str
     panels: tuple[Panel, ...]
     legend: tuple[tuple[str, int, str], ...] = ()
     stacked: int = 1
+    first_is_main: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,11 @@ class Section:
         chosen = [block.options[block.first] for block in self.blocks if isinstance(block, Choice)]
         return (*single, *chosen)
 
+    def hidden_figures(self) -> tuple[Figure, ...]:
+        """The figures of choices that are not shown first."""
+        choices = [block for block in self.blocks if isinstance(block, Choice)]
+        return tuple(figure for one in choices for name, figure in one.options.items() if name != one.first)
+
 
 @dataclass(frozen=True)
 class Light:
@@ -136,6 +145,8 @@ class Document:
     verdict: Verdict
     sections: tuple[Section, ...]
     facts: Mapping[str, str] = field(default_factory=dict)
+    # What a reader must know before any number.
+    remark: str = ""
 
 
 def estimate(value: Any) -> Any:

@@ -35,18 +35,24 @@ def share(value: float | None) -> str:
 
 def interval(value: Mapping[str, Any] | None, write: Any = number) -> str:
     """An estimate with its bounds, or with its spread over seeds; alone where there are too few runs for any."""
+    told, bounds = interval_parts(value, write)
+    return f"{told} ({bounds})" if bounds else told
+
+
+def interval_parts(value: Mapping[str, Any] | None, write: Any = number) -> tuple[str, str]:
+    """The same in two parts, for two lines of a narrow cell: the estimate (with its spread), and the bounds."""
     if value is None or value.get("estimate") is None:
-        return MISSING
+        return MISSING, ""
     told = str(write(value["estimate"]))
 
     def alike(other: float) -> str:
         return _alike(other, told) if write is number else str(write(other))
 
     if value.get("spread") is not None:
-        return f"{told} ± {alike(value['spread'])}"
+        return f"{told} ± {alike(value['spread'])}", ""
     if value.get("low") is None or value.get("high") is None:
-        return told
-    return f"{told} ({alike(value['low'])} to {alike(value['high'])})"
+        return told, ""
+    return told, f"{alike(value['low'])} to {alike(value['high'])}"
 
 
 def _alike(value: float, neighbour: str) -> str:

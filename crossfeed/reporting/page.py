@@ -1,32 +1,48 @@
 """The document as one HTML file that needs nothing else: style and script inside, figures as SVG."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from crossfeed.reporting.blocks import Block, Choice, Document, Figure, Grid, Listing, Note, estimate
-from crossfeed.reporting.numbers import LIGHTS, interval, share, written
+from crossfeed.progress import progress
+from crossfeed.reporting.blocks import Block, Choice, Document, Figure, Grid, Kind, Listing, Note, estimate
+from crossfeed.reporting.drawing import Drawing, easel
+from crossfeed.reporting.numbers import LIGHTS, interval_parts, number, share, written
 from crossfeed.reporting.sections.verdict import COVERAGE, COVERAGE_BAD
-from crossfeed.reporting.svg import draw
 from crossfeed.training.record.summary import WEAK_COMMAND_USE
 
 # Texts longer than this may wrap, but not into a column of single words.
 LONG = 36
 
 
-def page(document: Document) -> str:
+Drawings = Mapping[str, Sequence[Drawing]]
+
+
+def draw_figures(document: Document) -> dict[str, list[Drawing]]:
+    """Every figure of a document by its name; those that become files have their pixels too."""
+    drawn: dict[str, list[Drawing]] = {}
+    figures = [(figure, True) for section in document.sections for figure in section.figures()]
+    figures += [(figure, False) for section in document.sections for figure in section.hidden_figures()]
+    with easel() as one, progress("Drawing figures", len(figures)) as task:
+        for figure, becomes_file in figures:
+            drawn[figure.name] = [one.draw(panel, becomes_file) for panel in figure.panels]
+            task.advance()
+    return drawn
+
+
+def page(document: Document, drawings: Drawings | None = None) -> str:
     """The whole page; every text from outside is escaped."""
+    drawn = draw_figures(document) if drawings is None else drawings
     environment = Environment(
         loader=FunctionLoader(_template), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.filters |= {
-        "interval": interval,
-        "share_interval": lambda value: interval(value, share),
+        "two_lines": _two_lines,
         "light": lambda value: LIGHTS[value],
-        "render": lambda block: _render(environment, block),
+        "render": lambda block: _render(environment, block, drawn),
     }
     limits = {
         "low": share(COVERAGE[0]), "high": share(COVERAGE[1]), "bad": share(COVERAGE_BAD), "command": WEAK_COMMAND_USE,
@@ -40,25 +56,34 @@ def _template(name: str) -> str:
     return files("crossfeed.reporting").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _render(environment: Environment, block: Block) -> Markup:
+def _render(environment: Environment, block: Block, drawn: Drawings) -> Markup:
     """One block by the macro of its kind."""
     macros: Any = environment.get_template("blocks.html.j2").module
     if isinstance(block, Grid):
         return Markup(macros.grid(block, [_cells(block, row) for row in block.rows], block.columns))
     if isinstance(block, Figure):
-        return Markup(macros.figure(block, _drawings(block)))
+        return Markup(macros.figure(block, _cells_of(block, drawn)))
     if isinstance(block, Choice):
-        return Markup(macros.choice(block, {name: _drawings(one) for name, one in block.options.items()}))
+        return Markup(macros.choice(block, {name: _cells_of(one, drawn) for name, one in block.options.items()}))
     if isinstance(block, Note):
         return Markup(macros.note(block))
     assert isinstance(block, Listing)
     return Markup(macros.listing(block))
 
 
-def _drawings(figure: Figure) -> list[Markup]:
-    """One drawing for each place on the page."""
-    drawn, size = [draw(panel) for panel in figure.panels], figure.stacked
-    return [Markup("").join(drawn[start : start + size]) for start in range(0, len(drawn), size)]
+def _cells_of(figure: Figure, drawn: Drawings) -> list[Markup]:
+    """One piece for each place on the page; stacked drawings share one."""
+    pieces, size = [drawing.svg for drawing in drawn[figure.name]], figure.stacked
+    return [Markup("").join(pieces[start : start + size]) for start in range(0, len(pieces), size)]
+
+
+def _two_lines(value: Any, kind: str = "number") -> Markup:
+    """A cell whose bounds stand below its estimate, so that a table of intervals fits a screen."""
+    if isinstance(value, Mapping):
+        told, bounds = interval_parts(value, share if kind == "share" else number)
+    else:
+        told, bounds = written(value, cast(Kind, kind)), ""
+    return Markup("{}<small>{}</small>").format(told, bounds) if bounds else escape(told)
 
 
 def _cells(grid: Grid, row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -67,11 +92,7 @@ def _cells(grid: Grid, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         value = row.get(column.key)
         best = grid.best(column)
         kind = f"light {value}" if column.kind == "light" else column.kind
-        text = (
-            interval(value, share)
-            if column.kind == "share" and isinstance(value, Mapping)
-            else written(value, column.kind)
-        )
+        text = _two_lines(value, column.kind)
         cells.append(
             {
                 "text": text,

@@ -1,4 +1,4 @@
-"""Small diagrams as data, so that the page (SVG) and the files (PNG) show the same thing."""
+"""Small diagrams as data, before anyone decides how they are drawn."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,13 @@ INK = 6
 
 @dataclass(frozen=True)
 class Line:
-    """A line, a staircase or points; a null ends a line and starts another."""
+    """A line, a staircase, points, or a line with a mark on each point; a null ends a line and starts another."""
 
     name: str
     x: Sequence[Number]
     y: Sequence[Number]
     colour: int = 0
-    style: Literal["line", "dashed", "step", "points"] = "line"
+    style: Literal["line", "dashed", "step", "points", "marked"] = "line"
 
 
 @dataclass(frozen=True)
@@ -132,27 +132,3 @@ def _range(values: Iterable[Number]) -> tuple[float, float]:
         away = 0.5 * abs(low) or 0.5
         return low - away, high + away
     return low, high
-
-
-def ticks(low: float, high: float, wanted: int = 5, whole: bool = False) -> list[float]:
-    """Round numbers inside a range: steps of 1, 2, 2.5 or 5 times a power of ten, only whole ones on request."""
-    span = high - low
-    raw = max(span / max(wanted, 1), 1.0 if whole else 0.0)
-    power = 10.0 ** math.floor(math.log10(raw))
-    steps = [power * factor for factor in (1.0, 2.0, 2.5, 5.0, 10.0)]
-    step = next((step for step in steps if step >= raw and (not whole or step.is_integer())), 10.0 * power)
-    first = math.ceil(low / step - 1e-9)
-    found = []
-    while first * step <= high + 1e-9 * span:
-        found.append(0.0 if abs(first * step) < 1e-12 * span else first * step)
-        first += 1
-    return found
-
-
-def tick_text(value: float, step: float) -> str:
-    """A tick with the digits its neighbours need."""
-    if abs(value) >= 1e5 or (value and abs(value) < 1e-3):
-        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e").replace("-", "−")
-    digits = max(0, -math.floor(math.log10(step) + 1e-9)) if step < 1 else 0
-    digits += 1 if step < 10 and round(step, digits) != round(step, digits + 1) else 0
-    return f"{value:,.{digits}f}".replace("-", "−")

@@ -8,11 +8,10 @@ from pathlib import Path
 import crossfeed
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import StorageError
-from crossfeed.progress import progress
 from crossfeed.reporting.artefacts import Artefacts, Extras, gather
 from crossfeed.reporting.blocks import Document, Section
-from crossfeed.reporting.page import page
-from crossfeed.reporting.png import write_figure
+from crossfeed.reporting.figure_files import write_figure
+from crossfeed.reporting.page import Drawings, draw_figures, page
 from crossfeed.reporting.sections import (
     ablation,
     adaptation,
@@ -70,8 +69,9 @@ def write_report(
     folder = Path(out) if out is not None else found.place / "report"
     report = folder / "report.html"
     with atomic_file(report) as temporary:
-        temporary.write_text(page(document), encoding="utf-8")
-    tables, figures = _write_files(document, folder)
+        drawings = draw_figures(document)
+        temporary.write_text(page(document, drawings), encoding="utf-8")
+    tables, figures = _write_files(document, drawings, folder)
     anchors = tuple(section.anchor for section in document.sections)
     return Written(report, tables, figures, anchors, document.verdict.answer)
 
@@ -106,7 +106,7 @@ def compose(found: Artefacts) -> Document:
     return Document(f"{kind} {name}", machines, box, sections, facts)
 
 
-def _write_files(document: Document, folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+def _write_files(document: Document, drawings: Drawings, folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     grids = [grid for section in document.sections for grid in section.grids()]
     figures = [figure for section in document.sections for figure in section.figures()]
     tables, drawn = [], []
@@ -115,12 +115,10 @@ def _write_files(document: Document, folder: Path) -> tuple[tuple[Path, ...], tu
             path = folder / "tables" / f"{_file_name(grid.name)}.{ending}"
             write(grid, path)
             tables.append(path)
-    with progress("Drawing figures", len(figures)) as task:
-        for figure in figures:
-            path = folder / "figures" / f"{_file_name(figure.name)}.png"
-            write_figure(figure, path)
-            drawn.append(path)
-            task.advance()
+    for figure in figures:
+        path = folder / "figures" / f"{_file_name(figure.name)}.png"
+        write_figure(figure, drawings[figure.name], path)
+        drawn.append(path)
     return tuple(tables), tuple(drawn)
 
 

@@ -1,5 +1,5 @@
 "use strict";
-// Three small comforts; without them (or on paper) everything is still there.
+// Small comforts; without them (or on paper) everything is still there.
 (function () {
   // Pick one figure of several.
   document.querySelectorAll(".choice").forEach(function (choice) {
@@ -57,6 +57,25 @@
     }
     line.setAttribute("x1", x); line.setAttribute("x2", x); line.setAttribute("y1", frame[1]); line.setAttribute("y2", frame[3]);
   }
+  // Say where a table goes on beyond the edge.
+  function hint() {
+    document.querySelectorAll(".scroll").forEach(function (box) { box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1); });
+  }
+  hint();
+  window.addEventListener("resize", hint);
+  document.querySelectorAll("details").forEach(function (details) { details.addEventListener("toggle", hint); });
+  // Mark where in the contents one is.
+  const links = document.querySelectorAll("nav a");
+  const watcher = new IntersectionObserver(function (entries) {
+    entries.forEach(function (entry) {
+      if (!entry.isIntersecting) return;
+      links.forEach(function (link) {
+        if (link.hash === "#" + entry.target.id) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      });
+    });
+  }, { rootMargin: "-10% 0px -80% 0px" });
+  document.querySelectorAll("main > section").forEach(function (section) { watcher.observe(section); });
   // On paper nothing is folded away.
   window.addEventListener("beforeprint", function () {
     document.querySelectorAll("details").forEach(function (details) { details.open = true; });

@@ -14,8 +14,9 @@ from crossfeed.training.config import HealthConfig
 COLLAPSED = (
     "Collapsed means that the latents of different windows have become nearly the same, or vary in a few directions "
     "only, so little of the machine's state is left in them; forecasts made from them may look fine here and fail "
-    "elsewhere. Remedies: the default preset, which compares no latents (--preset crossfeed); a lower training.learning_rate; "
-    "more weight on what keeps latents apart (objectives.weights.vicreg); more or more varied sessions."
+    "elsewhere. Remedies: the default preset, which compares no latents (--preset crossfeed); a lower "
+    "training.learning_rate; more weight on what keeps latents apart (objectives.weights.vicreg); more or "
+    "more varied sessions."
 )
 
 
