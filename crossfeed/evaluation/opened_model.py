@@ -12,7 +12,7 @@ from crossfeed.model.config import parse
 from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.precision import choose_device
+from crossfeed.training.devices.precision import choose_device
 from crossfeed.training.run_config import RunConfig
 
 

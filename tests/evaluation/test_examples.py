@@ -112,6 +112,8 @@ def test_evaluations_carry_examples_reliability_by_regime_and_intervals_by_chann
     row = content.by_channel["run"]["current"]
     assert row.intervals["skill_rmse"].estimate == pytest.approx(row.metrics["skill_rmse"])
     inside, share = row.intervals["coverage90"], row.metrics["coverage90"]
-    assert inside.low is not None and inside.high is not None and share is not None
+    assert inside.low is not None
+    assert inside.high is not None
+    assert share is not None
     assert inside.low <= share <= inside.high
     assert set(content.command_use["run"].shuffled_by_channel) == {"current", "power"}

@@ -5,12 +5,11 @@ from typing import Any
 
 from crossfeed.evaluation.plain import plain
 from crossfeed.evaluation.result import Evaluation
-from crossfeed.evaluation.verdict import Verdict as Judgement
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Light, Verdict
 from crossfeed.reporting.next_steps import next_steps
 from crossfeed.reporting.numbers import interval, number, share
-from crossfeed.training.summary import WEAK_COMMAND_USE
+from crossfeed.training.record.summary import WEAK_COMMAND_USE
 
 QUESTION = "May the model be trusted on the other machine, and on which channels?"
 
@@ -22,15 +21,10 @@ def verdict(found: Artefacts) -> Verdict:
     if known is None:
         return _not_known_yet(found, steps)
     content, name = known
-    said = judged(content, name)
+    said = Evaluation.from_dict(content, "The recorded result").verdict(name)
     lights = tuple(Light(**plain(channel)) for channel in said.channels)
     sentences = [overall(content, name), listening(content, name), _adapted(found), _trustworthy(found)]
     return Verdict(QUESTION, said.answer, said.light, tuple(line for line in sentences if line), lights, tuple(steps))
-
-
-def judged(content: Mapping[str, Any], name: str) -> Judgement:
-    """What the evaluation itself says about its channels."""
-    return Evaluation.from_dict(content, "The recorded result").verdict(name)
 
 
 def overall(content: Mapping[str, Any], name: str) -> str:
