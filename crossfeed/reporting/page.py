@@ -7,11 +7,11 @@ from typing import Any, cast
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
 from crossfeed.progress import progress
 from crossfeed.reporting.blocks import Block, Choice, Document, Figure, Grid, Kind, Listing, Note, estimate
 from crossfeed.reporting.drawing import Drawing, easel
 from crossfeed.reporting.numbers import LIGHTS, interval_parts, number, share, written
-from crossfeed.reporting.sections.verdict import COVERAGE, COVERAGE_BAD
 from crossfeed.training.record.summary import WEAK_COMMAND_USE
 
 # Texts longer than this may wrap, but not into a column of single words.
