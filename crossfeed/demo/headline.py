@@ -71,7 +71,9 @@ def sentences(content: dict[str, Any], simulated: bool) -> list[str]:
         said.append(f"Online, RMSE without and with learning while the machine runs: {before:.3f}, {after:.3f}.")
     if not content["locked"]:
         said.append(f"The lock was refused ({'; '.join(content['refused'])}), so the target stayed sealed.")
-    if not simulated:
+    if simulated:
+        said.append("Both machines are simulated; thws and joanneum are the formats of their logs, not the data sets.")
+    else:
         said.append("One physical machine: the target is its later runs with sensors taken away, not another machine.")
     said.append("Minutes of training on a narrow model: this shows how the work goes, not how good it gets.")
     return said

@@ -14,7 +14,7 @@ from crossfeed.evaluation.evaluate import Unit
 from crossfeed.evaluation.metrics import Metrics
 from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.statistics import Comparison, Interval, Power
-from crossfeed.evaluation.verdict import Verdict, judge_channels
+from crossfeed.evaluation.verdict import Rivals, Verdict, judge_channels
 
 # What a probe recorded, as plain data that only tables and figures read.
 Record = dict[str, Any]
@@ -82,10 +82,18 @@ class Evaluation:
         """The models that gave numbers; the other names in `scores` are floors."""
         return tuple(self.command_use)
 
-    def verdict(self, model: str | None = None) -> Verdict:
-        """May this model (by default the only one) be trusted on this machine, and on which channels?"""
+    def verdict(self, model: str | None = None, rivals: Rivals | None = None) -> Verdict:
+        """May this model (by default the only one) be trusted on this machine, and on which channels?
+
+        The floors are always rivals (the last value by its skill); others may have been run on the same windows.
+        """
         name = self._only(model)
-        return judge_channels(self.by_channel[name], self.command_use.get(name))
+        floors = {
+            floor: {channel: row.metrics.get("rmse") for channel, row in rows.items()}
+            for floor, rows in self.by_channel.items()
+            if floor not in (*self.models, "persistence")
+        }
+        return judge_channels(self.by_channel[name], self.command_use.get(name), {**floors, **(rivals or {})})
 
     def rows(self, by: By = "all") -> list[dict[str, Any]]:
         """Flat rows for a data frame: forecaster, label and every metric; of channels also unit and constancy."""

@@ -10,6 +10,8 @@ from crossfeed.evaluation.statistics import Interval
 from crossfeed.training.record.summary import WEAK_COMMAND_USE
 
 Light = Literal["good", "fair", "bad", "unknown"]
+# The RMSE of others on the same windows, by their names and by channel.
+Rivals = Mapping[str, Mapping[str, float | None]]
 # Share of observations inside the central 90 % interval: what passes, and below what a channel is not to be used.
 COVERAGE = (0.85, 0.98)
 COVERAGE_BAD = 0.75
@@ -37,16 +39,31 @@ class Verdict:
     channels: tuple[ChannelVerdict, ...]
 
 
-def judge_channels(channels: Mapping[str, ChannelScores], use: CommandUse | None) -> Verdict:
-    """Judge every channel; one without a command-use ratio of its own is judged by that of all channels together."""
+def judge_channels(
+    channels: Mapping[str, ChannelScores], use: CommandUse | None, rivals: Rivals | None = None
+) -> Verdict:
+    """Judge every channel, beside what rivals reached on the same windows.
+
+    One without a command-use ratio of its own is judged by that of all channels together.
+    """
     pooled = use.plans["shuffled"].rmse_ratio if use and "shuffled" in use.plans else None
     own = use.shuffled_by_channel if use else {}
-    lights = tuple(judge_channel(name, scores, own.get(name, pooled)) for name, scores in channels.items())
+    lights = tuple(
+        judge_channel(name, scores, own.get(name, pooled), _on_channel(rivals or {}, name))
+        for name, scores in channels.items()
+    )
     return Verdict(*_answer(lights), lights)
 
 
-def judge_channel(channel: str, scores: ChannelScores, command: Interval | None) -> ChannelVerdict:
-    """Green: surely better than the last value, honest intervals, and the commands count."""
+def _on_channel(rivals: Rivals, channel: str) -> dict[str, float]:
+    found = {name: errors.get(channel) for name, errors in rivals.items()}
+    return {name: error for name, error in found.items() if error is not None}
+
+
+def judge_channel(
+    channel: str, scores: ChannelScores, command: Interval | None, rivals: Mapping[str, float] | None = None
+) -> ChannelVerdict:
+    """Green: surely better than the last value and than every rival, R² above 0, honest intervals, commands count."""
     skill, coverage = (_sure_or_not(scores, name) for name in ("skill_rmse", "coverage90"))
     if scores.constant or skill is None or skill.estimate is None:
         still = ("it does not move here, so there is nothing to forecast",)
@@ -61,6 +78,15 @@ def judge_channel(channel: str, scores: ChannelScores, command: Interval | None)
     elif skill.low <= 0.0:
         good = False
         reasons.append("its advantage over the last value could be chance")
+    explained, error = scores.metrics.get("r2"), scores.metrics.get("rmse")
+    if explained is not None and explained <= 0.0:
+        bad = True
+        reasons.append(f"its mean, repeated, would do as well (R² {explained:.2f})")
+    ahead = {name: rmse for name, rmse in (rivals or {}).items() if error is not None and rmse <= error}
+    if ahead:
+        good = False
+        best = min(ahead, key=lambda name: ahead[name])
+        reasons.append(f"{best} is as good or better (RMSE {ahead[best]:.3g}, this model {error:.3g})")
     inside = coverage.estimate if coverage else None
     if inside is None:
         good = False
@@ -79,7 +105,8 @@ def judge_channel(channel: str, scores: ChannelScores, command: Interval | None)
         reasons.append("planned commands hardly change its forecast: not for what-ifs")
     light: Light = "bad" if bad else "good" if good else "fair"
     if light == "good":
-        reasons.append("surely better than the last value, honest intervals, uses the plan")
+        others = " and all rivals that were run" if rivals else ""
+        reasons.append(f"surely better than the last value{others}, honest intervals, uses the plan")
     return ChannelVerdict(channel, scores.unit, light, tuple(reasons), skill, coverage, command)
 
 

@@ -12,6 +12,7 @@ from crossfeed.training.record.history import read_history
 
 # Where `crossfeed demo` puts things, beside the study.
 COMPARISON, EVALUATION, ADAPTATION, FORECAST, AUDIT = "comparison", "evaluation", "adaptation", "forecast", "audit.json"
+DEMO = "demo.json"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Artefacts:
     forecasts: Sequence[Mapping[str, Any]] = ()
     audits: Sequence[Mapping[str, Any]] = ()
     files: Sequence[Path] = ()
+    # Whether a simulator played the machines: the demo says so in a file beside its study.
+    simulated: bool = False
 
     def evaluation(self, own: bool) -> Mapping[str, Any] | None:
         """The evaluation on a table the model was trained on, or on another one."""
@@ -98,6 +101,7 @@ def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
         forecasts=[read_json(path) for path in forecasts],
         audits=[read_json(path) for path in audits],
         files=(*([folder] if folder else []), *evaluations, *adaptations, *comparisons, *forecasts, *audits),
+        simulated=any(read_json(path).get("data") == "simulated" for path in _existing(beside / DEMO)),
     )
 
 

@@ -40,6 +40,12 @@ PARTS: tuple[Callable[[Artefacts], list[Section]], ...] = (
 )  # fmt: skip
 
 
+SIMULATED = (
+    "The machines of this report are simulated: a physics model wrote their logs in the formats of two public data "
+    "sets, whose names they bear (thws, joanneum). It shows how the work goes; about the real machines it says nothing."
+)
+
+
 @dataclass(frozen=True)
 class Written:
     """What a report consists of on disk, and its verdict in one sentence."""
@@ -92,7 +98,9 @@ def compose(found: Artefacts) -> Document:
     if study is not None:
         sources = [name for source in study.protocol["sources"] for name in source["machines"]]
         targets = [name for sealed in study.protocol["vault"] for name in sealed["machines"]]
-        machines = f"learned on {', '.join(sources)}" + (f", judged on {', '.join(targets)}" if targets else "")
+        how = "simulated " if found.simulated else ""
+        machines = f"learned on {how}{', '.join(sources)}"
+        machines += f", judged on {how}{', '.join(targets)}" if targets else ""
     elif found.run is not None:
         machines = f"learned on {', '.join(found.run.summary.get('data', {}).get('machines', [])) or 'one machine'}"
     kind = "Study" if study is not None else "Training run"
@@ -103,7 +111,7 @@ def compose(found: Artefacts) -> Document:
     }
     place = found.place.resolve()
     name = place.parent.name if place.name in ("study", "run") else place.name
-    return Document(f"{kind} {name}", machines, box, sections, facts)
+    return Document(f"{kind} {name}", machines, box, sections, facts, SIMULATED if found.simulated else "")
 
 
 def _write_files(document: Document, drawings: Drawings, folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:

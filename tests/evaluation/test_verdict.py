@@ -1,5 +1,6 @@
 """The lights: what makes a channel green, what takes the green away, what makes it red."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,26 @@ def test_a_light_has_its_reason(given: ChannelScores, command: Interval | None, 
     found = judge_channel("current", given, command)
     assert found.light == light
     assert any(reason in words for words in found.reasons)
+
+
+def test_a_channel_whose_mean_would_do_as_well_was_trusted() -> None:
+    flat = replace(scores(), metrics={"r2": -0.07, "rmse": 0.5})
+    found = judge_channel("z_current", flat, LISTENS)
+    assert found.light == "bad"
+    assert any("R² -0.07" in words for words in found.reasons)
+    assert judge_channel("z_current", replace(scores(), metrics={"r2": 0.2}), LISTENS).light == "good"
+
+
+def test_a_rival_that_was_ahead_was_not_spoken_of() -> None:
+    given = replace(scores(), metrics={"r2": 0.8, "rmse": 0.5})
+    behind = judge_channel("power", given, LISTENS, {"ridge": 0.6})
+    assert behind.light == "good"
+    assert "all rivals that were run" in behind.reasons[0]
+    ahead = judge_channel("power", given, LISTENS, {"ridge": 0.4, "trees": 0.45, "drift": 0.9})
+    assert ahead.light == "fair"
+    assert ahead.reasons == ("ridge is as good or better (RMSE 0.4, this model 0.5)",)
+    lights = judge_channels({"power": given, "speed": given}, None, {"ridge": {"power": 0.4, "speed": None}}).channels
+    assert [one.light for one in lights] == ["fair", "good"]
 
 
 def test_results_without_intervals_by_channel_are_judged_by_their_estimates() -> None:

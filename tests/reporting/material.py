@@ -86,7 +86,7 @@ def adaptation() -> dict[str, Any]:
     }
 
 
-def comparison() -> dict[str, Any]:
+def comparison(results: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """What `crossfeed compare` writes as table.json."""
     names = [
         f"{part}.{key}"
@@ -113,7 +113,13 @@ def comparison() -> dict[str, Any]:
         )
     failed = {**rows[-1], "model": "trees", "seeds": 0, "mean": dict.fromkeys(names), "spread": dict.fromkeys(names)}
     rows.append({**failed, "remark": "not run: LightGBM is missing"})
-    return {"sets": ["source", "target"], "rows": rows, "notes": ["Errors in z-units."], "results": []}
+    return {"sets": ["source", "target"], "rows": rows, "notes": ["Errors in z-units."], "results": list(results)}
+
+
+def result(model: str, windows: int, rmse: float, by_channel: Mapping[str, float | None]) -> dict[str, Any]:
+    """One model with one seed on the target, as `crossfeed compare` keeps it in table.json."""
+    scores = {"windows": windows, "rmse": rmse, "rmse_by_channel": dict(by_channel)}
+    return {"model": model, "seed": 0, "status": "finished", "scores": {"target": scores}}
 
 
 def forecast(sensor: str = "power") -> dict[str, Any]:

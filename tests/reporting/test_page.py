@@ -66,7 +66,7 @@ def test_the_page_loads_nothing_and_its_links_lead_somewhere(complete: Path) -> 
     tags = read(text)
     assert tags.loads == []
     assert tags.links <= tags.anchors
-    assert not re.search(r"url\(|@import|<link|https?://(?!www\.w3\.org/2000/svg)", text)
+    assert not re.search(r"url\((?!#)|@import|<link|https?://(?!www\.w3\.org/2000/svg)", text)
     assert tags.count["script"] == 1
     assert tags.count["svg"] > 20
 
@@ -116,7 +116,12 @@ def test_a_browser_shows_it_without_errors_and_without_sideways_scrolling(
             const shown = [...inner.querySelectorAll(".choice figure:not([hidden])")].map(one => one.dataset.option);
             const hidden = inner.querySelectorAll("g.series.off").length;
             const chosen = shown.includes(select.value);
-            document.title = JSON.stringify([root.scrollWidth, root.clientWidth, chosen, hidden > 0]);
+            inner.defaultView.scrollTo(0, root.scrollHeight / 2);
+            const seen = inner.querySelector("nav").getBoundingClientRect().top;
+            const wide = [...inner.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth + 1);
+            const told = wide.every(box => getComputedStyle(box.nextElementSibling).display !== "none");
+            const page = [root.scrollWidth, root.clientWidth, chosen, hidden > 0];
+            document.title = JSON.stringify([...page, seen, wide.length, told]);
         }};</script>""",
         encoding="utf-8",
     )
@@ -128,11 +133,44 @@ def test_a_browser_shows_it_without_errors_and_without_sideways_scrolling(
     )  # fmt: skip
     title = re.search(r"<title>(.*?)</title>", result.stdout)
     assert title is not None, result.stderr[-2000:]
-    scroll, client, switched, toggled = json.loads(title[1])
+    scroll, client, switched, toggled, contents_at, wider, told = json.loads(title[1])
     assert scroll <= client == width
     assert switched
     assert toggled
+    assert 0 <= contents_at < 60, "the contents stay in sight"
+    assert told, "a table that goes on says so"
+    assert width < 1280 or not wider, "tables fit the screen"
     assert "CONSOLE" not in result.stderr
+
+
+def test_the_demo_never_said_that_its_machines_are_simulated(complete: Path) -> None:
+    assert "simulated" not in page(compose(gather(complete)))
+    material.write(complete.parent / "demo.json", {"data": "simulated", "logs": None, "seed": 0})
+    text = page(compose(gather(complete)))
+    assert text.index("The machines of this report are simulated") < text.index('id="verdict"')
+    material.write(complete.parent / "demo.json", {"data": "michigan", "logs": "logs", "seed": 0})
+    assert "simulated" not in page(compose(gather(complete)))
+
+
+def test_a_what_if_without_power_had_no_figure_to_look_at(complete: Path) -> None:
+    content = material.forecast("x_torque")
+    content["sensors"] = {"x_temp": {"unit": "degC"}, "x_torque": {"unit": "Nm"}}
+    for level, plan in enumerate(content["plans"].values()):
+        still = {"mean": [40.0, 40.0 + 0.01 * level], "quantiles": {"0.05": [39.0, 39.0], "0.95": [41.0, 41.0]}}
+        plan["sensors"]["x_temp"] = still
+        plan["energy"] = None
+    content["comparisons"] = []
+    material.write(complete.parent / "forecast" / "forecast.json", content)
+    section = next(one for one in compose(gather(complete)).sections if one.anchor == "what-if")
+    (figure,) = section.figures()
+    assert figure.name == "what-if-x_torque", "the sensor on which the plans differ is shown first"
+    peaks = next(grid for grid in section.grids() if grid.name == "what-if-peaks")
+    assert [row["plan"] for row in peaks.rows] == ["fast.csv", "slow.csv"]
+
+
+def test_bounds_stand_below_their_estimate(complete: Path) -> None:
+    text = page(compose(gather(complete)))
+    assert re.search(r"<td[^>]*>[−0-9.]+<small>[−0-9.]+ to [−0-9.]+</small></td>", text)
 
 
 def test_a_run_without_a_summary_is_titled_by_its_folder(tmp_path: Path) -> None:

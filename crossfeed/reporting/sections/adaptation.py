@@ -36,11 +36,11 @@ def _few_shot(content: Mapping[str, Any]) -> list[Block]:
     runs = tuple(Line(run, fractions, [row.get("runs", {}).get(run) for row in rows], 5, "dashed") for run in per_run)
     panels = (
         XY("RMSE on the common query", "per cent of each run learned from", "RMSE (z-units)",
-           (*runs, Line("all runs", fractions, [row["rmse"] for row in rows], 0))),
+           (*runs, Line("all runs", fractions, [row["rmse"] for row in rows], 0, "marked"))),
         XY("CRPS", "per cent of each run learned from", "CRPS (z-units)",
-           (Line("all runs", fractions, [row["crps"] for row in rows], 0),)),
+           (Line("all runs", fractions, [row["crps"] for row in rows], 0, "marked"),)),
         XY("Share inside the 90 % interval", "per cent of each run learned from", "share",
-           (Line("all runs", fractions, [row["coverage90"] for row in rows], 0),), level=(0.9, "nominal")),
+           (Line("all runs", fractions, [row["coverage90"] for row in rows], 0, "marked"),), level=(0.9, "nominal")),
     )  # fmt: skip
     caption = f"Few-shot adaptation ({content['config']['mode']}): thick the pooled error, thin each run."
     legend = (("all runs", 0, "line"), ("single runs", 5, "dashed"))
@@ -70,7 +70,7 @@ def _online(content: Mapping[str, Any]) -> list[Block]:
     runs = content["by_run"]
     panels = (
         XY("Online: RMSE by horizon", "rows ahead", "RMSE (z-units)",
-           tuple(Line(title, steps, [row[key] for row in horizons.values()], colour)
+           tuple(Line(title, steps, [row[key] for row in horizons.values()], colour, "marked")
                  for key, title, colour in (("zero_shot", "frozen", 1), ("online", "online", 0))), from_zero=True),
         Dots("Online: RMSE by run", "RMSE (z-units)", tuple(runs),
              tuple((title, colour, tuple(Dot(row[key]) for row in runs.values()))

@@ -55,7 +55,7 @@ def _pit(content: Mapping[str, Any], title: str, colour: int) -> XY:
 
 def _coverage(content: Mapping[str, Any], name: str, colour: int) -> Line:
     levels = [float(level) for level in content["coverage"]]
-    return Line(name, levels, list(content["coverage"].values()), colour)
+    return Line(name, levels, list(content["coverage"].values()), colour, "marked")
 
 
 def _diagonal(content: Mapping[str, Any]) -> Line:

@@ -6,7 +6,9 @@ from typing import Any
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
 from crossfeed.reporting.panels import Dot, Dots
+from crossfeed.reporting.rivals import standing
 
+THIS_MODEL = "this model"
 _TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
 _METRICS = {
     "rmse": "RMSE",
@@ -23,8 +25,9 @@ def sections(found: Artefacts) -> list[Section]:
     content = found.comparison
     if not content.get("rows"):
         return []
-    blocks: list[Block] = [_figure(content)]
-    blocks += [_table(content, name) for name in content["sets"]]
+    blocks: list[Block] = [_figure(found)]
+    blocks += [Note(told, "fair" if "as good or better" in told else "good") for told in [standing(found)] if told]
+    blocks += [_table(found, name) for name in content["sets"]]
     if "target" in content["sets"]:
         blocks.append(_paper(found))
     if content.get("notes"):
@@ -41,23 +44,39 @@ def _known(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [row for row in content["rows"] if row["seeds"]]
 
 
-def _figure(content: Mapping[str, Any]) -> Figure:
+def _own(found: Artefacts, part: str) -> tuple[Mapping[str, Any], str] | None:
+    """The evaluation of the model itself on this side, with its name, if it was judged there."""
+    if part == "target":
+        return found.target()
+    own = found.evaluation(own=True)
+    return (own, own["model"]["name"]) if own and own["model"]["name"] in own["scores"] else None
+
+
+def _figure(found: Artefacts) -> Figure:
+    content, panels = found.comparison, []
     rows = _known(content)
-    panels = []
     for name in content["sets"]:
-        dots = []
+        own = _own(found, name)
+        dots = [Dot(None)] if own else []
         for row in rows:
             mean, spread = row["mean"][f"{name}.rmse"], row["spread"][f"{name}.rmse"]
             dots.append(Dot(mean, None if spread is None else mean - spread, None if spread is None else mean + spread))
         floor = next((row["mean"][f"{name}.rmse"] for row in rows if row["model"] == "persistence"), None)
         reference = (float(floor), "persistence") if floor is not None else None
         limits = (0.0, 2.5 * float(floor)) if floor is not None else None
-        models = tuple(str(row["model"]) for row in rows)
-        panels.append(
-            Dots(_TITLES.get(name, name), "RMSE (z-units)", models, (("RMSE", 0, tuple(dots)),), reference, limits)
-        )
-    caption = "RMSE of every model, mean and standard deviation over seeds; the dotted line is persistence."
-    return Figure("comparison", caption, tuple(panels))
+        models = [str(row["model"]) for row in rows]
+        series = [("baselines", 0, tuple(dots))]
+        if own:
+            bounds = own[0]["intervals"][own[1]]["rmse"]
+            this = Dot(bounds["estimate"], bounds["low"], bounds["high"])
+            series.append((THIS_MODEL, 1, (this, *(Dot(None) for _ in rows))))
+            models.insert(0, THIS_MODEL)
+        panels.append(Dots(_TITLES.get(name, name), "RMSE (z-units)", tuple(models), tuple(series), reference, limits))
+    caption = (
+        "RMSE of every model: of baselines mean and standard deviation over seeds, of this model the 95 % interval "
+        "over runs where it was judged on that side. The dotted line is persistence."
+    )
+    return Figure("comparison", caption, tuple(panels), ((THIS_MODEL, 1, "points"), ("baselines", 0, "points")))
 
 
 def _value(row: Mapping[str, Any], column: str) -> Any:
@@ -67,22 +86,34 @@ def _value(row: Mapping[str, Any], column: str) -> Any:
     return {"estimate": mean, "spread": spread}
 
 
-def _table(content: Mapping[str, Any], name: str) -> Grid:
-    rows = tuple(
+def _table(found: Artefacts, name: str) -> Grid:
+    own = _own(found, name)
+    rows = [_own_row(*own)] if own else []
+    rows += [
         {
             "model": row["model"], "seeds": row["seeds"], **{key: _value(row, f"{name}.{key}") for key in _METRICS},
             "parameters": row["parameters"], "seconds": row["seconds"],
             "plan": "yes" if row["uses_future_commands"] else "no",
         }
-        for row in content["rows"]
-    )  # fmt: skip
+        for row in found.comparison["rows"]
+    ]  # fmt: skip
     heads = columns(
         ("model", "model", "text"), ("seeds", "seeds", "count"),
         *((key, title, "share" if key == "coverage90" else "number") for key, title in _METRICS.items()),
         ("plan", "sees the plan", "text"), ("parameters", "size", "count"), ("seconds", "training", "seconds"),
     )  # fmt: skip
     caption = f"{_TITLES.get(name, name)}: mean ± standard deviation over seeds. RMSE of the mean, MAE of the median."
-    return Grid(f"comparison-{name}", caption, heads, rows, lowest=("rmse", "mae", "crps", "nll"))
+    return Grid(f"comparison-{name}", caption, heads, tuple(rows), lowest=("rmse", "mae", "crps", "nll"))
+
+
+def _own_row(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The model itself in the columns of the baselines."""
+    scores = content["scores"][name]
+    ratio = (content.get("command_use", {}).get(name, {}).get("shuffled") or {}).get("rmse_ratio") or {}
+    return {
+        "model": THIS_MODEL, "seeds": 1, **{key: scores.get(key) for key in _METRICS},
+        "command_use": ratio.get("estimate"), "plan": "yes",
+    }  # fmt: skip
 
 
 def _paper(found: Artefacts) -> Grid:

@@ -112,7 +112,8 @@ def _horizons(parts: list[tuple[str, Mapping[str, Any], str]]) -> Figure:
         for colour, forecaster in enumerate([name, *others]):
             rows = content["by_horizon"][forecaster]
             shown = "model" if forecaster == name else forecaster
-            lines.append(Line(shown, [int(label) for label in rows], [row["rmse"] for row in rows.values()], colour))
+            steps, errors = [int(label) for label in rows], [row["rmse"] for row in rows.values()]
+            lines.append(Line(shown, steps, errors, colour, "marked"))
         worst = max(row["rmse"] for row in content["by_horizon"][name].values())
         capped = [line for line in lines if line.name == "model" or max(y or 0.0 for y in line.y) < 6 * worst]
         period = content.get("period")

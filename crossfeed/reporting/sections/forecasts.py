@@ -62,7 +62,7 @@ def _fan(example: Mapping[str, Any], name: str, period: float) -> XY:
             bands.append(Band(label, asked, channel["quantiles"][low], channel["quantiles"][high], 0, faint))
     lines = (
         Line("observed", [*past, *ahead], [*channel["history"], *channel["truth"]], INK),
-        Line("forecast", asked, channel["mean"], 0),
+        Line("forecast", asked, channel["mean"], 0, "marked"),
     )
     title = f"{example['regime']} · {example['run']}"
     return XY(title, "seconds from now", f"{name} [{channel['unit']}]", lines, tuple(bands), moment=0.0)

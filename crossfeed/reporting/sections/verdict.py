@@ -9,6 +9,7 @@ from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Light, Verdict
 from crossfeed.reporting.next_steps import next_steps
 from crossfeed.reporting.numbers import interval, number, share
+from crossfeed.reporting.rivals import rivals, standing
 from crossfeed.training.record.summary import WEAK_COMMAND_USE
 
 QUESTION = "May the model be trusted on the other machine, and on which channels?"
@@ -21,9 +22,12 @@ def verdict(found: Artefacts) -> Verdict:
     if known is None:
         return _not_known_yet(found, steps)
     content, name = known
-    said = Evaluation.from_dict(content, "The recorded result").verdict(name)
+    others = {rival.name: rival.by_channel for rival in rivals(found)}
+    said = Evaluation.from_dict(content, "The recorded result").verdict(name, others)
     lights = tuple(Light(**plain(channel)) for channel in said.channels)
-    sentences = [overall(content, name), listening(content, name), _adapted(found), _trustworthy(found)]
+    sentences = [
+        overall(content, name), standing(found), listening(content, name), _adapted(found), _trustworthy(found)
+    ]  # fmt: skip
     return Verdict(QUESTION, said.answer, said.light, tuple(line for line in sentences if line), lights, tuple(steps))
 
 

@@ -1,6 +1,7 @@
 """What-if forecasts: several plans for the same machine from the same moment, with energy and peaks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
@@ -31,15 +32,36 @@ def _forecast(content: Mapping[str, Any], plans: Mapping[str, Any], suffix: str)
     sensors = [name for name in content.get("sensors", {}) if any(name in plan["sensors"] for plan in plans.values())]
     if sensors:
         options = {name: _figure(content, plans, name, suffix) for name in sensors}
-        units = {name: content["sensors"][name]["unit"] for name in sensors}
-        first = next((name for name in sensors if units[name] in ("kW", "W")), sensors[0])
-        blocks.append(Choice(f"what-if-channel{suffix}", "Channel", options, first))
+        blocks.append(Choice(f"what-if-channel{suffix}", "Channel", options, _first(content, plans, sensors)))
     energies = {name: plan["energy"] for name, plan in plans.items() if plan.get("energy")}
     if energies:
         blocks.append(_energy(content, plans, energies, suffix))
+    elif any(plan.get("peaks") for plan in plans.values()):
+        blocks += [
+            Note("No power is measured on this machine, so no plan has an energy; peaks stand in for it."),
+            _peaks(plans, suffix),
+        ]
     if content.get("comparisons"):
         blocks.append(_differences(content["comparisons"], suffix))
     return blocks
+
+
+def _first(content: Mapping[str, Any], plans: Mapping[str, Any], sensors: Sequence[str]) -> str:
+    """The sensor people look at first: a power, else the one on which the plans differ most beside their doubt."""
+    units = {name: content["sensors"][name]["unit"] for name in sensors}
+    power = next((name for name in sensors if units[name] in ("kW", "W")), None)
+    return power or max(sensors, key=lambda name: _difference(plans, name))
+
+
+def _difference(plans: Mapping[str, Any], name: str) -> float:
+    """How far the means of the first two plans lie apart, in widths of the first one's 90 % interval."""
+    shown = [plan["sensors"][name] for plan in plans.values() if name in plan["sensors"]][:2]
+    if len(shown) < 2:
+        return 0.0
+    low, high = (shown[0].get("quantiles", {}).get(level) or [0.0] for level in ("0.05", "0.95"))
+    width = fmean(above - below for below, above in zip(low, high, strict=True)) or 1.0
+    apart = [abs(one - other) for one, other in zip(shown[0]["mean"], shown[1]["mean"], strict=False)]
+    return fmean(apart) / width if apart else 0.0
 
 
 def _figure(content: Mapping[str, Any], plans: Mapping[str, Any], name: str, suffix: str) -> Figure:
@@ -72,7 +94,7 @@ def _figure(content: Mapping[str, Any], plans: Mapping[str, Any], name: str, suf
         panels.append(XY(command, "seconds from now", facts["unit"], tuple(own), moment=0.0, low=True))
     legend = (*((title, number % 6, "line") for number, title in enumerate(plans)), ("history", INK, "line"))
     caption = f"{name} under each plan (mean and 90 % interval), and the commands of the plans."
-    return Figure(f"what-if-{name}{suffix}", caption, tuple(panels), legend)
+    return Figure(f"what-if-{name}{suffix}", caption, tuple(panels), legend, first_is_main=len(panels) > 2)
 
 
 def _energy(content: Mapping[str, Any], plans: Mapping[str, Any], energies: Mapping[str, Any], suffix: str) -> Grid:
@@ -100,6 +122,22 @@ def _energy(content: Mapping[str, Any], plans: Mapping[str, Any], energies: Mapp
     return Grid(
         f"what-if-energy{suffix}", f"Energy of each plan on {machine}, the integral of {summed}.", shown, tuple(rows)
     )
+
+
+def _peaks(plans: Mapping[str, Any], suffix: str) -> Grid:
+    """The highest value of every sensor under each plan: what remains to compare where no power is measured."""
+    rows = []
+    for sensor in dict.fromkeys(sensor for plan in plans.values() for sensor in plan.get("peaks") or {}):
+        for name, plan in plans.items():
+            peak = (plan.get("peaks") or {}).get(sensor)
+            if peak is not None:
+                bounds = {"estimate": peak["mean"], "low": peak["low"], "high": peak["high"]}
+                rows.append({"sensor": sensor, "plan": name, "peak": bounds, "unit": peak["unit"]})
+    heads = columns(
+        ("sensor", "sensor", "text"), ("plan", "plan", "text"), ("peak", "peak (90 % interval)", "interval", "Peak"),
+        ("unit", "unit", "text"),
+    )  # fmt: skip
+    return Grid(f"what-if-peaks{suffix}", "Highest value of each sensor under each plan.", heads, tuple(rows))
 
 
 def _differences(comparisons: Any, suffix: str) -> Grid:
