@@ -9,7 +9,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from markupsafe import Markup
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT, LOW_HEIGHT = 420.0, 250.0, 150.0
 LONGEST_NAME, LONGEST_TITLE = 22, 58
+MOST_KEPT = 500
 PIXELS_PER_UNIT = 2.0
 _UNITS_PER_INCH = 72.0
 _LEFT, _LABELS, _RIGHT, _TOP, _BOTTOM, _ROW = 60.0, 160.0, 14.0, 28.0, 42.0, 22.0
@@ -58,6 +60,10 @@ def easel() -> "Iterator[Easel]":
 class Easel:
     """Keeps its axes and empties them, because making axes costs more than filling them; draws equal panels once."""
 
+    # What this process has drawn for pages: a report that is written again is drawn only where it changed.
+    _kept: ClassVar[dict[str, Drawing]] = {}
+    _numbers: ClassVar[Iterator[int]] = count()
+
     def __init__(self) -> None:
         self._axes: dict[type[Panel], Axes] = {}
         self._drawn: dict[str, Drawing] = {}
@@ -65,9 +71,12 @@ class Easel:
     def draw(self, panel: Panel, pixels: bool = False) -> Drawing:
         """One panel."""
         key = repr(panel)
-        known = self._drawn.get(key)
+        known = self._drawn.get(key) or self._kept.get(key)
         if known is None or (pixels and known.pixels is None):
             known = self._drawn[key] = self._fresh(panel, pixels)
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = Drawing(known.svg, None)
         return known
 
     def _fresh(self, panel: Panel, pixels: bool) -> Drawing:
@@ -80,7 +89,7 @@ class Easel:
         frame = _fill_xy(panel, marks) if isinstance(panel, XY) else _fill_dots(panel, marks)
         figure: Any = axes.figure
         # Names inside a drawing must not meet those of another one on the same page.
-        with mpl.rc_context({"svg.hashsalt": f"panel {len(self._drawn)}"}):
+        with mpl.rc_context({"svg.hashsalt": f"panel {next(self._numbers)}"}):
             kind = "xy" if isinstance(panel, XY) else "dots"
             svg = inline(_svg(figure), kind, panel.title, (*frame, *axes.get_xlim()), marks.tags)
         drawing = Drawing(svg, _pixels(figure) if pixels else None)
@@ -169,7 +178,8 @@ def _line(line: Line, marks: Marks) -> None:
     style = {"points": "", "dashed": (0, (4, 3))}.get(line.style, "-")
     (artist,) = marks.axes.plot(
         x, y, color=colour, linestyle=style, linewidth=1.3 if line.style == "dashed" else 1.8,
-        marker="o" if dots else "", markersize=5.0 if line.style == "marked" else 6.0, markeredgewidth=0.0,
+        clip_on=line.style != "marked", marker="o" if dots else "",
+        markersize=5.0 if line.style == "marked" else 6.0, markeredgewidth=0.0,
         drawstyle="steps-pre" if line.style == "step" else "default",
     )  # fmt: skip
     marks.add(artist, line.name, values=known)
@@ -195,11 +205,11 @@ def _bars(bars: Bars, marks: Marks) -> None:
 def _fill_dots(panel: Dots, marks: Marks) -> tuple[float, float, float, float]:
     from matplotlib.ticker import MaxNLocator
 
-    axes, count = marks.axes, max(len(panel.rows), 1)
+    axes, rows = marks.axes, max(len(panel.rows), 1)
     each = _ROW + 5.0 * max(len(panel.series) - 2, 0)
-    frame = _place(axes, panel, _TOP + _BOTTOM + each * count, _LABELS)
+    frame = _place(axes, panel, _TOP + _BOTTOM + each * rows, _LABELS)
     axes.set_xlim(*panel.x_range())
-    axes.set_ylim(count - 0.5, -0.5)
+    axes.set_ylim(rows - 0.5, -0.5)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     names = [shortened(name, LONGEST_NAME) for name in without_common_start(panel.rows)]
     axes.set_yticks(range(len(names)), names, parse_math=False)

@@ -21,10 +21,10 @@ LONG = 36
 Drawings = Mapping[str, Sequence[Drawing]]
 
 
-def draw_figures(document: Document) -> dict[str, list[Drawing]]:
+def draw_figures(document: Document, with_files: bool = False) -> dict[str, list[Drawing]]:
     """Every figure of a document by its name; those that become files have their pixels too."""
     drawn: dict[str, list[Drawing]] = {}
-    figures = [(figure, True) for section in document.sections for figure in section.figures()]
+    figures = [(figure, with_files) for section in document.sections for figure in section.figures()]
     figures += [(figure, False) for section in document.sections for figure in section.hidden_figures()]
     with easel() as one, progress("Drawing figures", len(figures)) as task:
         for figure, becomes_file in figures:

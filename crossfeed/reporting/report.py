@@ -75,7 +75,7 @@ def write_report(
     folder = Path(out) if out is not None else found.place / "report"
     report = folder / "report.html"
     with atomic_file(report) as temporary:
-        drawings = draw_figures(document)
+        drawings = draw_figures(document, with_files=True)
         temporary.write_text(page(document, drawings), encoding="utf-8")
     tables, figures = _write_files(document, drawings, folder)
     anchors = tuple(section.anchor for section in document.sections)

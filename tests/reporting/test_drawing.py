@@ -99,6 +99,7 @@ def test_a_panel_is_the_same_after_another_was_drawn_on_the_same_axes() -> None:
     other = XY("two", "seconds", "kW", (Line("b", [0, 9], [-5, 5]),), (Band("c", [0, 9], [-5, 0], [0, 5]),), low=True)
     with easel() as fresh:
         alone = without_ids(fresh, first)
+    Easel._kept.clear()
     with easel() as used:
         used.draw(other)
         assert without_ids(used, first) == alone
