@@ -30,11 +30,13 @@ def adapt(
     from json import dumps
 
     from crossfeed.adaptation.fewshot import parse_fractions
-    from crossfeed.adaptation.model_adaptation import adapt_model, plans
     from crossfeed.adaptation.show import show
+    from crossfeed.front.adapt import adaptations
 
-    fewshot, streaming = plans(parse_fractions(fractions), online, mode, steps, rate, seed)
-    content = adapt_model(model, table, fewshot=fewshot, streaming=streaming, source=source, out=out, device=device)
+    content = adaptations(
+        model, table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate, seed=seed,
+        source=source, out=out, device=device,
+    ).content  # fmt: skip
     if json:
         typer.echo(dumps(content, indent=2, ensure_ascii=False))
     else:
