@@ -27,7 +27,7 @@ class Grid:
 
         lines = [self.title]
         if self.rows:
-            table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+            table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=any(self.columns))
             for position, column in enumerate(self.columns):
                 table.add_column(Text(column), justify="left" if position < self.words else "right", overflow="fold")
             for row in self.rows:
@@ -45,7 +45,8 @@ class Grid:
             f"<tr>{''.join(self._cell('td', position, text) for position, text in enumerate(row))}</tr>"
             for row in self.rows
         )
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if self.rows else ""
+        head = f"<thead><tr>{head}</tr></thead>" if any(self.columns) else ""
+        table = f"<table>{head}<tbody>{body}</tbody></table>" if self.rows else ""
         remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks)
         return f"<div><p><b>{escape(self.title)}</b></p>{table}{remarks}</div>"
 

@@ -27,10 +27,10 @@ def train(
     """
     from crossfeed.front.fit import fit
     from crossfeed.progress import be_quiet
-    from crossfeed.training.distributed import speaks
-    from crossfeed.training.folder import saved_config
+    from crossfeed.training.devices.distributed import speaks
     from crossfeed.training.overrides import parse_assignments
-    from crossfeed.training.summary import print_summary
+    from crossfeed.training.record.folder import saved_config
+    from crossfeed.training.record.summary import print_summary
 
     if not speaks():
         be_quiet()

@@ -109,7 +109,7 @@ class FittedModel:
     def inspect(self) -> dict[str, Any]:
         """Everything the model says about itself as plain data, as `crossfeed inspect --json` prints it."""
         from crossfeed.model.model_file import ModelFile
-        from crossfeed.training.inspection import describe_contents
+        from crossfeed.training.record.inspection import describe_contents
 
         model = self.network
         tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}

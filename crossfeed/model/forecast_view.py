@@ -55,11 +55,11 @@ def grid(forecast: "Forecast") -> Grid:
     for name in forecast.measured:
         column = forecast.sensors.index(name)
         values = zip(forecast.median[:, column], low_HC[:, column], high_HC[:, column])
-        cells = [f"{median:.4g} ({low:.3g} to {high:.3g})" for median, low, high in values]
+        cells = [f"{median:.3g}\n{low:.3g} to {high:.3g}" for median, low, high in values]
         rows.append([name, _unit(forecast, column), *cells])
     absent = [name for name in forecast.sensors if name not in forecast.measured]
     remarks = [f"not measured in the history, so not shown: {', '.join(absent)}"] if absent else []
-    return Grid("Forecast: median (90 % interval)", ("sensor", "unit", *ahead), rows, remarks, words=2)
+    return Grid("Forecast: median, and below it the interval that holds 90 %", ("sensor", "unit", *ahead), rows, remarks, words=2)
 
 
 def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
