@@ -82,7 +82,7 @@ def test_the_five_steps_lead_from_odd_logs_to_a_verdict(tmp_path: Path) -> None:
     adapted = _crossfeed(tmp_path, "adapt", "run", "--table", "b.parquet", "--out", "adapted", "--steps", "1").stdout
     assert "model: adapted/few_shot.safetensors" in adapted
     follows = ("--commands", "table", "--at", "60", "--seconds", "4", "--samples", "20")
-    assert "never saw" not in _crossfeed(tmp_path, "forecast", "adapted", "--history", "b.parquet", *follows).stdout
+    assert "never saw" not in _crossfeed(tmp_path, "what-if", "adapted", "--history", "b.parquet", *follows).stdout
     assert "Not known yet" not in _crossfeed(tmp_path, "report", "run").stdout
 
 

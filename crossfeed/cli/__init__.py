@@ -21,6 +21,7 @@ from crossfeed.cli import (
     simulate,
     study,
     train,
+    what_if,
     windows,
 )
 from crossfeed.cli.group import ERROR, STOPPED, House
@@ -63,10 +64,12 @@ app.command(rich_help_panel=DATA)(ingest.ingest)
 app.command(rich_help_panel=DATA)(audit.audit)
 app.command(rich_help_panel=DATA)(windows.windows)
 app.command(rich_help_panel=MODEL)(train.train)
+app.command("fit", hidden=True)(train.train)  # as Python calls it
 app.command(rich_help_panel=MODEL)(inspect.inspect)
 app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
+app.command("what-if", rich_help_panel=MODEL)(what_if.what_if)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from crossfeed.adaptation.model_adaptation import Adaptation, adapt_model, plans
 from crossfeed.adaptation.parameters import Mode
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, TableError
 from crossfeed.front.fitted_model import FittedModel, as_model, in_memory
 from crossfeed.front.moment import as_table
 from crossfeed.ingest.table import Table
@@ -45,6 +45,12 @@ def adapt(
             f"The table holds {len(found.models)} machines, each of which got a model of its own.",
             expected="a table of one machine",
             remedy="Adapt to each machine apart: table.select(its groups). With out, all models lie in that folder.",
+        )
+    if not found.models and not online and steps != 0:
+        raise TableError(
+            f"The first {max(found.content['few_shot']['config']['fractions']):.0%} of each run hold no complete window.",
+            expected=f"at least {fitted.context + fitted.horizons[-1]} rows of a run to learn from",
+            remedy="Give more samples, or longer runs.",
         )
     opened = fitted.opened
     for name, adapted in found.models.items():

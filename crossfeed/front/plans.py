@@ -88,16 +88,9 @@ def check_reach(commands: np.ndarray, horizons: Sequence[int], period: float) ->
         )
 
 
-def named_plans(plans: Any) -> dict[str, Any]:
-    """Plans by name; a single plan, or a list of them, is named by its place."""
-    if isinstance(plans, Mapping) and not all(
-        np.ndim(plan) == 1 and not isinstance(plan, str) for plan in plans.values()
-    ):
-        return {str(name): plan for name, plan in plans.items()}
-    if isinstance(plans, list | tuple):
-        return {_name(plan, number): plan for number, plan in enumerate(plans, start=1)}
-    return {_name(plans, 1): plans}
-
-
-def _name(plan: Any, number: int) -> str:
-    return Path(plan).name if isinstance(plan, Path | str) else f"plan {number}"
+def readable_plans(plans: Any, moment: History, now: float | None) -> list[Any] | dict[str, Any]:
+    """All plans of a question: a dict names them, a list or a single one is named by files and places."""
+    if isinstance(plans, Mapping) and not all(np.ndim(plan) == 1 for plan in plans.values()):
+        return {str(name): readable_plan(plan, moment, now) for name, plan in plans.items()}
+    several = plans if isinstance(plans, list | tuple) else [plans]
+    return [readable_plan(plan, moment, now) for plan in several]

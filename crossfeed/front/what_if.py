@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.front.fitted_model import FittedModel, as_model
 from crossfeed.front.moment import moment_of
-from crossfeed.front.plans import named_plans, readable_plan
+from crossfeed.front.plans import readable_plans
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.measures import read_limits
 from crossfeed.serving.plan_program import Overrides
@@ -52,7 +52,6 @@ def what_if(
     moment, now = moment_of(fitted.opened, history, session, at)
     asked = dict(limits) if isinstance(limits, Mapping) else read_limits(limits, fitted.schema)
     return roll_forward(
-        fitted.opened, moment, {name: readable_plan(plan, moment, now) for name, plan in named_plans(plans).items()},
-        seconds=seconds, samples=samples, seed=seed, limits=asked, channels=channels, overrides=overrides,
+        fitted.opened, moment, readable_plans(plans, moment, now), seconds=seconds, samples=samples, seed=seed, limits=asked, channels=channels, overrides=overrides,
         motion_limits=motion_limits, out=out, plot=plot,
     )  # fmt: skip

@@ -59,11 +59,17 @@ def grid(forecast: "Forecast") -> Grid:
         rows.append([name, _unit(forecast, column), *cells])
     absent = [name for name in forecast.sensors if name not in forecast.measured]
     remarks = [f"not measured in the history, so not shown: {', '.join(absent)}"] if absent else []
-    return Grid("Forecast: median, and below it the interval that holds 90 %", ("sensor", "unit", *ahead), rows, remarks, words=2)
+    return Grid(
+        "Forecast: median, and below it the interval that holds 90 %",
+        ("sensor", "unit", *ahead),
+        rows,
+        remarks,
+        words=2,
+    )
 
 
 def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
-    """One panel per sensor: measured rows, then the fan that opens at the last of them."""
+    """One panel per sensor: measured rows, then median and intervals at each horizon."""
     if forecast.mean.ndim == 3:
         raise ConfigError(
             f"A figure shows one window, not {forecast.mean.shape[0]}.", expected="the forecast of one history"
@@ -74,17 +80,19 @@ def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
             f"The forecast does not show '{unknown[0]}'.", expected=f"some of {', '.join(forecast.measured)}"
         )
     chosen = list(sensors) or list(forecast.measured[:_MOST_PANELS])
-    across = 1 if len(chosen) == 1 else 2
+    across = 1 if len(chosen) <= 2 else 2
     down = -(-len(chosen) // across)
     with new_figure(5.2 * across, 0.5 + 1.9 * down) as drawn:
         panels: Any = drawn.subplots(down, across, sharex=True, squeeze=False)
         for axes, name in zip(panels.ravel(), chosen):
             _panel(axes, forecast, name)
         for axes in panels.ravel()[len(chosen) :]:
-            axes.set_visible(False)
-        for axes in panels[-1]:
+            axes.remove()
+        for axes in panels.ravel()[max(0, len(chosen) - across) : len(chosen)]:
+            axes.tick_params(labelbottom=True)
             axes.set_xlabel("rows from now" if forecast.period is None else "seconds from now")
-        panels[0, 0].legend(loc="upper left", fontsize=7.5, ncols=2)
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        drawn.legend(handles, labels, loc="outside upper left", fontsize=8, ncols=5)
         return drawn
 
 
@@ -95,15 +103,13 @@ def _panel(axes: Any, forecast: "Forecast", name: str) -> None:
     if forecast.shown is not None:
         past = forecast.shown.past[:, column]
         axes.plot(np.arange(1 - len(past), 1) * step, past, color=_PAST, label="measured")
-        if np.isfinite(past[-1]):
-            time = np.append(0.0, time)
-            levels = {level: np.append(past[-1], values) for level, values in levels.items()}
         if forecast.shown.truth is not None:
             truth = forecast.shown.truth[: max(forecast.horizons), column]
-            axes.plot((np.arange(len(truth)) + 1) * step, truth, color="#000000", linestyle=":", label="what followed")
-    axes.fill_between(time, levels[0.05], levels[0.95], color=COLOURS[0], alpha=0.15, linewidth=0, label="90 %")
-    axes.fill_between(time, levels[0.25], levels[0.75], color=COLOURS[0], alpha=0.3, linewidth=0, label="50 %")
-    axes.plot(time, levels[0.5], color=COLOURS[0], marker=".", markersize=4, label="median")
+            axes.plot((np.arange(len(truth)) + 1) * step, truth, color="#000000", linewidth=0.9, label="what followed")
+    # Bars, not bands: nothing is said about the rows between two horizons.
+    axes.vlines(time, levels[0.05], levels[0.95], color=COLOURS[0], alpha=0.35, linewidth=2.0, label="90 %")
+    axes.vlines(time, levels[0.25], levels[0.75], color=COLOURS[0], alpha=0.6, linewidth=4.5, label="50 %")
+    axes.plot(time, levels[0.5], ".:", color=COLOURS[0], linewidth=0.7, markersize=5, label="median")
     axes.axvline(0.0, color="#888888", linewidth=0.8)
     axes.set_title(
         f"{name.replace('_', ' ')} in {_unit(forecast, column)}".removesuffix(" in "), fontsize=9, loc="left"
