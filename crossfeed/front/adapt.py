@@ -48,7 +48,7 @@ def adapt(
         )
     if not found.models and not online and steps != 0:
         raise TableError(
-            f"The first {max(found.content['few_shot']['config']['fractions']):.0%} of each run hold no complete window.",
+            "The beginnings of the runs hold no complete window to learn from.",
             expected=f"at least {fitted.context + fitted.horizons[-1]} rows of a run to learn from",
             remedy="Give more samples, or longer runs.",
         )

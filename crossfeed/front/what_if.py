@@ -52,6 +52,7 @@ def what_if(
     moment, now = moment_of(fitted.opened, history, session, at)
     asked = dict(limits) if isinstance(limits, Mapping) else read_limits(limits, fitted.schema)
     return roll_forward(
-        fitted.opened, moment, readable_plans(plans, moment, now), seconds=seconds, samples=samples, seed=seed, limits=asked, channels=channels, overrides=overrides,
+        fitted.opened, moment, readable_plans(plans, moment, now), seconds=seconds,
+        samples=samples, seed=seed, limits=asked, channels=channels, overrides=overrides,
         motion_limits=motion_limits, out=out, plot=plot,
     )  # fmt: skip
