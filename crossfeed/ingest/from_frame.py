@@ -31,7 +31,7 @@ def table_from_frame(
 ) -> "Table":
     """See `Table.from_frame`."""
     from crossfeed.ingest.pipeline import ingest
-    from crossfeed.machines.table import mapped_kind
+    from crossfeed.machines.table import kind_of
 
     rows, named = to_polars(frame), None
     if mapping is None:
@@ -44,10 +44,18 @@ def table_from_frame(
             expected="one of them",
             remedy="State schema and units in the mapping.",
         )
-    kind = mapped_kind(mapping, rows)
-    table = ingest(kind, FRAME, period=period, machine=machine)
+    table = ingest(kind_of(*_read(mapping), rows), FRAME, period=period, machine=machine)
     groups = table.groups if named is None else _renamed(table.groups, named)
     return replace(table, groups=groups, manifest=table.manifest | {"origin": "a frame in memory"})
+
+
+def _read(mapping: Mapping | dict[str, Any] | Path | str) -> tuple[Mapping, Path]:
+    """A mapping and the file it stands in."""
+    if isinstance(mapping, Mapping):
+        return mapping, Path("a mapping")
+    if isinstance(mapping, dict):
+        return Mapping.of(mapping, "given as a dict"), Path("a mapping")
+    return Mapping.from_yaml(mapping), Path(mapping)
 
 
 def mapping_by_names(frame: "pl.DataFrame", schema: Schema, units: Dict[str, str], machine: str | None) -> Mapping:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -20,15 +19,20 @@ ENDINGS = (".csv", ".txt", ".tsv", ".asc", ".parquet")
 _Timed = tuple[pl.DataFrame, int, tuple[Path, ...], dict[str, int], list[str]]
 
 
-def mapped_kind(source: Mapping | dict[str, Any] | Path | str, frame: pl.DataFrame | None = None) -> LogKind:
-    """The kind of log that a mapping (or its file) describes; with `frame`, its rows are read in place of files."""
-    mapping, beside, origin = _mapping(source)
+def mapped_kind(path: Path | str) -> LogKind:
+    """The kind of log that a mapping file describes."""
+    path = Path(path)
+    return kind_of(Mapping.from_yaml(path), path)
+
+
+def kind_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = None) -> LogKind:
+    """The kind of log that a mapping describes; `path` is its file, `frame` stands in place of the logs."""
     cut = mapping.segmentation
     boundaries = [mapping.program.column] if mapping.program else []
-    schema = mapping.read_schema(beside)
+    schema = mapping.read_schema(path.parent)
     return LogKind(
         name="table",
-        title=f"{mapping.machine}, as described by {origin}",
+        title=f"{mapping.machine}, as described by {path.name}",
         machine=mapping.machine,
         schema=schema,
         columns=tuple(
@@ -40,15 +44,6 @@ def mapped_kind(source: Mapping | dict[str, Any] | Path | str, frame: pl.DataFra
         read=_Reader(mapping, frame),
         local_time=mapping.time.unit is None and mapping.time.zone is None,
     )
-
-
-def _mapping(source: Mapping | dict[str, Any] | Path | str) -> tuple[Mapping, Path, str]:
-    """The mapping, the folder to which its paths are relative, and how to call it."""
-    if isinstance(source, Mapping):
-        return source, Path(), "a mapping"
-    if isinstance(source, dict):
-        return Mapping.of(source, "given as a dict"), Path(), "a mapping"
-    return Mapping.from_yaml(source), Path(source).parent, Path(source).name
 
 
 @dataclass(frozen=True)
