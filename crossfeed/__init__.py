@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crossfeed.audits.finding import AuditReport as AuditReport
     from crossfeed.errors import CrossfeedError as CrossfeedError
+    from crossfeed.evaluation.result import Evaluation as Evaluation
     from crossfeed.front.adapt import adapt as adapt
     from crossfeed.front.audit import audit as audit
     from crossfeed.front.evaluate import evaluate as evaluate
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AuditReport": "crossfeed.audits.finding",
     "CrossfeedError": "crossfeed.errors",
+    "Evaluation": "crossfeed.evaluation.result",
     "FittedModel": "crossfeed.front.fitted_model",
     "Forecast": "crossfeed.model.forecast",
     "Schema": "crossfeed.schema",

@@ -30,7 +30,7 @@ def adapt(
     from json import dumps
 
     from crossfeed.adaptation.fewshot import parse_fractions
-    from crossfeed.adaptation.show import show
+    from crossfeed.cli.render.adaptation import show_adaptation
     from crossfeed.front.adapt import adaptations
 
     content = adaptations(
@@ -40,4 +40,4 @@ def adapt(
     if json:
         typer.echo(dumps(content, indent=2, ensure_ascii=False))
     else:
-        show(content)
+        show_adaptation(content)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.model_evaluation import OpenedModel, open_model
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.front.moment import moment_of
 from crossfeed.front.plans import check_reach, check_trained, readable_plan

@@ -22,7 +22,7 @@ from crossfeed.serving.history import History, read_history
 if TYPE_CHECKING:
     import polars as pl
 
-    from crossfeed.evaluation.model_evaluation import OpenedModel
+    from crossfeed.evaluation.opened_model import OpenedModel
 
 _ON_THE_CLOCK = 0.01  # periods by which a row may be early or late
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from crossfeed.evaluation.model_evaluation import OpenedModel
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.rows import Row
 from crossfeed.live.snapshot import Light, PlanUsed, worst
 from crossfeed.model.forecast import Forecast
