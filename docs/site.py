@@ -32,5 +32,5 @@ def _links(text: str, name: str) -> str:
         return re.sub(r"\[([^\]]*)\]\((benchmarks/?|LICENSE|Makefile)\)", r"\1", text)
     if name.startswith("benchmarks/"):
         text = re.sub(r"\]\(\.\./docs/", "](../", text)
-        return re.sub(r"\[([^\]]*)\]\([\w./]+\.py\)", r"\1", text)
+        return re.sub(r"\[([^\]]*)\]\([\w./]+\.(?:py|jsonl?)\)", r"\1", text)
     return text.replace("](../benchmarks/", "](benchmarks/").replace("](../README.md", "](index.md")

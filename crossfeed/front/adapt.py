@@ -31,10 +31,11 @@ def adapt(
     shares each is judged and the largest is kept. `online` learns row by row while the machine runs instead. The
     result is a model again; `adaptation` says what was gained. With `out`, models and adaptation.json are kept there.
 
-    >>> import crossfeed as cf
-    >>> adapted = cf.adapt("run", "b.parquet", samples=0.3, steps=1)
-    >>> adapted.machines
-    ('mill_a', 'mill_b')
+    Examples:
+        >>> import crossfeed as cf
+        >>> adapted = cf.adapt("run", "b.parquet", samples=0.3, steps=1)
+        >>> adapted.machines
+        ('mill_a', 'mill_b')
     """
     fitted = as_model(model, device)
     found = adaptations(

@@ -23,10 +23,11 @@ def audit(
     `tables` are tables, or Parquet and CSV files, crossfeed's own or not. The report prints as a table and has
     `violations`, `warnings` and `findings`.
 
-    >>> import crossfeed as cf
-    >>> report = cf.audit(cf.Table.read("a.parquet"))
-    >>> [finding.check for finding in report.violations]
-    []
+    Examples:
+        >>> import crossfeed as cf
+        >>> report = cf.audit(cf.Table.read("a.parquet"))
+        >>> [finding.check for finding in report.violations]
+        []
     """
     given = [table if isinstance(table, Table) else Path(table) for table in several(tables)]
     of_split, of_normaliser, of_windows = (

@@ -31,12 +31,13 @@ def evaluate(
     tables it was trained on, which give the floors their spread. `suite="full"` adds robustness. The result has
     `verdict()`, `to_pandas(by="channel")`, `plot()` and every number; with `out`, evaluation.json is written there.
 
-    >>> import crossfeed as cf
-    >>> result = cf.evaluate("run", "b.parquet", source="a.parquet")
-    >>> [one.channel for one in result.verdict().channels]
-    ['spindle_current', 'spindle_torque', 'spindle_power', 'z_current']
-    >>> "trust" in result.to_polars().columns
-    True
+    Examples:
+        >>> import crossfeed as cf
+        >>> result = cf.evaluate("run", "b.parquet", source="a.parquet")
+        >>> [one.channel for one in result.verdict().channels]
+        ['spindle_current', 'spindle_torque', 'spindle_power', 'z_current']
+        >>> "trust" in result.to_polars().columns
+        True
     """
     fitted = as_model(model, device)
     given = [as_table(one, fitted.schema, "source") for one in (several(source) if source != () else [])]

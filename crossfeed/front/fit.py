@@ -32,12 +32,13 @@ def fit(
     `size`: tiny, compact, base, medium or large. `settings` change single ones, such as {"training.seed": 1}; `config`
     is a YAML file of them. With `out` the run is kept there (model, history, summary) and can go on with `resume`.
 
-    >>> import crossfeed as cf
-    >>> table = cf.Table.read("a.parquet")
-    >>> brief = {"training.steps_per_epoch": 2, "training.finetune_epochs": 1, "training.batch_size": 8}
-    >>> model = cf.fit(table, size="tiny", settings=brief)
-    >>> model.horizons
-    (1, 2, 4, 8, 16)
+    Examples:
+        >>> import crossfeed as cf
+        >>> table = cf.Table.read("a.parquet")
+        >>> brief = {"training.steps_per_epoch": 2, "training.finetune_epochs": 1, "training.batch_size": 8}
+        >>> model = cf.fit(table, size="tiny", settings=brief)
+        >>> model.horizons
+        (1, 2, 4, 8, 16)
     """
     from crossfeed.training.overrides import override
     from crossfeed.training.run import train

@@ -81,14 +81,15 @@ class FittedModel:
         the commands of the rows to come, a file, an NC program, or "table" for what really followed. Names decide; any
         sensors may be absent. For every row of a long plan, or to compare plans, ask `cf.what_if`.
 
-        >>> import crossfeed as cf
-        >>> model, table = cf.load("run"), cf.Table.read("a.parquet")
-        >>> rows = table.to_polars().filter(session=table.groups[0].session)
-        >>> forecast = model.forecast(rows[:32], rows[32:48])
-        >>> forecast.quantile(0.9).shape == (len(model.horizons), len(forecast.sensors))
-        True
-        >>> forecast.to_polars().columns[:5]
-        ['window', 'horizon', 'seconds', 'sensor', 'unit']
+        Examples:
+            >>> import crossfeed as cf
+            >>> model, table = cf.load("run"), cf.Table.read("a.parquet")
+            >>> rows = table.to_polars().filter(session=table.groups[0].session)
+            >>> forecast = model.forecast(rows[:32], rows[32:48])
+            >>> forecast.quantile(0.9).shape == (len(model.horizons), len(forecast.sensors))
+            True
+            >>> forecast.to_polars().columns[:5]
+            ['window', 'horizon', 'seconds', 'sensor', 'unit']
         """
         asked = check_trained(self.network, horizons)
         moment, now = moment_of(self.opened, history, session, at)
@@ -149,9 +150,10 @@ class FittedModel:
 def load(path: Path | str, device: str = "auto") -> FittedModel:
     """Read a model: its file, or the folder of a training run or of an adaptation.
 
-    >>> import crossfeed as cf
-    >>> cf.load("run").machines
-    ('mill_a',)
+    Examples:
+        >>> import crossfeed as cf
+        >>> cf.load("run").machines
+        ('mill_a',)
     """
     return FittedModel(open_model(path, device))
 

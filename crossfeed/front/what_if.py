@@ -38,15 +38,16 @@ def what_if(
     for what really followed. The answer has `readings` (sentences that say "cannot tell" where that is so), `plot()`,
     `to_pandas()` and the futures themselves (`paths`). `limits` ask for the chance of passing {"spindle_power": 5}.
 
-    >>> import crossfeed as cf
-    >>> rows = cf.Table.read("a.parquet").to_polars()[:80]
-    >>> history, plan = rows[:40], rows[40:48]
-    >>> slower = plan.with_columns(plan["spindle_speed"] * 0.5)
-    >>> answer = cf.what_if("run", history, {"as planned": plan, "slower": slower}, samples=20)
-    >>> len(answer.readings)
-    1
-    >>> sorted(set(answer.to_polars()["plan"]))
-    ['as planned', 'slower']
+    Examples:
+        >>> import crossfeed as cf
+        >>> rows = cf.Table.read("a.parquet").to_polars()[:80]
+        >>> history, plan = rows[:40], rows[40:48]
+        >>> slower = plan.with_columns(plan["spindle_speed"] * 0.5)
+        >>> answer = cf.what_if("run", history, {"as planned": plan, "slower": slower}, samples=20)
+        >>> len(answer.readings)
+        1
+        >>> sorted(set(answer.to_polars()["plan"]))
+        ['as planned', 'slower']
     """
     fitted = as_model(model, device)
     moment, now = moment_of(fitted.opened, history, session, at)

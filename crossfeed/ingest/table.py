@@ -164,12 +164,13 @@ class Table:
         `session`, `run`, `program` and `machine` are read where they are. Rows are sorted, cut at gaps and averaged
         over `period` seconds (by default the usual step of the clock). Sessions without runs count as runs.
 
-        >>> import crossfeed as cf
-        >>> log = {"time": [0, 1, 2, 3], "spindle_power [W]": [500, 500, 2000, 2250], "spindle_speed": [9000] * 4}
-        >>> log |= {"feed_x": [0, 0, 600, 600], "feed_y": [0] * 4, "feed_z": [0] * 4}
-        >>> table = cf.Table.from_frame(log, machine="mill_7")
-        >>> table.to_polars()["spindle_power"].to_list()
-        [0.5, 0.5, 2.0, 2.25]
+        Examples:
+            >>> import crossfeed as cf
+            >>> log = {"time": [0, 1, 2, 3], "spindle_power [W]": [500, 500, 2000, 2250], "spindle_speed": [9000] * 4}
+            >>> log |= {"feed_x": [0, 0, 600, 600], "feed_y": [0] * 4, "feed_z": [0] * 4}
+            >>> table = cf.Table.from_frame(log, machine="mill_7")
+            >>> table.to_polars()["spindle_power"].to_list()
+            [0.5, 0.5, 2.0, 2.25]
         """
         from crossfeed.ingest.from_frame import table_from_frame
 
