@@ -78,16 +78,18 @@ class EdgeModel:
         self._session = _open(self.path, _unsealed(self.path), threads)
         try:
             described = self._session.get_modelmeta().custom_metadata_map
-            if described.get("format") != FORMAT:
+            if (found := described.get("format", "unknown")) != FORMAT:
                 raise CheckpointError(
-                    f"{path} is no model that crossfeed exported (its format is '{described.get('format', 'unknown')}').",
+                    f"{path} is no model that crossfeed exported (its format is '{found}').",
                     expected=f"a file of the format '{FORMAT}', made by crossfeed export",
                 )
             self.metadata: dict[str, Any] = {"format": FORMAT, **json.loads(described["crossfeed"])}
             schema, normaliser = self.metadata["schema"], self.metadata["normaliser"]
             self.sensors = tuple(str(channel["name"]) for channel in schema["sensors"])
             self.commands = tuple(str(channel["name"]) for channel in schema["commands"])
-            self.units = {str(channel["name"]): str(channel["unit"]) for channel in schema["sensors"] + schema["commands"]}
+            self.units = {
+                str(channel["name"]): str(channel["unit"]) for channel in schema["sensors"] + schema["commands"]
+            }
             self.horizons = tuple(int(horizon) for horizon in self.metadata["horizons"])
             self.context, self.period = int(self.metadata["context"]), self.metadata["period"]
             self.family = str(self.metadata["family"])

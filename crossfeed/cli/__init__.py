@@ -13,6 +13,7 @@ from crossfeed.cli import (
     data,
     demo,
     evaluate,
+    export,
     forecast,
     ingest,
     inspect,
@@ -67,6 +68,7 @@ app.command(rich_help_panel=MODEL)(inspect.inspect)
 app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
+app.command(rich_help_panel=MODEL)(export.export)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)

@@ -116,7 +116,22 @@ def to_onnx(network: ExportedNetwork) -> Any:
             expected="a network of the crossfeed or the paper preset",
         ) from error
     assert program is not None
-    return program.model_proto
+    return _bare(program.model_proto)
+
+
+def _bare(model: Any) -> Any:
+    """Without the exporter's remarks: where in whose source each operation stood is nobody's business."""
+    for part in (model, model.graph, *model.functions):
+        part.doc_string = ""
+        del part.metadata_props[:]
+    for owner in (model.graph, *model.functions):
+        for item in (*owner.node, *owner.value_info):
+            item.doc_string = ""
+            del item.metadata_props[:]
+    for item in (*model.graph.input, *model.graph.output, *model.graph.initializer):
+        item.doc_string = ""
+        del item.metadata_props[:]
+    return model
 
 
 @contextmanager
