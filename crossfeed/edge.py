@@ -50,7 +50,7 @@ class EdgeForecast:
     @cached_property
     def median(self) -> np.ndarray:
         """The value that is as likely exceeded as not."""
-        return self.quantiles([0.5])[0]
+        return np.asarray(self.quantiles([0.5])[0])
 
     @cached_property
     def standard_deviation(self) -> np.ndarray:
@@ -128,14 +128,16 @@ class EdgeModel:
         behind = self.horizons[-1] - plan_WTA.shape[1]
         plan_WTA = np.concatenate([plan_WTA, np.repeat(plan_WTA[:, -1:], behind, axis=1)], axis=1)
         said = self.run(x_WKC, a_WKA, np.broadcast_to(plan_WTA, (len(x_WKC), *plan_WTA.shape[1:])))
-        return self._physical(said, asked, np.isfinite(x_WKC).any(axis=(0, 1)), single)
+        return self._physical(said, asked, np.asarray(np.isfinite(x_WKC).any(axis=(0, 1))), single)
 
     def run(self, x_WKC: np.ndarray, a_WKA: np.ndarray, plan_WTA: np.ndarray) -> dict[str, np.ndarray]:
         """The network itself, in z-units and at all horizons: mean and parameters by name; NaN is what is absent."""
         present_WKC = np.isfinite(x_WKC)
         given = (np.where(present_WKC, x_WKC, 0.0), present_WKC, a_WKA, plan_WTA)
-        kinds = (np.float32, np.bool_, np.float32, np.float32)
-        feed = {name: np.ascontiguousarray(values, kind) for name, values, kind in zip(INPUTS, given, kinds)}
+        kinds: tuple[Any, ...] = (np.float32, np.bool_, np.float32, np.float32)
+        feed: dict[str, np.ndarray] = {
+            name: np.ascontiguousarray(values, kind) for name, values, kind in zip(INPUTS, given, kinds)
+        }
         return dict(zip(self._outputs, self._session.run(self._outputs, feed)))
 
     def _physical(

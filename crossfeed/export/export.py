@@ -58,9 +58,9 @@ def export_model(
     with tempfile.TemporaryDirectory() as folder, progress("Exporting", 4 if int8 else 3) as task:
         graph = to_onnx(network)
         task.advance(1)
-        graph = _folded(graph, Path(folder))
+        graph = folded(graph, Path(folder))
         single = Path(folder) / "float32.onnx"
-        single.write_bytes(_bytes(graph, metadata))
+        single.write_bytes(file_bytes(graph, metadata))
         task.advance(1)
         difference = check_export(EdgeModel(single), network)
         metadata |= {"difference": difference}
@@ -70,14 +70,14 @@ def export_model(
             assert table is not None
             metadata |= {"precision": "int8"}
             graph, small = in_int8(graph), Path(folder) / "int8.onnx"
-            small.write_bytes(_bytes(graph, metadata))
+            small.write_bytes(file_bytes(graph, metadata))
             data = face(opened, read_table(table, opened.model.schema)).data
-            forecasters = (ExportedForecaster(EdgeModel(path), path.stem) for path in (single, small))
-            cost = price(*forecasters, data)
+            before, after = (ExportedForecaster(EdgeModel(path), path.stem) for path in (single, small))
+            cost = price(before, after, data)
             cost.check(force)
             metadata |= {"price": {"windows": cost.windows, "crps_float32": cost.float32, "crps_int8": cost.int8}}
             task.advance(1)
-    content = _bytes(graph, metadata)
+    content = file_bytes(graph, metadata)
     with atomic_file(out) as temporary:
         temporary.write_bytes(content)
     return Export(Path(out), len(content), difference, metadata, cost)
@@ -112,7 +112,7 @@ def describe(opened: OpenedModel, network: ExportedNetwork) -> dict[str, Any]:
     }
 
 
-def _folded(model: Any, folder: Path) -> Any:
+def folded(model: Any, folder: Path) -> Any:
     """What is constant computed once and for all, by the library that will run it; plain ONNX in and out."""
     import onnx
     import onnxruntime
@@ -124,12 +124,15 @@ def _folded(model: Any, folder: Path) -> Any:
     return onnx.load(folder / "folded.onnx")
 
 
-def _bytes(model: Any, metadata: dict[str, Any]) -> bytes:
+def file_bytes(model: Any, metadata: dict[str, Any]) -> bytes:
     import onnx
 
     described = onnx.ModelProto()
     described.CopyFrom(model)
-    del described.metadata_props[:]
+    used = {"", *(node.domain for node in described.graph.node)}
+    kept = [entry for entry in described.opset_import if entry.domain in used]
+    del described.opset_import[:], described.metadata_props[:]
+    described.opset_import.extend(kept)
     described.producer_name, described.producer_version = "crossfeed", __version__
     onnx.helper.set_model_props(
         described, {"format": FORMAT, "crossfeed": json.dumps(metadata, sort_keys=True, ensure_ascii=False)}

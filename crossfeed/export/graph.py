@@ -31,6 +31,10 @@ WindowTensors = tuple[Tensor, Tensor, Tensor, Tensor]
 class ExportedNetwork(nn.Module):
     """Sensors, presence, commands and a plan in z-units in; mean, parameters and quantiles at all horizons out."""
 
+    model: WorldModel
+    normal_Q: Tensor
+    level_Q: Tensor
+
     def __init__(self, model: WorldModel, levels: Sequence[float] = ()) -> None:
         super().__init__()
         self.model = model.eval()

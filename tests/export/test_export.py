@@ -47,10 +47,12 @@ def test_the_file_says_what_it_is(onnx_files: dict[str, Path], kind: str) -> Non
 
 
 def test_no_line_of_source_code_travels_with_the_file(onnx_files: dict[str, Path]) -> None:
+    import onnx
+
     for path in onnx_files.values():
-        content = path.read_bytes()
+        content, graph = path.read_bytes(), onnx.load(path).graph
         assert b".py" not in content
-        assert str(Path(__file__).parent.parent.parent).encode() not in content
+        assert not any(node.metadata_props or node.doc_string for node in graph.node)
 
 
 def test_an_export_that_differs_from_torch_is_refused(onnx_files: dict[str, Path]) -> None:
@@ -88,5 +90,5 @@ def test_int8_needs_data_and_its_price_is_refused_above_one_per_cent(tmp_path: P
     Price(100, 0.2, 0.2019).check(force=False)
     Price(100, 0.2, 0.19).check(force=False)
     Price(100, 0.2, 0.25).check(force=True)
-    with pytest.raises(ConfigError, match="grows by 5.0 %"):
+    with pytest.raises(ConfigError, match=r"grows by 5\.0 %"):
         Price(100, 0.2, 0.21).check(force=False)
