@@ -210,7 +210,7 @@ def _open(path: Path, content: bytes, threads: int) -> Any:
 
 
 def _mixture_quantile(parameters: dict[str, np.ndarray], normal: float) -> np.ndarray:
-    """Where as much probability lies below as below `normal` of a standard normal; halved until nothing moves."""
+    """Where as much probability lies below as below `normal` of a standard normal: Newton steps inside a bracket."""
     weight_M, mean_M, scale_M = (parameters[name] for name in ("weight", "mean", "scale"))
     own_M = mean_M + scale_M * normal
     low = np.where(weight_M > 0.0, own_M, np.inf).min(-1)
@@ -218,12 +218,18 @@ def _mixture_quantile(parameters: dict[str, np.ndarray], normal: float) -> np.nd
     # The smaller of the two tails is compared, so that nothing is lost to rounding far out.
     side = -1.0 if normal > 0.0 else 1.0
     wanted = 0.5 * math.erfc(-side * normal * math.sqrt(0.5))
+    x, step = 0.5 * (low + high), high - low
     for _ in range(_ROUNDS):
-        middle = 0.5 * (low + high)
-        if ((middle <= low) | (middle >= high)).all():
+        z_M = (x[..., None] - mean_M) / scale_M
+        tail = (weight_M * 0.5 * _complementary_error(-side * math.sqrt(0.5) * z_M).astype(np.float64)).sum(-1)
+        slope = (weight_M * np.exp(-0.5 * z_M**2) / (scale_M * math.sqrt(2.0 * math.pi))).sum(-1)
+        value = side * (tail - wanted)
+        low, high = np.where(value < 0.0, x, low), np.where(value < 0.0, high, x)
+        newton = x - value / np.maximum(slope, np.finfo(np.float64).tiny)
+        good = (newton > low) & (newton < high) & (np.abs(newton - x) < 0.5 * step)
+        following = np.where(np.abs(value) <= 1e-12 * wanted, x, np.where(good, newton, 0.5 * (low + high)))
+        step = np.abs(following - x)
+        if (following == x).all():
             break
-        z_M = side * (middle[..., None] - mean_M) / scale_M
-        tail = (weight_M * 0.5 * _complementary_error(-z_M * math.sqrt(0.5)).astype(np.float64)).sum(-1)
-        below = side * (tail - wanted) < 0.0
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray(0.5 * (low + high))
+        x = following
+    return np.asarray(x)

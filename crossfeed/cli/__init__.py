@@ -19,6 +19,7 @@ from crossfeed.cli import (
     inspect,
     program,
     report,
+    reproduce,
     simulate,
     study,
     train,
@@ -72,6 +73,7 @@ app.command(rich_help_panel=MODEL)(export.export)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)
+app.command(rich_help_panel=RESEARCH)(reproduce.reproduce)
 app.command(rich_help_panel=RESEARCH)(bench.bench)
 
 
