@@ -1,12 +1,12 @@
 """What lies ahead of the machine if its program goes on as written: sampled loads at the next places.
 
-The rows before are encoded once for each decision; one decode says what every place brings as written, and a few more
-what the model itself thinks of the plans that are left over. S samples, T places, K context rows, C sensors.
+A decision asks the model twice: what every place brings as written, and what the chosen plan makes of it. Everything in
+between is the law of cutting. S samples, T places, K context rows, C sensors.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from crossfeed.control.course import Course
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
 from crossfeed.model.plan import Plan
-from crossfeed.model.sensors.model import SensorModel
+from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.model.world_model import WorldModel
-from crossfeed.progress import progress
 from crossfeed.serving.measures import power_sensors
 from crossfeed.serving.noise import PERSISTENCE, standard_noise
+from crossfeed.serving.plan import Plan as PlannedCommands
+from crossfeed.serving.rollout import Rollout, waves
 
 SAMPLES = 32
 
@@ -53,8 +54,7 @@ class Lookout:
         self._m_1KC = self._x_1KC.isfinite()
         self._present = self._m_1KC[0].any(0)
         self.present = np.asarray(self._present.cpu().numpy())
-        with torch.inference_mode():
-            self._context = model.encode(torch.where(self._m_1KC, self._x_1KC, 0.0), self._m_1KC, self._a_1KA)
+        self._known_1KC = torch.where(self._m_1KC, self._x_1KC, 0.0)
 
     @property
     def reach(self) -> int:
@@ -66,78 +66,67 @@ class Lookout:
         return tuple(dict.fromkeys([*limited, *power_sensors(self.model.schema, self.present)]))
 
     def ahead(self, course: Course, limited: Sequence[str], samples: int = SAMPLES, seed: int = 0) -> Outlook:
-        """Sampled loads under the program as written, up to the model's reach, from one decode."""
+        """Sampled loads under the program as written, up to the model's reach."""
         course = course.after(0.0, self.reach)
         names = self.sensors(limited)
-        said = self._say(course.commands_TA[None])[0][:, self._columns(names)]
-        noise_STC = self._noise(samples, len(course), names, seed)
+        columns = [self.model.schema.sensor_names.index(name) for name in names]
+        said, _ = self._walk(course.commands_TA)
+        noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
         with torch.inference_mode():
-            drawn_STC = Distribution.stack([said] * samples, 0).from_normal(self._rows(noise_STC))
-        return self._outlook(course, names, drawn_STC)
-
-    @torch.inference_mode()
-    def roll(self, course: Course, limited: Sequence[str], samples: int = SAMPLES, seed: int = 0) -> Outlook:
-        """Sampled loads under a whole program as written: each path goes on from its own rows, a reach at a time."""
-        names, model = self.sensors(limited), self.model
-        noise_STC = self._noise(samples, len(course), model.schema.sensor_names, seed)
-        level = model.level(self._x_1KC.expand(samples, -1, -1), self._m_1KC.expand(samples, -1, -1))
-        x_SKC, a_KA, drawn = self._x_1KC.expand(samples, -1, -1), self._a_1KA[0], []
-        planned_TA = self._rows(model.normaliser.transform_commands(course.commands_TA))[0]
-        context = model.config.context
-        with progress(f"Looking ahead through {course.name}", total=len(course)) as task:
-            for first in range(0, len(course), self.reach):
-                rows = slice(first, min(first + self.reach, len(course)))
-                count = rows.stop - first
-                plan = Plan.under(planned_TA[rows].expand(samples, -1, -1), tuple(range(1, count + 1)))
-                m_SKC = self._present.expand_as(x_SKC) & x_SKC.isfinite()
-                read = model.read(torch.where(m_SKC, x_SKC, 0.0), m_SKC, level)
-                said = model.follow_paths(read, a_KA.expand(samples, -1, -1), plan)
-                drawn_SLC = said.from_normal(self._rows(noise_STC[:, rows]))
-                drawn.append(drawn_SLC[..., self._columns(names)])
-                x_SKC = torch.cat([x_SKC, torch.where(self._present, drawn_SLC, torch.nan)], 1)[:, -context:]
-                a_KA = torch.cat([a_KA, planned_TA[rows]])[-context:]
-                task.advance(count)
-        return self._outlook(course, names, torch.cat(drawn, 1))
-
-    def expected(self, commands_BTA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the model itself expects under plans: means (B, T, C), and its doubt (B, T); T up to its reach."""
-        said = self._say(commands_BTA)
-        mean_BTC = self.model.normaliser.inverse_sensors(said.mean.double().cpu().numpy())
-        return mean_BTC, self._doubt(commands_BTA)
-
-    @torch.inference_mode()
-    def _say(self, commands_BTA: np.ndarray) -> Distribution:
-        return self.model.decode(*self._asked(commands_BTA)).distribution
-
-    @torch.inference_mode()
-    def _doubt(self, commands_BTA: np.ndarray) -> np.ndarray:
-        """How far the members disagree, in parts of what is usual; a single member has nobody to disagree with."""
-        model = self.model
-        if not isinstance(model, SensorModel) or len(model.members) == 1:
-            return np.zeros(commands_BTA.shape[:2])
-        apart_BTC = model.disagreement(*self._asked(commands_BTA))[..., self._present]
-        return np.asarray(apart_BTC.mean(-1).double().cpu().numpy()) / max(float(model.usual_doubt), 1e-6)
-
-    def _asked(self, commands_BTA: np.ndarray) -> tuple[Any, Plan]:
-        count, steps = commands_BTA.shape[:2]
-        future_BTA = self._rows(self.model.normaliser.transform_commands(commands_BTA))
-        context = self._context.map(lambda values: values.expand(count, *values.shape[1:]))
-        return context, Plan.under(future_BTA, tuple(range(1, steps + 1)))
-
-    def _noise(self, samples: int, steps: int, names: Sequence[str], seed: int) -> np.ndarray:
-        return standard_noise(samples, steps, len(names), seed, PERSISTENCE)
-
-    def _columns(self, names: Sequence[str]) -> list[int]:
-        return [self.model.schema.sensor_names.index(name) for name in names]
-
-    def _outlook(self, course: Course, names: Sequence[str], z_STC: torch.Tensor) -> Outlook:
-        """Physical units, by sensor."""
-        values_STC = np.full((*z_STC.shape[:2], len(self.model.schema.sensors)), np.nan)
-        values_STC[..., self._columns(names)] = z_STC.double().cpu().numpy()
+            drawn_STC = Distribution.stack([said[:, columns]] * samples, 0).from_normal(self._rows(noise_STC))
+        values_STC = np.full((samples, len(course), len(self.model.schema.sensors)), np.nan)
+        values_STC[..., columns] = drawn_STC.double().cpu().numpy()
         values_STC = self.model.normaliser.inverse_sensors(values_STC)
-        paths = {name: values_STC[..., column] for name, column in zip(names, self._columns(names))}
+        paths = {name: values_STC[..., column] for name, column in zip(names, columns)}
         return Outlook(course, paths, np.zeros(len(course)), ("forecast",) * len(course))
+
+    def expected(self, commands_TA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the model itself expects under other commands: means (T, C), and its doubt (T,); T up to its reach."""
+        said, doubt_T = self._walk(commands_TA, doubting=True)
+        return self.model.normaliser.inverse_sensors(said.mean.double().cpu().numpy()), doubt_T
+
+    @torch.inference_mode()
+    def _walk(self, commands_TA: np.ndarray, doubting: bool = False) -> tuple[Distribution, np.ndarray]:
+        """What is said of every row (T, C), at trained horizons only: from now, or from rows that are expected.
+
+        Horizons between the trained ones would be nearer and are worse (a run-up is smeared over its neighbours).
+        """
+        model, context, steps = self.model, self.model.config.context, len(commands_TA)
+        planned_TA = self._rows(model.normaliser.transform_commands(commands_TA))[0]
+        a_RA = torch.cat([self._a_1KA[0], planned_TA, planned_TA[-1:].expand(self.reach, -1)])
+        x_RC, said, doubt = self._x_1KC[0], [], []
+        for wave in waves(steps, model.horizons):
+            bases = sorted(set(wave.bases))
+            x_BKC = torch.stack([x_RC[base : base + context] for base in bases])
+            m_BKC = x_BKC.isfinite()
+            level = model.level(*(part.expand(len(bases), -1, -1) for part in (self._known_1KC, self._m_1KC)))
+            rows = model.read(torch.where(m_BKC, x_BKC, 0.0), m_BKC, level)
+            encoded = model.context(rows, torch.stack([a_RA[base : base + context] for base in bases]))
+            ahead = torch.stack([a_RA[base + context : base + context + self.reach] for base in bases])
+            plan = Plan.under(ahead, model.horizons)
+            spoken = model.decode(encoded, plan).distribution
+            found = [(bases.index(base), slot) for base, slot in zip(wave.bases, wave.slots)]
+            said += [spoken[row][slot] for row, slot in found]
+            if doubting and isinstance(model, SensorModel) and len(model.members) > 1:
+                apart_BH = model.disagreement(cast(SensorContext, encoded), plan)[..., self._present].mean(-1)
+                doubt += [float(apart_BH[row, slot]) / max(float(model.usual_doubt), 1e-6) for row, slot in found]
+            new_LC = torch.stack([each.mean for each in said[-len(found) :]])
+            x_RC = torch.cat([x_RC, torch.where(self._present, new_LC, torch.nan)])
+        return Distribution.stack(said, 0), np.array(doubt) if doubt else np.zeros(steps)
 
     def _rows(self, values: np.ndarray) -> torch.Tensor:
         tensor = torch.from_numpy(np.asarray(values, dtype=np.float32)).to(self._device)
         return tensor if tensor.dim() == 3 else tensor.unsqueeze(0)
+
+
+def whole_outlook(
+    rollout: Rollout, course: Course, limited: Sequence[str], samples: int = SAMPLES, seed: int = 0
+) -> Outlook:
+    """Sampled loads of a whole program as written, however long it is."""
+    schema = rollout.model.schema
+    names = tuple(dict.fromkeys([*limited, *power_sensors(schema, rollout.present)]))
+    noise_STC = standard_noise(samples, len(course), len(schema.sensors), seed, PERSISTENCE)
+    plan = PlannedCommands(course.name, "program", None, course.commands_TA)
+    paths_STC = rollout.sample(plan, noise_STC)
+    paths = {name: paths_STC[..., schema.sensor_names.index(name)] for name in names}
+    return Outlook(course, paths, np.zeros(len(course)), ("forecast",) * len(course))

@@ -81,7 +81,9 @@ def plan_whole(
         planned = plan_ahead(part, law, task, limits, schema, config, start, seed=seed + first)
         own = slice(first, min(first + step, total))
         count = own.stop - own.start
-        feed_T[own], spindle_T[own] = planned.decision.feed_T[:count], planned.decision.spindle_T[:count]
+        # What is wanted, not what was decided here: the last word is spoken over the whole program, with its reasons.
+        wanted = slewed(part.course, planned.wanted_T2[:, 0], planned.wanted_T2[:, 1], task, start)
+        feed_T[own], spindle_T[own] = wanted[0][:count], wanted[1][:count]
         start = (float(feed_T[own.stop - 1]), float(spindle_T[own.stop - 1]))
         finished = finished and planned.found.finished
     score = Score(outlook, law, task, limits, schema)
@@ -128,7 +130,7 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
     course = outlook.course
     commands_TA, place_R = course.commanded(feed_T, spindle_T)
     count = min(len(commands_TA), lookout.reach)
-    mean_1RC, doubt_1R = lookout.expected(commands_TA[None, :count])
+    mean_RC, doubt_R = lookout.expected(commands_TA[:count])
     row_T = np.clip(np.searchsorted(place_R[:count], np.arange(len(course)) + 0.5), 0, count - 1)
     reached_T = np.arange(len(course)) < place_R[count - 1]
     names = lookout.model.schema.sensor_names
@@ -137,9 +139,9 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
     speed_T = np.abs(course.commands_TA[:, course.spindle_column])
     for name, path_ST in outlook.paths.items():
         quantity = score.schema.channel(name).quantity
-        said_T = mean_1RC[0, :, names.index(name)][row_T]
+        said_T = mean_RC[row_T, names.index(name)]
         by_law_T = score.law.expected(name, quantity, path_ST.mean(axis=0), speed_T, *factors)
         more_T = np.where(reached_T, np.maximum(said_T - by_law_T, 0.0), 0.0)
         paths[name] = path_ST + (more_T if name in score.limited else 0.0)
-    doubt_T = np.where(reached_T, np.maximum(outlook.doubt_T, doubt_1R[0][row_T]), outlook.doubt_T)
+    doubt_T = np.where(reached_T, np.maximum(outlook.doubt_T, doubt_R[row_T]), outlook.doubt_T)
     return replace(outlook, paths=paths, doubt_T=doubt_T)

@@ -42,7 +42,7 @@ class Score:
     def __init__(
         self, outlook: Outlook, law: CuttingLaw, task: Task, limits: tuple[Limit, ...], schema: Schema
     ) -> None:
-        self.outlook, self.law, self.task, self.schema = outlook, law, task, schema
+        self.outlook, self.law, self.task, self.limits, self.schema = outlook, law, task, limits, schema
         course = outlook.course
         self._speed_T = np.abs(course.commands_TA[:, course.spindle_column])
         self._powers = [name for name in outlook.paths if schema.channel(name).quantity == "power"]

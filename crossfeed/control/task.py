@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from crossfeed.control.limits import Limit, read_limits
 from crossfeed.errors import ConfigError, SchemaError
 from crossfeed.model.config import parse
 from crossfeed.schema import Schema, conversion
-from crossfeed.training.overrides import read_yaml
 
 _HIGHEST_KNOB = 2.0  # what a control's knob offers
 
@@ -125,7 +125,7 @@ class Task(BaseModel):
 
 def read_task(path: Path | str | None = None, changes: Mapping[str, Any] | None = None) -> Task:
     """The task of a YAML file with the changes of the command line; without a file, the defaults with them."""
-    content: dict[str, Any] = dict(read_yaml(Path(path))) if path is not None else {}
+    content = _content(path) if path is not None else {}
     for name, value in (changes or {}).items():
         if name == "limits":
             content["limits"] = [*content.get("limits", ()), *value]
@@ -134,6 +134,17 @@ def read_task(path: Path | str | None = None, changes: Mapping[str, Any] | None 
         else:
             content[name] = value
     return parse(Task, content, f"The task in {path}" if path is not None else "The task")
+
+
+def _content(path: Path | str) -> dict[str, Any]:
+    """What a YAML file says."""
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"The task file {path} cannot be read: {error}", expected="a YAML text file") from error
+    if content is not None and not isinstance(content, dict):
+        raise ConfigError(f"{path} holds no names with values.", expected=f"some of {', '.join(Task.model_fields)}")
+    return dict(content or {})
 
 
 def knob_text(text: str, which: str) -> dict[str, str]:

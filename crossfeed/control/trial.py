@@ -69,7 +69,8 @@ def trial(
     run = MachineRun(piece, past.state)
     sensors, commands = list(past.sensors_RC), list(past.commands_RA)
     controller.start(course, task)
-    rows, turned, places, knobs = [], [], [], (1.0, 1.0)
+    rows: list[Second] = []
+    turned, places, knobs = [], [], (1.0, 1.0)
     while not run.done and len(rows) < _LONGEST * len(course) + 10:
         moment = Moment(run.place, knobs, np.array(sensors[-256:]), np.array(commands[-256:]))
         knobs = controller.act(moment)
