@@ -17,7 +17,7 @@ from crossfeed.control.score import Score
 from crossfeed.control.task import Task
 from crossfeed.control.write_program import changed_program
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.model_evaluation import OpenedModel, open_model
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.source import align
 from crossfeed.ingest.table import Table
@@ -28,7 +28,7 @@ from crossfeed.serving.history import History, read_history
 from crossfeed.serving.plan import Plan
 from crossfeed.serving.rollout import Rollout
 from crossfeed.serving.trained_range import warnings_about, warnings_of
-from crossfeed.training.summary import WEAK_COMMAND_USE
+from crossfeed.training.record.summary import WEAK_COMMAND_USE
 
 
 @dataclass(frozen=True, eq=False)
