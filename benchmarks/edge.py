@@ -40,7 +40,7 @@ def main() -> None:
     import torch
 
     from crossfeed.edge import EdgeModel
-    from crossfeed.evaluation.model_evaluation import open_model
+    from crossfeed.evaluation.opened_model import open_model
     from crossfeed.export.export import describe, file_bytes, folded
     from crossfeed.export.graph import ExportedNetwork, to_onnx
     from crossfeed.export.int8 import in_int8

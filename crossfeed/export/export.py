@@ -13,7 +13,8 @@ from crossfeed import __version__
 from crossfeed.atomic import atomic_file
 from crossfeed.edge import FORMAT, INPUTS, EdgeModel, sealed
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.model_evaluation import OpenedModel, face, open_model
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import read_table
 from crossfeed.export.exported import ExportedForecaster
 from crossfeed.export.graph import OPSET, ExportedNetwork, random_windows, to_onnx
@@ -71,7 +72,7 @@ def export_model(
             metadata |= {"precision": "int8"}
             graph, small = in_int8(graph), Path(folder) / "int8.onnx"
             small.write_bytes(file_bytes(graph, metadata))
-            data = face(opened, read_table(table, opened.model.schema)).data
+            data = set_up(opened, read_table(table, opened.model.schema)).data
             before, after = (ExportedForecaster(EdgeModel(path), path.stem) for path in (single, small))
             cost = price(before, after, data)
             cost.check(force)
