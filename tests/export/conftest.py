@@ -7,9 +7,6 @@ import pytest
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 
-for library in ("onnx", "onnxscript", "onnxruntime"):
-    pytest.importorskip(library, reason="the extra 'export' is not installed")
-
 LEVELS = (0.05, 0.5, 0.95)
 KINDS = ("crossfeed", "paper")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import crossfeed
@@ -16,6 +15,9 @@ from crossfeed.edge import EdgeModel, sealed
 from crossfeed.errors import CheckpointError, ConfigError, CrossfeedError
 from tests.export.conftest import KINDS, exported_model
 from tests.model import toy
+
+for library in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(library, reason="the extra 'export' is not installed")
 
 NAMES = toy.SCHEMA.sensor_names + toy.SCHEMA.command_names
 
@@ -156,6 +158,8 @@ def test_an_environment_without_torch_polars_and_pydantic_is_enough(
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
     only = tmp_path / "only"
     only.mkdir()
+    import onnxruntime
+
     for module in (np, onnxruntime, crossfeed):
         folder = Path(str(module.__file__)).parent
         (only / folder.name).symlink_to(folder)

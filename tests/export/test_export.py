@@ -17,6 +17,9 @@ from crossfeed.model.model_file import read_model_file
 from tests.export.conftest import KINDS, LEVELS, exported_model
 from tests.model import toy
 
+for library in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(library, reason="the extra 'export' is not installed")
+
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 128])
