@@ -115,10 +115,11 @@ class Rollout:
 
     def _said(self, wave: Wave, rows: Rows, a_RA: Tensor, samples: int) -> Distribution:
         """What is forecast (N, L, C) for the rows of a wave, in z-space; no base is asked for more than is used."""
-        context, longest, horizons, said = self.model.config.context, self.model.horizons[-1], self.model.horizons, {}
+        context, horizons = self.model.config.context, self.model.horizons
+        said: dict[tuple[int, int], Distribution] = {}
         for base in sorted(set(wave.bases)):
             window, parts = rows.window(base, base + context), []
-            a_KA, future_TA = a_RA[base : base + context], a_RA[base + context : base + context + longest]
+            a_KA, future_TA = a_RA[base : base + context], a_RA[base + context : base + context + horizons[-1]]
             asked = sorted({slot for of, slot in zip(wave.bases, wave.slots) if of == base})
             for start in range(0, samples, _AT_ONCE):
                 count = min(_AT_ONCE, samples - start)
