@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from crossfeed.schema import Schema as Schema
     from crossfeed.serving.what_if import WhatIf as WhatIf
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "AuditReport": "crossfeed.audits.finding",

@@ -20,7 +20,7 @@ def forecast(
     channels: Annotated[str, typer.Option(help="Sensors in the figure, with commas in between.")] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the rows as CSV or Parquet.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the figure as PNG, SVG or PDF.")] = None,
-    compare: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
+    compare: Annotated[list[str] | None, typer.Option(hidden=True, help="Belongs to what-if.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:

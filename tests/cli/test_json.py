@@ -31,7 +31,7 @@ TOY = {
     "study runs": ["study"],
 }
 # Tested where their rooms are: they need raw logs, an opened study, minutes, or a quiet machine.
-ELSEWHERE = {"simulate", "ingest", "train", "fit", "demo", "bench", "study unseal", "study contrast"}
+ELSEWHERE = {"simulate", "ingest", "train", "demo", "bench", "study unseal", "study contrast"}
 
 
 @pytest.fixture(scope="module")
