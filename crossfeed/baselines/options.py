@@ -2,7 +2,7 @@
 
 from crossfeed.baselines.budget import Budget, named_budget
 from crossfeed.baselines.sizes import Size
-from crossfeed.model.config import parse
+from crossfeed.configuration import parse
 from crossfeed.training.run_config import DataConfig, RunConfig, preset
 from crossfeed.windows.split import By
 

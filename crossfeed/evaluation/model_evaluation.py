@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.evaluation.counterfactual import counterfactual_error, counterfactual_tables
 from crossfeed.evaluation.evaluate import EvaluationSet, Unit
 from crossfeed.evaluation.forecaster import Floor
 from crossfeed.evaluation.forecaster import floors as floors_without_spread
-from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.report import Suite, report
 from crossfeed.evaluation.source import Source, foreign_set, idle_commands, model_device, read_table
 from crossfeed.evaluation.target import fitted_floors
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import plain, write_json
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.rollout import SimulatedMachine
-from crossfeed.model.config import parse
 from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.world_model import WorldModel
@@ -163,7 +163,7 @@ def evaluate_model(
     if machine is not None:
         content["counterfactual"] = _counterfactual(opened.forecaster, machine, facing.data.space)
     if out is not None:
-        write_plain(Path(out) / "evaluation.json", content)
+        write_json(Path(out) / "evaluation.json", content)
     return dict(plain(content))
 
 

@@ -8,12 +8,12 @@ from crossfeed.evaluation.command_use import command_use
 from crossfeed.evaluation.evaluate import evaluate, evaluate_all
 from crossfeed.evaluation.examples import example_forecasts
 from crossfeed.evaluation.forecaster import Floor, floors
-from crossfeed.evaluation.plain import plain
 from crossfeed.evaluation.report import COMMAND_WINDOWS, by_channel, intervals, reliability
 from crossfeed.evaluation.source import Source, foreign_set
 from crossfeed.evaluation.statistics import compare
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import plain
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import console
 from crossfeed.training.run_config import RunConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import CrossfeedError, TrainingError
-from crossfeed.study.owners import locked
+from crossfeed.locks import locked
 from crossfeed.study.protocol import check_version, source_tables
 from crossfeed.study.store import Run, Store
 
@@ -28,15 +28,15 @@ def execute(folder: Path, name: str, device: str = "auto") -> dict[str, Any]:
         if (place / OUTCOME).is_file():
             return dict(json.loads((place / OUTCOME).read_text(encoding="utf-8")))
         outcome = _outcome(store, run, place, device)
-        from crossfeed.training.record.folder import write_json
+        from crossfeed.json_file import write_json
 
         write_json(place / OUTCOME, outcome)
     return outcome
 
 
 def _outcome(store: Store, run: Run, place: Path, device: str) -> dict[str, Any]:
+    from crossfeed.configuration import parse
     from crossfeed.evaluation.bundle import measure_bundle
-    from crossfeed.model.config import parse
     from crossfeed.model.world_model import WorldModel
     from crossfeed.training.run import train
     from crossfeed.training.run_config import RunConfig

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from crossfeed.atomic import atomic_file
+from crossfeed.configuration import problems
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Schema
@@ -106,9 +107,8 @@ class Split(BaseModel):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            problems = "; ".join(str(problem["msg"]) for problem in error.errors())
             raise TableError(
-                f"{origin} is not a valid split: {problems}.",
+                f"{origin} is not a valid split: {problems(error, 'split')}.",
                 expected="JSON with 'by', 'seed' and three disjoint lists 'train', 'validation', 'test'",
                 remedy="Make one with: crossfeed windows TABLE --save-split split.json",
             ) from error

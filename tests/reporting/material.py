@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.evaluation.plain import plain
 from crossfeed.evaluation.report import report
+from crossfeed.json_file import plain
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, normaliser_of, small_table
 
 LEVELS = ("0.5", "0.8", "0.9", "0.95")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from crossfeed import json_file
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.evaluation import bundle
 from crossfeed.study import ledger, worker
@@ -19,7 +20,6 @@ from crossfeed.study.store import Store
 from crossfeed.study.study import Study
 from crossfeed.training import loop, run, step
 from crossfeed.training.record import checkpoint
-from crossfeed.training.record import folder as folder_files
 from tests.study.conftest import InProcess, Invented, begin
 
 # Forked, so that a search begins at once; the runs of a local engine still start in processes of their own.
@@ -72,7 +72,7 @@ MOMENTS: tuple[tuple[object, str, int], ...] = (
     (Store, "claim", 1), (worker, "check_version", 1), (step.TrainStep, "__call__", 1), (step.TrainStep, "__call__", 3),
     (checkpoint, "write_tensors", 1), (loop, "write_history", 1), (step.TrainStep, "__call__", 2),
     (checkpoint, "write_tensors", 2), (loop, "write_history", 2), (run, "write_json", 1), (run, "remove_state", 1),
-    (bundle, "measure_bundle", 1), (folder_files, "write_json", 1), (Store, "finish", 1), (ledger, "append", 1),
+    (bundle, "measure_bundle", 1), (json_file, "write_json", 1), (Store, "finish", 1), (ledger, "append", 1),
     (Store, "claim", 2), (step.TrainStep, "__call__", 1), (Store, "release", 1), (loop, "write_history", 1),
     (Store, "finish", 1),
 )  # fmt: skip

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from crossfeed.configuration import override, read_yaml
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import HealthConfig, TrainingConfig
 from crossfeed.training.measure.validate import Validator
-from crossfeed.training.overrides import override, read_yaml
 from crossfeed.training.record.history import read_history
 from crossfeed.training.run import RunResult, train
 from crossfeed.training.run_config import DataConfig, preset
