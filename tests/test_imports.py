@@ -38,3 +38,17 @@ def test_a_lock_of_one_system_kept_training_from_importing_on_windows() -> None:
         [sys.executable, "-c", EVERY_MODULE, *names], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+FORECAST = """
+import sys
+from crossfeed.serving.what_if import what_if
+heavy = ("scipy", "polars", "matplotlib", "plotly", "pandas", "crossfeed.machines", "crossfeed.training.loop")
+found = sorted({name for name in sys.modules for part in heavy if name == part or name.startswith(part + ".")})
+sys.exit(", ".join(found) or 0)
+"""
+
+
+def test_a_forecast_imported_the_simulator_and_its_filters() -> None:
+    done = subprocess.run([sys.executable, "-c", FORECAST], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr

@@ -16,8 +16,8 @@ from crossfeed.claim import claim
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
+from crossfeed.model.device import choose_device
 from crossfeed.progress import console
-from crossfeed.training.devices.precision import choose_device
 from crossfeed.training.run_config import RunConfig, preset
 
 

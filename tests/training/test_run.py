@@ -17,7 +17,8 @@ from crossfeed.training.config import HealthConfig, TrainingConfig
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.record.history import read_history
 from crossfeed.training.run import RunResult, train
-from crossfeed.training.run_config import DataConfig, preset
+from crossfeed.training.run_config import preset
+from crossfeed.windows.split_tables import DataConfig
 from tests.training.conftest import small_config, toy_table
 
 ONLY_LATENT = {f"objectives.weights.{name}": 0.0 for name in ("vicreg", "schema", "recovery")}
