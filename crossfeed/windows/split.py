@@ -203,23 +203,6 @@ def split_table(
     return _checked(table, by, seed, sides)
 
 
-def k_fold(table: Table, folds: int, by: By = "session", seed: int = SPLIT_SEED) -> list[Split]:
-    """Splits in which every unit is tested exactly once; the fold after the tested one validates, the others train."""
-    if folds < 3:
-        raise TableError(f"{folds} folds were asked for.", expected="at least 3: one tests, one validates, one trains")
-    if by == "program":
-        parts = _deal(_program_rows(table, seed), (1 / folds,) * folds)
-    else:
-        units = _shuffled({unit_of(group, table, by) for group in table.groups}, seed)
-        parts = [units[fold::folds] for fold in range(folds)]
-    splits = []
-    for fold in range(folds):
-        after = (fold + 1) % folds
-        rest = [unit for other in range(folds) if other not in (fold, after) for unit in parts[other]]
-        splits.append(_checked(table, by, seed, [rest, parts[after], parts[fold]]))
-    return splits
-
-
 def _shuffled(units: set[str], seed: int) -> list[str]:
     ordered = sorted(units)
     np.random.default_rng(seed).shuffle(ordered)
