@@ -1,6 +1,7 @@
 """Folders that belong to one piece of work: a file in them says whose they are, and nobody else writes there."""
 
 import json
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def _same(folder: Path, found: dict[str, Any], wanted: dict[str, Any], what: str
     there, asked = leaves(found), leaves(wanted)
     different = [name for name in sorted(there | asked) if there.get(name) != asked.get(name)]
     if different:
-        listed = "; ".join(f"{name}: {there.get(name)} there, {asked.get(name)} asked" for name in different)
+        listed = "; ".join(f"{name}: {_brief(there, name)} there, {_brief(asked, name)} asked" for name in different)
         raise ConfigError(
             f"{folder} holds {what} that is not the one asked for. {listed}.",
             remedy="Go on with the same settings and tables, or choose another folder.",
@@ -47,3 +48,7 @@ def _same(folder: Path, found: dict[str, Any], wanted: dict[str, Any], what: str
 
 def _visible(folder: Path) -> list[Path]:
     return [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+
+
+def _brief(content: dict[str, Any], name: str) -> str:
+    return textwrap.shorten(str(content.get(name, "nothing")), 80, placeholder=" ...")
