@@ -20,7 +20,9 @@ def grid(title: str, columns: Sequence[str], words: int = 1, boxed: bool = True)
     else:
         table = Table(title=title or None, title_justify="left", box=None, padding=(0, 1, 0, 0), header_style="bold")
     for position, column in enumerate(columns):
-        table.add_column(column, justify="left" if position < words else "right", no_wrap=not boxed and position >= words)
+        table.add_column(
+            column, justify="left" if position < words else "right", no_wrap=not boxed and position >= words
+        )
     return table
 
 

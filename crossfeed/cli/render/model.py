@@ -5,8 +5,8 @@ from typing import Any
 from rich.table import Table
 
 from crossfeed.cli.render.grid import grid
+from crossfeed.configuration import leaves
 from crossfeed.progress import output
-from crossfeed.training.overrides import leaves
 
 
 def show_model(description: dict[str, Any]) -> None:
