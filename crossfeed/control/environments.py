@@ -112,9 +112,8 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
     def _observation(self) -> np.ndarray:
         place = min(int(self._run.place), len(self._marks) - 1)
         marks = self._marks
-        return observe(marks.plan_TF[place][None], marks.highest_TL[place][None], self._load[None], self._knobs[None])[
-            0
-        ]
+        plan, highest = marks.plan_TF[place][None], marks.highest_TL[place][None]
+        return np.asarray(observe(plan, highest, self._load[None], self._knobs[None])[0])
 
 
 def imagined(
