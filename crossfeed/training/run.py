@@ -26,6 +26,7 @@ from crossfeed.training.measure.validate import Validator
 from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.overrides import differences
 from crossfeed.training.record.checkpoint import load_state, remove_state
+from crossfeed.training.record.environment import environment
 from crossfeed.training.record.folder import RunFolder, open_folder, write_json
 from crossfeed.training.record.history import Row, tensorboard_writer, write_history
 from crossfeed.training.record.log import facts_of, run_log
@@ -149,6 +150,7 @@ def _run(
         "data": data_facts(data),
         "device": str(device),
         "precision": precision,
+        "environment": environment(),
         "seconds": sum(row["train_seconds"] + row["validation_seconds"] for row in history),
     }
     write_json(folder.summary, summary)
