@@ -48,8 +48,8 @@ def judge(
     effective = effective_size(ratio_NH[:, -1])
     if method in WEIGHTED and effective < FEWEST:
         why = (
-            f"only {effective:.1f} of {len(log)} runs would count: over {log.override_NH.shape[1]} stretches the policy is "
-            "too far from what was logged; stay nearer, dither more, or collect more runs"
+            f"only {effective:.1f} of {len(log)} runs would count: over {log.override_NH.shape[1]} stretches the policy "
+            "is too far from what was logged; stay nearer, dither more, or collect more runs"
         )
         return PolicyValue(method, None, None, None, level, effective, clipped, why)
     draw = np.random.default_rng([seed, 5])
@@ -63,13 +63,17 @@ def judge(
 def ratios(log: DecisionLog, policy: LinearPolicy, clip: float) -> tuple[np.ndarray, float]:
     """Weights (N, H) of each run up to each stretch, cut at `clip`, and the share of them that was cut."""
     steps = policy.log_density(log.state_NHF, log.override_NH) - log.log_density()
-    weight_NH = np.exp(np.clip(np.cumsum(steps, axis=1), -50.0, 50.0))
+    weight_NH = np.exp(np.minimum(np.cumsum(steps, axis=1), 50.0))
     return np.minimum(weight_NH, clip), float((weight_NH > clip).mean())
 
 
 def effective_size(weight_N: np.ndarray) -> float:
-    """How many equally weighted runs would be as good (Kish)."""
-    return float(weight_N.sum() ** 2 / max((weight_N**2).sum(), 1e-300))
+    """How many equally weighted runs would be as good (Kish); weights that are small throughout count for nothing.
+
+    Weights are 1 on average where the log supports the policy at all, so their sum is the most that can count.
+    """
+    total = float(weight_N.sum())
+    return min(total**2 / max(float((weight_N**2).sum()), 1e-300), total)
 
 
 _Made = tuple[float, list[float]]
@@ -93,7 +97,7 @@ def _importance(log: DecisionLog, policy: LinearPolicy, ratio_NH: np.ndarray, pi
 
 def _weighted(log: DecisionLog, policy: LinearPolicy, ratio_NH: np.ndarray, picks: list[np.ndarray]) -> _Made:  # noqa: ARG001
     def value(runs: np.ndarray) -> float:
-        weight = ratio_NH[runs] / ratio_NH[runs].sum(axis=0)
+        weight = ratio_NH[runs] / np.maximum(ratio_NH[runs].sum(axis=0), 1e-300)
         return float((weight * log.reward_NH[runs]).sum())
 
     return value(np.arange(len(log))), [value(pick) for pick in picks]

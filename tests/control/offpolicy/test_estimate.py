@@ -57,6 +57,11 @@ def test_a_policy_far_from_the_log_is_refused_with_a_reason():
         assert "runs would count" in found.refused
 
 
+def test_equally_impossible_runs_do_not_count_as_equally_good_ones():
+    assert effective_size(np.full(50, 1e-30)) < 1e-20
+    assert judge(world(policy(), 60), policy(0.5, spread=0.01), "weighted").value is None
+
+
 def test_doubly_robust_is_nearer_than_weights_alone():
     target = policy(0.02, -0.02)
     true = float(world(target, 20_000, 9).reward_NH.sum(1).mean())
