@@ -48,8 +48,8 @@ def judge(
     effective = effective_size(ratio_NH[:, -1])
     if method in WEIGHTED and effective < FEWEST:
         why = (
-            f"only {effective:.1f} of {len(log)} runs would count: over {log.override_NH.shape[1]} stretches the policy "
-            "is too far from what was logged; stay nearer, dither more, or collect more runs"
+            f"only {effective:.1f} of {len(log)} runs would count: in {log.override_NH.shape[1]} stretches this policy"
+            " is too far from what was logged; stay nearer, dither more, or collect more runs"
         )
         return PolicyValue(method, None, None, None, level, effective, clipped, why)
     draw = np.random.default_rng([seed, 5])
