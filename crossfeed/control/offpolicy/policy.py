@@ -8,9 +8,9 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from crossfeed.configuration import parse
 from crossfeed.control.offpolicy.log import normal_log_density
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import parse
 
 
 class LinearPolicyConfig(BaseModel):
