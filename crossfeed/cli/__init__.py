@@ -18,6 +18,7 @@ from crossfeed.cli import (
     inspect,
     program,
     report,
+    serve,
     simulate,
     study,
     train,
@@ -67,6 +68,7 @@ app.command(rich_help_panel=MODEL)(inspect.inspect)
 app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
+app.command(rich_help_panel=MODEL)(serve.serve)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)

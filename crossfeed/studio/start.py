@@ -1,0 +1,84 @@
+"""From a model and where its rows come from to a service that runs."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crossfeed.evaluation.model_evaluation import OpenedModel, open_model
+from crossfeed.evaluation.source import read_table
+from crossfeed.model.config import parse
+from crossfeed.programs.limits import MotionLimits, read_limits
+from crossfeed.progress import be_quiet, console
+from crossfeed.studio.access import Keys
+from crossfeed.studio.engine import ready_to_answer
+from crossfeed.studio.moments import TableMoments
+from crossfeed.studio.replay import Replay
+from crossfeed.studio.server import serve
+from crossfeed.studio.service import Service
+from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.trust import place_of
+
+
+def start(
+    model: Path,
+    *,
+    history: Path | None = None,
+    speed: float = 1.0,
+    limits: Path | None = None,
+    runs: Sequence[Path] = (),
+    device: str = "auto",
+    token_file: Path | None = None,
+    open_page: bool = False,
+    **address: Any,
+) -> None:
+    """Serve until Ctrl-C."""
+    settings = parse(ServeSettings, address, "The address")
+    service = make_service(model, settings, history, speed, limits, runs, device, token_file)
+    console().print(f"Serving [bold]{service.opened.forecaster.name}[/]. Stop with Ctrl-C.")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    serve(service, lambda address, link: _ready(service, address, link, token_file, open_page))
+
+
+def make_service(
+    model: Path,
+    settings: ServeSettings,
+    history: Path | None = None,
+    speed: float = 1.0,
+    limits: Path | None = None,
+    runs: Sequence[Path] = (),
+    device: str = "auto",
+    token_file: Path | None = None,
+) -> Service:
+    """Open everything that is named; what is wrong with it is said before anybody connects."""
+    keys = Keys.fresh() if token_file is None else Keys.kept_in(token_file)
+    motion = MotionLimits() if limits is None else read_limits(limits)
+    opened = ready_to_answer(open_model(model, device))
+    moments = None
+    if history is not None:
+        moments = TableMoments(read_table(history, opened.model.schema), opened, history.name)
+    replay = None if moments is None else Replay(opened, moments, speed)
+    return Service(opened, settings, keys, moments, replay, _folders(opened, runs), motion)
+
+
+def _folders(opened: OpenedModel, named: Sequence[Path]) -> Sequence[Path]:
+    """Where studies and comparisons are looked for: as named, else around the model."""
+    if named:
+        return tuple(named)
+    place = place_of(opened.path)
+    if place is None:
+        return ()
+    return (place.parent,) if (place / "study.db").is_file() else (place,)
+
+
+def _ready(service: Service, address: str, link: str, token_file: Path | None, open_page: bool) -> None:
+    be_quiet(False)
+    told = console()
+    told.print(f"Open [bold]{link}[/]  (lets one browser in, once)")
+    where = f"in {token_file}" if token_file is not None else service.keys.token
+    told.print(f"For programs: {address}/docs, token {where}")
+    be_quiet()  # bars of single answers would cross each other
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(link)
