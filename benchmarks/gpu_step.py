@@ -19,18 +19,18 @@ import torch
 from crossfeed.ingest.table import Table
 from crossfeed.model.fast import row_operators
 from crossfeed.model.fast.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
-from crossfeed.model.objectives import losses
+from crossfeed.model.jepa.objectives import losses
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.acceleration import CapturedStep, LossesBeside, measure_room
-from crossfeed.training.cost import step_flops
+from crossfeed.training.bench.cost import step_flops
 from crossfeed.training.data import prepare
-from crossfeed.training.flat_update import FlatUpdate
+from crossfeed.training.devices.acceleration import CapturedStep, LossesBeside, measure_room
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.overrides import override
 from crossfeed.training.run_config import preset
 from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep
-from crossfeed.training.update_kernel import update_flat
+from crossfeed.training.update.flat_update import FlatUpdate
+from crossfeed.training.update.update_kernel import update_flat
 
 DEVICE = torch.device("cuda")
 COMPARED = 12
@@ -102,8 +102,8 @@ def measure(table: Table, name: str, turns: tuple[str, ...]) -> dict[str, Any]:
 
 def kernel_errors() -> dict[str, float]:
     """Relative errors of attention outputs and gradients against float64, the largest over several mask densities."""
-    from crossfeed.model import attention, packing
     from crossfeed.model.fast import kernel_operators
+    from crossfeed.model.parts import attention, packing
 
     found: dict[str, float] = {}
 
@@ -132,8 +132,8 @@ def kernel_errors() -> dict[str, float]:
 
 def block_errors() -> dict[str, float]:
     """Relative errors of a block's output and gradients by row kernels against the block in float64, no dropout."""
-    from crossfeed.model.blocks import Block, BlockConfig
     from crossfeed.model.fast.fused import WeightCopies
+    from crossfeed.model.parts.blocks import Block, BlockConfig
 
     found, draws = {}, torch.Generator(DEVICE).manual_seed(2)
     for activation in ("relu", "gelu"):

@@ -16,7 +16,7 @@ from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import batches
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.progress import progress
-from crossfeed.training.adamw import AdamW
+from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowSet
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from crossfeed.adaptation.parameters import Adaptable, Prepared
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ForecastError
-from crossfeed.training.adamw import AdamW
+from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch
 
 

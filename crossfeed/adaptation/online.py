@@ -16,7 +16,7 @@ from crossfeed.adaptation.parameters import Adaptable, Mode, finish, prepare
 from crossfeed.evaluation.evaluate import EvaluationSet, OnForecast
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.progress import progress
-from crossfeed.training.adamw import AdamW
+from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowSet
 
 

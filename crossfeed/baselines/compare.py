@@ -16,7 +16,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.progress import console
-from crossfeed.training.precision import choose_device
+from crossfeed.training.devices.precision import choose_device
 from crossfeed.training.run_config import RunConfig, preset
 
 

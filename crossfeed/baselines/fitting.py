@@ -16,10 +16,10 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.errors import TrainingError
 from crossfeed.evaluation.forecaster import batches, spread_out
 from crossfeed.progress import progress
-from crossfeed.training.adamw import AdamW
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.seeds import derive, generator, own_randomness
 from crossfeed.training.selection import Best
+from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 Objective = Callable[[WindowBatch, torch.Generator], Tensor]

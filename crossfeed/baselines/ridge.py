@@ -14,7 +14,7 @@ from crossfeed.baselines.spread import learned_spread
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.forecaster import batches
-from crossfeed.training.floors import persistence
+from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 _PENALTIES = tuple(10.0**power for power in range(-4, 2))

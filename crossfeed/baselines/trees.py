@@ -17,7 +17,7 @@ from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.forecaster import batches, spread_out
 from crossfeed.progress import progress
-from crossfeed.training.floors import persistence
+from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 _SENSOR_LAGS, _COMMAND_LAGS = (0, 1, 2, 4, 8, 16), (0, 1, 4)

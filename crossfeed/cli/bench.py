@@ -22,7 +22,7 @@ def bench(
 
     Example: crossfeed bench --size tiny --batch 32 --device cpu
     """
-    from crossfeed.training.bench import bench as measure
-    from crossfeed.training.bench_table import print_bench
+    from crossfeed.training.bench.bench import bench as measure
+    from crossfeed.training.bench.table import print_bench
 
     print_bench(measure(size, preset, batch, device, seconds, tuple(assign or ())), as_json=json)

@@ -14,6 +14,6 @@ def inspect(
 
     Example: crossfeed inspect run
     """
-    from crossfeed.training.inspection import describe, print_description
+    from crossfeed.training.record.inspection import describe, print_description
 
     print_description(describe(model), as_json=json)

@@ -27,11 +27,11 @@ def train(
     """
     from crossfeed.ingest.table import Table
     from crossfeed.progress import be_quiet
-    from crossfeed.training.distributed import speaks
-    from crossfeed.training.folder import saved_config
+    from crossfeed.training.devices.distributed import speaks
+    from crossfeed.training.record.folder import saved_config
+    from crossfeed.training.record.summary import print_summary
     from crossfeed.training.run import train as run_training
     from crossfeed.training.run_config import resolve_config
-    from crossfeed.training.summary import print_summary
 
     if not speaks():
         be_quiet()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from crossfeed.errors import CrossfeedError
 from crossfeed.progress import console
-from crossfeed.training.folder import write_json
+from crossfeed.training.record.folder import write_json
 
 NOTES = "chapters"
 

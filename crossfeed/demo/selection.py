@@ -10,8 +10,8 @@ from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS,
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.study import Study
-from crossfeed.training.folder import write_json
 from crossfeed.training.overrides import override
+from crossfeed.training.record.folder import write_json
 
 STUDY, LOCK, REFUSAL, AUDIT = "study", "study/lock.json", "refusal.json", "audit.json"
 RESULT, RELEASED = "study/results/target-1.json", "released/target.parquet"

@@ -12,7 +12,7 @@ from crossfeed.demo.settings import CANDIDATES, SEEDS, DemoSettings
 from crossfeed.demo.tables import make_logs
 from crossfeed.errors import ConfigError
 from crossfeed.progress import console
-from crossfeed.training.folder import write_json
+from crossfeed.training.record.folder import write_json
 
 IDENTITY, REPORT = "demo.json", "report/report.html"
 

@@ -26,11 +26,11 @@ from crossfeed.evaluation.robustness import PROTOCOL_SEED
 from crossfeed.evaluation.source import Source
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
-from crossfeed.model.jepa_model import JepaModel
-from crossfeed.model.objectives import ObjectiveConfig
+from crossfeed.model.jepa.model import JepaModel
+from crossfeed.model.jepa.objectives import ObjectiveConfig
 from crossfeed.model.world_model import WorldModel
+from crossfeed.training.measure.validate import Validator
 from crossfeed.training.run_config import RunConfig
-from crossfeed.training.validate import Validator
 from crossfeed.windows.corrupt import MaskConfig, level_shift, validation_masks
 from crossfeed.windows.windows import WindowBatch
 

@@ -18,7 +18,7 @@ from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.regimes import REGIMES, regimes
 from crossfeed.progress import console, progress
 from crossfeed.schema import Schema
-from crossfeed.training.floors import persistence
+from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution, Gaussian, Point
-from crossfeed.training.floors import FLOORS
+from crossfeed.training.measure.floors import FLOORS
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 BATCH = 256

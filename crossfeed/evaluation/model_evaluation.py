@@ -24,7 +24,7 @@ from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
-from crossfeed.training.precision import choose_device
+from crossfeed.training.devices.precision import choose_device
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import Part

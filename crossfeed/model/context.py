@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from crossfeed.model.instance_norm import Statistics
+from crossfeed.model.parts.instance_norm import Statistics
 
 
 class Rows(Protocol):

@@ -18,7 +18,8 @@ from torch import Tensor
 from crossfeed import __version__
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import CheckpointError, CrossfeedError
-from crossfeed.model.config import JepaConfig, parse_model
+from crossfeed.model.config import parse_model
+from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.errors import CheckpointError, ConfigError
-from crossfeed.model.jepa_model import JepaModel
+from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.sensors.head import MixtureHead
 from crossfeed.model.world_model import WorldModel
 

@@ -8,17 +8,18 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.blocks import BlockConfig
-from crossfeed.model.config import JepaConfig, ModelConfig
-from crossfeed.model.encoder import EncoderConfig
-from crossfeed.model.head import HeadConfig
-from crossfeed.model.instance_norm import InstanceNormConfig
+from crossfeed.model.config import ModelConfig
+from crossfeed.model.jepa.config import JepaConfig
+from crossfeed.model.jepa.encoder import EncoderConfig
+from crossfeed.model.jepa.head import HeadConfig
+from crossfeed.model.jepa.objectives import ObjectiveConfig
+from crossfeed.model.jepa.predictor import PredictorConfig
+from crossfeed.model.jepa.target_encoder import TargetConfig
 from crossfeed.model.network_config import Size
-from crossfeed.model.objectives import ObjectiveConfig
-from crossfeed.model.predictor import PredictorConfig
+from crossfeed.model.parts.blocks import BlockConfig
+from crossfeed.model.parts.instance_norm import InstanceNormConfig
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.objective import ForecastObjectiveConfig
-from crossfeed.model.target_encoder import TargetConfig
 from crossfeed.windows.corrupt import MaskConfig
 from crossfeed.windows.machine_changes import MachineChanges
 

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import JepaConfig
 from crossfeed.model.context import Context, Rows
 from crossfeed.model.forecast import Forecast, forecast
-from crossfeed.model.instance_norm import Statistics
+from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.model_file import check_tensors, read_model_file, write_model_file
+from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.config import SensorConfig
@@ -42,7 +42,7 @@ class WorldModel(nn.Module):
     @staticmethod
     def build(config: SensorConfig | JepaConfig, schema: Schema, normaliser: Normaliser) -> "WorldModel":
         """A model with fresh weights and the network that its configuration names."""
-        from crossfeed.model.jepa_model import JepaModel
+        from crossfeed.model.jepa.model import JepaModel
         from crossfeed.model.sensors.model import SensorModel
 
         if isinstance(config, JepaConfig):

@@ -8,7 +8,7 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.reporting.study_facts import StudyFacts, read_study
-from crossfeed.training.history import read_history
+from crossfeed.training.record.history import read_history
 
 # Where `crossfeed demo` puts things, beside the study.
 COMPARISON, EVALUATION, ADAPTATION, FORECAST, AUDIT = "comparison", "evaluation", "adaptation", "forecast", "audit.json"

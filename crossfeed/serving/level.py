@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from crossfeed.model.instance_norm import Statistics
+from crossfeed.model.parts.instance_norm import Statistics
 
 CONTEXTS = 4  # how many contexts back the windows may begin
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.model.context import Rows
-from crossfeed.model.instance_norm import Statistics
 from crossfeed.model.packed_weights import packed
+from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.plan import Plan as Commands
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress

@@ -14,7 +14,7 @@ from crossfeed.study.protocol import code_hash, source_tables
 from crossfeed.study.rules import LockedSeed, rules_of
 from crossfeed.study.score import rank, run_scores
 from crossfeed.study.store import Run, Store
-from crossfeed.training.folder import write_json
+from crossfeed.training.record.folder import write_json
 
 LOCK = "lock.json"
 

@@ -15,7 +15,7 @@ from crossfeed.study.lock import verified_lock
 from crossfeed.study.protocol import check_version, source_tables
 from crossfeed.study.search import flag_of, has_numbers
 from crossfeed.study.store import Run, Store
-from crossfeed.training.folder import write_json
+from crossfeed.training.record.folder import write_json
 from crossfeed.training.run_config import RunConfig
 
 

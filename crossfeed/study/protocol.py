@@ -20,8 +20,8 @@ from crossfeed.study import vault
 from crossfeed.study.rules import rules_of
 from crossfeed.study.store import Store
 from crossfeed.training.data import prepare
+from crossfeed.training.record.summary import data_facts
 from crossfeed.training.run_config import RunConfig
-from crossfeed.training.summary import data_facts
 
 # Raised whenever the meaning of a study changes, so that numbers of different meanings never meet in one table.
 PROTOCOL_VERSION = 3

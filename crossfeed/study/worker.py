@@ -28,7 +28,7 @@ def execute(folder: Path, name: str, device: str = "auto") -> dict[str, Any]:
         if (place / OUTCOME).is_file():
             return dict(json.loads((place / OUTCOME).read_text(encoding="utf-8")))
         outcome = _outcome(store, run, place, device)
-        from crossfeed.training.folder import write_json
+        from crossfeed.training.record.folder import write_json
 
         write_json(place / OUTCOME, outcome)
     return outcome

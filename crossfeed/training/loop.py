@@ -12,23 +12,23 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import TrainingError
-from crossfeed.model.objectives import Stage
+from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import Task, console, progress
-from crossfeed.training.acceleration import WARM_UP
-from crossfeed.training.checkpoint import TrainingState, optimiser_tensors, restore_optimiser
 from crossfeed.training.data import TrainingData
-from crossfeed.training.distributed import Team
-from crossfeed.training.folder import RunFolder
-from crossfeed.training.history import Row, write_history
+from crossfeed.training.devices.acceleration import WARM_UP
+from crossfeed.training.devices.distributed import Team
+from crossfeed.training.measure.validate import Validator
 from crossfeed.training.order import epoch_order, steps_in_epoch
+from crossfeed.training.record.checkpoint import TrainingState, optimiser_tensors, restore_optimiser
+from crossfeed.training.record.folder import RunFolder
+from crossfeed.training.record.history import Row, write_history
+from crossfeed.training.record.saver import Saver
 from crossfeed.training.run_config import RunConfig
-from crossfeed.training.saver import Saver
-from crossfeed.training.schedule import learning_rates, momenta
 from crossfeed.training.seeds import generator
 from crossfeed.training.selection import Best
 from crossfeed.training.step import ALONE, TrainStep
-from crossfeed.training.validate import Validator
+from crossfeed.training.update.schedule import learning_rates, momenta
 
 OnEpoch = Callable[[Row], None]
 TIMED = 3  # steps

@@ -7,12 +7,13 @@ from typing import Self, cast
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import SIZES, parse
+from crossfeed.model.config import parse
+from crossfeed.model.jepa.config import SIZES
 from crossfeed.model.network_config import Size
 from crossfeed.model.presets import MethodConfig, crossfeed, mended, paper
 from crossfeed.training.config import TrainingConfig, mended_training, paper_training
-from crossfeed.training.folder import saved_config
 from crossfeed.training.overrides import override, parse_assignments, read_yaml
+from crossfeed.training.record.folder import saved_config
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method
 from crossfeed.windows.split import SPLIT_SEED, By
 

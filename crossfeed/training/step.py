@@ -13,21 +13,21 @@ import torch
 from torch import Tensor
 
 from crossfeed.model.fast.acceleration import can_accelerate, dropout_seeds
-from crossfeed.model.jepa_model import JepaModel
-from crossfeed.model.objectives import ObjectiveConfig, Stage, losses
+from crossfeed.model.jepa.model import JepaModel
+from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, losses
+from crossfeed.model.jepa.views import Views, draw_views
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import forecast_losses
-from crossfeed.model.views import Views, draw_views
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.acceleration import CapturedStep, LossesBeside, TokenRoom, measure_room, prepare_model
-from crossfeed.training.average import WeightAverage
-from crossfeed.training.distributed import Team
-from crossfeed.training.flat_update import FlatUpdate
-from crossfeed.training.optimiser import build_optimiser, trained_parameters
-from crossfeed.training.precision import autocast
+from crossfeed.training.devices.acceleration import CapturedStep, LossesBeside, TokenRoom, measure_room, prepare_model
+from crossfeed.training.devices.distributed import Team
+from crossfeed.training.devices.precision import autocast
 from crossfeed.training.run_config import RunConfig
-from crossfeed.training.schedule import average_weights, learning_rates, momenta
 from crossfeed.training.seeds import derive
+from crossfeed.training.update.average import WeightAverage
+from crossfeed.training.update.flat_update import FlatUpdate
+from crossfeed.training.update.optimiser import build_optimiser, trained_parameters
+from crossfeed.training.update.schedule import average_weights, learning_rates, momenta
 from crossfeed.windows.corrupt import corrupt
 from crossfeed.windows.draws import generator_draw
 from crossfeed.windows.machine_changes import OtherMachines
@@ -87,7 +87,7 @@ class TrainStep:
 
     def _accelerate(self, model: JepaModel) -> None:
         """Compute on present tokens with kernels."""
-        from crossfeed.training.update_kernel import update_flat
+        from crossfeed.training.update.update_kernel import update_flat
 
         batch_size, clip_norm = self.config.training.batch_size, self.config.training.clip_norm
         share = batch_size // self.team.size

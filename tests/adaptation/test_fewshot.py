@@ -10,7 +10,7 @@ from crossfeed.adaptation.parameters import prepare
 from crossfeed.distribution import Point
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
-from crossfeed.training.adamw import AdamW
+from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.normalise import Normaliser
 from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
 from tests.evaluation.small_machine import SCHEMA, small_table, window_set

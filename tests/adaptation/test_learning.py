@@ -5,7 +5,7 @@ import torch
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import prepare
 from crossfeed.distribution import Mixture
-from crossfeed.training.adamw import AdamW
+from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.adaptation.small_models import NetworkForecaster

@@ -6,7 +6,7 @@ import torch
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import MODES, finish, prepare
 from crossfeed.errors import ConfigError
-from crossfeed.training.adamw import AdamW
+from crossfeed.training.update.adamw import AdamW
 from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
 from tests.evaluation.small_machine import normaliser_of, small_table, window_set
 

@@ -15,7 +15,7 @@ from crossfeed.baselines.sizes import Size
 from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.forecaster import Learner, batches
-from crossfeed.training.floors import persistence
+from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 LEARNING = Budget(epochs=6, pretext_epochs=1, steps=14, batch_size=32, learning_rate=5e-3, validation_windows=100)

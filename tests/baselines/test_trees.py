@@ -9,7 +9,7 @@ import torch
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.trees import TreesForecaster, lightgbm
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.training.floors import persistence
+from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.windows import WindowSet
 
 BUDGET = Budget(epochs=2, pretext_epochs=1, tree_rounds=60, tree_windows=400)

@@ -7,14 +7,15 @@ import pytest
 import torch
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import SIZES, JepaConfig, parse, parse_model
+from crossfeed.model.config import parse, parse_model
+from crossfeed.model.jepa.config import SIZES, JepaConfig
+from crossfeed.model.jepa.objectives import losses
+from crossfeed.model.jepa.views import draw_views
 from crossfeed.model.live import LiveForecaster
-from crossfeed.model.objectives import losses
 from crossfeed.model.presets import MethodConfig, crossfeed, mended
 from crossfeed.model.sensors import config as sensors
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import forecast_losses
-from crossfeed.model.views import draw_views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.corrupt import corrupt
 from crossfeed.windows.draws import generator_draw

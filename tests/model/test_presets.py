@@ -73,7 +73,8 @@ def test_the_map_of_the_paper_names_things_that_exist() -> None:
     assert len(mapped) > 30
     for row in mapped:
         files = [part for part in row[2].split("`") if part.endswith(".py")]
-        sources = [(root / name if "/" in name else root / "crossfeed" / "model" / name) for name in files]
+        inside = root / "crossfeed" / "model"
+        sources = [root / name if name.startswith("crossfeed/") else inside / name for name in files]
         text = "\n".join(source.read_text(encoding="utf-8") for source in sources)
         for name in (part for part in row[3].split("`")[1::2]):
             last = name.split(".")[-1]

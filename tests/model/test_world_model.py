@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.objectives import Stage, losses, total
+from crossfeed.model.jepa.objectives import Stage, losses, total
+from crossfeed.model.jepa.views import draw_views
 from crossfeed.model.plan import Plan
 from crossfeed.model.presets import MethodConfig, mended, paper
-from crossfeed.model.views import draw_views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.windows.windows import WindowBatch

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from crossfeed.model.jepa_model import JepaModel
+from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.presets import MethodConfig, crossfeed, mended
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crossfeed.study.study import Study
-from crossfeed.training.folder import write_json
+from crossfeed.training.record.folder import write_json
 from tests.reporting import material
 from tests.reporting.runs import run_folder
 from tests.study.conftest import InProcess, Invented, begin

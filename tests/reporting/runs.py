@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from crossfeed.training.history import write_history
+from crossfeed.training.record.history import write_history
 from tests.reporting.material import write
 
 

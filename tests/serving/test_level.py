@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from crossfeed.model.instance_norm import InstanceNorm, InstanceNormConfig
+from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig
 from crossfeed.serving.level import CONTEXTS, levels
 
 CENTRED = InstanceNorm(InstanceNormConfig(kind="centred"))

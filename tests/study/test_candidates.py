@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import SIZES
+from crossfeed.model.jepa.config import SIZES
 from crossfeed.study.candidates import from_yaml, named, some
 from crossfeed.study.paper_candidates import PAPER_CANDIDATES, plain_control
 from crossfeed.study.rules import PROTOCOLS, rules_of

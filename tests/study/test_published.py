@@ -8,7 +8,7 @@ import pytest
 from crossfeed.study.contrast import HIGHER_IS_BETTER, Line, _lines
 from crossfeed.study.score import rank
 from crossfeed.study.store import Run
-from crossfeed.training.health import collapse_reasons
+from crossfeed.training.measure.health import collapse_reasons
 from crossfeed.training.run_config import preset
 from tests.study.test_score import published
 

@@ -17,8 +17,9 @@ from crossfeed.study.engines import Engine, LocalEngine, RayEngine, _Template, m
 from crossfeed.study.owners import owner
 from crossfeed.study.store import Store
 from crossfeed.study.study import Study
-from crossfeed.training import checkpoint, loop, run, step
-from crossfeed.training import folder as folder_files
+from crossfeed.training import loop, run, step
+from crossfeed.training.record import checkpoint
+from crossfeed.training.record import folder as folder_files
 from tests.study.conftest import InProcess, Invented, begin
 
 # Forked, so that a search begins at once; the runs of a local engine still start in processes of their own.
@@ -166,7 +167,7 @@ def test_a_search_waits_for_runs_that_another_search_has_taken(tmp_path: Path, m
 MORTAL = """#!{python}
 import os, runpy, signal, sys
 from pathlib import Path
-from crossfeed.training import checkpoint
+from crossfeed.training.record import checkpoint
 mark, real, calls = Path({mark!r}), checkpoint.write_tensors, []
 
 def dying(*arguments, **named):

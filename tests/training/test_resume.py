@@ -12,9 +12,9 @@ import torch
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.ingest.table import Table
 from crossfeed.model.model_file import read_model_file
-from crossfeed.training import checkpoint
-from crossfeed.training.history import Row, read_history
 from crossfeed.training.overrides import override
+from crossfeed.training.record import checkpoint
+from crossfeed.training.record.history import Row, read_history
 from crossfeed.training.run import RunResult, train
 from crossfeed.training.run_config import RunConfig
 from tests.training.conftest import small_config, toy_table
@@ -119,7 +119,8 @@ import os, signal, sys
 from pathlib import Path
 import pyarrow.parquet
 import torch._dynamo  # what the first optimiser step would import, in every victim anew
-from crossfeed.training import checkpoint, loop, run, step
+from crossfeed.training import loop, run, step
+from crossfeed.training.record import checkpoint
 from tests.training.conftest import toy_table
 from tests.training.test_resume import MOMENTS, four_epochs
 

@@ -13,11 +13,11 @@ from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import HealthConfig, TrainingConfig
-from crossfeed.training.history import read_history
+from crossfeed.training.measure.validate import Validator
 from crossfeed.training.overrides import override, read_yaml
+from crossfeed.training.record.history import read_history
 from crossfeed.training.run import RunResult, train
 from crossfeed.training.run_config import DataConfig, preset
-from crossfeed.training.validate import Validator
 from tests.training.conftest import small_config, toy_table
 
 ONLY_LATENT = {f"objectives.weights.{name}": 0.0 for name in ("vicreg", "schema", "recovery")}

@@ -7,14 +7,14 @@ import torch
 
 from crossfeed.ingest.table import Table
 from crossfeed.model.fast.acceleration import hash_dropout, pack_tokens
-from crossfeed.model.objectives import Stage
+from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.acceleration import measure_room
 from crossfeed.training.data import prepare
-from crossfeed.training.flat_update import FlatUpdate, update_flat
+from crossfeed.training.devices.acceleration import measure_room
 from crossfeed.training.order import epoch_order
 from crossfeed.training.seeds import derive, generator
 from crossfeed.training.step import TrainStep
+from crossfeed.training.update.flat_update import FlatUpdate, update_flat
 from tests.training.conftest import small_config
 
 

@@ -6,12 +6,12 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
-from crossfeed.model.attention import CrossAttention, Kernels, SelfAttention
-from crossfeed.model.blocks import Block
-from crossfeed.model.dropout import Dropout, Seeds
-from crossfeed.model.encoder import Encoder, RowEncoder
 from crossfeed.model.fast.fused import WeightCopies
-from crossfeed.model.jepa_model import JepaModel
+from crossfeed.model.jepa.encoder import Encoder, RowEncoder
+from crossfeed.model.jepa.model import JepaModel
+from crossfeed.model.parts.attention import CrossAttention, Kernels, SelfAttention
+from crossfeed.model.parts.blocks import Block
+from crossfeed.model.parts.dropout import Dropout, Seeds
 
 
 def can_accelerate(device: torch.device) -> bool:

@@ -12,10 +12,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from crossfeed.model.attention import CrossAttention, SelfAttention
-from crossfeed.model.blocks import Block
-from crossfeed.model.dropout import Dropout
-from crossfeed.model.packing import Sequences
+from crossfeed.model.parts.attention import CrossAttention, SelfAttention
+from crossfeed.model.parts.blocks import Block
+from crossfeed.model.parts.dropout import Dropout
+from crossfeed.model.parts.packing import Sequences
 
 
 class WeightCopies:

@@ -10,7 +10,7 @@ import triton
 from torch import Tensor
 
 from crossfeed.model.fast import kernels
-from crossfeed.model.packing import FILLING, Packing, Sequences
+from crossfeed.model.parts.packing import FILLING, Packing, Sequences
 
 
 def attend_packed(qkv_N3D: Tensor, sequences: Sequences, heads: int, drop: float, seed: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from crossfeed.model.dropout import hashed_dropout
+from crossfeed.model.parts.dropout import hashed_dropout
 
 
 def keep_norm(

@@ -8,7 +8,7 @@ import re
 import torch
 from torch import Tensor, nn
 
-from crossfeed.model.blocks import embedding
+from crossfeed.model.parts.blocks import embedding
 from crossfeed.schema import QUANTITIES, Channel
 
 PLACES = ("spindle", "x", "y", "z", "a", "b", "c")

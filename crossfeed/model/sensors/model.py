@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.distribution import Distribution, Mixture
-from crossfeed.model.horizon_embedding import check_between, interpolation
-from crossfeed.model.instance_norm import InstanceNorm, InstanceNormConfig, Statistics
+from crossfeed.model.parts.horizon_embedding import check_between, interpolation
+from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig, Statistics
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.commands import CommandMeaning, Meaning

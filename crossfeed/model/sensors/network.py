@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.distribution import Mixture
-from crossfeed.model.attention import CrossAttention
-from crossfeed.model.blocks import embedding
-from crossfeed.model.dropout import Dropout
+from crossfeed.model.parts.attention import CrossAttention
+from crossfeed.model.parts.blocks import embedding
+from crossfeed.model.parts.dropout import Dropout
 from crossfeed.model.sensors.commands import CommandMeaning, Meaning
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.head import MixtureHead

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from crossfeed.model.head import present_mean
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.model.plan import Plan
 from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.windows.windows import WindowBatch

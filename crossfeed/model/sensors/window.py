@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crossfeed.model.instance_norm import Statistics
+from crossfeed.model.parts.instance_norm import Statistics
 
 FAINTEST = 0.01  # spread, in standard deviations of the source, below which differences do not matter
 

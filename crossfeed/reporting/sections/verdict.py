@@ -7,7 +7,7 @@ from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Light, Tone, Verdict
 from crossfeed.reporting.next_steps import next_steps
 from crossfeed.reporting.numbers import interval, number, share, words
-from crossfeed.training.summary import WEAK_COMMAND_USE
+from crossfeed.training.record.summary import WEAK_COMMAND_USE
 
 QUESTION = "May the model be trusted on the other machine, and on which channels?"
 # Share of observations inside the central 90 % interval: what passes, and below what a channel is not to be used.

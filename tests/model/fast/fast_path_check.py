@@ -3,10 +3,10 @@
 import torch
 
 from crossfeed.model.fast import row_operators
-from crossfeed.training.adamw import AdamW
-from crossfeed.training.flat_update import FlatUpdate, update_flat
-from crossfeed.training.optimiser import trained_parameters
-from crossfeed.training.update_kernel import update_flat as update_kernel
+from crossfeed.training.update.adamw import AdamW
+from crossfeed.training.update.flat_update import FlatUpdate, update_flat
+from crossfeed.training.update.optimiser import trained_parameters
+from crossfeed.training.update.update_kernel import update_flat as update_kernel
 from tests.model import toy
 from tests.model.fast.test_fused import CASES, check
 

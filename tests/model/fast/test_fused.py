@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from crossfeed.model.attention import CrossAttention, SelfAttention
-from crossfeed.model.blocks import Block
 from crossfeed.model.fast import acceleration as fast
 from crossfeed.model.fast import row_reference
 from crossfeed.model.fast.fused import WeightCopies
-from crossfeed.model.objectives import losses, total
+from crossfeed.model.jepa.objectives import losses, total
+from crossfeed.model.jepa.views import draw_views
+from crossfeed.model.parts.attention import CrossAttention, SelfAttention
+from crossfeed.model.parts.blocks import Block
 from crossfeed.model.presets import MethodConfig
-from crossfeed.model.views import draw_views
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 

@@ -10,7 +10,7 @@ import pytest
 
 KERNELS = """
 import torch
-from crossfeed.model import attention, packing
+from crossfeed.model.parts import attention, packing
 from crossfeed.model.fast import kernel_operators as operators
 torch.manual_seed(0)
 close = lambda found, exact: torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,141 @@
+"""Schema-adaptive encoder (Section 4.1): any subset of the channels in, one latent state out.
+
+B windows, K rows, C sensors, A commands, D latent width.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from crossfeed.model.parts.blocks import Block, BlockConfig, embedding
+from crossfeed.model.parts.packing import equal_sequences, lost_tokens, mean_of_rows, pack, rows_of_table
+
+
+class EncoderConfig(BaseModel):
+    """Depth of the two passes, size of the time table, and what stands for a row without any measurement."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    channel_layers: int = Field(default=2, ge=1)
+    temporal_layers: int = Field(default=6, ge=1)
+    positions: int = Field(default=512, ge=1)
+    empty_row: Literal["zero", "first_channel"] = "zero"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """What the temporal pass gives: the state at the last row, all rows, and their mean."""
+
+    z_BD: Tensor
+    steps_BKD: Tensor
+    pooled_BD: Tensor
+
+
+class RowEncoder(nn.Module):
+    """First pass, within one row: a transformer over the tokens of the present channels, then their mean."""
+
+    def __init__(self, config: EncoderConfig, blocks: BlockConfig, sensors: int) -> None:
+        super().__init__()
+        self.empty_row = config.empty_row
+        self.value = nn.Sequential(nn.Linear(1, blocks.width), nn.GELU(), nn.Linear(blocks.width, blocks.width))
+        self.channel = embedding(sensors, blocks.width)
+        self.layers = nn.ModuleList(Block(blocks) for _ in range(config.channel_layers))
+        self.packed, self.share, self.evaluation_share = False, 1.0, 1.0
+        self.mean = mean_of_rows
+        self.embed: Callable[[Tensor, nn.Sequential], Tensor] | None = None
+        self.lost: Tensor | None = None
+
+    def forward(self, x_RC: Tensor, m_RC: Tensor, channels: Tensor | None = None) -> Tensor:
+        """One vector per row; the value of an absent channel is never read.
+
+        `channels` says which channels the columns are, when channels that are absent everywhere were left out.
+        """
+        x_RC, m_RC = torch.where(m_RC, x_RC, 0.0), self.read(m_RC)
+        if self.packed and channels is None:
+            return self._packed(x_RC, m_RC)
+        token_RCD = self.value(x_RC.unsqueeze(-1)) + (self.channel if channels is None else self.channel[channels])
+        allowed_R11C = m_RC[:, None, None, :]
+        *layers, last = cast(Iterable[Block], self.layers)
+        for layer in layers:
+            token_RCD = layer(token_RCD, allowed_R11C)
+        weight_RC = m_RC / m_RC.sum(-1, keepdim=True).clamp(min=1)
+        if last.commutes:
+            return last.mean(token_RCD, allowed_R11C, weight_RC)
+        token_RCD = last(token_RCD, allowed_R11C)
+        mean_R1D: Tensor = weight_RC.to(token_RCD.dtype).unsqueeze(1) @ token_RCD
+        return mean_R1D.squeeze(1)
+
+    def read(self, m_RC: Tensor) -> Tensor:
+        """Which tokens are read: those of present channels and, if so configured, one for a row without any."""
+        if self.empty_row == "zero":
+            return m_RC
+        first_C = torch.arange(m_RC.shape[-1], device=m_RC.device) == 0
+        return m_RC | (first_C & ~m_RC.any(-1, keepdim=True))
+
+    def capacity(self, rows: int) -> int:
+        """Tokens for which a packed batch of so many rows has room: all of them, or the share that is needed."""
+        tokens, share = rows * len(self.channel), self.share if self.training else self.evaluation_share
+        return min(tokens, math.ceil(tokens * share / 128) * 128)
+
+    def _packed(self, x_RC: Tensor, m_RC: Tensor) -> Tensor:
+        """The same as `forward`, on present tokens alone."""
+        capacity = self.capacity(len(m_RC))
+        if self.lost is not None:
+            self.lost.add_(lost_tokens(m_RC, capacity))
+        packing = pack(m_RC, capacity)
+        value_N = x_RC.flatten().index_select(0, packing.token_N)
+        token_ND = self.value(value_N.unsqueeze(-1)) if self.embed is None else self.embed(value_N, self.value)
+        token_ND = token_ND + rows_of_table(self.channel.to(token_ND.dtype), packing.token_N % m_RC.shape[1])
+        for layer in self.layers:
+            token_ND = layer(token_ND, packing.sequences)
+        return self.mean(token_ND, packing)
+
+
+class Encoder(nn.Module):
+    """Both passes: rows become vectors, commands and time are added, a temporal transformer reads the sequence."""
+
+    def __init__(self, config: EncoderConfig, blocks: BlockConfig, sensors: int, commands: int) -> None:
+        super().__init__()
+        self.row = RowEncoder(config, blocks, sensors)
+        self.command = nn.Linear(commands, blocks.width)
+        self.time = embedding(config.positions, blocks.width)
+        self.layers = nn.ModuleList(Block(blocks) for _ in range(config.temporal_layers))
+        self.norm = nn.LayerNorm(blocks.width)
+        self.packed = False
+        self.begin: Callable[[], None] | None = None
+
+    def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:
+        return self.sequence(self.rows(x_BKC, m_BKC), a_BKA, position_K)
+
+    def rows(self, x_BKC: Tensor, m_BKC: Tensor, channels: Tensor | None = None) -> Tensor:
+        """The first pass for all rows at once; depends on nothing but the row itself, so it can be kept."""
+        if self.begin is not None:
+            self.begin()
+        row_RD: Tensor = self.row(x_BKC.flatten(0, 1), m_BKC.flatten(0, 1), channels)
+        return row_RD.view(*x_BKC.shape[:2], -1)
+
+    def sequence(self, row_BKD: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:
+        """The second pass; rows stand at positions 0..K-1 unless told otherwise."""
+        time_KD = self.time[: row_BKD.shape[1]] if position_K is None else self.time[position_K]
+        step_BKD = row_BKD + self.command(a_BKA) + time_KD
+        shape, together = step_BKD.shape, None
+        if self.packed:
+            step_BKD, together = step_BKD.flatten(0, 1), equal_sequences(shape[0], shape[1], step_BKD.device)
+        for layer in self.layers:
+            step_BKD = layer(step_BKD, together)
+        step_BKD = self.norm(step_BKD).view(shape)
+        return Encoding(z_BD=step_BKD[:, -1], steps_BKD=step_BKD, pooled_BD=step_BKD.mean(1))
+
+    def state(self, row_BKD: Tensor, a_BKA: Tensor) -> Tensor:
+        """The state at the last row alone, which is all a forecast needs."""
+        step_BKD = row_BKD + self.command(a_BKA) + self.time[: row_BKD.shape[1]]
+        *layers, last = cast(Iterable[Block], self.layers)
+        for layer in layers:
+            step_BKD = layer(step_BKD)
+        z_BD: Tensor = self.norm(last.last(step_BKD))
+        return z_BD

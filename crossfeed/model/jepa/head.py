@@ -1,0 +1,89 @@
+"""Physical head (Section 4.3): a predicted latent becomes a mean and a variance for every sensor.
+
+B windows, H horizons, C sensors, D latent width. Everything here runs in float32, in the global z-space.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from crossfeed.distribution import Distribution, Gaussian, StudentT
+from crossfeed.model.jepa.anchor import Anchor
+from crossfeed.model.parts.present_mean import present_mean
+
+Likelihood = Literal["nll", "beta_nll", "student_t"]
+SMALLEST_DEGREES_OF_FREEDOM = 2.1  # the variance of a Student-t exists above 2
+
+
+class HeadConfig(BaseModel):
+    """Which likelihood is fitted and how the variance is kept in bounds.
+
+    variance 'hard_clamp': log-variance cut at +-limit (paper; no gradient beyond). 'smooth': bent towards +-limit and
+    added to a noise floor learned per channel, at least `noise_floor` standard deviations of the source data.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    likelihood: Likelihood = "beta_nll"
+    beta: float = Field(default=0.5, ge=0.0, le=1.0)
+    variance: Literal["smooth", "hard_clamp"] = "smooth"
+    limit: float = Field(default=10.0, gt=0.0)
+    noise_floor: float = Field(default=0.01, gt=0.0)
+
+
+class Head(nn.Module):
+    """Linear maps from a latent to mean and raw log-variance, the anchor, the variance bound and the likelihood."""
+
+    def __init__(self, config: HeadConfig, width: int, sensors: int, anchor: Anchor | None = None) -> None:
+        super().__init__()
+        self.config, self.anchor = config, anchor
+        self.mean = nn.Linear(width, sensors)
+        self.log_variance = nn.Linear(width, sensors)
+        self.noise = nn.Parameter(torch.zeros(sensors)) if config.variance == "smooth" else None
+        self.tail = nn.Parameter(torch.full((sensors,), 3.0)) if config.likelihood == "student_t" else None
+
+    def forward(self, latent_BHD: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and raw log-variance in the space the latent lives in."""
+        with torch.autocast(latent_BHD.device.type, enabled=False):
+            latent_BHD = latent_BHD.float()
+            return self.mean(latent_BHD), self.log_variance(latent_BHD)
+
+    def bound(self, log_variance_BHC: Tensor) -> Tensor:
+        """Keep a log-variance in global space within reason."""
+        limit = self.config.limit
+        if self.noise is None:
+            return log_variance_BHC.clamp(-limit, limit)
+        # An algebraic bend: unlike a clamp or a tanh, its slope never vanishes.
+        bent_BHC = log_variance_BHC * torch.rsqrt(1.0 + (log_variance_BHC / limit).square())
+        return torch.logaddexp(bent_BHC, self.log_noise)
+
+    @property
+    def log_noise(self) -> Tensor:
+        """Log-variance of the learned noise floor, never below the configured one."""
+        assert self.noise is not None
+        return 2.0 * math.log(self.config.noise_floor) + functional.softplus(self.noise)
+
+    @property
+    def degrees_of_freedom(self) -> Tensor | None:
+        """How heavy each channel's tails are; None for Gaussian likelihoods."""
+        return None if self.tail is None else SMALLEST_DEGREES_OF_FREEDOM + functional.softplus(self.tail)
+
+    def distribution(self, mean_BHC: Tensor, log_variance_BHC: Tensor) -> Distribution:
+        """The configured family with this mean and (bounded) log-variance."""
+        deviation_BHC, dof_C = torch.exp(0.5 * log_variance_BHC), self.degrees_of_freedom
+        if dof_C is None:
+            return Gaussian(mean_BHC, deviation_BHC)
+        return StudentT.with_deviation(mean_BHC, deviation_BHC, dof_C)
+
+    def loss(self, said: Distribution, x_BHC: Tensor, m_BHC: Tensor) -> Tensor:
+        """The configured likelihood averaged over present target entries; absent ones are never read."""
+        x_BHC = torch.where(m_BHC, x_BHC, said.mean.detach())
+        if self.config.likelihood == "beta_nll" and isinstance(said, Gaussian):
+            return present_mean(said.beta_nll(x_BHC, self.config.beta), m_BHC)
+        entry_BHC = said.nll(x_BHC)
+        assert entry_BHC is not None, type(said)
+        return present_mean(entry_BHC, m_BHC)

@@ -1,0 +1,114 @@
+"""The paper's network: Section 4, part by part.
+
+B windows, K context rows, H horizons, T longest horizon, C sensors, A commands, D latent width.
+"""
+
+import torch
+from torch import Tensor
+
+from crossfeed.model.context import RowVectors, State
+from crossfeed.model.jepa.anchor import Anchor
+from crossfeed.model.jepa.config import JepaConfig
+from crossfeed.model.jepa.encoder import Encoder
+from crossfeed.model.jepa.head import Head
+from crossfeed.model.jepa.predictor import Predictor
+from crossfeed.model.jepa.recovery import Recovery
+from crossfeed.model.jepa.target_encoder import TargetEncoder
+from crossfeed.model.parts.instance_norm import InstanceNorm, Statistics
+from crossfeed.model.plan import Plan
+from crossfeed.model.prediction import Prediction
+from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import Schema
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.windows import WindowBatch
+
+
+class JepaModel(WorldModel):
+    """A joint-embedding predictive world model: one latent state a window, one latent a horizon, a physical head."""
+
+    config: JepaConfig
+
+    def __init__(self, config: JepaConfig, schema: Schema, normaliser: Normaliser) -> None:
+        super().__init__(config, schema, normaliser)
+        sensors, commands, width = len(schema.sensors), len(schema.commands), config.blocks.width
+        self.instance_norm = InstanceNorm(config.instance_norm)
+        self.context_encoder = Encoder(config.encoder, config.blocks, sensors, commands)
+        self.target_encoder = TargetEncoder(config.target, self.context_encoder, config.horizons)
+        self.predictor = Predictor(config.predictor, config.blocks, commands, config.horizons)
+        anchored = config.instance_norm.kind == "anchored"
+        anchor = Anchor(width, normaliser, config.instance_norm.reach) if anchored else None
+        self.head = Head(config.head, width, sensors, anchor)
+        self.recovery = Recovery(width, commands)
+
+    def decode(self, context: State, plan: Plan) -> Prediction:
+        """Eqs. (3) and (11): a distribution for every sensor and horizon under a plan, in global z-space."""
+        latent_BHD = self.predict_latents(context, plan)
+        mean_BHC, log_variance_BHC = self.head(latent_BHD)
+        log_variance_BHC = self.instance_norm.restore_log_variance(log_variance_BHC, context.level)
+        mean_BHC = self.instance_norm.restore_mean(mean_BHC, context.level)
+        if self.head.anchor is not None and context.level is not None:
+            mean_BHC = mean_BHC + self.head.anchor(latent_BHD, context.level.centre_BC)
+        said = self.head.distribution(mean_BHC, self.head.bound(log_variance_BHC))
+        return Prediction(latent_BHD, said, context)
+
+    def predict_latents(self, context: State, plan: Plan) -> Tensor:
+        """Eq. (3): latents at every horizon under the planned commands."""
+        latent_BHD: Tensor = self.predictor(context.z_BD, plan)
+        return latent_BHD
+
+    def level(self, x_BKC: Tensor, m_BKC: Tensor) -> Statistics | None:
+        """What is taken out of each window before it is read and put back into its forecast; None for nothing."""
+        return self.instance_norm.statistics(x_BKC, m_BKC)
+
+    def read(
+        self, x_BRC: Tensor, m_BRC: Tensor, level: Statistics | None, channels: Tensor | None = None
+    ) -> RowVectors:
+        """First pass of the encoder; under an unchanged level rows can be kept and used again."""
+        x_BRC = self.instance_norm.normalise(x_BRC, level)
+        if channels is not None:
+            x_BRC, m_BRC = x_BRC[..., channels], m_BRC[..., channels]
+        return RowVectors(self.context_encoder.rows(x_BRC, m_BRC, channels), level)
+
+    def context(self, rows: RowVectors, a_BKA: Tensor, pooled: bool = False) -> State:
+        """Second pass of the encoder, over rows that were read."""
+        if not pooled:
+            return State(self.context_encoder.state(rows.vector_BRD, a_BKA), None, rows.level)
+        encoding = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
+        return State(encoding.z_BD, encoding.pooled_BD, rows.level)
+
+    def representation(self, batch: WindowBatch) -> Tensor:
+        """The state at the last row."""
+        self.check(batch)
+        rows = self.read(batch.x_BKC, batch.m_BKC, self.level(batch.x_BKC, batch.m_BKC))
+        return self.context(rows, batch.a_BKA).z_BD
+
+    def worth_reading(self, present_C: Tensor) -> Tensor | None:
+        """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
+        if self.config.encoder.empty_row == "first_channel":
+            present_C = present_C | (torch.arange(len(present_C), device=present_C.device) == 0)
+        return None if bool(present_C.all()) else present_C.nonzero().squeeze(1)
+
+    def forward_views(self, batch: WindowBatch, *masks: Tensor) -> tuple[Prediction, ...]:
+        """Several views of the same windows in one pass, one prediction for each."""
+        self.check(batch)
+        copies = len(masks)
+        x_VKC, a_VKA = batch.x_BKC.repeat(copies, 1, 1), batch.a_BKA.repeat(copies, 1, 1)
+        context = self.encode(x_VKC, torch.cat(masks), a_VKA, pooled=True)
+        assert isinstance(context, State)
+        return self.decode(context, Plan.of(batch, self.horizons).repeated(copies)).split(len(batch.x_BKC))
+
+    @torch.no_grad()
+    def encode_target(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Tensor:
+        """The teacher's latents of the target rows, at the level of the context (as far as `m_BKC` shows it)."""
+        level = self.level(batch.x_BKC, batch.m_BKC if m_BKC is None else m_BKC)
+        x_BHC = self.instance_norm.normalise(batch.future_x_BHC, level)
+        latent_BHD: Tensor = self.target_encoder(x_BHC, batch.future_m_BHC, len(self.schema.commands))
+        return latent_BHD
+
+    def in_window(self, x_BHC: Tensor, context: State) -> Tensor:
+        """Values in the space of the window, the one its state lives in."""
+        return self.instance_norm.normalise(x_BHC, context.level)
+
+    def update_target(self, momentum: float | Tensor) -> None:
+        """Eq. (4): let the teacher follow the encoder, after the optimiser step."""
+        self.target_encoder.update(self.context_encoder, momentum)

@@ -1,0 +1,122 @@
+"""The transformer block that every part of the network is made of: attention and feed-forward, pre-norm by default."""
+
+from collections.abc import Callable
+from typing import Literal, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+
+from crossfeed.model.parts.attention import CrossAttention, SelfAttention
+from crossfeed.model.parts.dropout import Dropout
+from crossfeed.model.parts.packing import Sequences
+
+Change = Callable[[Tensor], Tensor]
+FusedBlock = Callable[["Block", Tensor, Tensor | Sequences | None, Tensor | None, Tensor | None], Tensor]
+
+
+class BlockConfig(BaseModel):
+    """Width and habits of all blocks; the feed-forward layer is `expansion` times as wide."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    width: int = Field(default=256, ge=1)
+    heads: int = Field(default=8, ge=1)
+    expansion: int = Field(default=4, ge=1)
+    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    activation: Literal["gelu", "relu"] = "gelu"
+    norm: Literal["pre", "post"] = "pre"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(
+                f"{self.heads} attention heads do not divide the width {self.width}: "
+                f"choose a width that is a multiple of {self.heads}, or another number of heads"
+            )
+        return self
+
+
+class Block(nn.Module):
+    """Self-attention, then (on request) cross-attention to a memory, then feed-forward; each normed and added."""
+
+    def __init__(self, config: BlockConfig, *, cross: bool = False) -> None:
+        super().__init__()
+        width, hidden = config.width, config.width * config.expansion
+        self.norm_first = config.norm == "pre"
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = SelfAttention(width, config.heads, config.dropout)
+        self.memory_norm = nn.LayerNorm(width) if cross else None
+        self.memory_attention = CrossAttention(width, config.heads, config.dropout) if cross else None
+        self.feed_forward_norm = nn.LayerNorm(width)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, hidden),
+            nn.GELU() if config.activation == "gelu" else nn.ReLU(),
+            Dropout(config.dropout),
+            nn.Linear(hidden, width),
+        )
+        self.attention_dropout, self.feed_forward_dropout = Dropout(config.dropout), Dropout(config.dropout)
+        self.memory_dropout = Dropout(config.dropout)
+        self.fused: FusedBlock | None = None
+
+    def forward(
+        self,
+        x_BLD: Tensor,
+        allowed: Tensor | Sequences | None = None,
+        memory_BSD: Tensor | None = None,
+        memory_allowed: Tensor | None = None,
+    ) -> Tensor:
+        if self.fused is not None:
+            return self.fused(self, x_BLD, allowed, memory_BSD, memory_allowed)
+        x_BLD = self._attended(x_BLD, lambda seen_BLD: self.attention(seen_BLD, allowed))
+        memory_attention = self.memory_attention
+        if memory_attention is not None and self.memory_norm is not None and memory_BSD is not None:
+
+            def read_memory(seen_BLD: Tensor) -> Tensor:
+                read_BLD: Tensor = memory_attention(seen_BLD, memory_BSD, memory_allowed)
+                return read_BLD
+
+            x_BLD = self._add(x_BLD, self.memory_norm, read_memory, self.memory_dropout)
+        return self._fed_forward(x_BLD)
+
+    def last(self, x_BLD: Tensor) -> Tensor:
+        """What `forward` gives at the last position, for a fraction of the cost."""
+        x_B1D = self._attended(x_BLD, lambda seen_BLD: self.attention(seen_BLD, last_only=True))
+        return self._fed_forward(x_B1D).squeeze(1)
+
+    @property
+    def commutes(self) -> bool:
+        """Whether a mean over positions may come before the last product: nothing is dropped or normed after it."""
+        return self.norm_first and (not self.training or self.feed_forward_dropout.rate == 0.0)
+
+    def mean(self, x_BLD: Tensor, allowed: Tensor, weight_BL: Tensor) -> Tensor:
+        """The weighted mean of what `forward` gives, if it `commutes`: one last product a sequence, not one a position.
+
+        Weights of a sequence sum to one, or are all zero; then so is the mean.
+        """
+        x_BLD = self._attended(x_BLD, lambda seen_BLD: self.attention(seen_BLD, allowed))
+        *before, last = self.feed_forward
+        hidden_BLE = self.feed_forward_norm(x_BLD)
+        for module in before:
+            hidden_BLE = module(hidden_BLE)
+        weight_B1L = weight_BL.to(hidden_BLE.dtype).unsqueeze(1)
+        change_B1D = last(weight_B1L @ hidden_BLE) * weight_BL.any(1)[:, None, None]
+        mean_BD: Tensor = (weight_B1L.to(x_BLD.dtype) @ x_BLD + change_B1D).squeeze(1)
+        return mean_BD
+
+    def _attended(self, x_BLD: Tensor, attend: Change) -> Tensor:
+        return self._add(x_BLD, self.attention_norm, attend, self.attention_dropout)
+
+    def _fed_forward(self, x_BLD: Tensor) -> Tensor:
+        return self._add(x_BLD, self.feed_forward_norm, self.feed_forward, self.feed_forward_dropout)
+
+    def _add(self, x_BLD: Tensor, norm: nn.LayerNorm, change: Change, dropout: Dropout) -> Tensor:
+        """x + f(norm(x)), or norm(x + f(x)); where the change is of the last position only, so is the result."""
+        change_BLD = dropout(change(norm(x_BLD) if self.norm_first else x_BLD))
+        added_BLD: Tensor = x_BLD[:, -change_BLD.shape[1] :] + change_BLD
+        return added_BLD if self.norm_first else norm(added_BLD)
+
+
+def embedding(rows: int, width: int) -> nn.Parameter:
+    """A learned table, drawn from N(0, 0.02^2)."""
+    return nn.Parameter(nn.init.normal_(torch.empty(rows, width), std=0.02))

@@ -1,0 +1,94 @@
+"""Whole windows through the model, batch by batch; on a GPU one batch is captured and replayed.
+
+W windows of the set, B windows of a batch, H horizons, C sensors, D latent width.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crossfeed.model.context import State
+from crossfeed.model.jepa.model import JepaModel
+from crossfeed.model.plan import Plan
+from crossfeed.model.prediction import Prediction
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.devices.acceleration import CapturedStep
+from crossfeed.training.devices.precision import autocast
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the model makes of a batch without masks, and what really followed; the next batch may overwrite it."""
+
+    prediction: Prediction
+    target_BHD: Tensor | None
+    future_x_BHC: Tensor
+    future_m_BHC: Tensor
+    in_window_x_BHC: Tensor | None
+    """Where the teacher was asked: the future in the space of the window, which is the one the state lives in."""
+
+    def first(self, count: int) -> "Reading":
+        """The first windows of the batch."""
+        target_BHD = None if self.target_BHD is None else self.target_BHD[:count]
+        in_window_x_BHC = None if self.in_window_x_BHC is None else self.in_window_x_BHC[:count]
+        future_x_BHC, future_m_BHC = self.future_x_BHC[:count], self.future_m_BHC[:count]
+        return Reading(self.prediction[:count], target_BHD, future_x_BHC, future_m_BHC, in_window_x_BHC)
+
+
+class Reader:
+    """Reads windows of one set in evaluation mode, `size` at a time.
+
+    `teacher` asks for the target latents as well; `change` shows the windows otherwise than they are.
+    """
+
+    def __init__(
+        self,
+        model: WorldModel,
+        windows: WindowSet,
+        precision: str,
+        size: int,
+        captured: bool,
+        teacher: bool,
+        change: Callable[[WindowBatch], WindowBatch] = lambda batch: batch,
+    ) -> None:
+        self.model, self.windows, self.precision, self.size, self.teacher = model, windows, precision, size, teacher
+        self._change = change
+        self._fixed = windows.last_W.device.type == "cuda"  # one shape for all batches, which is captured once
+        self._index_B, self._planned_B = torch.zeros(2, size, dtype=torch.long, device=windows.last_W.device)
+        self._reading: Reading | None = None
+        self._batch: Callable[[], None] = CapturedStep(self._read, ()) if captured else self._read
+
+    @torch.no_grad()
+    def __call__(self, index_W: Tensor, planned_W: Tensor | None = None) -> Iterator[Reading]:
+        """One reading for each batch; `planned_W` names the windows whose commands are planned, if not their own."""
+        self.model.eval()
+        planned_W = index_W if planned_W is None else planned_W
+        for index_B, planned_B in zip(batches(index_W, self.size), batches(planned_W, self.size), strict=True):
+            count = len(index_B)
+            if self._fixed:
+                self._index_B[:count], self._planned_B[:count] = index_B, planned_B
+            else:
+                self._index_B, self._planned_B = index_B, planned_B
+            self._batch()
+            assert self._reading is not None
+            yield self._reading if count == len(self._index_B) else self._reading.first(count)
+
+    def _read(self) -> None:
+        batch, planned = self._change(self.windows.batch(self._index_B)), self.windows.batch(self._planned_B)
+        model, target_BHD, in_window_x_BHC = self.model, None, None
+        with autocast(self.precision, self._index_B.device):
+            context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA, pooled=True)
+            prediction = model.decode(context, Plan.of(planned, model.horizons))
+            if self.teacher:
+                assert isinstance(model, JepaModel)
+                assert isinstance(context, State)
+                target_BHD, in_window_x_BHC = model.encode_target(batch), model.in_window(batch.future_x_BHC, context)
+        self._reading = Reading(prediction, target_BHD, batch.future_x_BHC, batch.future_m_BHC, in_window_x_BHC)
+
+
+def batches(index_W: Tensor, size: int) -> list[Tensor]:
+    """Consecutive pieces of a list of windows; the last may be shorter."""
+    return [index_W[start : start + size] for start in range(0, len(index_W), size)]

@@ -1,0 +1,182 @@
+"""What is measured after every epoch on windows that never train: losses, selection score, health, forecast errors.
+
+Windows, batches and masks are the same in every epoch, and for every candidate that shares split and protocol seed.
+
+B windows.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from crossfeed.model.context import State
+from crossfeed.model.jepa.model import JepaModel
+from crossfeed.model.jepa.objectives import Stage
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.config import Selection
+from crossfeed.training.measure.health import collapse_reasons, latent_health, ridge_probe
+from crossfeed.training.measure.loss_pass import PROTOCOL_SEED, LossPass
+from crossfeed.training.measure.metrics import ForecastScores, ForecastSums
+from crossfeed.training.measure.reading import Reader, batches
+from crossfeed.training.run_config import RunConfig
+from crossfeed.windows.corrupt import MaskConfig, validation_masks
+from crossfeed.windows.draws import window_draw
+from crossfeed.windows.machine_changes import MachineChanges, OtherMachines
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+VIEWS = 2
+SCORED_IN_THE_PAPER = ("latent", "vicreg", "sigreg")
+Part = Literal["train", "validation"]
+# What another machine is taken to be where only one is at hand: stronger than what training shows.
+OTHER_MACHINE = MachineChanges(gain=0.4, level=0.2, noise=0.05)
+FEWER_SENSORS = MaskConfig(mode="channel", channel_drop=0.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The state of the latents after an epoch, and in words why they count as collapsed, if they do."""
+
+    values: dict[str, float]
+    reasons: tuple[str, ...]
+
+
+class Validator:
+    """The fixed validation protocol of a run; it puts the model in evaluation mode and draws nothing at random."""
+
+    def __init__(
+        self,
+        model: WorldModel,
+        train: WindowSet,
+        validation: WindowSet,
+        config: RunConfig,
+        precision: str,
+        captured: bool = False,
+    ) -> None:
+        self.model, self.train, self.validation, self.config = model, train, validation, config
+        self.precision, self.device = precision, validation.last_W.device
+        training = config.training
+        self._captured, self._passes, self._readers = (
+            captured,
+            dict[Stage, LossPass](),
+            dict[tuple[Part, bool, bool], Reader](),
+        )
+        self._others = OtherMachines(OTHER_MACHINE, model.normaliser, self.device)
+        self.windows_W = _fixed_subset(len(validation), training.validation_windows).to(self.device)
+        self._probed_W = _fixed_subset(len(validation), training.health.windows).to(self.device)
+        self._probe_fit_W = _fixed_subset(len(train), training.health.windows).to(self.device)
+
+    def losses(self, stage: Stage) -> tuple[dict[str, float], float]:
+        """All loss terms under deterministic masks, and the score of a pretrained model; the paper's network only."""
+        self.model.eval()
+        if not isinstance(self.model, JepaModel):
+            return {}, float("nan")
+        if stage not in self._passes:
+            self._passes[stage] = LossPass(
+                self.model, self.validation, self.config, stage, self.precision, self._captured
+            )
+        means, ratio = self._passes[stage](self._loss_batches(self.config.training.selection))
+        if stage == "finetune":
+            return means, float("nan")
+        if self.config.training.selection == "scale_free":
+            return means, ratio
+        weights = self.config.objectives.active(stage)
+        return means, sum(weights[name] * means[name] for name in SCORED_IN_THE_PAPER if name in means)
+
+    @torch.no_grad()
+    def health(self) -> Health:
+        """Rank, spread and correlation of all latents, collapse of those at the gate, a linear probe of the state.
+
+        A sensor network has no latents that could collapse: nothing in it is compared with itself.
+        """
+        if not isinstance(self.model, JepaModel):
+            return Health({}, ())
+        fit, test = self._latents("train", self._probe_fit_W), self._latents("validation", self._probed_W)
+        sides = {
+            "context": latent_health(test[3]),
+            "target": latent_health(test[4].flatten(0, 1)),
+            "predicted": latent_health(test[5].flatten(0, 1)),
+        }
+        values = {"probe_r2": ridge_probe((fit[0], fit[1], fit[2]), (test[0], test[1], test[2]))}
+        values |= {f"{side}_{name}": value for side, health in sides.items() for name, value in health.items()}
+        numbers = dict(zip(values, torch.stack(list(values.values())).tolist(), strict=True))
+        reasons = [
+            f"{side} latents: {reason}"
+            for side in self.config.training.health.latents
+            for reason in collapse_reasons(
+                {name: numbers[f"{side}_{name}"] for name in sides[side]}, self.config.training.health
+            )
+        ]
+        return Health(numbers, tuple(reasons))
+
+    @torch.no_grad()
+    def forecast(self, shuffle_commands: bool = False, machine: str | None = None) -> ForecastScores:
+        """Errors on unmasked windows, of all machines or of one; shuffled commands are those of another window."""
+        sums = ForecastSums(self.model.horizons, self.model.schema.sensor_names, self.device)
+        index_W = self.windows_W if machine is None else self.windows_of(machine)
+        other_W = index_W.roll(max(1, len(index_W) // 2)) if shuffle_commands else None
+        for reading in self._reader("validation", teacher=False)(index_W, other_W):
+            sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction.distribution)
+        return sums.scores()
+
+    def windows_of(self, machine: str) -> Tensor:
+        """The validation windows of one machine."""
+        number = self.validation.machines.index(machine)
+        return self.windows_W[self.validation.machine_W[self.windows_W] == number]
+
+    @torch.no_grad()
+    def other_machine_crps(self) -> float:
+        """CRPS on the same windows as another machine with fewer sensors might show them; the proxy of a transfer."""
+        total = torch.zeros(2, dtype=torch.float64, device=self.device)
+        for reading in self._reader("validation", teacher=False, other=True)(self.windows_W):
+            crps_BHC = reading.prediction.distribution.crps(reading.future_x_BHC).double()
+            total[0] += torch.where(reading.future_m_BHC, crps_BHC, 0.0).sum()
+            total[1] += reading.future_m_BHC.sum()
+        return float(total[0] / total[1].clamp(min=1.0))
+
+    def _other_machine(self, batch: WindowBatch) -> WindowBatch:
+        """Windows with other gains, levels and noise and without some sensors: the same for whoever asks."""
+        changed, _ = self._others(batch, window_draw(PROTOCOL_SEED, batch.last_index_B))
+        m_BKC = validation_masks(changed.x_BKC, batch.m_BKC, batch.last_index_B, FEWER_SENSORS, PROTOCOL_SEED)
+        shown_B1C = m_BKC.any(1, keepdim=True)
+        return replace(changed, m_BKC=m_BKC, future_m_BHC=batch.future_m_BHC & shown_B1C)
+
+    def _loss_batches(self, selection: Selection) -> list[Tensor]:
+        """Full batches only, as in training; consecutive windows in the paper's protocol, shuffled ones otherwise."""
+        size = min(self.config.training.batch_size, len(self.windows_W))
+        index_W = self.windows_W.sort().values if selection == "paper" else self.windows_W
+        return batches(index_W[: len(index_W) // size * size], size)
+
+    def _latents(self, part: Part, index_W: Tensor) -> tuple[Tensor, ...]:
+        """State, future and its presence in the space the state lives in; pooled, target and predicted latents."""
+        pieces = []
+        for reading in self._reader(part, teacher=True)(index_W):
+            context = reading.prediction.context
+            assert isinstance(context, State)
+            assert context.pooled_BD is not None
+            assert reading.target_BHD is not None
+            assert reading.in_window_x_BHC is not None
+            latents = (
+                context.z_BD, reading.in_window_x_BHC, reading.future_m_BHC, context.pooled_BD, reading.target_BHD,
+                reading.prediction.latent_BHD,
+            )  # fmt: skip
+            pieces.append(tuple(piece.clone() for piece in latents))
+        return tuple(torch.cat(piece) for piece in zip(*pieces, strict=True))
+
+    def _reader(self, part: Part, teacher: bool, other: bool = False) -> Reader:
+        """The reader of a part; as many windows at once as go through the network in a training step."""
+        if (part, teacher, other) not in self._readers:
+            windows = self.train if part == "train" else self.validation
+            size = self.config.training.batch_size * VIEWS
+            reader = Reader(self.model, windows, self.precision, size, self._captured, teacher)
+            if other:
+                reader = Reader(self.model, windows, self.precision, size, self._captured, teacher, self._other_machine)
+            self._readers[part, teacher, other] = reader
+        return self._readers[part, teacher, other]
+
+
+def _fixed_subset(available: int, wanted: int | None) -> Tensor:
+    """Windows in a fixed random order, at most `wanted` of them."""
+    order_W = torch.randperm(available, generator=torch.Generator().manual_seed(PROTOCOL_SEED))
+    return order_W[: wanted or available]

@@ -1,0 +1,1 @@
+"""What a run leaves behind: its folder, states to go on from, history, diary and summary."""

@@ -1,0 +1,69 @@
+"""The diary of a run: `log.txt` in its folder, with the lines a person would want to read afterwards."""
+
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+import crossfeed
+from crossfeed.atomic import storage_error
+from crossfeed.errors import CrossfeedError
+from crossfeed.training.data import TrainingData
+from crossfeed.training.record.history import Row
+from crossfeed.training.run_config import RunConfig
+
+LOG = "log.txt"
+
+
+@contextmanager
+def run_log(folder: Path, facts: Mapping[str, str]) -> Iterator[Callable[[Row], None]]:
+    """Write down how a run begins, each epoch, and how it ends; every start of a resumed run adds to the same file."""
+
+    def say(line: str) -> None:
+        try:
+            with (folder / LOG).open("a", encoding="utf-8") as file:
+                file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}\n")
+        except OSError as error:
+            raise storage_error("Writing", folder / LOG, error) from error
+
+    say(f"start: crossfeed {crossfeed.__version__}, torch {torch.__version__}, Python {platform.python_version()}")
+    for name, value in facts.items():
+        say(f"  {name}: {value}")
+
+    def epoch(row: Row) -> None:
+        for line in _epoch(row):
+            say(line)
+
+    try:
+        yield epoch
+    except KeyboardInterrupt:
+        say("stopped by hand; --resume goes on after the last epoch above")
+        raise
+    except CrossfeedError as error:
+        say(f"error: {error.found}")
+        raise
+    say("end: model.safetensors, history.parquet and summary.json are written")
+
+
+def facts_of(data: TrainingData, config: RunConfig, device: torch.device, precision: str) -> dict[str, str]:
+    """What stands at the top of the diary; the whole configuration is in config.yaml beside it."""
+    training = config.training
+    epochs = f"{training.pretrain_epochs} + {training.finetune_epochs} epochs at most"
+    return {
+        "machines": ", ".join(data.train.machines),
+        "windows": f"{len(data.train)} to train on, {len(data.validation)} to validate",
+        "device": f"{device}, {precision}, {torch.get_num_threads()} threads",
+        "config": f"config.yaml; seed {training.seed}, batches of {training.batch_size}, {epochs}",
+    }
+
+
+def _epoch(row: Row) -> Sequence[str]:
+    """One line for the epoch, and one for what should worry somebody."""
+    parts = [f"score {row['score']:.4f} (best so far in epoch {row['best_epoch'] + 1})"]
+    parts += [f"{name} {row[name]:.4f}" for name in ("rmse", "crps") if row.get(name) is not None]
+    seconds = row["train_seconds"] + row["validation_seconds"]
+    line = f"{row['stage']} epoch {row['epoch'] + 1}: {', '.join(parts)}; {seconds:.1f} s"
+    return [line, f"warning: latents collapsed: {row['collapse']}"] if row.get("collapse") else [line]

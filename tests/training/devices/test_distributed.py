@@ -1,0 +1,94 @@
+"""Two processes that share a run give the numbers of one process with the whole batch."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from crossfeed.errors import ConfigError
+from crossfeed.training.devices.distributed import Team, teamwork
+from crossfeed.training.run import train
+from tests.training.conftest import small_config, toy_table
+
+COMMAND = "import sys; from tests.training.devices.test_distributed import work; work(*sys.argv[1:])"
+CASES: dict[str, dict[str, Any]] = {
+    "vicreg": {},
+    "sigreg and student_t": {
+        "objectives.weights.vicreg": 0.0,
+        "objectives.weights.sigreg": 0.1,
+        "model.head.likelihood": "student_t",
+    },
+    "sensors": {"training.finetune_epochs": 4},
+}
+
+
+def work(folder: str, case: str) -> None:
+    """What every process does, whether it is alone or not."""
+    dropout = "model.dropout" if case == "sensors" else "model.blocks.dropout"
+    changes = {dropout: 0.0, "training.steps_per_epoch": 3, **CASES[case]}
+    name = "crossfeed" if case == "sensors" else "mended"
+    tables = [toy_table(), toy_table("other", seed=5, absent=("current_3",))]
+    assert train(tables, small_config(changes, name), folder).summary["validation"]["model"]["rmse"] > 0.0
+
+
+def work_together(folder: Path, case: str) -> None:
+    """Two processes, started as torchrun would."""
+    with socket.socket() as kept:
+        # Held without listening, so that nobody else is given the port before the two listen on it.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        team = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(kept.getsockname()[1]), "WORLD_SIZE": "2"}
+        base = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[3]), **team}
+        command = [sys.executable, "-c", COMMAND, str(folder), case]
+        started = [subprocess.Popen(command, env=base | {"RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")]
+        assert [process.wait(timeout=600) for process in started] == [0, 0]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_give_the_losses_and_weights_of_one_with_the_doubled_batch(tmp_path: Path, case: str) -> None:
+    work(str(tmp_path / "1"), case)
+    work_together(tmp_path / "2", case)
+    alone, shared = (
+        pyarrow.parquet.read_table(tmp_path / name / "history.parquet").drop_columns(
+            ["train_seconds", "validation_seconds", "collapse"]
+        )
+        for name in ("1", "2")
+    )
+    assert alone.column_names == shared.column_names
+    assert alone.num_rows == 4
+    for name in alone.column_names:
+        if name != "stage":
+            found, expected = shared[name].to_pylist(), alone[name].to_pylist()
+            assert [value is None for value in found] == [value is None for value in expected]
+            known = [value for value in expected if value is not None]
+            assert [value for value in found if value is not None] == pytest.approx(known, rel=2e-3, abs=1e-5), name
+    first_stage = "model.safetensors" if case == "sensors" else "pretrained.safetensors"
+    weights, others = (load_file(tmp_path / name / first_stage) for name in ("1", "2"))
+    # Adam makes full steps of gradients that are nothing but rounding (key biases); everything else agrees closely.
+    apart = [(weights[name] - others[name]).abs().mean() for name in weights if not name.endswith("key_value.bias")]
+    assert float(torch.stack(apart).max()) < 1e-5
+
+
+def test_a_team_of_one_changes_nothing() -> None:
+    with teamwork(torch.device("cpu")) as team:
+        assert team == Team()
+        assert team.leads
+        assert team.agree(1.5, torch.device("cpu")) == 1.5
+        team.wait()
+        gradient = torch.ones(3)
+        parameter = torch.nn.Parameter(torch.zeros(3))
+        parameter.grad = gradient
+        team.average([parameter])
+        assert parameter.grad is gradient
+
+
+def test_a_batch_that_cannot_be_shared_is_refused() -> None:
+    with pytest.raises(ConfigError, match="multiple of 3"):
+        Team(0, 3).check_batch(128)

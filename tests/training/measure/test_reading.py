@@ -1,0 +1,49 @@
+"""Reading whole windows: the same for every batch size, and for planned commands of other windows."""
+
+import torch
+
+from crossfeed.ingest.table import Table
+from crossfeed.training.data import prepare
+from crossfeed.training.measure.reading import Reader, Reading
+from tests.training.conftest import small_config
+from tests.training.test_step import make_step
+
+
+def reader(table: Table, size: int, teacher: bool = True) -> Reader:
+    data = prepare([table], small_config(), torch.device("cpu"))
+    return Reader(make_step(table).model, data.validation, "float32", size, captured=False, teacher=teacher)
+
+
+def means(readings: list[Reading]) -> torch.Tensor:
+    return torch.cat([reading.prediction.distribution.mean for reading in readings])
+
+
+def test_readings_do_not_depend_on_the_size_of_a_batch(table: Table) -> None:
+    index_W = torch.arange(11).flip(0)
+    whole = list(reader(table, 64)(index_W))
+    parts = list(reader(table, 4)(index_W))
+    assert [len(reading.future_x_BHC) for reading in parts] == [4, 4, 3]
+    torch.testing.assert_close(means(parts), means(whole), rtol=1e-4, atol=1e-5)
+    again = reader(table, 4)
+    assert torch.equal(means(list(again(index_W))), means(list(again(index_W)))), "a short last batch leaves no trace"
+
+
+def test_the_first_windows_of_a_reading_are_those_of_a_smaller_batch(table: Table) -> None:
+    (reading,) = reader(table, 8)(torch.arange(8))
+    (small,) = reader(table, 3)(torch.arange(3))
+    first = reading.first(3)
+    assert torch.equal(first.future_x_BHC, small.future_x_BHC)
+    assert torch.equal(first.future_m_BHC, small.future_m_BHC)
+    assert first.target_BHD is not None
+    assert small.target_BHD is not None
+    torch.testing.assert_close(first.target_BHD, small.target_BHD, rtol=1e-4, atol=1e-5)
+    assert next(reader(table, 3, teacher=False)(torch.arange(3))).first(2).target_BHD is None
+    torch.testing.assert_close(first.prediction.context.z_BD, small.prediction.context.z_BD, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(first.in_window_x_BHC, small.in_window_x_BHC)
+
+
+def test_planned_commands_may_be_those_of_other_windows(table: Table) -> None:
+    read, index_W = reader(table, 8), torch.arange(8)
+    own, other = means(list(read(index_W))), means(list(read(index_W, index_W.roll(4))))
+    assert torch.equal(own, means(list(read(index_W, index_W))))
+    assert not torch.allclose(own, other)

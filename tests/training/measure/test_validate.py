@@ -1,0 +1,121 @@
+"""The validation protocol: fixed, deterministic, scale-free where it says so."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from crossfeed.ingest.table import Table
+from crossfeed.model.jepa.objectives import Stage
+from crossfeed.training.data import prepare
+from crossfeed.training.measure.loss_pass import ErrorOverVariance
+from crossfeed.training.measure.validate import Validator
+from tests.training.conftest import small_config
+from tests.training.test_step import make_step
+
+
+def validator(table: Table, changes: dict[str, Any] | None = None, name: str = "mended") -> Validator:
+    config = small_config(changes, name)
+    data = prepare([table], config, torch.device("cpu"))
+    stage: Stage = "finetune" if name == "crossfeed" else "pretrain"
+    return Validator(make_step(table, stage, name=name).model, data.train, data.validation, config, "float32")
+
+
+def test_validation_repeats_bit_for_bit_and_ignores_global_randomness(table: Table) -> None:
+    protocol = validator(table)
+    torch.manual_seed(1)
+    first = protocol.losses("pretrain"), protocol.health(), protocol.forecast()
+    torch.manual_seed(2)
+    assert (protocol.losses("pretrain"), protocol.health(), protocol.forecast()) == first
+
+
+def test_the_proxy_of_another_machine_repeats_bit_for_bit_and_is_harder(table: Table) -> None:
+    protocol = validator(table, name="crossfeed")
+    torch.manual_seed(1)
+    first = protocol.other_machine_crps()
+    torch.manual_seed(2)
+    assert protocol.other_machine_crps() == first > protocol.forecast().crps
+
+
+def test_a_sensor_network_has_neither_latent_losses_nor_latents(table: Table) -> None:
+    protocol = validator(table, name="crossfeed")
+    assert protocol.losses("finetune")[0] == {}
+    assert (protocol.health().values, protocol.health().reasons) == ({}, ())
+
+
+def test_validation_terms_are_those_of_the_stage(table: Table) -> None:
+    protocol = validator(table)
+    assert protocol.losses("pretrain")[0].keys() == {"latent", "vicreg", "schema", "recovery"}
+    assert protocol.losses("finetune")[0].keys() == {"latent", "vicreg", "schema", "recovery", "physical"}
+
+
+def test_score_does_not_grow_with_the_scale_of_the_latents() -> None:
+    generator = torch.Generator().manual_seed(0)
+    predicted, target = torch.randn(2, 50, 3, 8, generator=generator)
+    measured = torch.ones(50, 3, dtype=torch.bool)
+
+    def score(scale: float, shift: float) -> float:
+        ratio = ErrorOverVariance()
+        for part in range(0, 50, 10):
+            rows = slice(part, part + 10)
+            ratio.add(scale * predicted[rows] + shift, scale * target[rows] + shift, measured[rows])
+        return ratio.value()
+
+    assert score(100.0, 5.0) == pytest.approx(score(1.0, 0.0), rel=1e-5)
+    expected = (predicted - target).square().sum() / (target - target.mean(0)).square().sum()
+    assert score(1.0, 0.0) == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_rows_without_any_sensor_do_not_count_in_the_score() -> None:
+    predicted, target = torch.randn(2, 20, 2, 4, generator=torch.Generator().manual_seed(0))
+    measured = torch.arange(20).unsqueeze(1).expand(20, 2) < 15
+    spoiled, clean = ErrorOverVariance(), ErrorOverVariance()
+    spoiled.add(predicted, torch.where(measured.unsqueeze(-1), target, 1e6), measured)
+    clean.add(predicted[:15], target[:15], measured[:15])
+    assert spoiled.value() == pytest.approx(clean.value())
+
+
+def test_paper_scores_latent_and_vicreg_on_consecutive_windows(table: Table) -> None:
+    protocol = validator(table, name="paper")
+    terms, score = protocol.losses("pretrain")
+    weights = protocol.config.objectives.weights
+    assert score == pytest.approx(weights.latent * terms["latent"] + weights.vicreg * terms["vicreg"])
+    first = protocol._loss_batches("paper")[0]
+    assert torch.equal(first, torch.arange(len(first)))
+    shuffled = protocol._loss_batches("scale_free")[0]
+    assert not torch.equal(shuffled.sort().values, first)
+
+
+def test_validation_windows_are_capped_to_the_same_subset(table: Table) -> None:
+    few = validator(table, {"training.validation_windows": 20})
+    assert len(few.windows_W) == 20
+    assert torch.equal(few.windows_W, validator(table).windows_W[:20])
+    assert few.forecast() != validator(table).forecast()
+
+
+def test_shuffled_commands_give_every_window_another_ones_future(table: Table) -> None:
+    """An untrained cross-attention predictor already reacts to commands, so the errors must differ."""
+    protocol = validator(table)
+    assert protocol.forecast(shuffle_commands=True).rmse != protocol.forecast().rmse
+
+
+def test_the_papers_gate_looked_at_context_and_target_instead_of_predicted_latents(table: Table) -> None:
+    ours, papers = validator(table).health(), validator(table, name="paper").health()
+    assert {f"{side}_rank" for side in ("context", "target", "predicted")} <= ours.values.keys() & papers.values.keys()
+    impossible = {"training.health.rank_floor": 0.99}
+    told = {reason.split()[0] for reason in validator(table, impossible).health().reasons}
+    told_by_the_paper = {reason.split()[0] for reason in validator(table, impossible, "paper").health().reasons}
+    assert told == {"context", "target"}
+    assert told_by_the_paper == {"predicted"}
+
+
+def test_predicted_latents_look_alive_over_a_dead_encoder(table: Table) -> None:
+    dead = validator(table)
+    with torch.no_grad():
+        for name, parameter in dead.model.named_parameters():
+            if name.startswith(("context_encoder", "target_encoder")):
+                parameter.zero_()
+    health = dead.health()
+    assert health.values["predicted_rank"] > 0.1, "commands and horizons are still told apart"
+    assert health.values["context_rank"] < 0.1
+    assert any(reason.startswith("context latents") for reason in health.reasons)
