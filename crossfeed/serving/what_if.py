@@ -55,9 +55,9 @@ def what_if(
     """Forecast under each plan and compare them.
 
     `plans`: files (CSV, Parquet), NC programs (`part.mpf`, `part.mpf@feed=80`, `bundled:bracket`), "table" for the
-    commands that really followed, frames, arrays or plans already read; in a mapping the keys name them. `limits` are highest allowed
-    values by sensor. With `out`, forecast.json, forecast.csv and forecast.png are written there; `plot` names the
-    figure, `channels` the sensors it shows. `go_on` is asked now and then and may raise to stop the work.
+    commands that really followed, frames, arrays or plans already read; in a mapping the keys name them. `limits` are
+    highest allowed values by sensor. With `out`, forecast.json, forecast.csv and forecast.png are written there; `plot`
+    names the figure, `channels` the sensors it shows. `go_on` is asked now and then and may raise to stop the work.
     """
     opened = model if isinstance(model, OpenedModel) else open_model(model, device)
     moment = history if isinstance(history, History) else read_history(history, opened.model, session, at)

@@ -13,7 +13,7 @@ from crossfeed.studio.facts import model_facts
 from crossfeed.studio.files import PLOTLY, PageFile, map_style, page_files
 from crossfeed.studio.gate import ENTER, Gate
 from crossfeed.studio.questions import ForecastAsked, WhatIfAsked
-from crossfeed.studio.refusal import Refusal, error_content, status_of, validation_error
+from crossfeed.studio.refusal import RefusalError, error_content, status_of, validation_error
 from crossfeed.studio.runs import runs_content
 from crossfeed.studio.service import Service
 from crossfeed.studio.trust import recorded_verdict
@@ -113,10 +113,10 @@ def build_app(service: Service) -> Gate:
     @app.get("/api/live", tags=["live"], summary="The newest moment beside the machine")
     async def live() -> dict[str, Any]:
         if service.beside is None:
-            raise Refusal(404, "Nothing runs beside this service.", remedy="Start it with --live or --history.")
+            raise RefusalError(404, "Nothing runs beside this service.", remedy="Start it with --live or --history.")
         content = service.beside.snapshot()
         if not content:
-            raise Refusal(503, "No row has arrived yet.", remedy="Try again in a second.")
+            raise RefusalError(503, "No row has arrived yet.", remedy="Try again in a second.")
         return content
 
     @app.get("/api/trust", tags=["live"], summary="The channel verdict, and calibration so far")
@@ -143,7 +143,7 @@ def build_app(service: Service) -> Gate:
     async def enter(code: str) -> HTMLResponse:
         cookie = keys.enter(code)
         if cookie is None:
-            raise Refusal(
+            raise RefusalError(
                 401,
                 "This link was used before, or never given.",
                 expected="a fresh link",
@@ -194,9 +194,9 @@ async def _while_connected(request: Any, work: Awaitable[Result]) -> Result:
         await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        raise Refusal(499, "The client left before the answer.")
+        raise RefusalError(499, "The client left before the answer.")
     except TimeoutError:
-        raise Refusal(504, "The answer took too long and was given up.", remedy="Ask for less at once.") from None
+        raise RefusalError(504, "The answer took too long and was given up.", remedy="Ask for less at once.") from None
     finally:
         for one in (task, leaving):
             if not one.done():

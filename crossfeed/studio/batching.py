@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from crossfeed.studio.metrics import Metrics
-from crossfeed.studio.refusal import Refusal
+from crossfeed.studio.refusal import RefusalError
 
-Question, Answer = TypeVar("Question"), TypeVar("Answer")
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
 
 
 @dataclass(eq=False)
@@ -40,7 +41,7 @@ class Batcher(Generic[Question, Answer]):
     async def ask(self, question: Question) -> Answer:
         """Wait for the answer; cancelling takes the question out of the queue."""
         if len(self._queue) >= self.waiting:
-            raise Refusal(503, f"{len(self._queue)} forecasts wait already.", remedy="Try again in a second.")
+            raise RefusalError(503, f"{len(self._queue)} forecasts wait already.", remedy="Try again in a second.")
         loop = asyncio.get_running_loop()
         entry: _Waiting[Question, Answer] = _Waiting(question, loop.create_future())
         self._queue.append(entry)
@@ -62,7 +63,7 @@ class Batcher(Generic[Question, Answer]):
                 continue
             try:
                 answers = await loop.run_in_executor(self._thread, self._pass, [entry.question for entry in taken])
-            except Exception as error:
+            except Exception as error:  # a mistake of ours must not leave anybody waiting
                 answers = [error] * len(taken)
             for entry, answer in zip(taken, answers, strict=True):
                 if entry.answer.done():

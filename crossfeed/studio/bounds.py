@@ -7,7 +7,7 @@ import time
 from crossfeed.studio.access import log
 from crossfeed.studio.gate import App, Message, Receive, Scope, Send
 from crossfeed.studio.metrics import Metrics
-from crossfeed.studio.refusal import Refusal, error_content
+from crossfeed.studio.refusal import RefusalError, error_content
 from crossfeed.studio.settings import Limits
 
 
@@ -32,9 +32,9 @@ class Bounds:
         try:
             body = await asyncio.wait_for(self._whole(scope, receive), self.limits.body_seconds)
         except TimeoutError:
-            late = Refusal(408, f"The body did not arrive within {self.limits.body_seconds:g} s.")
+            late = RefusalError(408, f"The body did not arrive within {self.limits.body_seconds:g} s.")
             await self._refuse(late, noting, scope)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             await self._refuse(refusal, noting, scope)
         else:
             if body is not None:
@@ -58,11 +58,11 @@ class Bounds:
             if not message.get("more_body"):
                 return bytes(body)
 
-    def _too_large(self) -> Refusal:
+    def _too_large(self) -> RefusalError:
         size = f"{self.limits.body_bytes / 2**20:g} MiB"
-        return Refusal(413, f"The request is larger than {size}.", expected=f"at most {size}")
+        return RefusalError(413, f"The request is larger than {size}.", expected=f"at most {size}")
 
-    async def _refuse(self, refusal: Refusal, send: Send, scope: Scope) -> None:
+    async def _refuse(self, refusal: RefusalError, send: Send, scope: Scope) -> None:
         log.warning("refused %s %r: %s", refusal.status, str(scope["path"])[:120], refusal.found)
         self.metrics.refused(refusal.status)
         headers = [(b"content-type", b"application/json"), (b"connection", b"close")]

@@ -21,7 +21,7 @@ from crossfeed.serving.what_if import what_if
 from crossfeed.studio.moments import Moments, sent_moment
 from crossfeed.studio.plans import make_plans
 from crossfeed.studio.questions import ForecastAsked, MomentAsked, WhatIfAsked
-from crossfeed.studio.refusal import Refusal
+from crossfeed.studio.refusal import RefusalError
 from crossfeed.studio.settings import Limits
 from crossfeed.studio.shelf import Shelf
 
@@ -57,7 +57,7 @@ class Engine:
         if asked.history is not None:
             return sent_moment(asked, self.opened)
         if self.moments is None:
-            raise Refusal(
+            raise RefusalError(
                 409,
                 "The service has no history of its own.",
                 expected="rows under 'history' in the request",
@@ -151,7 +151,7 @@ class Engine:
     def compare(self, asked: WhatIfAsked, go_on: Callable[[], None]) -> dict[str, Any]:
         """Plans rolled forward on sampled futures."""
         if asked.samples > self.limits.samples:
-            raise Refusal(422, f"{asked.samples} samples were asked for.", expected=f"20 to {self.limits.samples}")
+            raise RefusalError(422, f"{asked.samples} samples were asked for.", expected=f"20 to {self.limits.samples}")
         model, history = self.opened.model, self.moment(asked)
         check_sensors(asked.limits, model.schema, np.isfinite(history.sensors).any(axis=0), "The limited sensor")
         go_on()

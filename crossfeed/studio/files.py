@@ -61,7 +61,7 @@ def _plotly() -> Path:
 
 
 def map_style(plotly: bytes) -> str:
-    """What a strict policy calls the one style that plotly.js writes when it is loaded; it is for maps, and harmless."""
+    """How a strict policy names the one style that plotly.js writes when it is loaded; it is for maps."""
     found = _MAP_STYLE.search(plotly)
     if found is None:
         return ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from crossfeed.studio.access import Keys, cookie_name, log
 from crossfeed.studio.metrics import Metrics
-from crossfeed.studio.refusal import Refusal, error_content
+from crossfeed.studio.refusal import RefusalError, error_content
 from crossfeed.studio.settings import ServeSettings
 
 Scope = MutableMapping[str, Any]
@@ -54,7 +54,7 @@ class Gate:
         headers = _headers(scope)
         try:
             self._check(scope, headers)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             await self._refuse(refusal, scope, headers, send)
             return
         await self.app(scope, receive, self._guarded(send, scope["path"]))
@@ -62,10 +62,14 @@ class Gate:
     def _check(self, scope: Scope, headers: Mapping[str, list[str]]) -> None:
         hosts = headers.get("host", [])
         if len(hosts) != 1 or hosts[0].lower() not in self.settings.hosts(self.port):
-            raise Refusal(421, "The request is for another host.", expected="the address that crossfeed serve printed")
+            raise RefusalError(
+                421, "The request is for another host.", expected="the address that crossfeed serve printed"
+            )
         origins = headers.get("origin", [])
         if any(not self._own(origin) for origin in origins):
-            raise Refusal(403, "The request comes from another page.", expected="requests of the studio's own page")
+            raise RefusalError(
+                403, "The request comes from another page.", expected="requests of the studio's own page"
+            )
         path = str(scope["path"])
         if path in OPEN or path.startswith(ENTER):
             return
@@ -74,9 +78,9 @@ class Gate:
         if self.keys.knows_cookie(self._cookie(headers)):
             # A browser always names the page that opens a WebSocket; without it a cookie says nothing.
             if scope["type"] == "websocket" and not origins:
-                raise Refusal(403, "The WebSocket names no origin.", expected="the studio's own page, or a token")
+                raise RefusalError(403, "The WebSocket names no origin.", expected="the studio's own page, or a token")
             return
-        raise Refusal(
+        raise RefusalError(
             401,
             "The request carries no valid token.",
             expected="the link that crossfeed serve printed, or the header 'Authorization: Bearer TOKEN'",
@@ -109,7 +113,7 @@ class Gate:
                 return found.value
         return ""
 
-    async def _refuse(self, refusal: Refusal, scope: Scope, headers: Mapping[str, list[str]], send: Send) -> None:
+    async def _refuse(self, refusal: RefusalError, scope: Scope, headers: Mapping[str, list[str]], send: Send) -> None:
         self.metrics.refused(refusal.status)
         client = (scope.get("client") or ("unknown",))[0]
         log.warning("refused %s %r from %s: %s", refusal.status, str(scope["path"])[:120], client, refusal.found)

@@ -13,7 +13,7 @@ from crossfeed.serving.plan import FOLLOWED, Plan, read_plans
 from crossfeed.serving.plan_program import Overrides, plan_program
 from crossfeed.serving.plan_table import plan_columns
 from crossfeed.studio.questions import PlanAsked
-from crossfeed.studio.refusal import Refusal
+from crossfeed.studio.refusal import RefusalError
 from crossfeed.studio.settings import Limits
 from crossfeed.studio.shelf import Shelf
 
@@ -32,7 +32,7 @@ def make_plans(
 ) -> list[Plan]:
     """One plan for each that was asked for, under names that differ."""
     if len(asked) > limits.plans:
-        raise Refusal(422, f"{len(asked)} plans were sent.", expected=f"at most {limits.plans} side by side")
+        raise RefusalError(422, f"{len(asked)} plans were sent.", expected=f"at most {limits.plans} side by side")
     plans: list[Plan] = []
     for number, one in enumerate(asked, start=1):
         plan = _plan(one, history, shelf, motion, max(longest, HELD_ROWS))
@@ -43,7 +43,7 @@ def make_plans(
         plans = [plan.first(max(1, round(seconds / history.period))) for plan in plans]
     long = next((plan for plan in plans if len(plan) > limits.rows), None)
     if long is not None:
-        raise Refusal(
+        raise RefusalError(
             422,
             f"The plan {long.name} has {len(long):,} rows.",
             expected=f"at most {limits.rows:,}",

@@ -15,7 +15,7 @@ class Asked(BaseModel):
 
 
 class PlanAsked(Asked):
-    """Commands to come: what followed in the log, the running program, the last command held, rows, or an NC program."""
+    """Commands to come: what followed in the log, what the program will do, the last command, rows, an NC program."""
 
     name: str = Field(default="", max_length=60, description="How the answer calls it.")
     kind: Literal["followed", "held", "commands", "program"] = Field(
@@ -41,7 +41,7 @@ class MomentAsked(Asked):
     at: float | None = Field(default=None, ge=0.0, description="Seconds after the session's first row.")
     history: Columns | None = Field(
         default=None,
-        description="Rows of any sensors (null where nothing was measured) and of all commands, the last one being now.",
+        description="Rows of any sensors (null where nothing was measured) and of all commands; the last is now.",
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from crossfeed.errors import CheckpointError, CrossfeedError, StorageError
 
 
-class Refusal(CrossfeedError):
+class RefusalError(CrossfeedError):
     """A request that is not answered; `status` says why in HTTP's own terms."""
 
     def __init__(self, status: int, found: str, *, expected: str = "", remedy: str = "") -> None:
@@ -16,7 +16,7 @@ class Refusal(CrossfeedError):
 
 def status_of(error: CrossfeedError) -> int:
     """Bad input is the client's (422), a damaged file on our side is ours (500)."""
-    if isinstance(error, Refusal):
+    if isinstance(error, RefusalError):
         return error.status
     return 500 if isinstance(error, StorageError | CheckpointError) else 422
 

@@ -9,7 +9,7 @@ from typing import Any
 from crossfeed.errors import CrossfeedError
 from crossfeed.study.confirm import score_of
 from crossfeed.study.study import Study
-from crossfeed.training.history import read_history
+from crossfeed.training.record.history import read_history
 
 _DEPTH = 2  # folders below the named one in which is looked
 _MOST = 200

@@ -63,7 +63,7 @@ def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) 
             self._patience = self.loop.call_later(limits.idle_seconds, self._give_up)
 
         def _give_up(self) -> None:
-            if self.cycle is None and not self.transport.is_closing():
+            if getattr(self, "cycle", None) is None and not self.transport.is_closing():
                 self.transport.close()
 
         def connection_lost(self, exc: Exception | None) -> None:

@@ -17,7 +17,7 @@ from crossfeed.studio.beside import Beside
 from crossfeed.studio.engine import Engine, Question
 from crossfeed.studio.metrics import Gauge, Metrics
 from crossfeed.studio.moments import Moments
-from crossfeed.studio.refusal import Refusal
+from crossfeed.studio.refusal import RefusalError
 from crossfeed.studio.settings import ServeSettings
 from crossfeed.studio.shelf import Shelf
 from crossfeed.studio.workshop import Workshop
@@ -120,8 +120,8 @@ class _Newest:
             return self.beside.history
         if self.table is None:
             if session is None and at is None:
-                raise Refusal(409, "Too few live rows have arrived for a forecast.", remedy="Wait some seconds.")
-            raise Refusal(409, "There is no table to choose a moment from.", expected="no 'session' and no 'at'")
+                raise RefusalError(409, "Too few live rows have arrived for a forecast.", remedy="Wait some seconds.")
+            raise RefusalError(409, "There is no table to choose a moment from.", expected="no 'session' and no 'at'")
         return self.table.at(session, at)
 
     def sessions(self) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from crossfeed.programs.blocks import Program
 from crossfeed.programs.bundled import PREFIX, bundled_programs
 from crossfeed.programs.parse import parse_program
 from crossfeed.serving.plan_table import columns_of_file
-from crossfeed.studio.refusal import Refusal
+from crossfeed.studio.refusal import RefusalError
 
 _LONGEST_NAME = 60
 
@@ -51,7 +51,7 @@ class Shelf:
         shown = _shown(name)
         own = secrets.token_hex(8)
         if shown.lower().endswith((".parquet", ".pq")):
-            raise Refusal(415, f"{shown} is a Parquet file.", expected="an NC program, or a CSV with commands")
+            raise RefusalError(415, f"{shown} is a Parquet file.", expected="an NC program, or a CSV with commands")
         if shown.lower().endswith(".csv"):
             return Kept(own, shown, columns=_table(content, shown))
         if b"\0" in content:
@@ -81,7 +81,7 @@ class Shelf:
         elif id in self._kept:
             self._kept.move_to_end(id)
             return self._kept[id]
-        raise Refusal(
+        raise RefusalError(
             404,
             f"There is no program '{id}'.",
             expected="the id that an upload gave, or " + ", ".join(PREFIX + name for name in bundled_programs()),

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from crossfeed.errors import CrossfeedError
 from crossfeed.studio.metrics import Metrics
-from crossfeed.studio.refusal import Refusal
+from crossfeed.studio.refusal import RefusalError
 
 Result = TypeVar("Result")
 
@@ -28,7 +28,7 @@ class Workshop:
     async def do(self, work: Callable[[Callable[[], None]], Result]) -> Result:
         """The result; cancelling this, or its time running out, ends the work at its next question."""
         if self._inside >= self.at_once + self.waiting:
-            raise Refusal(503, f"{self._inside} comparisons are under way.", remedy="Try again in some seconds.")
+            raise RefusalError(503, f"{self._inside} comparisons are under way.", remedy="Try again in some seconds.")
         stopped = threading.Event()
 
         def go_on() -> None:
@@ -47,7 +47,7 @@ class Workshop:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.seconds)
         except TimeoutError:
-            raise Refusal(
+            raise RefusalError(
                 504,
                 f"The answer took longer than {self.seconds:g} s and was given up.",
                 remedy="Ask for fewer samples, fewer plans or fewer seconds.",
