@@ -30,17 +30,20 @@ def make_plans(
     longest: int,
     seconds: float | None = None,
 ) -> list[Plan]:
-    """One plan for each that was asked for, under names that differ."""
+    """One plan for each that was asked for, under names that differ.
+
+    `seconds` cuts rows before the overrides change them, so that a slower plan does the same work in more time; an NC
+    program is planned under its overrides and cut afterwards.
+    """
     if len(asked) > limits.plans:
         raise RefusalError(422, f"{len(asked)} plans were sent.", expected=f"at most {limits.plans} side by side")
     plans: list[Plan] = []
+    steps = None if seconds is None else max(1, round(seconds / history.period))
     for number, one in enumerate(asked, start=1):
-        plan = _plan(one, history, shelf, motion, max(longest, HELD_ROWS))
+        plan = _plan(one, history, shelf, motion, max(longest, HELD_ROWS), steps)
         name = one.name or plan.name
         taken = [known.name for known in plans]
         plans.append(replace(plan, name=name if name not in taken else f"{name} ({number})"))
-    if seconds is not None:
-        plans = [plan.first(max(1, round(seconds / history.period))) for plan in plans]
     long = next((plan for plan in plans if len(plan) > limits.rows), None)
     if long is not None:
         raise RefusalError(
@@ -52,7 +55,9 @@ def make_plans(
     return plans
 
 
-def _plan(asked: PlanAsked, history: History, shelf: Shelf, motion: MotionLimits, held_rows: int) -> Plan:
+def _plan(
+    asked: PlanAsked, history: History, shelf: Shelf, motion: MotionLimits, held_rows: int, steps: int | None
+) -> Plan:
     overrides = Overrides(asked.feed, asked.rapid, asked.spindle)
     suffix = _suffix(overrides)
     if asked.kind == "program":
@@ -63,25 +68,27 @@ def _plan(asked: PlanAsked, history: History, shelf: Shelf, motion: MotionLimits
             commands, remarks = plan_program(
                 kept.program, history.schema, history.period, overrides, motion, history.command_low
             )
-            return Plan(kept.name + suffix, "program", kept.name, commands, remarks)
+            plan = Plan(kept.name + suffix, "program", kept.name, commands, remarks)
+            return plan if steps is None else plan.first(steps)
         rows = plan_columns(kept.columns or {}, history.schema, history.period, kept.name)
-        return _changed(Plan(kept.name, "file", kept.name, rows), history, overrides, suffix)
+        return _changed(Plan(kept.name, "file", kept.name, rows), history, overrides, suffix, steps)
     if asked.kind == "commands":
         if asked.commands is None:
             raise ConfigError("A plan of the kind 'commands' has no rows.", expected="a list for each command")
         rows = plan_columns(asked.commands, history.schema, history.period, asked.name or "sent with the request")
-        return _changed(Plan("sent rows", "array", None, rows), history, overrides, suffix)
+        return _changed(Plan("sent rows", "array", None, rows), history, overrides, suffix, steps)
     if asked.kind == "followed" and len(history.following_commands):
         followed = read_plans([FOLLOWED], history)[0]
-        return _changed(replace(followed, name="as planned"), history, overrides, suffix)
+        return _changed(replace(followed, name="as planned"), history, overrides, suffix, steps)
     rows = np.repeat(history.commands[-1:], held_rows, axis=0)
     if not np.isfinite(rows).all():
         raise TableError("The last row lacks a command, so it cannot be held.", expected="a value of every command")
-    return _changed(Plan(HELD, "array", None, rows), history, overrides, suffix)
+    return _changed(Plan(HELD, "array", None, rows), history, overrides, suffix, steps)
 
 
-def _changed(plan: Plan, history: History, overrides: Overrides, suffix: str) -> Plan:
+def _changed(plan: Plan, history: History, overrides: Overrides, suffix: str, steps: int | None) -> Plan:
     """The plan under the knobs; what really followed is known only where nothing was changed."""
+    plan = plan if steps is None else plan.first(steps)
     if not suffix:
         return plan
     commands = under_overrides(plan.commands, history.schema, overrides)

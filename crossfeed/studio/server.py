@@ -54,8 +54,14 @@ def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) 
     """uvicorn with our limits; a connection that says nothing is closed, so that silent ones cannot fill the house."""
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
     limits = settings.limits
+
+    class Brief(WebSocketsSansIOProtocol):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self.close_timeout = 1.0  # for whoever broke the protocol and does not hang up
 
     class Patient(H11Protocol):
         def connection_made(self, transport: Any) -> None:
@@ -79,14 +85,14 @@ def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) 
     config = uvicorn.Config(
         gate,
         http=Patient,
-        ws="websockets-sansio",
+        ws=Brief,
         ws_max_size=64 * 1024,
         log_level="warning",
         access_log=False,
         proxy_headers=False,
         server_header=False,
         limit_concurrency=limits.connections,
-        timeout_keep_alive=15,
+        timeout_keep_alive=5,
         timeout_graceful_shutdown=3,
         h11_max_incomplete_event_size=64 * 1024,
         ssl_certfile=settings.certificate,

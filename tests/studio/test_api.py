@@ -85,6 +85,9 @@ def test_a_what_if_is_the_what_if_of_the_command_line(make_service: Callable[...
     assert first["truth"]["power"] is not None
     assert answer["plans"]["as planned, feed 50 %"]["truth"] is None
     assert "energy" in answer["comparisons"][0]["reading"]
+    commands = {name: np.array(plan["commands"]["feed_x"]) for name, plan in answer["plans"].items()}
+    done = [values.sum() for values in commands.values()]
+    assert done[1] == pytest.approx(done[0])  # the slower plan does the same work, in more time
 
 
 @pytest.mark.parametrize(

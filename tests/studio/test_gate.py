@@ -11,7 +11,9 @@ from tests.studio.conftest import Client, talk
 PATHS = ("/", "/docs", "/api/model", "/api/openapi.json", "/metrics", "/page/main.js", "/api/live", "/nothing")
 
 
-@pytest.mark.parametrize("authorization", ["", "Bearer wrong", "Bearer ", "Basic {token}", "{token}", "Bearer {token}x"])
+@pytest.mark.parametrize(
+    "authorization", ["", "Bearer wrong", "Bearer ", "Basic {token}", "{token}", "Bearer {token}x"]
+)
 def test_without_the_token_nothing_is_shown(
     make_service: Callable[..., Service], authorization: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -99,7 +101,14 @@ def test_every_answer_carries_the_policy(make_service: Callable[..., Service]) -
 
 @pytest.mark.parametrize(
     "path",
-    ["/page/../start.py", "/page/%2e%2e/start.py", "/page//etc/passwd", "/../../etc/passwd", "/page/main.js/..", "/page/"],
+    [
+        "/page/../start.py",
+        "/page/%2e%2e/start.py",
+        "/page//etc/passwd",
+        "/../../etc/passwd",
+        "/page/main.js/..",
+        "/page/",
+    ],
 )
 def test_paths_lead_nowhere_but_to_the_page(make_service: Callable[..., Service], path: str) -> None:
     async def ask(client: Client) -> None:

@@ -91,7 +91,7 @@ def test_work_stops_at_its_next_question_when_its_client_leaves() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await _begun(ended)
-        assert await workshop.do(lambda go_on: 7) == 7
+        assert await workshop.do(lambda _: 7) == 7
         workshop.close()
 
     asyncio.run(run())

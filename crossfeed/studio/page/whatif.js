@@ -17,16 +17,15 @@ export class WhatIf {
     this.whatIf = latest("/api/what-if");
     this.numbersSoon = debounce(() => this.numbers(), 350);
     this.sessions = [];
-    this.frozen = null;
     this.wire();
   }
 
   wire() {
     $("add-plan").addEventListener("click", () => { this.plans.push({ ...this.plans.at(-1) }); this.showPlans(); this.ask(); });
     $("session").addEventListener("change", () => { this.showSession(); this.ask(); });
-    $("at").addEventListener("input", () => { this.frozen = null; $("at-shown").textContent = `${$("at").value} s`; this.ask(); });
+    $("at").addEventListener("input", () => { $("at-shown").textContent = `${$("at").value} s`; this.ask(); });
     $("ahead").addEventListener("change", () => this.ask());
-    $("freeze").addEventListener("click", () => { this.frozen = null; this.followed = true; this.ask(); });
+    $("freeze").addEventListener("click", () => { $("session").value = ""; this.showSession(); this.ask(); });
     $("limit-sensor").addEventListener("change", () => this.showUnit());
     $("limit-value").addEventListener("change", () => this.ask());
     $("limit-form").addEventListener("submit", (event) => event.preventDefault());
@@ -97,6 +96,7 @@ export class WhatIf {
 
   async take(file) {
     if (!file) return;
+    $("upload").value = ""; // the same file, mended, can be chosen again
     try {
       const kept = await upload(file);
       this.programs.push({ id: kept.id, name: kept.name });
@@ -186,4 +186,4 @@ export class WhatIf {
 }
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + ".";
-const warnings = () => "";
+const warnings = (answer) => answer.warnings.join(" · ");
