@@ -52,8 +52,8 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     import torch
 
     from crossfeed.evaluation.evaluate import evaluate
+    from crossfeed.evaluation.model_evaluation import evaluate_target
     from crossfeed.evaluation.source import Source
-    from crossfeed.evaluation.target import evaluate_target
     from crossfeed.evaluation.world_model import WorldModelForecaster
     from crossfeed.ingest.table import Table
     from crossfeed.model.world_model import WorldModel
@@ -82,7 +82,7 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     reduced = own.evaluation_set(model, "validation", absent)
     shifted = evaluate(forecaster, reduced, world=lambda batch, _: level_shift(batch, 1))
     deaf = arm == "centred, no commands"
-    opened = evaluate_target({"model": (model, config)}, [source], [target])
+    opened = evaluate_target({"model": (model, config)}, [source], [target]).to_dict()
     return {
         "arm": arm,
         "seed": seed,

@@ -11,8 +11,9 @@ from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.conformal import Recorder, adaptive_widths, coverage
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS
-from crossfeed.evaluation.model_evaluation import OpenedModel, face, open_model
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.plain import plain, write_plain
+from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import idle_commands, read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.model.config import parse
@@ -38,7 +39,7 @@ def adapt_model(
         )
     given = [read_table(source, opened.model.schema)] if source is not None else []
     facts = {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
-    data = face(opened, read, sources=given).data
+    data = set_up(opened, read, sources=given).data
     content = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
     content["absent_commands"] = idle_commands(read, opened.model.schema)
     if out is not None:

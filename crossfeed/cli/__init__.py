@@ -10,6 +10,7 @@ from crossfeed.cli import (
     audit,
     bench,
     compare,
+    control,
     data,
     demo,
     evaluate,
@@ -69,6 +70,7 @@ app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
 app.command(rich_help_panel=MODEL)(serve.serve)
+app.add_typer(control.app, name="control", rich_help_panel=MODEL)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)

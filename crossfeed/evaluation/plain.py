@@ -13,6 +13,8 @@ from crossfeed.atomic import atomic_file
 
 def plain(value: Any) -> Any:
     """Numbers, texts, lists and dictionaries only; what is no finite number becomes null."""
+    if hasattr(value, "to_dict"):
+        return plain(value.to_dict())
     if is_dataclass(value) and not isinstance(value, type):
         return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, dict):

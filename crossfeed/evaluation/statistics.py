@@ -19,12 +19,15 @@ MONTE_CARLO_FLIPS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its bootstrap interval over runs; `low` and `high` are None with fewer than three runs."""
+    """An estimate with its bootstrap interval over runs; None where a ratio has nothing to divide by.
 
-    estimate: float
-    low: float | None
-    high: float | None
-    units: int
+    `low` and `high` are None with fewer than three runs, `units` is how many there were.
+    """
+
+    estimate: float | None
+    low: float | None = None
+    high: float | None = None
+    units: int = 0
 
 
 def bootstrap(
@@ -38,7 +41,8 @@ def bootstrap(
     units = len(sums_RS)
     if units == 0:
         raise ConfigError("A bootstrap was asked for without a single run.", expected="at least one run")
-    estimate = float(statistic(sums_RS.sum(0, keepdims=True))[0])
+    whole = float(statistic(sums_RS.sum(0, keepdims=True))[0])
+    estimate = whole if math.isfinite(whole) else None
     if units < 3:
         return Interval(estimate, None, None, units)
     weights = np.random.default_rng(seed).multinomial(units, np.full(units, 1.0 / units), size=draws)
@@ -112,7 +116,7 @@ class Comparison:
 
     first: str
     second: str
-    mean_difference: float
+    mean_difference: float | None
     wins: int
     units: int
     p_sign_flip: float
@@ -141,7 +145,7 @@ def compare(
             Comparison(
                 first=reference,
                 second=name,
-                mean_difference=float(difference.mean()) if units else math.nan,
+                mean_difference=float(difference.mean()) if units else None,
                 wins=int((difference < 0.0).sum()),
                 units=units,
                 p_sign_flip=p,

@@ -22,7 +22,11 @@ _Timed = tuple[pl.DataFrame, int, tuple[Path, ...], dict[str, int], list[str]]
 def mapped_kind(path: Path | str) -> LogKind:
     """The kind of log that a mapping file describes."""
     path = Path(path)
-    mapping = Mapping.from_yaml(path)
+    return kind_of(Mapping.from_yaml(path), path)
+
+
+def kind_of(mapping: Mapping, path: Path) -> LogKind:
+    """The kind of log that a mapping describes; `path` is the file it was read from."""
     cut = mapping.segmentation
     boundaries = [mapping.program.column] if mapping.program else []
     schema = mapping.read_schema(path.parent)

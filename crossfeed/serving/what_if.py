@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.evaluation.model_evaluation import OpenedModel, open_model
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.ingest.table import Table
 from crossfeed.programs.limits import MotionLimits

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.evaluation.model_evaluation import OpenedModel
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.plain import plain
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.model.forecast import forecast

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.evaluation.model_evaluation import OpenedModel
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.source import align
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.forecast import read_history as read_rows_sent

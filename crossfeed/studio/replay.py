@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.evaluation.model_evaluation import OpenedModel
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.plain import plain
+from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
 from crossfeed.ingest.table import Group
 from crossfeed.model.forecast import Forecast, forecast
-from crossfeed.reporting.sections.verdict import COVERAGE, COVERAGE_BAD
 from crossfeed.serving.history import History
 from crossfeed.studio.moments import TableMoments
 

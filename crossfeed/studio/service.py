@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crossfeed.evaluation.model_evaluation import OpenedModel
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.history import History
 from crossfeed.studio.access import Keys

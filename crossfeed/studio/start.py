@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crossfeed.evaluation.model_evaluation import OpenedModel, open_model
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.source import read_table
 from crossfeed.model.config import parse
 from crossfeed.programs.limits import MotionLimits, read_limits

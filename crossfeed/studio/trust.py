@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.evaluation.model_evaluation import OpenedModel
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.plain import plain
 from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.sections.verdict import verdict

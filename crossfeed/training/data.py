@@ -1,18 +1,51 @@
 """Tables to windows in the one allowed order: split, fit the normaliser on train rows, cut windows on the device."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from crossfeed.errors import TableError
 from crossfeed.ingest.row_period import check_row_period
-from crossfeed.ingest.table import Table
+from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Schema
-from crossfeed.training.run_config import RunConfig
-from crossfeed.windows.normalise import Normaliser
+from crossfeed.training.run_config import DataConfig, RunConfig
+from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
 from crossfeed.windows.split import Part, Split, TrainRows, split_table
 from crossfeed.windows.windows import WindowSet
+
+
+@dataclass(frozen=True)
+class SplitTables:
+    """Tables with the sides of their splits; training, evaluation and comparisons all divide their tables here."""
+
+    tables: tuple[Table, ...]
+    splits: tuple[Split, ...]
+
+    @classmethod
+    def of(cls, tables: Sequence[Table], config: DataConfig) -> "SplitTables":
+        """Split every table that is not left out; the same tables and configuration give the same sides."""
+        kept = without_machines(tables, config.leave_out)
+        fractions = (config.train_fraction, config.validation_fraction)
+        splits = (split_table(table, config.split_by, config.split_seed, fractions) for table in kept)
+        return cls(tuple(kept), tuple(splits))
+
+    def normaliser(self, method: Method = "zscore", floor: float = ROBUST_FLOOR) -> Normaliser:
+        """One normaliser for all tables, fitted on their train rows."""
+        pairs = zip(self.splits, self.tables, strict=True)
+        return Normaliser.fit(TrainRows.join([split.train_rows(table) for split, table in pairs]), method, floor)
+
+    def groups(self, part: Part) -> list[tuple[Group, ...]]:
+        """The groups of one side, table by table."""
+        return [split.groups(table, part) for split, table in zip(self.splits, self.tables, strict=True)]
+
+    def windows(
+        self, part: Part, normaliser: Normaliser, context: int, horizons: tuple[int, ...], stride: int,
+        device: torch.device | str, hidden: Iterable[str] = (),
+    ) -> WindowSet:  # fmt: skip
+        """The windows of one side of all tables."""
+        tables, groups = list(self.tables), self.groups(part)
+        return WindowSet.build(tables, groups, normaliser, context, horizons, stride, device, hidden)
 
 
 @dataclass(frozen=True)
@@ -21,7 +54,7 @@ class TrainingData:
 
     schema: Schema
     period: float
-    splits: tuple[Split, ...]
+    source: SplitTables
     normaliser: Normaliser
     train: WindowSet
     validation: WindowSet
@@ -29,20 +62,16 @@ class TrainingData:
 
 def prepare(tables: Sequence[Table], config: RunConfig, device: torch.device) -> TrainingData:
     """Split every table, fit one normaliser on all their train rows, and lay out train and validation windows."""
-    data = config.data
-    tables = without_machines(tables, data.leave_out)
-    _check(tables)
-    fractions = (data.train_fraction, data.validation_fraction)
-    splits = tuple(split_table(table, data.split_by, data.split_seed, fractions) for table in tables)
-    train_rows = TrainRows.join([split.train_rows(table) for split, table in zip(splits, tables, strict=True)])
-    normaliser = Normaliser.fit(train_rows, data.normaliser, data.robust_floor)
-
-    def windows(part: Part) -> WindowSet:
-        groups = [split.groups(table, part) for split, table in zip(splits, tables, strict=True)]
-        model = config.model
-        return WindowSet.build(list(tables), groups, normaliser, model.context, model.horizons, data.stride, device)
-
-    return TrainingData(tables[0].schema, tables[0].period, splits, normaliser, windows("train"), windows("validation"))
+    data, model = config.data, config.model
+    _check(without_machines(tables, data.leave_out))
+    source = SplitTables.of(tables, data)
+    normaliser = source.normaliser(data.normaliser, data.robust_floor)
+    train, validation = (
+        source.windows(part, normaliser, model.context, model.horizons, data.stride, device)
+        for part in ("train", "validation")
+    )
+    first = source.tables[0]
+    return TrainingData(first.schema, first.period, source, normaliser, train, validation)
 
 
 def without_machines(tables: Sequence[Table], machines: Sequence[str]) -> list[Table]:

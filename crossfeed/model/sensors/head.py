@@ -3,9 +3,12 @@
 The first component stands on the last measured value, the second on the physical zero. The others move: away from a
 point between last value and mean of the window, by a distance and, for sensors with a zero within reach, by a factor
 seen from that zero. The factor follows the change of the commands with learned exponents, so that a spindle at 70 % or
-a stop means the same on machines with other levels and gains.
+a stop means the same on machines with other levels and gains. What stands goes along with changed commands in the same
+way. Exponents start where physics has them: the power of a drive goes with its speed, what a spindle needs for cutting
+goes with the feeds.
 
-B windows, H horizons, C sensors, K context rows, S rows, G command groups, V moving components, M = V + 2 components.
+B windows, H horizons, C sensors, K context rows, S rows, G command groups, V moving components, W = V + 1 components
+that follow commands, M = V + 2 components.
 """
 
 import numpy as np
@@ -14,14 +17,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossfeed.distribution import Mixture
-from crossfeed.model.sensors.commands import SMALL
+from crossfeed.model.sensors.commands import SMALL, command_groups
 from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.sensors.identity import place_of
+from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 
 WIDEST = 8.0  # bound of a log-spread, bent towards it smoothly
 STEEPEST = 1.5  # largest exponent of a command's change
 LOWEST, HIGHEST = -4.0, 1.1  # bounds of the logarithm of a factor
 NEVER = -30.0  # log-weight of a component that does not apply
+USUAL = 0.25  # exponent from which movers start
+FAINT = 0.02  # exponent from which standing starts
+PROPORTIONAL = ("power", "rotational speed", "feed")  # quantities that go with the speed of their drive
+EFFORTS = ("torque", "current", "load", "force", "power")  # quantities that a spindle needs more of when it cuts more
+CUTTING = 0.2  # forces go with the feed by some 0.75, and about a quarter of what a spindle does is cutting
 
 
 class MixtureHead(nn.Module):
@@ -29,15 +39,21 @@ class MixtureHead(nn.Module):
 
     zero_C: Tensor
     reached_C: Tensor
+    prior_CWG: Tensor
 
-    def __init__(self, config: SensorConfig, normaliser: Normaliser, groups: int) -> None:
+    def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__()
+        groups = len(command_groups(schema))
         self.movers, self.groups, self.context = config.movers, groups, config.context
         self.noise_floor = config.noise_floor
         self.parts = {"weight": self.movers + 2, "spread": self.movers + 2, "distance": self.movers}
-        self.parts |= {"recency": self.movers, "factor": self.movers, "exponent": self.movers * groups}
+        self.parts |= {"recency": self.movers, "factor": self.movers, "exponent": (self.movers + 1) * self.groups}
         self.linear = nn.Linear(config.width, sum(self.parts.values()))
         self._begin()
+        usual_W1 = torch.tensor([FAINT] + [USUAL] * self.movers).unsqueeze(-1)
+        known_C1G = physical_exponents(schema).unsqueeze(1)
+        prior_CWG = torch.maximum(known_C1G, usual_W1)
+        self.register_buffer("prior_CWG", (prior_CWG / STEEPEST).logit(), persistent=False)
         sensors = len(normaliser.sensor_names)
         zero_C = normaliser.transform_sensors(np.zeros((1, sensors)))[0]
         reached_C = np.isfinite(zero_C) & (np.abs(zero_C) <= config.reach)
@@ -53,7 +69,6 @@ class MixtureHead(nn.Module):
         bias["weight"][0], bias["weight"][1] = 1.0, -2.0
         bias["spread"][:2] = -2.0
         bias["spread"][2:] = torch.linspace(-0.5, -1.5, self.movers)
-        bias["exponent"].fill_(-1.5)
 
     def forward(
         self, query_BHCD: Tensor, centre_BC: Tensor, last_BC: Tensor, effort_BSG: Tensor, step_H: Tensor
@@ -63,29 +78,48 @@ class MixtureHead(nn.Module):
             said = self.linear(query_BHCD.to(self.linear.weight.dtype))
             part = dict(zip(self.parts, said.split(list(self.parts.values()), -1), strict=True))
             centre_B1C1, last_B1C1 = (values[:, None, :, None] for values in (centre_BC, last_BC))
-            recency_BHCV = torch.sigmoid(part["recency"])
-            from_BHCV = centre_B1C1 + recency_BHCV * (last_B1C1 - centre_B1C1)
-            factor_BHCV = self._factor(part["factor"], part["exponent"], recency_BHCV, effort_BSG, step_H)
+            # What stands is the last value, whatever it is moved by: recency 1, and no factor of its own.
+            recency_BHCW = functional.pad(torch.sigmoid(part["recency"]), (1, 0), value=1.0)
+            own_BHCW = functional.pad(part["factor"].tanh(), (1, 0))
+            from_BHCW = torch.lerp(centre_B1C1.expand_as(recency_BHCW), last_B1C1.expand_as(recency_BHCW), recency_BHCW)
+            factor_BHCW = self._factor(own_BHCW, part["exponent"], recency_BHCW, effort_BSG, step_H)
             zero_C1, reached_C1 = self.zero_C.unsqueeze(-1), self.reached_C.unsqueeze(-1)
-            moved_BHCV = torch.where(reached_C1, zero_C1 + factor_BHCV * (from_BHCV - zero_C1), from_BHCV)
-            shape = (*said.shape[:-1], 1)
+            # In this form nothing is lost where the factor is 1, and what stands is exactly the last value.
+            moved_BHCW = from_BHCW + torch.where(reached_C1, factor_BHCW - 1.0, 0.0) * (from_BHCW - zero_C1)
+            stands_BHC1, moves_BHCV = moved_BHCW[..., :1], moved_BHCW[..., 1:] + part["distance"]
             # Where nothing comes to rest the component has no weight, but far from its level even that would count.
             rest_B1C1 = torch.where(reached_C1, zero_C1, last_B1C1)
-            mean_BHCM = torch.cat([last_B1C1.expand(shape), rest_B1C1.expand(shape), moved_BHCV + part["distance"]], -1)
+            mean_BHCM = torch.cat([stands_BHC1, rest_B1C1.expand_as(stands_BHC1), moves_BHCV], -1)
             applies_CM = functional.pad(reached_C1, (1, self.movers), value=True)
             log_weight_BHCM = torch.where(applies_CM, part["weight"], NEVER)
             bent_BHCM = WIDEST * torch.tanh(part["spread"] / WIDEST)
             return Mixture(log_weight_BHCM, mean_BHCM, self.noise_floor + bent_BHCM.exp())
 
     def _factor(
-        self, own_BHCV: Tensor, exponent_BHCE: Tensor, recency_BHCV: Tensor, effort_BSG: Tensor, step_H: Tensor
+        self, own_BHCW: Tensor, exponent_BHCE: Tensor, recency_BHCW: Tensor, effort_BSG: Tensor, step_H: Tensor
     ) -> Tensor:
         """By what the distance from the physical zero is multiplied when the commands change."""
         planned_BHG = effort_BSG.index_select(1, self.context + step_H)
         usual = effort_BSG[:, : self.context].mean(1)[:, None, None, None]
         last = effort_BSG[:, self.context - 1][:, None, None, None]
         planned = planned_BHG[:, :, None, None]
-        before_BHCVG = usual + recency_BHCV.unsqueeze(-1) * (last - usual)
-        change_BHCVG = torch.log((planned + SMALL) / (before_BHCVG + SMALL))
-        exponent_BHCVG = STEEPEST * torch.sigmoid(torch.unflatten(exponent_BHCE, -1, (self.movers, self.groups)))
-        return (own_BHCV.tanh() + (exponent_BHCVG * change_BHCVG).sum(-1)).clamp(LOWEST, HIGHEST).exp()
+        before_BHCWG = torch.lerp(usual, last, recency_BHCW.unsqueeze(-1))
+        change_BHCWG = torch.log((planned + SMALL) / (before_BHCWG + SMALL))
+        said_BHCWG = torch.unflatten(exponent_BHCE, -1, (self.movers + 1, self.groups))
+        exponent_BHCWG = STEEPEST * torch.sigmoid(said_BHCWG + self.prior_CWG)
+        return (own_BHCW + (exponent_BHCWG * change_BHCWG).sum(-1)).clamp(LOWEST, HIGHEST).exp()
+
+
+def physical_exponents(schema: Schema) -> Tensor:
+    """By which power of a group of commands (C, G) a sensor goes as far as physics tells; 0 where it tells nothing."""
+    groups = command_groups(schema)
+    known_CG = torch.zeros(len(schema.sensors), len(groups))
+    for number, members in enumerate(groups):
+        drives = {place_of(schema.commands[command]) for command in members} - {""}
+        feeds = all(schema.commands[command].quantity == "feed" for command in members)
+        for row, sensor in enumerate(schema.sensors):
+            if sensor.quantity in PROPORTIONAL and place_of(sensor) in drives:
+                known_CG[row, number] = 1.0
+            elif feeds and sensor.quantity in EFFORTS and place_of(sensor) == "spindle":
+                known_CG[row, number] = CUTTING
+    return known_CG

@@ -69,7 +69,7 @@ class SensorNetwork(nn.Module):
         self.encoder = nn.ModuleList(ReadBlock(config, expansion=4) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(ReadBlock(config, expansion=2) for _ in range(config.decoder_layers))
         self.norm = nn.LayerNorm(width)
-        self.head = MixtureHead(config, normaliser, meaning.groups)
+        self.head = MixtureHead(config, schema, normaliser)
 
     def encode(self, window: SensorWindow, past_BKA: Tensor) -> Tensor:
         """Tokens (B, N, D): one for each sensor and one for each command's past; absent sensors are not read."""

@@ -25,8 +25,8 @@ WEAK_COMMAND_USE = 1.02
 def data_facts(data: TrainingData) -> dict[str, Any]:
     """Which rows and windows the run saw, by hash."""
     return {
-        "split": [split.hash() for split in data.splits],
-        "split_seed": [split.seed for split in data.splits],
+        "split": [split.hash() for split in data.source.splits],
+        "split_seed": [split.seed for split in data.source.splits],
         "normaliser": data.normaliser.hash(),
         "fitted_on": data.normaliser.fitted_on,
         "machines": list(data.train.machines),

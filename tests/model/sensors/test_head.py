@@ -1,5 +1,6 @@
 """The parts of a mixture: one stands, one rests, the others move in proportion to what is commanded."""
 
+import dataclasses
 import math
 
 import pytest
@@ -10,8 +11,18 @@ from torch import Tensor
 
 from crossfeed.distribution import Mixture
 from crossfeed.model.sensors.commands import SMALL
-from crossfeed.model.sensors.head import HIGHEST, LOWEST, STEEPEST, MixtureHead
-from tests.model.sensors.small import CONTEXT, HORIZONS, REACHED, SENSORS, config, normaliser
+from crossfeed.model.sensors.head import (
+    CUTTING,
+    FAINT,
+    HIGHEST,
+    LOWEST,
+    STEEPEST,
+    USUAL,
+    MixtureHead,
+    physical_exponents,
+)
+from crossfeed.schema import Channel, Schema, canonical
+from tests.model.sensors.small import CONTEXT, HORIZONS, REACHED, SCHEMA, SENSORS, config, normaliser
 
 GROUPS, WIDTH, MOVERS = 2, 6, 2
 STEP_H = torch.tensor(HORIZONS) - 1
@@ -19,7 +30,7 @@ ROWS = CONTEXT + HORIZONS[-1]
 
 
 def head(**changes: float) -> MixtureHead:
-    return MixtureHead(config(width=WIDTH, heads=1, movers=MOVERS, **changes), normaliser(), GROUPS).double()
+    return MixtureHead(config(width=WIDTH, heads=1, movers=MOVERS, **changes), SCHEMA, normaliser()).double()
 
 
 @torch.no_grad()
@@ -63,8 +74,8 @@ def factors(head: MixtureHead, effort_BSG: Tensor, recency: float = 0.5) -> Tens
 @given(st.integers(0, 2**31))
 @settings(max_examples=20, deadline=None)
 def test_one_component_stands_and_one_rests(seed: int) -> None:
-    query_BHCD, centre_BC, last_BC, effort_BSG = inputs(seed)
-    said = stirred(seed)(query_BHCD, centre_BC, last_BC, effort_BSG, STEP_H)
+    query_BHCD, centre_BC, last_BC, _ = inputs(seed)
+    said = stirred(seed)(query_BHCD, centre_BC, last_BC, steady(), STEP_H)
     assert said.mean_M.shape == (3, len(HORIZONS), SENSORS, MOVERS + 2)
     assert torch.equal(said.mean_M[..., 0], last_BC[:, None].expand(-1, len(HORIZONS), -1))
     zero_C = torch.tensor([-1.0, -0.5]).double()
@@ -121,13 +132,14 @@ def test_commands_that_do_not_change_leave_the_factor_to_the_query(own: float, e
     torch.testing.assert_close(said, torch.full_like(said, math.exp(math.tanh(own))), rtol=1e-9, atol=0)
 
 
-@pytest.mark.parametrize("exponent", [-1.5, 0.0, 3.0])
+@pytest.mark.parametrize("exponent", [-0.5, 0.0, 3.0])
 def test_a_stop_drives_what_moves_towards_the_physical_zero(exponent: float) -> None:
     found, stop = head(), steady(2.0)
     set_part(found, "exponent", exponent)
     stop[:, CONTEXT:] = 0.0
     said = factors(found, stop)
-    power = GROUPS * STEEPEST / (1.0 + math.exp(-exponent))
+    start = math.log(USUAL / (STEEPEST - USUAL))
+    power = GROUPS * STEEPEST / (1.0 + math.exp(-exponent - start))
     expected = math.exp(max(LOWEST, power * math.log(SMALL / (2.0 + SMALL))))
     torch.testing.assert_close(said, torch.full_like(said, expected), rtol=1e-6, atol=0)
     assert (said < 0.5).all()
@@ -149,6 +161,51 @@ def test_a_factor_follows_the_ratio_of_the_commands() -> None:
     expected = ((0.7 * 2.0 + SMALL) / (2.0 + SMALL)) ** STEEPEST
     said = factors(found, slower)
     torch.testing.assert_close(said, torch.full_like(said, expected), rtol=1e-6, atol=0)
+
+
+def test_what_stands_goes_along_with_changed_commands() -> None:
+    """A slower spindle was hardly foreseen while what stands stood whatever was commanded."""
+    slower = steady(2.0)
+    slower[:, CONTEXT:, 0] *= 0.7
+    found, (query_BHCD, centre_BC, last_BC, _) = head(), inputs()
+    ratio = (0.7 * 2.0 + SMALL) / (2.0 + SMALL)
+    for said_exponent, exponent in ((0.0, FAINT), (30.0, STEEPEST)):
+        set_part(found, "exponent", said_exponent)
+        with torch.no_grad():
+            stands_BHC = found(query_BHCD, centre_BC, last_BC, slower, STEP_H).mean_M[..., 0]
+        expected_BC = torch.where(REACHED, found.zero_C + ratio**exponent * (last_BC - found.zero_C), last_BC)
+        torch.testing.assert_close(stands_BHC, expected_BC[:, None].expand_as(stands_BHC), rtol=1e-6, atol=1e-6)
+
+
+def test_a_fresh_head_knows_that_power_goes_with_speed() -> None:
+    sensors = (Channel(name="spindle_power", quantity="power", unit="kW"), *SCHEMA.sensors[1:])
+    schema = Schema(name="small", sensors=sensors, commands=SCHEMA.commands)
+    plain = normaliser()
+    known = dataclasses.replace(plain, sensor_names=schema.sensor_names)
+    found = MixtureHead(config(width=WIDTH, heads=1, movers=MOVERS), schema, known).double()
+    slower = steady(2.0)
+    slower[:, CONTEXT:, 0] *= 0.7
+    last_BC = (found.zero_C + 1.0).expand(3, -1)
+    with torch.no_grad():
+        said = found(inputs()[0], last_BC, last_BC, slower, STEP_H)
+    ratio = (0.7 * 2.0 + SMALL) / (2.0 + SMALL)
+    from_zero = (said.mean_M - found.zero_C.unsqueeze(-1))[:, :, 0]
+    torch.testing.assert_close(from_zero[..., 0], torch.full_like(from_zero[..., 0], ratio), rtol=1e-6, atol=0)
+    torch.testing.assert_close(from_zero[..., 2:], torch.full_like(from_zero[..., 2:], ratio), rtol=1e-6, atol=0)
+
+
+def test_physics_tells_what_goes_with_which_commands() -> None:
+    schema = canonical()
+    known_CG = physical_exponents(schema)
+    told = {
+        (schema.sensor_names[row], int(group)): round(known_CG[row, group].item(), 6)
+        for row, group in known_CG.nonzero()
+    }
+    assert told == {
+        ("spindle_power", 0): 1.0,
+        ("z_power", 1): 1.0,
+        **{(name, 1): CUTTING for name in ("spindle_current", "spindle_torque", "spindle_power")},
+    }
 
 
 def test_factors_have_bounds() -> None:

@@ -171,9 +171,10 @@ def test_a_fresh_model_is_nearly_persistence_on_moving_windows() -> None:
 
 @given(st.integers(0, 2**31), st.floats(0.0, 1.0))
 @settings(max_examples=20, deadline=None)
-def test_the_first_component_stands_on_the_last_measured_value(seed: int, presence: float) -> None:
+def test_under_held_commands_the_first_component_stands_on_the_last_measured_value(seed: int, presence: float) -> None:
     model, batch = stirred().float(), single(windows(seed=seed, presence=presence))
     batch.m_BKC[:, -2:] = False  # gaps in the newest rows too
+    batch.future_a_BTA[:] = batch.a_BKA[:, -1:]
     standing_BC = say(model, batch).mean_M[:, 0, :, 0]
     for b in range(4):
         for c in range(SENSORS):

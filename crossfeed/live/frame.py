@@ -1,0 +1,58 @@
+"""Samples that arrived one by one, as the frame of rows that ingest reads from a log of the same kind."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import polars as pl
+
+from crossfeed.live.source import ALIVE, RUN, TEXTS, Sample, Value
+from crossfeed.machines.declaration import CLOCK, PROGRAM, LogKind
+
+
+def told_names(kind: LogKind) -> list[str]:
+    """Every column of a raw frame of this kind: channels, names, and the states that its sessions follow."""
+    cut = kind.segmentation
+    states = dict.fromkeys(f"@{name}" for name in (*cut.keep, *cut.boundaries))
+    return [*(column.channel for column in kind.columns if column.constant is None), PROGRAM, *states]
+
+
+def to_frame(
+    samples: Iterable[Sample], kind: LogKind, held: Mapping[str, Value] | None = None, extra: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Rows in time order; in a change-driven kind each has everything in force, beginning with `held`.
+
+    Of two values of a polled channel at the same time the first counts, as of two rows in ingest; where values hold
+    until they change, the last.
+    """
+    names = [*told_names(kind), *extra]
+    rows: list[dict[str, Any]] = []
+    state: dict[str, Value] = dict(held or {})
+    for time, together in groupby(sorted(samples, key=attrgetter("time")), key=attrgetter("time")):
+        told: dict[str, Value] = {}
+        for sample in together:
+            if kind.change_driven or sample.channel not in told:
+                told[sample.channel] = sample.value
+        told.pop(ALIVE, None)
+        if kind.change_driven:
+            state |= told
+            told = state
+        rows.append({CLOCK: time, **{name: told.get(name) for name in names}})
+    columns = {name: [row[name] for row in rows] for name in names}
+    frame = pl.DataFrame(
+        [
+            pl.Series(CLOCK, [row[CLOCK] for row in rows], dtype=pl.Int64),
+            *(pl.Series(name, values, dtype=_type_of(name, values, kind)) for name, values in columns.items()),
+        ]
+    )
+    constants = [pl.lit(c.constant, pl.Float64).alias(c.channel) for c in kind.columns if c.constant is not None]
+    return frame.with_columns(pl.col(PROGRAM).fill_null(""), *constants)
+
+
+def _type_of(name: str, values: Sequence[Value], kind: LogKind) -> type[pl.DataType]:
+    if name in TEXTS or name == RUN:
+        return pl.String
+    wanted = kind.segmentation.keep.get(name.removeprefix("@"))
+    text = isinstance(wanted, str) or any(isinstance(value, str) for value in values)
+    return pl.String if name.startswith("@") and text else pl.Float64

@@ -1,0 +1,181 @@
+"""A CSV file that a logger is still writing, through its rotations: every whole line once, with ingest's own reader."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from crossfeed.errors import ConfigError, LogError
+from crossfeed.live.source import RUN, Arrival, Mark, Notice, Sample
+from crossfeed.machines.declaration import CLOCK, LogKind
+from crossfeed.machines.dialect import sniff
+from crossfeed.machines.mapping import Mapping as LogMapping
+from crossfeed.machines.table import kind_of
+
+_CHUNK = 1 << 20
+
+
+class GrowingFile:
+    """Follows one path; a renamed file is read to its end before the new one under the old name."""
+
+    def __init__(self, path: Path | str, mapping: Path | None, poll_s: float = 0.2) -> None:
+        self.path, self.poll_s = Path(path), poll_s
+        self.title = f"the file {self.path}"
+        if mapping is None:
+            raise ConfigError(
+                f"Nothing says what the columns of {self.path} mean.",
+                expected="--mapping FILE.yaml",
+                remedy=f"Write one with `crossfeed live discover file:{self.path} > mapping.yaml` and check it.",
+            )
+        self._mapping_path, self._mapping = mapping, LogMapping.from_yaml(mapping)
+        self._kind = kind_of(self._mapping, mapping)
+        self._position: Mapping[str, Any] = {}
+
+    async def open(self) -> LogKind:
+        """The kind that the mapping describes; the file may appear later."""
+        return self._kind
+
+    def resume(self, position: Mapping[str, Any]) -> None:
+        self._position = position
+
+    async def close(self) -> None:
+        """Nothing stays open between two looks."""
+
+    async def arrivals(self) -> AsyncIterator[Arrival]:
+        for part in self._earlier_parts():
+            for arrival in part.arrivals():
+                yield arrival
+        part = _Part(self.path, self._kind, self._mapping, self._mapping_path)
+        if part.exists() and part.identity() == self._position.get("file"):
+            part.offset = min(int(self._position["offset"]), part.size())
+        while True:
+            grown = False
+            for arrival in part.arrivals():
+                grown = True
+                yield arrival
+            if part.replaced():
+                # The last lines may have been written between our look and the rotation.
+                for arrival in part.arrivals():
+                    yield arrival
+                part.close()
+                part = _Part(self.path, self._kind, self._mapping, self._mapping_path)
+                yield Notice("restart", f"{self.path.name} was rotated: a new file took its place")
+            elif not grown:
+                await asyncio.sleep(self.poll_s)
+            else:
+                await asyncio.sleep(0)
+
+    def _earlier_parts(self) -> Iterator["_Part"]:
+        """The file in which an earlier process stopped, if it has been renamed since: its rest comes first."""
+        wanted = self._position.get("file")
+        if wanted is None:
+            return
+        for path in sorted(self.path.parent.glob(f"{self.path.stem}*")):
+            if path != self.path and path.is_file() and _identity(path.stat()) == wanted:
+                part = _Part(path, self._kind, self._mapping, self._mapping_path)
+                part.offset = int(self._position["offset"])
+                yield part
+                part.close()
+
+
+class _Part:
+    """One file on disk, opened once and read as it grows."""
+
+    def __init__(self, path: Path, kind: LogKind, mapping: LogMapping, mapping_path: Path) -> None:
+        self.path, self.kind, self.offset = path, kind, 0
+        self._mapping, self._mapping_path = mapping, mapping_path
+        self._file: Any = None
+        self._head: bytes | None = None
+        self._unread = b""
+
+    def exists(self) -> bool:
+        return self.path.is_file()
+
+    def identity(self) -> str:
+        return _identity(self.path.stat())
+
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def replaced(self) -> bool:
+        """Whether another file stands under the name, or this one was cut to less than was read."""
+        if self._file is None or not self.path.exists():
+            return False
+        mine, there = os.fstat(self._file.fileno()), self.path.stat()
+        return _identity(mine) != _identity(there) or there.st_size < self.offset
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """Whole lines that were not read yet, as samples, and a mark behind them."""
+        if self._file is None:
+            if not self.exists():
+                return
+            self._file = self.path.open("rb")
+        if self._head is None and not self._find_head():
+            return
+        while lines := self._lines():
+            yield from self._samples(lines)
+            identity = _identity(os.fstat(self._file.fileno()))
+            yield Mark({"file": identity, "offset": self.offset})
+
+    def _find_head(self) -> bool:
+        """Learn how the file is written, as soon as its header and a first row are there."""
+        self._file.seek(0)
+        beginning = self._file.read(_CHUNK)
+        whole = beginning[: beginning.rfind(b"\n") + 1]
+        if whole.count(b"\n") < 2:
+            return False
+        with _written(whole) as file:
+            dialect = sniff(file, self._mapping.separator, self._mapping.decimal)
+        lines = whole.splitlines(keepends=True)
+        if len(lines) < dialect.skip + 2:
+            return False
+        self._head = b"".join(lines[: dialect.skip + 1])
+        told = {"separator": dialect.separator, "decimal": "," if dialect.decimal_comma else "."}
+        self.kind = kind_of(self._mapping.model_copy(update=told), self._mapping_path)
+        self.offset = max(self.offset, len(self._head))
+        return True
+
+    def _lines(self) -> bytes:
+        self._file.seek(self.offset)
+        found = self._file.read(_CHUNK)
+        whole: bytes = found[: found.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return whole
+
+    def _samples(self, lines: bytes) -> Iterator[Arrival]:
+        assert self._head is not None
+        with _written(self._head + lines, self.path.stem) as file:
+            try:
+                runs = list(self.kind.read(self.kind, file))
+            except LogError as error:
+                count = len(lines.splitlines())
+                yield Notice("degraded", f"{count} lines of {self.path.name} were left out: {error.found}")
+                return
+        constant = {column.channel for column in self.kind.columns if column.constant is not None}
+        for run in runs:
+            frame = run.frame.filter(run.frame[CLOCK].is_not_null()).drop(*constant)
+            for row in frame.iter_rows(named=True):
+                time = row.pop(CLOCK)
+                yield Sample(RUN, run.name, time)
+                for name, value in row.items():
+                    yield Sample(name, value, time)
+
+
+def _identity(status: os.stat_result) -> str:
+    return f"{status.st_dev}:{status.st_ino}"
+
+
+@contextmanager
+def _written(content: bytes, stem: str = "part") -> Iterator[Path]:
+    """Bytes in a file of their own, for readers that want one."""
+    with tempfile.TemporaryDirectory(prefix="crossfeed-live-") as folder:
+        path = Path(folder) / f"{stem}.csv"
+        path.write_bytes(content)
+        yield path

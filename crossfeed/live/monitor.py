@@ -1,0 +1,233 @@
+"""A model beside a running machine: rows as they are born, a forecast for each, and whether to believe it."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from crossfeed.errors import CrossfeedError
+from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.live.clock import SourceClock
+from crossfeed.live.machine_rows import MachineRows
+from crossfeed.live.plan import as_array, held_plan
+from crossfeed.live.queue import BoundedQueue
+from crossfeed.live.rows import Row, RowMaker
+from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, Recent, Snapshot, worst
+from crossfeed.live.source import Arrival, Mark, Notice, Sample, Source
+from crossfeed.live.trust import Trust
+from crossfeed.machines.declaration import LogKind
+from crossfeed.model.forecast import Forecast
+from crossfeed.model.live import LiveForecaster
+
+_TICK_S = 0.25  # ages and lights move at least so often
+_SHOWN_ROWS = 300
+_SHOWN_NOTICES = 20
+_INTERVAL = (0.05, 0.95)
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """A forecast with the row it starts from and the plan it assumes."""
+
+    row: Row
+    plan: PlanUsed
+    forecast: Forecast
+
+
+class Monitor:
+    """Reads a source, keeps the newest rows, forecasts after each of them and tells whoever listens."""
+
+    def __init__(
+        self,
+        model: OpenedModel,
+        source: Source,
+        programs: Path | None = None,
+        *,
+        speed: float = 1.0,
+        shown_rows: int = _SHOWN_ROWS,
+    ) -> None:
+        self.model, self.source, self.programs = model, source, programs
+        self._clock = SourceClock(speed)
+        self._shown_rows = max(shown_rows, model.model.config.context)
+        self._forecaster = LiveForecaster(model.model)
+        self._trust = Trust(model)
+        self._counts: Counter[str] = Counter()
+        self._notices: deque[str] = deque(maxlen=_SHOWN_NOTICES)
+        self._kind: LogKind | None = None
+        self._maker: RowMaker | None = None
+        self._rows: MachineRows | None = None
+        self._queue = BoundedQueue()
+        self._said: Said | None = None
+        self._problem = ""
+        self._listeners: set[asyncio.Event] = set()
+
+    async def run(self) -> None:
+        """Listen until cancelled, or until the source cannot be had at all."""
+        self._kind = kind = await self.source.open()
+        self.model.check_rows(kind.period, f"The source {self.source.title}")
+        self._maker = RowMaker(kind)
+        self._rows = MachineRows(kind.schema, self.model.model.schema, self._shown_rows)
+        listening = asyncio.create_task(self._listen())
+        try:
+            while True:
+                arrived = await self._queue.take(_TICK_S)
+                await self._digest(arrived)
+                self._publish()
+                if listening.done() and not len(self._queue):
+                    listening.result()
+                    return
+        finally:
+            listening.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await listening
+            await self.source.close()
+
+    async def _listen(self) -> None:
+        async for arrival in self.source.arrivals():
+            self._queue.put(arrival)
+
+    async def updates(self) -> AsyncIterator[Snapshot]:
+        """A snapshot after every change; a slow listener misses some, never the newest."""
+        changed = asyncio.Event()
+        self._listeners.add(changed)
+        try:
+            while True:
+                await changed.wait()
+                changed.clear()
+                yield self.snapshot()
+        finally:
+            self._listeners.discard(changed)
+
+    def _publish(self) -> None:
+        for changed in self._listeners:
+            changed.set()
+
+    async def _digest(self, arrived: Sequence[Arrival]) -> None:
+        assert self._maker is not None
+        assert self._rows is not None
+        for arrival in arrived:
+            if isinstance(arrival, Sample):
+                self._take(arrival)
+            elif isinstance(arrival, Notice):
+                self._note(arrival)
+            else:
+                assert isinstance(arrival, Mark)
+        fresh = self._maker.rows()
+        if not fresh:
+            return
+        known = self._rows.newest
+        self._counts["rows"] += sum(known is None or row.time > known.time for row in fresh)
+        changed = self._rows.take(fresh)
+        newest = self._rows.newest
+        assert newest is not None
+        self._trust.observe(self._rows.running())
+        try:
+            self._said = await asyncio.to_thread(self._forecast, newest, changed, len(fresh))
+            self._problem = ""
+            if self._said is not None:
+                self._trust.promise(self._said.row, self._said.forecast, self._said.plan)
+        except CrossfeedError as error:
+            self._said, self._problem = None, error.found
+            self._forecaster.reset()
+
+    def _take(self, sample: Sample) -> None:
+        assert self._maker is not None
+        self._counts["samples"] += 1
+        newest = self._maker.newest
+        if newest is None or sample.time > newest:
+            self._clock.see(sample.time)
+        if not self._maker.add(sample):
+            self._counts["late"] += 1
+
+    def _note(self, notice: Notice) -> None:
+        assert self._maker is not None
+        self._counts[notice.kind] += 1
+        if notice.kind == "gap":
+            self._maker.mask(notice.begin, notice.end)
+        if notice.kind != "doubled":
+            self._notices.appendleft(f"{datetime.now(UTC):%H:%M:%S} {notice.text}")
+
+    def _forecast(self, newest: Row, changed: bool, fresh: int) -> Said | None:
+        """Push what is new, or everything after a change, and look ahead."""
+        assert self._rows is not None
+        running = self._rows.running()
+        if changed or fresh != 1:
+            self._forecaster.reset()
+            new = running[-self.model.model.config.context :]
+        else:
+            new = running[-1:]
+        for row in new:
+            self._forecaster.push(row.values)
+        if self._forecaster.missing_rows:
+            return None
+        plan = self._plan(newest)
+        return Said(newest, plan, self._forecaster.forecast(as_array(plan, self.model.model.schema)))
+
+    def _plan(self, newest: Row) -> PlanUsed:
+        return held_plan(newest.values, self.model.model.schema, self.model.model.horizons[-1])
+
+    def snapshot(self) -> Snapshot:
+        """Everything that is known now."""
+        model, schema = self.model.model, self.model.model.schema
+        newest = self._rows.newest if self._rows is not None else None
+        age = None if newest is None else max(0.0, self._clock.now() - newest.time)
+        told = {column.channel for column in self._kind.columns} if self._kind else set()
+        missing = model.config.context - len(self._rows.running()) if self._rows is not None else model.config.context
+        lights = self._trust.lights(told, age, self._problem, max(missing, 0))
+        return Snapshot(
+            machine=self._kind.machine if self._kind else "",
+            source=self.source.title,
+            clock=datetime.now(UTC),
+            row_age=age,
+            forecast_age=None if self._said is None else max(0.0, self._clock.now() - self._said.row.time),
+            period=self._maker.period if self._maker else 0.0,
+            sensors=schema.sensor_names,
+            commands=schema.command_names,
+            units={channel.name: channel.unit for channel in schema.channels},
+            recent=self._recent(),
+            plan=self._said.plan if self._said else PlanUsed("none", "there is no forecast yet"),
+            horizons=tuple(model.horizons),
+            forecast=self._intervals(),
+            lights=lights,
+            verdict=Light(worst(lights), self._trust.verdict(lights, self._clock.remark)),
+            counters=self._counters(),
+            notices=tuple(self._notices),
+        )
+
+    def _recent(self) -> Recent:
+        rows = list(self._rows) if self._rows is not None else []
+        schema = self.model.model.schema
+        return Recent(
+            tuple(row.time for row in rows),
+            {name: tuple(row.values[name] for row in rows) for name in schema.sensor_names},
+            {name: tuple(row.values[name] for row in rows) for name in schema.command_names},
+        )
+
+    def _intervals(self) -> dict[str, ChannelForecast]:
+        """Median and 90 % of every sensor that the machine shows."""
+        if self._said is None:
+            return {}
+        forecast = self._said.forecast
+        low, high = forecast.quantiles(_INTERVAL)
+        columns = [(column, name) for column, name in enumerate(forecast.sensors) if name in forecast.measured]
+        return {
+            name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in (forecast.median, low, high)))
+            for column, name in columns
+        }
+
+    def _counters(self) -> Counters:
+        counts = self._counts
+        return Counters(
+            samples=counts["samples"],
+            rows=counts["rows"],
+            gaps=counts["gap"],
+            late=counts["late"],
+            dropped=self._queue.dropped,
+            doubled=counts["doubled"],
+            reconnects=counts["reconnect"],
+            restarts=counts["restart"],
+            skew=round(self._clock.skew, 3),
+        )

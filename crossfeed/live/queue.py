@@ -1,0 +1,41 @@
+"""A queue with a limit: when the reader is too slow, the oldest samples go, and they are counted."""
+
+import asyncio
+from collections import deque
+
+from crossfeed.live.source import Arrival, Sample
+
+LONGEST = 100_000
+
+
+class BoundedQueue:
+    """Between the source and whoever reads it, inside one event loop."""
+
+    def __init__(self, longest: int = LONGEST) -> None:
+        self.longest, self.dropped = longest, 0
+        self._waiting: deque[Arrival] = deque()
+        self._filled = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, arrival: Arrival) -> None:
+        """Never waits; notices and marks are not dropped."""
+        if len(self._waiting) >= self.longest:
+            oldest = next((place for place, one in enumerate(self._waiting) if isinstance(one, Sample)), None)
+            if oldest is not None:
+                del self._waiting[oldest]
+                self.dropped += 1
+        self._waiting.append(arrival)
+        self._filled.set()
+
+    async def take(self, timeout_s: float) -> list[Arrival]:
+        """Everything that waits; an empty list when nothing came within the time."""
+        try:
+            await asyncio.wait_for(self._filled.wait(), timeout_s)
+        except TimeoutError:
+            return []
+        taken = list(self._waiting)
+        self._waiting.clear()
+        self._filled.clear()
+        return taken

@@ -1,0 +1,136 @@
+"""Rows while the samples still arrive: ingest's own segmentation and resampling, over the newest seconds.
+
+A row is given as soon as the source's clock has passed its end, and given again when a late sample (up to
+two seconds) changes it. A row that is older than that is final and equal to the one that ingest makes of the log.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
+from crossfeed.ingest.segment import SESSION, segment
+from crossfeed.ingest.units import to_schema_units
+from crossfeed.live.frame import to_frame
+from crossfeed.live.source import Sample, Value
+from crossfeed.machines.declaration import MICROSECONDS, LogKind, RawRun
+
+LATEST_S = 2.0  # a sample that is later than this changes nothing any more
+_GAP_ROWS = 10  # rows without a sample that end a session where the kind states no gap
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row in schema units: `time` is the end of its bin in source seconds, None is absent."""
+
+    time: float
+    values: Mapping[str, float | None]
+    begins: bool  # nothing is known about the moment before it: a new session
+
+
+class RowMaker:
+    """Takes samples in any order and gives rows in theirs."""
+
+    def __init__(self, kind: LogKind, period: float | None = None) -> None:
+        measured = {column.channel for column in kind.columns}
+        cut = kind.segmentation
+        self.period = kind.period if period is None else period
+        self._resampling = Resampling(
+            sensors=[name for name in kind.schema.sensor_names if name in measured],
+            commands=list(kind.schema.command_names),
+            period=self.period,
+            change_driven=kind.change_driven,
+        )
+        # A session's length is not known before its end, so that none is too short while it runs.
+        gap_s = _GAP_ROWS * self.period if cut.gap_s is None and not kind.change_driven else cut.gap_s
+        self._kind = replace(kind, segmentation=replace(cut, gap_s=gap_s, min_rows=1, min_s=0.0))
+        self._samples: list[Sample] = []
+        self._held: dict[str, Value] = {}
+        self._given: dict[int, Row] = {}
+        self._masked: list[tuple[int, int]] = []
+        self._touched: int | None = None
+        self.newest: int | None = None
+
+    def add(self, sample: Sample) -> bool:
+        """Take a sample; False if it came too late to count."""
+        if self.newest is not None and sample.time < self.newest - round(LATEST_S * MICROSECONDS):
+            return False
+        self._samples.append(sample)
+        self.newest = sample.time if self.newest is None else max(self.newest, sample.time)
+        self._touched = sample.time if self._touched is None else min(self._touched, sample.time)
+        return True
+
+    def mask(self, begin: int, end: int) -> None:
+        """Nothing is known between these source times: values do not hold across them."""
+        self._masked.append((begin, end))
+        if self._kind.change_driven:
+            self._samples += [Sample(name, None, begin + 1) for name in self._resampling.sensors]
+        self._touched = begin if self._touched is None else min(self._touched, begin)
+
+    def rows(self) -> list[Row]:
+        """Rows that are new or changed since the last call, in order."""
+        if self.newest is None or self._touched is None:
+            return []
+        ticks = self._resampling.ticks
+        complete, touched = self.newest // ticks, -((-self._touched) // ticks)
+        if self._given:
+            touched = min(touched, max(self._given) + 1)  # empty bins between two samples are rows as well
+        if touched > complete:
+            return []
+        made = self._make(touched, complete)
+        self._touched = None if self.newest % ticks == 0 else complete * ticks + 1
+        fresh = [row for number, row in made.items() if self._given.get(number) != row]
+        self._given |= made
+        self._forget(complete)
+        return fresh
+
+    def _make(self, touched: int, complete: int) -> dict[int, Row]:
+        frame = to_frame(self._samples, self._kind, self._held)
+        converted, _ = to_schema_units(frame, self._kind)
+        segments = segment(RawRun("live", converted, converted.height, ()), self._kind, self.period)
+        if segments.frame.is_empty():
+            return {}
+        resampled = self._resampling.apply(segments.frame).frame.sort("time", maintain_order=True)
+        first = touched if self._given else 0
+        names = (*self._resampling.sensors, *self._resampling.commands)
+        made: dict[int, Row] = {}
+        before: tuple[int, int] | None = None
+        for line in resampled.iter_rows(named=True):
+            number = round(line["time"] * MICROSECONDS) // self._resampling.ticks
+            follows = before == (number - 1, line[SESSION])
+            before = (number, line[SESSION])
+            if first <= number <= complete:
+                values = {name: line[name] for name in names}
+                if self._in_mask(number):
+                    values |= dict.fromkeys(self._resampling.sensors)
+                made[number] = Row(line["time"], values, begins=not follows)
+        return made
+
+    def _in_mask(self, number: int) -> bool:
+        begin, end = (number - 1) * self._resampling.ticks, number * self._resampling.ticks
+        return any(begin < until and since < end for since, until in self._masked)
+
+    def _forget(self, complete: int) -> None:
+        """Keep what later rows can still depend on: two seconds that may be carried, and the row before them."""
+        ticks = self._resampling.ticks
+        back = round((LATEST_S + CARRY_FORWARD_S) * MICROSECONDS) + 2 * ticks
+        limit = complete * ticks - back
+        old = sorted((sample for sample in self._samples if sample.time < limit), key=lambda sample: sample.time)
+        if old:
+            last = old[-1].time
+            for sample in old:
+                if self._kind.change_driven or (
+                    sample.channel in self._resampling.commands and sample.value is not None
+                ):
+                    self._held[sample.channel] = sample.value
+            kept = [sample for sample in self._samples if sample.time >= limit]
+            self._samples = [*self._anchor(old, last), *kept]
+        self._given = {number: row for number, row in self._given.items() if number > complete - back // ticks - 2}
+        self._masked = [(begin, end) for begin, end in self._masked if end > limit - back]
+
+    def _anchor(self, old: list[Sample], last: int) -> list[Sample]:
+        """The row before the kept ones: it says since when their first samples stand, and which commands hold."""
+        if self._kind.change_driven:
+            return [Sample(name, value, last) for name, value in self._held.items()]
+        row = {sample.channel: sample for sample in old if sample.time == last}
+        held = {name: Sample(name, value, last) for name, value in self._held.items()}
+        return [*(held | {name: sample for name, sample in row.items() if sample.value is not None}).values()]
