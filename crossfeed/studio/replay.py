@@ -47,12 +47,12 @@ class Replay:
 
     async def updates(self) -> AsyncIterator[dict[str, Any]]:
         """Every new moment, for as long as anyone listens; one who is slow misses some."""
-        if self._content:
-            yield self._content
+        told: dict[str, Any] = {}
         while True:
             async with self._changed:
-                await self._changed.wait()
-            yield self._content
+                await self._changed.wait_for(lambda: self._content is not told and bool(self._content))
+            told = self._content
+            yield told
 
     async def run(self) -> None:
         """Play for ever."""
