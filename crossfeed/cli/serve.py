@@ -9,7 +9,13 @@ import typer
 def serve(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
     history: Annotated[Path | None, typer.Option(help="Table to forecast from; it is played back as if live.")] = None,
-    speed: Annotated[float, typer.Option(min=0.1, max=100.0, help="How fast the table is played back.")] = 1.0,
+    live: Annotated[
+        str | None,
+        typer.Option(help="A machine: file:LOG.csv, opc.tcp://HOST:4840, http://HOST:5000, mqtt://HOST/TOPIC."),
+    ] = None,
+    mapping: Annotated[Path | None, typer.Option(help="What the names of the live source mean.")] = None,
+    programs: Annotated[Path | None, typer.Option(help="Folder with the NC programs of the live machine.")] = None,
+    speed: Annotated[float, typer.Option(min=0.1, max=100.0, help="How fast table or source are played back.")] = 1.0,
     limits: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
     runs: Annotated[
         list[Path] | None, typer.Option(help="Folder with studies and comparisons to show; can be repeated.")
@@ -34,12 +40,15 @@ def serve(
 ) -> None:
     """Serve a model: a page in the browser, an API for programs, both on this machine alone unless told otherwise.
 
-    Example: crossfeed serve run/ --history log.parquet --open
+    Examples: crossfeed serve run/ --history log.parquet --open
+
+    crossfeed serve run/ --live opc.tcp://192.168.0.7:4840 --mapping machine.yaml
     """
-    from crossfeed.studio.start import start
+    from crossfeed.studio.start import Live, start
 
     start(
-        model, history=history, speed=speed, limits=limits, runs=runs or (), device=device, token_file=token_file,
-        open_page=open_page, host=host, port=port, certificate=certificate, key=key, proxy_does_tls=proxy_does_tls,
+        model, history=history, live=None if live is None else Live(live, mapping, programs), speed=speed,
+        limits=limits, runs=runs or (), device=device, token_file=token_file, open_page=open_page,
+        host=host, port=port, certificate=certificate, key=key, proxy_does_tls=proxy_does_tls,
         names=tuple(name or ()),
     )  # fmt: skip

@@ -1,7 +1,6 @@
 """A table played back as if its machine ran now: history, forecast and calibration so far, row by row."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -10,14 +9,13 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.plain import plain
-from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
 from crossfeed.ingest.table import Group
 from crossfeed.model.forecast import Forecast, forecast
 from crossfeed.serving.history import History
 from crossfeed.studio.moments import TableMoments
+from crossfeed.studio.so_far import SoFar
 
 SHOWN_ROWS = 90
-ENOUGH = 30  # forecasts that came due before a channel is judged
 _LEVELS = (0.05, 0.5, 0.95)
 
 
@@ -28,9 +26,7 @@ class Replay:
         self.opened, self.moments, self.speed = opened, moments, speed
         context = opened.model.config.context
         self._groups = [group for group in moments.table.groups if len(group) > context + 1]
-        self._due: deque[tuple[int, Forecast]] = deque()
-        self._inside: dict[str, int] = {}
-        self._judged: dict[str, int] = {}
+        self._so_far = SoFar()
         self._rows = 0
         self._content: dict[str, Any] = {}
         self._history: History | None = None
@@ -50,7 +46,8 @@ class Replay:
         told: dict[str, Any] = {}
         while True:
             async with self._changed:
-                await self._changed.wait_for(lambda: self._content is not told and bool(self._content))
+                while not self._content or self._content is told:
+                    await self._changed.wait()
             told = self._content
             yield told
 
@@ -59,7 +56,7 @@ class Replay:
         context, period = self.opened.model.config.context, self.moments.table.period
         while self._groups:
             for group in self._groups:
-                self._due.clear()
+                self._so_far.forget()
                 for row in range(context - 1, len(group)):
                     await asyncio.to_thread(self._step, group, row)
                     async with self._changed:
@@ -70,7 +67,8 @@ class Replay:
         table, model = self.moments.table, self.opened.model
         start = float(table.time[group.start])
         history = self.moments.at(group.key, float(table.time[group.start + row]) - start)
-        self._judge(history, row)
+        names = model.schema.sensor_names
+        self._so_far.observe(row, dict(zip(names, history.sensors[-1].tolist())))
         longest = model.horizons[-1]
         planned = history.following_commands[:longest]
         known = len(planned)
@@ -80,40 +78,24 @@ class Replay:
         context = model.config.context
         rows = np.concatenate([history.sensors[-context:], history.commands[-context:]], axis=1)
         said = forecast(model, rows, planned)
-        self._due.append((row, said))
+        low, high = (
+            {name: values[:, names.index(name)] for name in said.measured} for values in said.quantiles((0.05, 0.95))
+        )
+        self._so_far.promise(row, said.horizons, low, high)
         self._rows += 1
         self._history = history
         self._content = self._told(history, said, planned, known)
 
-    def _judge(self, history: History, row: int) -> None:
-        """Compare what was forecast for this row with what it is."""
-        while self._due and self._due[0][0] + self.opened.model.horizons[-1] < row:
-            self._due.popleft()
-        names = self.opened.model.schema.sensor_names
-        for made, said in self._due:
-            if row - made not in said.horizons:
-                continue
-            slot = said.horizons.index(row - made)
-            low, high = (values[slot] for values in said.quantiles((0.05, 0.95)))
-            for column, name in enumerate(names):
-                true = history.sensors[-1, column]
-                if name in said.measured and np.isfinite(true):
-                    self._judged[name] = self._judged.get(name, 0) + 1
-                    self._inside[name] = self._inside.get(name, 0) + int(low[column] <= true <= high[column])
-
     def calibration(self) -> dict[str, dict[str, Any]]:
         """Share of the values that fell inside their 90 % interval, by sensor."""
-        return {
-            name: {"forecasts": count, "inside90": self._inside.get(name, 0) / count}
-            for name, count in self._judged.items()
-        }
+        return self._so_far.content()
 
     def _told(self, history: History, said: Forecast, planned: np.ndarray, known: int) -> dict[str, Any]:
         schema, shown = history.schema, slice(-SHOWN_ROWS, None)
         present = {name: schema.sensor_names.index(name) for name in said.measured}
         low, median, high = said.quantiles(_LEVELS)
         count = len(history.sensors[shown])
-        lights = {name: self._light(name) for name in present}
+        lights = {name: self._so_far.light(name) for name in present}
         sentence = (
             "the commands that really followed in the log"
             if known == len(planned)
@@ -153,18 +135,6 @@ class Replay:
                 }
             )
         )
-
-    def _light(self, name: str) -> dict[str, str]:
-        count = self._judged.get(name, 0)
-        if count < ENOUGH:
-            return {"colour": "amber", "sentence": f"only {count} forecasts came due so far; {ENOUGH} are needed"}
-        share = self._inside.get(name, 0) / count
-        told = f"{share:.0%} of {count:,} values fell inside their 90 % interval"
-        if share < COVERAGE_BAD:
-            return {"colour": "red", "sentence": f"{told}: far too sure of itself"}
-        if share < COVERAGE[0]:
-            return {"colour": "amber", "sentence": f"{told}: somewhat too sure of itself"}
-        return {"colour": "green", "sentence": told}
 
 
 def _verdict(lights: dict[str, dict[str, str]]) -> dict[str, str]:

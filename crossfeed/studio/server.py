@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crossfeed.errors import ConfigError
+from crossfeed.studio.access import log
 from crossfeed.studio.app import build_app
 from crossfeed.studio.certificate import check_certificate
 from crossfeed.studio.gate import ENTER, Gate
@@ -66,6 +67,9 @@ def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) 
     class Patient(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            if len(self.connections) > limits.connections:
+                log.warning("hung up on a connection: %s are open", limits.connections)
+                transport.abort()
             self._patience = self.loop.call_later(limits.idle_seconds, self._give_up)
 
         def _give_up(self) -> None:
@@ -91,7 +95,6 @@ def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) 
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=limits.connections,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=3,
         h11_max_incomplete_event_size=64 * 1024,

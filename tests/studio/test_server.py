@@ -42,7 +42,7 @@ def stream(server: Running, **headers: str) -> Any:
 
     address = f"{server.address.replace('http', 'ws', 1)}/api/stream"
     origin = headers.pop("origin", None)
-    return connect(address, additional_headers=headers, origin=origin, open_timeout=PATIENCE)  # type: ignore[arg-type]
+    return connect(address, additional_headers=headers, origin=origin, open_timeout=PATIENCE, close_timeout=1.0)  # type: ignore[arg-type]
 
 
 def raw(server: Running, sent: bytes, last: bool = True) -> bytes:
@@ -94,7 +94,7 @@ def test_a_websocket_from_elsewhere_is_refused(server: Running) -> None:
 def test_malformed_frames_and_floods_end_the_stream_not_the_service(server: Running) -> None:
     from websockets.exceptions import ConnectionClosed
 
-    for sent in (b"\xc1\x85garbage-without-a-mask", b"\xff\xff\xff\xff", b"\x81\xfe\xff\xff"):
+    for sent in (b"\xc1\x85garbage-without-a-mask", b"\xff\xff\xff\xff", b"\x81\xff\x7f" + b"\xff" * 11):
         with stream(server, **server.headers) as socket_:
             socket_.recv(PATIENCE)
             socket_.socket.sendall(sent * 3)
@@ -140,7 +140,7 @@ def test_two_hundred_silent_connections_do_not_fill_the_house(make_service: Call
         raise AssertionError("the service did not come back")
 
 
-def test_two_hundred_requests_at_once_are_answered_or_refused_in_words(server: Running) -> None:
+def test_of_two_hundred_clients_at_once_the_first_are_served(server: Running) -> None:
     async def ask() -> list[Any]:
         limits = httpx.Limits(max_connections=200)
         async with httpx.AsyncClient(headers=server.headers, limits=limits, timeout=PATIENCE) as client:
@@ -151,10 +151,9 @@ def test_two_hundred_requests_at_once_are_answered_or_refused_in_words(server: R
             return await asyncio.gather(*asked, return_exceptions=True)
 
     answers = asyncio.run(ask())
-    # A connection too many is hung up on, sometimes before it has heard its 503.
+    # Connections too many are hung up on; the first ones are served as if they were alone.
     heard = [answer.status_code for answer in answers if not isinstance(answer, httpx.TransportError)]
-    assert set(heard) <= {200, 503}
-    assert heard.count(200) > 0
+    assert set(heard) == {200}
     assert healthy(server)
 
 
@@ -190,7 +189,7 @@ def test_a_body_that_never_comes_is_given_up(server: Running) -> None:
 def test_nonsense_on_the_wire_is_refused(server: Running, sent: bytes) -> None:
     try:
         heard = raw(server, sent)
-    except ConnectionError:
+    except OSError:  # hung up on while we were still talking
         heard = b""
     assert heard == b"" or heard.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5"))
     assert b"root:" not in heard
