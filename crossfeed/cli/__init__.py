@@ -14,11 +14,13 @@ from crossfeed.cli import (
     data,
     demo,
     evaluate,
+    export,
     forecast,
     ingest,
     inspect,
     program,
     report,
+    reproduce,
     serve,
     simulate,
     study,
@@ -70,10 +72,12 @@ app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
 app.command(rich_help_panel=MODEL)(serve.serve)
+app.command(rich_help_panel=MODEL)(export.export)
 app.add_typer(control.app, name="control", rich_help_panel=MODEL)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)
+app.command(rich_help_panel=RESEARCH)(reproduce.reproduce)
 app.command(rich_help_panel=RESEARCH)(bench.bench)
 
 

@@ -12,9 +12,9 @@ from crossfeed.evaluation.channels import ChannelScores
 from crossfeed.evaluation.command_use import CommandUse
 from crossfeed.evaluation.evaluate import Unit
 from crossfeed.evaluation.metrics import Metrics
-from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.statistics import Comparison, Interval, Power
 from crossfeed.evaluation.verdict import Verdict, judge_channels
+from crossfeed.json_file import plain, write_json
 
 # What a probe recorded, as plain data that only tables and figures read.
 Record = dict[str, Any]
@@ -121,7 +121,7 @@ class Evaluation:
     def write(self, folder: Path | str) -> Path:
         """Write `evaluation.json` into a folder."""
         path = Path(folder) / "evaluation.json"
-        write_plain(path, self.to_dict())
+        write_json(path, self.to_dict())
         return path
 
     def _only(self, model: str | None) -> str:

@@ -11,15 +11,13 @@ import torch
 from crossfeed.distribution import Point
 from crossfeed.training.data import TrainingData
 from crossfeed.training.measure.floors import FLOORS
-from crossfeed.training.measure.metrics import ForecastSums
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE, ForecastSums
 from crossfeed.training.measure.reading import batches
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.record.history import Row
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
-
-WEAK_COMMAND_USE = 1.02
 
 
 def data_facts(data: TrainingData) -> dict[str, Any]:

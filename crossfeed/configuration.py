@@ -1,16 +1,31 @@
-"""Changing a configuration by name: `--set training.batch_size=64`, YAML files, and what differs between two."""
+"""Configurations from files and by name: `--set training.batch_size=64`, YAML, readable errors, what differs."""
 
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from crossfeed.errors import ConfigError
 
 Config = TypeVar("Config", bound=BaseModel)
+
+
+def problems(error: ValidationError, whole: str = "the configuration") -> str:
+    """What pydantic found wrong, each with its dotted name; `whole` names what concerns no single value."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in problem['loc']) or whole}: {problem['msg']}{_value(problem['input'])}"
+        for problem in error.errors()
+    )
+
+
+def parse(form: type[Config], content: Any, origin: str) -> Config:
+    """Build a configuration from parsed JSON or YAML; what is wrong becomes one readable ConfigError."""
+    try:
+        return form.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{origin} is not a valid configuration: {problems(error)}.") from error
 
 
 def leaves(config: BaseModel | Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -33,18 +48,20 @@ def override(config: Config, changes: Mapping[str, Any], origin: str = "--set") 
         if name not in known:
             raise ConfigError(f"{origin} names '{name}', which does not exist.", remedy=_suggestion(name, known))
         *parents, last = name.split(".")
-        place = content
+        branch = content
         for parent in parents:
-            place = place[parent]
-        place[last] = value
+            branch = branch[parent]
+        branch[last] = value
     try:
         return type(config).model_validate(content)
     except ValidationError as error:
-        raise ConfigError(f"{origin} gives an impossible configuration: {_problems(error)}.") from error
+        raise ConfigError(f"{origin} gives an impossible configuration: {problems(error)}.") from error
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     """Read `name=value` texts; values are written as in YAML (numbers, true, null, [1, 2])."""
+    import yaml
+
     changes = {}
     for text in assignments:
         name, equals, value = text.partition("=")
@@ -59,6 +76,8 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 def read_yaml(path: Path | str) -> dict[str, Any]:
     """The dotted names and values of a YAML file of overrides (or of a complete saved configuration)."""
+    import yaml
+
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -87,8 +106,5 @@ def _suggestion(name: str, known: Mapping[str, Any]) -> str:
     return f"Known names begin with {', '.join(dict.fromkeys(path.partition('.')[0] for path in known))}."
 
 
-def _problems(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or 'the configuration'}: {problem['msg']}"
-        for problem in error.errors()
-    )
+def _value(found: Any) -> str:
+    return f" (found {found})" if isinstance(found, int | float | str) else ""

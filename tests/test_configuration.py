@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from crossfeed.configuration import differences, leaves, override, parse_assignments, read_yaml
 from crossfeed.errors import ConfigError
 from crossfeed.training.config import TrainingConfig, mended_training
-from crossfeed.training.overrides import differences, leaves, override, parse_assignments, read_yaml
 from crossfeed.training.run_config import preset
 
 

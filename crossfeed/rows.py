@@ -1,6 +1,7 @@
 """Rows that users bring - polars or pandas frames, dicts of arrays, plain arrays - as arrays in schema order.
 
-Names decide, never the order of columns. W windows, R rows.
+Names decide, never the order of columns. Needs numpy alone, so that the checks beside a machine are those of the model.
+W windows, R rows, K context rows, C sensors, A commands, T planned steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.errors import TableError
+from crossfeed.errors import ConfigError, TableError
 
 FARTHEST = 1e6  # in z-units
 
@@ -27,6 +28,65 @@ def read_rows(source: Any, names: tuple[str, ...], what: str) -> tuple[np.ndarra
     return (values[None] if single else values), single
 
 
+def read_history(
+    source: Any, sensors: tuple[str, ...], commands: tuple[str, ...], context: int
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """The last K rows in physical units: sensors (NaN where absent), commands, and whether it was a single window."""
+    values, single = read_rows(source, sensors + commands, "history")
+    if values.shape[1] < context:
+        raise TableError(
+            f"The history has {values.shape[1]} rows.",
+            expected=f"at least {context}, the context of this model",
+            remedy="Wait until enough rows were logged, or give a longer history.",
+        )
+    values = values[:, -context:]
+    x_WKC, a_WKA = values[..., : len(sensors)], values[..., len(sensors) :]
+    if not np.isfinite(x_WKC).any(axis=(1, 2)).all():
+        raise TableError(
+            f"A history window has no measured value of any sensor of the model ({', '.join(sensors)}).",
+            expected="at least one of them",
+            remedy="Rename the columns to the names of the model's schema.",
+        )
+    _check_complete(a_WKA, commands, "history")
+    return x_WKC, a_WKA, single
+
+
+def read_plan(source: Any, commands: tuple[str, ...], longest: int) -> np.ndarray:
+    """Planned commands in physical units, as many steps as the longest horizon asked for: (W, T, A)."""
+    values, _ = read_rows(source, commands, "planned commands")
+    if values.shape[1] < longest:
+        raise TableError(
+            f"Commands are planned for {values.shape[1]} steps, but horizon {longest} was asked for.",
+            expected=f"at least {longest} rows of planned commands",
+            remedy="Plan further ahead, or ask for shorter horizons.",
+        )
+    values = values[:, :longest]
+    _check_complete(values, commands, "planned commands")
+    return values
+
+
+def check_plans(histories: int, plans: int) -> None:
+    """Refuse plans that cannot be told to their histories."""
+    if plans not in (1, histories):
+        raise TableError(
+            f"There are {histories} histories and {plans} command plans.",
+            expected="one plan for each history, or one plan for all",
+        )
+
+
+def check_horizons(horizons: Sequence[int]) -> tuple[int, ...]:
+    """Whole numbers of rows from 1 on, at least one of them."""
+    if not horizons or any(int(horizon) != horizon or horizon < 1 for horizon in horizons):
+        raise ConfigError(f"Horizons {list(horizons)} cannot be asked for.", expected="whole numbers from 1 on")
+    return tuple(int(horizon) for horizon in horizons)
+
+
+def check_levels(levels: Sequence[float]) -> None:
+    """Refuse quantiles that do not exist."""
+    if not len(levels) or any(not 0.0 < level < 1.0 for level in levels):
+        raise ConfigError(f"Quantiles {list(levels)} cannot be given.", expected="levels between 0 and 1")
+
+
 def check_plausible(z: np.ndarray, names: tuple[str, ...], what: str) -> None:
     """Refuse values so far from the training data that float32 arithmetic would break; usually a wrong unit."""
     far = [name for name, column in zip(names, np.moveaxis(z, -1, 0)) if (np.abs(column) > FARTHEST).any()]
@@ -36,6 +96,16 @@ def check_plausible(z: np.ndarray, names: tuple[str, ...], what: str) -> None:
             "trained on.",
             expected="values in the units of the model's schema",
             remedy="Check the units of these columns, and set broken readings to null.",
+        )
+
+
+def _check_complete(values: np.ndarray, names: tuple[str, ...], what: str) -> None:
+    missing = [name for name, bad in zip(names, ~np.isfinite(values).all(axis=(0, 1))) if bad]
+    if missing:
+        raise TableError(
+            f"The {what} lacks values of {', '.join(missing)}.",
+            expected=f"a value of every command ({', '.join(names)}) in every row",
+            remedy="A command that does not exist on this machine is held at its idle value, usually 0.",
         )
 
 
