@@ -8,8 +8,8 @@ import numpy as np
 
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.plain import plain
 from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.json_file import plain
 from crossfeed.model.forecast import forecast
 from crossfeed.model.packed_weights import packed
 from crossfeed.programs.limits import MotionLimits

@@ -4,7 +4,7 @@ from typing import Any
 
 from crossfeed import __version__
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.plain import plain
+from crossfeed.json_file import plain
 from crossfeed.programs.bundled import PREFIX, bundled_programs
 from crossfeed.studio.settings import Limits
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.plain import plain
+from crossfeed.json_file import plain
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.snapshot import Snapshot
 from crossfeed.serving.history import History

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.plain import plain
 from crossfeed.ingest.table import Group
+from crossfeed.json_file import plain
 from crossfeed.model.forecast import Forecast, forecast
 from crossfeed.serving.history import History
 from crossfeed.studio.moments import TableMoments

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossfeed.configuration import parse
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.source import read_table
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.sources import SourceOptions, open_source
-from crossfeed.model.config import parse
 from crossfeed.programs.limits import MotionLimits, read_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.access import Keys

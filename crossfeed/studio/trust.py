@@ -5,7 +5,7 @@ from typing import Any
 
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.plain import plain
+from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.sections.verdict import verdict
 
