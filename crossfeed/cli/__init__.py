@@ -21,6 +21,7 @@ from crossfeed.cli import (
     program,
     report,
     reproduce,
+    serve,
     simulate,
     study,
     train,
@@ -70,6 +71,7 @@ app.command(rich_help_panel=MODEL)(inspect.inspect)
 app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
+app.command(rich_help_panel=MODEL)(serve.serve)
 app.command(rich_help_panel=MODEL)(export.export)
 app.add_typer(control.app, name="control", rich_help_panel=MODEL)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
