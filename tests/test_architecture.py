@@ -1,4 +1,4 @@
-"""The walk of a row in docs/architecture.md: every file and function is there, and no step goes back to an earlier room."""
+"""The walk of a row in docs/architecture.md: every file and function is there, and no step goes back to a room."""
 
 import re
 import tomllib
@@ -43,7 +43,7 @@ def test_no_step_goes_back_to_an_earlier_room() -> None:
 
 
 def test_rooms_do_not_draw_tables() -> None:
-    """Tables belong to cli/render and, for notebooks, to grid; what a room shows is progress on work that takes long."""
+    """Tables belong to cli/render and, for notebooks, to grid; what a room shows is progress."""
     allowed = {"grid.py", "progress.py", "study/board.py", "demo/chapter.py"}
     package = ROOT / "crossfeed"
     drawing = {
