@@ -8,18 +8,18 @@ from typing import Any
 from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table
 from crossfeed.adaptation.online import OnlineConfig, online
 from crossfeed.adaptation.parameters import Adaptable, Mode
+from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.conformal import Recorder, adaptive_widths, coverage
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import idle_commands, read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
-from crossfeed.model.config import parse
+from crossfeed.json_file import plain, write_json
 from crossfeed.model.world_model import WorldModel
 
 
@@ -64,7 +64,7 @@ def adapt_model(
     found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
     found.content["absent_commands"] = idle_commands(read, opened.model.schema)
     if out is not None:
-        write_plain(Path(out) / "adaptation.json", found.content)
+        write_json(Path(out) / "adaptation.json", found.content)
     return found
 
 

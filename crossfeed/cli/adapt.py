@@ -27,10 +27,9 @@ def adapt(
     Examples: crossfeed adapt run/ --table target.parquet --fractions 0,0.1,0.2 --out adapted/
     crossfeed adapt run/ --table target.parquet --online
     """
-    from json import dumps
-
     from crossfeed.adaptation.fewshot import parse_fractions
     from crossfeed.cli.render.adaptation import show_adaptation
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.front.adapt import adaptations
 
     content = adaptations(
@@ -38,6 +37,6 @@ def adapt(
         source=source, out=out, device=device,
     ).content  # fmt: skip
     if json:
-        typer.echo(dumps(content, indent=2, ensure_ascii=False))
+        print_json(content)
     else:
         show_adaptation(content)

@@ -28,8 +28,7 @@ def forecast(
 
     Example: crossfeed forecast run/ --history log.parquet --at 120 --commands table --plot next.png
     """
-    from json import dumps
-
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.errors import ConfigError
     from crossfeed.front.fitted_model import load
     from crossfeed.front.rows_file import write_rows
@@ -45,4 +44,7 @@ def forecast(
         write_rows(said.to_polars(), out)
     if plot is not None:
         save_figure(said.plot([name.strip() for name in channels.split(",") if name.strip()]), plot)
-    typer.echo(dumps(said.to_polars().to_dicts(), indent=2, ensure_ascii=False) if json else repr(said))
+    if json:
+        print_json(said.to_polars().to_dicts())
+    else:
+        typer.echo(repr(said))

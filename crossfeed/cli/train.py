@@ -25,12 +25,13 @@ def train(
 
     Example: crossfeed train --table source.parquet --size compact --out run --set training.pretrain_epochs=5
     """
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.training import show_training
+    from crossfeed.configuration import parse_assignments
     from crossfeed.front.fit import fit
     from crossfeed.progress import be_quiet
     from crossfeed.training.devices.distributed import speaks
-    from crossfeed.training.overrides import parse_assignments
     from crossfeed.training.record.folder import saved_config
-    from crossfeed.training.record.summary import print_summary
 
     if not speaks():
         be_quiet()
@@ -40,5 +41,7 @@ def train(
         table, size, preset, out, settings=parse_assignments(assign or ()), config=config, pretrained=pretrained,
         device=device, resume=resume, tensorboard=tensorboard,
     )  # fmt: skip
-    if speaks():
-        print_summary(dict(fitted.summary), fitted.opened.path, as_json=json)
+    if speaks() and json:
+        print_json(fitted.summary)
+    elif speaks():
+        show_training(dict(fitted.summary), fitted.opened.path)

@@ -41,12 +41,11 @@ def what_if(
 
     Example: crossfeed what-if run/ --history log.parquet --commands part.mpf --compare part.mpf@feed=80 --plot a.png
     """
-    from json import dumps
-
+    from crossfeed.cli.render.forecast import show_forecast
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.front.what_if import what_if as compare_plans
     from crossfeed.programs.limits import read_limits as read_motion_limits
     from crossfeed.serving.plan_program import Overrides
-    from crossfeed.serving.show import show
 
     content = compare_plans(
         model, history, [commands, *(compare or [])], session=session, at=at, seconds=seconds, samples=samples,
@@ -56,6 +55,6 @@ def what_if(
         motion_limits=read_motion_limits(limits) if limits else None, out=out, plot=plot,
     ).content  # fmt: skip
     if json:
-        typer.echo(dumps(content, indent=2, ensure_ascii=False))
+        print_json(content)
     else:
-        show(content)
+        show_forecast(content)

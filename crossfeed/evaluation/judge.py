@@ -14,10 +14,10 @@ from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.examples import example_forecasts
 from crossfeed.evaluation.forecaster import Floor, Forecaster
 from crossfeed.evaluation.metrics import Scores
-from crossfeed.evaluation.plain import plain
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
 from crossfeed.evaluation.statistics import compare, power_table
+from crossfeed.json_file import plain
 from crossfeed.progress import console
 
 Suite = Literal["standard", "full"]

@@ -9,12 +9,12 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.evaluate import Unit
 from crossfeed.evaluation.judge import Contender, Suite, judge
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.plain import plain
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.setup import Side, set_up
 from crossfeed.evaluation.source import Source, foreign_set, idle_commands, model_device, read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import plain
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.training.run_config import RunConfig

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
+from crossfeed.configuration import problems
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.calibration import Calibration
 from crossfeed.evaluation.channels import ChannelScores
 from crossfeed.evaluation.command_use import CommandUse
 from crossfeed.evaluation.evaluate import Unit
 from crossfeed.evaluation.metrics import Metrics
-from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.statistics import Comparison, Interval, Power
 from crossfeed.evaluation.verdict import Verdict, judge_channels
+from crossfeed.json_file import plain, write_json
 
 if TYPE_CHECKING:
     import polars
@@ -144,10 +145,8 @@ class Evaluation:
         try:
             return TypeAdapter(cls).validate_python(content)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "content"
             raise StorageError(
-                f"{origin} does not hold what an evaluation records: {where}: {first['msg']}.",
+                f"{origin} does not hold what an evaluation records: {problems(error, 'the content', most=1)}.",
                 expected="what crossfeed evaluate or crossfeed study unseal wrote",
                 remedy="Evaluate again.",
             ) from error
@@ -155,7 +154,7 @@ class Evaluation:
     def write(self, folder: Path | str) -> Path:
         """Write `evaluation.json` into a folder."""
         path = Path(folder) / "evaluation.json"
-        write_plain(path, self.to_dict())
+        write_json(path, self.to_dict())
         return path
 
     def _only(self, model: str | None) -> str:

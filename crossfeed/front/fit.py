@@ -40,7 +40,7 @@ def fit(
         >>> model.horizons
         (1, 2, 4, 8, 16)
     """
-    from crossfeed.training.overrides import override
+    from crossfeed.configuration import override
     from crossfeed.training.run import train
     from crossfeed.training.run_config import resolve_config
 

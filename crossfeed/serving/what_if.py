@@ -1,6 +1,6 @@
 """What will the machine do if it is commanded this? Model, history and plans in; distributions, energy, peaks out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import plain, write_json
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.content import FORMAT, comparison_content, history_content, plan_content, write_csv
 from crossfeed.serving.doubt import doubt_about
@@ -101,13 +101,14 @@ def what_if(
     device: str = "auto",
     out: Path | str | None = None,
     plot: Path | str | None = None,
+    go_on: Callable[[], None] | None = None,
 ) -> WhatIf:
     """Forecast under each plan and compare them.
 
     `plans`: files (CSV, Parquet), NC programs (`part.mpf`, `part.mpf@feed=80`, `bundled:bracket`), "table" for the
-    commands that really followed, frames or arrays; in a mapping the keys name them. `limits` are highest allowed
-    values by sensor. With `out`, forecast.json, forecast.csv and forecast.png are written there; `plot` names the
-    figure, `channels` the sensors it shows.
+    commands that really followed, frames, arrays or plans already read; in a mapping the keys name them. `limits` are
+    highest allowed values by sensor. With `out`, forecast.json, forecast.csv and forecast.png are written there; `plot`
+    names the figure, `channels` the sensors it shows. `go_on` is asked now and then and may raise to stop the work.
     """
     opened = model if isinstance(model, OpenedModel) else open_model(model, device)
     moment = history if isinstance(history, History) else read_history(history, opened.model, session, at)
@@ -120,7 +121,7 @@ def what_if(
     for plan in read:
         shared_T = shared_chance(read[0].commands, plan.commands, opened.model.normaliser.command_scale)
         noise_NTC = standard_noise(samples, len(plan), len(moment.schema.sensors), seed, persistence, shared_T)
-        paths[plan.name] = rollout.sample(plan, noise_NTC)
+        paths[plan.name] = rollout.sample(plan, noise_NTC, go_on)
     settings = {"samples": samples, "seed": seed, "persistence": persistence, "context": opened.model.config.context}
     content = _content(opened, moment, read, paths, rollout.present, limits, settings)
     answer = WhatIf(content, {plan.name: plan for plan in read}, paths, moment)
@@ -169,7 +170,7 @@ def _described(channel: Any) -> dict[str, str]:
 def _write(content: dict[str, Any], channels: tuple[str, ...], out: Path | str | None, plot: Path | str | None) -> None:
     """The files asked for, each whole or not at all."""
     if out is not None:
-        write_plain(Path(out) / "forecast.json", content)
+        write_json(Path(out) / "forecast.json", content)
         write_csv(content, Path(out) / "forecast.csv")
         plot = Path(out) / "forecast.png" if plot is None else plot
     if plot is not None:
