@@ -34,3 +34,8 @@ def _links(text: str, name: str) -> str:
         text = re.sub(r"\]\(\.\./docs/", "](../", text)
         return re.sub(r"\[([^\]]*)\]\([\w./]+\.(?:py|jsonl?)\)", r"\1", text)
     return text.replace("](../benchmarks/", "](benchmarks/").replace("](../README.md", "](index.md")
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """No page asks another host for anything."""
+    return re.sub(r'<script[^>]+src="https?:[^"]*"[^>]*></script>', "", output)
