@@ -38,10 +38,10 @@ def machine_of(name):
     return machine_named(name)
 
 
-def case(opened, name, number, law_rows):
+def case(opened, name, number, law_rows, length_s):
     """One program on one machine: a teach-in at 100 %, then everybody from the state it left."""
     kind = "finishing" if number % 4 == 3 else "roughing"
-    piece = Workpiece.of(random_program(number, kind), f"part{number}", machine_of(name))
+    piece = Workpiece.of(random_program(number, kind, length_s), f"part{number}", machine_of(name))
     schema = canonical()
     course = Course.of(piece.program, schema, 1.0, piece.motion_limits)
     free = read_task(None, {"objective": {"base_load": "1.4 kW"}})
@@ -166,6 +166,7 @@ def main():
     parser.add_argument("--table")
     parser.add_argument("--machines", default=",".join(MACHINES))
     parser.add_argument("--programs", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=110.0, help="of cutting in each program")
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--out", default="control.jsonl")
     parser.add_argument("--summarise")
@@ -190,7 +191,7 @@ def main():
         for machine in options.machines.split(","):
             if (machine, number) in done or time.monotonic() > until:
                 continue
-            row = case(opened, machine, number, (table.sensors, table.commands))
+            row = case(opened, machine, number, (table.sensors, table.commands), options.seconds)
             with out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(
