@@ -48,8 +48,8 @@ def plan(
     """
     from json import dumps
 
+    from crossfeed.cli.render.control import show_advice
     from crossfeed.control.advise import advise
-    from crossfeed.control.show import show_advice
     from crossfeed.control.task import knob_text, read_task
     from crossfeed.programs.limits import read_limits as read_motion_limits
 
