@@ -16,6 +16,7 @@ from crossfeed.cli import (
     forecast,
     ingest,
     inspect,
+    live,
     program,
     report,
     simulate,
@@ -67,6 +68,7 @@ app.command(rich_help_panel=MODEL)(inspect.inspect)
 app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
+app.add_typer(live.app, name="live", rich_help_panel=MODEL)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)
