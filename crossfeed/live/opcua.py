@@ -147,7 +147,9 @@ class OpcUaSource:
         for name, result in zip(names.values(), results, strict=True):
             if not isinstance(result, int) and name not in self._degraded:
                 self._degraded.add(name)
-                self._put(Notice("degraded", f"the server does not know the node of {name}: {result.name}", channel=name))
+                self._put(
+                    Notice("degraded", f"the server does not know the node of {name}: {result.name}", channel=name)
+                )
         if all(not isinstance(result, int) for result in results):
             raise LogError("The server knows none of the mapped nodes.", remedy="Discover the nodes again.")
         clock = client.get_node(ua.ObjectIds.Server_ServerStatus_CurrentTime)

@@ -72,4 +72,3 @@ def _runs(kind: LogKind, content: _Content, folder: Path) -> Iterator[RawRun]:
         name = part[RUN][0]
         rows = part.drop(RUN)
         yield RawRun(name, rows, rows.height, files if first else (), repairs if first else {})
-

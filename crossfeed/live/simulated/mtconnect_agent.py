@@ -187,7 +187,9 @@ class MtconnectAgent:
             + "</ComponentStream>"
             for (component, owner), groups in parts.items()
         )
-        device = f"<DeviceStream name={quoteattr(self._feed.name)} uuid={quoteattr(self._feed.name)}>{body}</DeviceStream>"
+        device = (
+            f"<DeviceStream name={quoteattr(self._feed.name)} uuid={quoteattr(self._feed.name)}>{body}</DeviceStream>"
+        )
         return _document("MTConnectStreams", f"{self._header(following)}<Streams>{device}</Streams>")
 
     def _probe(self) -> str:

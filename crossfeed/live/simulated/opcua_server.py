@@ -66,7 +66,11 @@ class OpcUaServer:
             await server.load_private_key(str(self._key))
             kinds = ua.SecurityPolicyType
             server.set_security_policy(
-                [kinds.Basic256Sha256_SignAndEncrypt, kinds.Basic256Sha256_Sign, kinds.Aes256Sha256RsaPss_SignAndEncrypt]
+                [
+                    kinds.Basic256Sha256_SignAndEncrypt,
+                    kinds.Basic256Sha256_Sign,
+                    kinds.Aes256Sha256RsaPss_SignAndEncrypt,
+                ]
             )
         else:
             server.set_security_policy([ua.SecurityPolicyType.NoSecurity])
