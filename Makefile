@@ -1,10 +1,10 @@
-# make setup | demo | test | lint | clean. Every target installs what it needs first.
+# make setup | demo | test | test-extras | lint | clean. Every target installs what it needs first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test lint format clean
+.PHONY: setup demo test test-extras lint format clean
 
 setup: $(STAMP)
 
@@ -23,6 +23,10 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2
 
+# In a second environment; what cannot be downloaded is skipped and named.
+test-extras: $(STAMP)
+	$(BIN)/python .ci/extras.py
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -34,4 +38,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-extras .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -18,9 +18,10 @@ import torch
 
 from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
 from crossfeed.evaluation.conformal import Recorder
+from crossfeed.evaluation.conformal_coverage import conformal_coverage
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.evaluation.report import COMMAND_WINDOWS, conformal, report
+from crossfeed.evaluation.judge import COMMAND_WINDOWS, Contender, judge
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Group, Table
@@ -76,8 +77,8 @@ def costs(size: str, data: EvaluationSet) -> list[float]:
     naive = seconds(lambda: evaluate(forecaster, data, index, false_plan("shuffled", data, index, 0)))
     probe = Probe.of(forecaster, data)
     probes = seconds(lambda: (robustness(probe), slower_logging(probe), channel_curve(probe)))
-    layers = seconds(lambda: conformal(record, scores, data))
-    whole = seconds(lambda: report([forecaster], floors(model.horizons), data, "full"))
+    layers = seconds(lambda: conformal_coverage(record, scores, data))
+    whole = seconds(lambda: judge([Contender(forecaster, data)], floors(model.horizons), 1.0, "full"))
     return [first, plans, naive * (1 + len(CONDITIONS)), probes, layers, whole]
 
 

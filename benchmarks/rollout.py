@@ -20,7 +20,7 @@ import torch
 from changed_plans import changed_plans
 from direct_horizons import horizon_errors
 
-from crossfeed.evaluation.model_evaluation import open_model
+from crossfeed.evaluation.opened_model import open_model
 from crossfeed.ingest.table import Table
 from crossfeed.model.plan import Plan as Commands
 from crossfeed.model.world_model import WorldModel

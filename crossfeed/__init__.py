@@ -2,7 +2,7 @@
 
 import os
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Threads that wait must not spin: beside one other busy process that makes a forecast five times slower. Read when the
 # library of threads is loaded, so it stands before everything else.

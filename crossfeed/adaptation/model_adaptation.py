@@ -6,16 +6,17 @@ from typing import Any
 from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table
 from crossfeed.adaptation.online import OnlineConfig, online
 from crossfeed.adaptation.parameters import Mode
+from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.conformal import Recorder, adaptive_widths, coverage
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS
-from crossfeed.evaluation.model_evaluation import OpenedModel, face, open_model
-from crossfeed.evaluation.plain import plain, write_plain
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import idle_commands, read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
-from crossfeed.model.config import parse
+from crossfeed.json_file import plain, write_json
 
 
 def adapt_model(
@@ -38,11 +39,11 @@ def adapt_model(
         )
     given = [read_table(source, opened.model.schema)] if source is not None else []
     facts = {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
-    data = face(opened, read, sources=given).data
+    data = set_up(opened, read, sources=given).data
     content = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
     content["absent_commands"] = idle_commands(read, opened.model.schema)
     if out is not None:
-        write_plain(Path(out) / "adaptation.json", content)
+        write_json(Path(out) / "adaptation.json", content)
     return content
 
 

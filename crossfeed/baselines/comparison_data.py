@@ -33,9 +33,8 @@ def comparison_data(
     """
     training = prepare(sources, config, device)
     normaliser, model = training.normaliser, config.model
-    groups = [split.groups(table, "test") for split, table in zip(training.splits, sources, strict=True)]
     arguments = (normaliser, model.context, model.horizons, config.data.stride, device)
-    test = WindowSet.build(list(sources), groups, *arguments)
+    test = training.source.windows("test", *arguments)
     scored = {"source": EvaluationSet(test, training.schema, normaliser, normaliser, "session")}
     if target is not None:
         _check_target(sources, target, normaliser.unseen)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from crossfeed.atomic import atomic_file
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.comparison_data import ComparisonData
-from crossfeed.baselines.results import METRICS, Result, write_json
+from crossfeed.baselines.results import METRICS, Result
 from crossfeed.baselines.sizes import Size
+from crossfeed.json_file import write_json
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

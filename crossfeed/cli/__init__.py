@@ -10,15 +10,18 @@ from crossfeed.cli import (
     audit,
     bench,
     compare,
+    control,
     data,
     demo,
     evaluate,
+    export,
     forecast,
     ingest,
     inspect,
     live,
     program,
     report,
+    reproduce,
     simulate,
     study,
     train,
@@ -69,9 +72,12 @@ app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
 app.add_typer(live.app, name="live", rich_help_panel=MODEL)
+app.command(rich_help_panel=MODEL)(export.export)
+app.add_typer(control.app, name="control", rich_help_panel=MODEL)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)
+app.command(rich_help_panel=RESEARCH)(reproduce.reproduce)
 app.command(rich_help_panel=RESEARCH)(bench.bench)
 
 

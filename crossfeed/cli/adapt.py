@@ -31,11 +31,11 @@ def adapt(
 
     from crossfeed.adaptation.fewshot import parse_fractions
     from crossfeed.adaptation.model_adaptation import adapt_model, plans
-    from crossfeed.adaptation.show import show
+    from crossfeed.cli.render.adaptation import show_adaptation
 
     fewshot, streaming = plans(parse_fractions(fractions), online, mode, steps, rate, seed)
     content = adapt_model(model, table, fewshot=fewshot, streaming=streaming, source=source, out=out, device=device)
     if json:
         typer.echo(dumps(content, indent=2, ensure_ascii=False))
     else:
-        show(content)
+        show_adaptation(content)

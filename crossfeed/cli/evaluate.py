@@ -36,18 +36,15 @@ def evaluate(
     """
     from json import dumps
 
+    from crossfeed.cli.render.evaluation import show_evaluation
     from crossfeed.evaluation.model_evaluation import evaluate_model
-    from crossfeed.evaluation.show import show
-    from crossfeed.reporting.sections.verdict import read_out
 
-    content = evaluate_model(
+    found = evaluate_model(
         model, table, part=part, sources=source or (), suite=suite, unit=unit, machine=machine, out=out, device=device
     )
     if json:
-        typer.echo(dumps(content, indent=2, ensure_ascii=False))
+        typer.echo(dumps(found.to_dict(), indent=2, ensure_ascii=False))
     else:
-        show(content)
-        if content["model"]["name"] in content["scores"]:
-            typer.echo("\n".join(read_out(content)))
-    if content["model"]["name"] in content["excluded"]:
+        show_evaluation(found)
+    if not found.models:
         raise typer.Exit(1)

@@ -43,7 +43,7 @@ def forecast(
     """
     from json import dumps
 
-    from crossfeed.evaluation.model_evaluation import open_model
+    from crossfeed.evaluation.opened_model import open_model
     from crossfeed.programs.limits import read_limits as read_motion_limits
     from crossfeed.serving.measures import read_limits
     from crossfeed.serving.plan_program import Overrides

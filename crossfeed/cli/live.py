@@ -69,7 +69,7 @@ def watch(
     import asyncio
 
     from crossfeed.cli.live_screen import show
-    from crossfeed.evaluation.model_evaluation import open_model
+    from crossfeed.evaluation.opened_model import open_model
     from crossfeed.live.monitor import Monitor
     from crossfeed.live.sources import open_source
     from crossfeed.programs.limits import read_limits

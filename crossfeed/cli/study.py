@@ -33,8 +33,8 @@ def init(
 
     Example: crossfeed study init mystudy --source source.parquet --target target.parquet --protocol crossfeed
     """
+    from crossfeed.configuration import parse_assignments
     from crossfeed.study.study import Study
-    from crossfeed.training.overrides import parse_assignments
 
     changes = parse_assignments(settings or [])
     study = Study.init(folder, source, target or [], protocol, size, changes, minimum_seeds, keep_targets, shared or [])
@@ -131,8 +131,8 @@ def declare(
     Example: crossfeed study declare mystudy revin --arm control: --arm revin:model.instance_norm.kind=pure
     --condition "all rmse components better on source validation"
     """
+    from crossfeed.configuration import parse_assignments
     from crossfeed.study.study import Study
-    from crossfeed.training.overrides import parse_assignments
 
     arms = {}
     for text in arm:

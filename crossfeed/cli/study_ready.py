@@ -29,9 +29,9 @@ def ready(
     Example: crossfeed study ready initialisation mystudy --source source.parquet --seeds 5
     """
     from crossfeed.cli.study_tables import arms_table
+    from crossfeed.configuration import parse_assignments
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
-    from crossfeed.training.overrides import parse_assignments
 
     where = make_engine(engine, jobs, address, gpus_per_run)
     changes = parse_assignments(settings or [])

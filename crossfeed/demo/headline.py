@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.demo.rivals import finished_rivals
 from crossfeed.demo.selection import REFUSAL, chosen_run, is_locked, opening
-from crossfeed.training.record.folder import write_json
+from crossfeed.json_file import write_json
 
 HEADLINE = "headline.json"
 METRICS = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "coverage90": "in 90 %"}

@@ -1,6 +1,7 @@
 """Are the probabilities right? Coverage, width, PIT and the paper's calibration penalty, from the sums of `Scores`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,17 +15,36 @@ def calibration_penalty(scores: Scores, **choice: Sequence[str | int]) -> float:
     return abs(float(scores.metrics(**choice)["coverage90"] or 0.0) - NOMINAL)
 
 
-def calibration(scores: Scores, **choice: Sequence[str | int]) -> dict[str, object]:
-    """Coverage against nominal, the width of 90 %, PIT histogram and what its shape means."""
+@dataclass(frozen=True)
+class Calibration:
+    """Coverage against nominal, the width of 90 %, the PIT histogram and what its shape means."""
+
+    coverage: dict[str, float | None]
+    width90: float | None
+    penalty90: float
+    pit: tuple[float, ...]
+    pit_deviation: float
+    reading: str
+    by_regime: dict[str, "Calibration"] = field(default_factory=dict)
+
+
+def calibration(scores: Scores, **choice: Sequence[str | int]) -> Calibration:
+    """How honest the intervals are, over everything or over the chosen labels."""
     metrics, pit = scores.metrics(**choice), scores.pit_histogram(**choice)
-    return {
-        "coverage": {f"{level:g}": metrics[f"coverage{100 * level:.0f}"] for level in LEVELS},
-        "width90": metrics["width90"],
-        "penalty90": calibration_penalty(scores, **choice),
-        "pit": [float(share) for share in pit],
-        "pit_deviation": float(np.abs(pit * PIT_BINS - 1.0).mean()),
-        "reading": reading(pit),
-    }
+    return Calibration(
+        coverage={f"{level:g}": metrics[f"coverage{100 * level:.0f}"] for level in LEVELS},
+        width90=metrics["width90"],
+        penalty90=calibration_penalty(scores, **choice),
+        pit=tuple(float(share) for share in pit),
+        pit_deviation=float(np.abs(pit * PIT_BINS - 1.0).mean()),
+        reading=reading(pit),
+    )
+
+
+def calibration_by_regime(scores: Scores) -> Calibration:
+    """Over everything and in each regime: intervals may be right on average and wrong in every start-up."""
+    regimes = {label: calibration(scores, regime=[label]) for label in scores.by("regime")}
+    return replace(calibration(scores), by_regime=regimes)
 
 
 def reading(pit: np.ndarray) -> str:

@@ -5,7 +5,7 @@ happened stays, so a forecaster that listens gets worse under every false plan a
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -28,6 +28,42 @@ CONDITIONS = {
     "late": "the plan one step late, starting with the current command (off-by-one probe)",
     "early": "the plan one step early, its last command held (off-by-one probe)",
 }
+
+
+@dataclass(frozen=True)
+class FalsePlan:
+    """What one false plan costs: errors over those under the true plan, with run-level intervals."""
+
+    meaning: str
+    rmse: float | None
+    rmse_ratio: Interval
+    mae_ratio: Interval
+    crps_ratio: Interval
+    runs_worse: int
+    runs: int
+
+
+@dataclass(frozen=True)
+class CommandUse:
+    """Errors under false plans beside the error under the true one; a ratio of 1 means: not listened to."""
+
+    windows: int
+    true_rmse: float | None
+    plans: dict[str, FalsePlan]
+    shuffled_by_channel: dict[str, Interval] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """As it is written: each plan under its own name."""
+        known = {"windows": self.windows, "true": {"rmse": self.true_rmse}}
+        return {**known, **self.plans, "shuffled_by_channel": self.shuffled_by_channel}
+
+    @staticmethod
+    def fields(content: object) -> object:
+        """The written form with its plans gathered; anything else is left to be refused."""
+        if not isinstance(content, dict):
+            return content
+        plans = {name: row for name, row in content.items() if isinstance(row, dict) and "rmse_ratio" in row}
+        return {**content, "true_rmse": (content.get("true") or {}).get("rmse"), "plans": plans}
 
 
 def with_plan(batch: WindowBatch, future_a_BTA: Tensor, horizons: tuple[int, ...]) -> WindowBatch:
@@ -82,28 +118,27 @@ def under_false_plans(
 
 def command_use(
     forecaster: Forecaster, data: EvaluationSet, index_W: Tensor | None = None, seed: int = 0
-) -> dict[str, object]:
-    """Error ratios false / true for every condition, with run-level intervals; a ratio of 1 means: not listened to."""
+) -> CommandUse:
+    """Error ratios false / true for every condition, on all windows or on the chosen ones."""
     index_W = torch.arange(len(data.windows)) if index_W is None else index_W
     scores = under_false_plans(forecaster, data, index_W, CONDITIONS, seed)
     true = scores["true"]
-    result: dict[str, object] = {"windows": len(index_W), "true": {"rmse": true.metrics()["rmse"]}}
-    for condition, meaning in CONDITIONS.items():
-        found = scores[condition]
-        result[condition] = {
-            "meaning": meaning,
-            "rmse": found.metrics()["rmse"],
-            "rmse_ratio": ratio(found, true, "squared"),
-            "mae_ratio": ratio(found, true, "absolute"),
-            "crps_ratio": ratio(found, true, "crps"),
-            "runs_worse": int((found.run_rmse() > true.run_rmse()).sum()),
-            "runs": int(np.isfinite(true.run_rmse()).sum()),
-        }
-    channels = true.by("channel")
-    result["shuffled_by_channel"] = {
-        channel: ratio(scores["shuffled"], true, "squared", channel=[channel]) for channel in channels
+    plans = {
+        condition: FalsePlan(
+            meaning=meaning,
+            rmse=scores[condition].metrics()["rmse"],
+            rmse_ratio=ratio(scores[condition], true, "squared"),
+            mae_ratio=ratio(scores[condition], true, "absolute"),
+            crps_ratio=ratio(scores[condition], true, "crps"),
+            runs_worse=int((scores[condition].run_rmse() > true.run_rmse()).sum()),
+            runs=int(np.isfinite(true.run_rmse()).sum()),
+        )
+        for condition, meaning in CONDITIONS.items()
     }
-    return result
+    by_channel = {
+        channel: ratio(scores["shuffled"], true, "squared", channel=[channel]) for channel in true.by("channel")
+    }
+    return CommandUse(len(index_W), true.metrics()["rmse"], plans, by_channel)
 
 
 def ratio(changed: Scores, true: Scores, name: str, **choice: Sequence[str | int]) -> Interval:

@@ -3,7 +3,7 @@
 B windows, H horizons, C channels.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution
-from crossfeed.errors import ForecastError, TableError
+from crossfeed.errors import TableError
 from crossfeed.evaluation.forecaster import BATCH, Forecaster, spread_out
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.regimes import REGIMES, regimes
-from crossfeed.progress import console, progress
+from crossfeed.progress import progress
 from crossfeed.schema import Schema
 from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.normalise import Normaliser
@@ -111,27 +111,3 @@ def evaluate(
                 on_forecast(part, forecast)
             task.advance(len(part))
     return scores
-
-
-@dataclass(frozen=True)
-class Results:
-    """Several forecasters on the same windows; those that gave no numbers are named, never averaged in."""
-
-    scores: dict[str, Scores]
-    excluded: dict[str, str]
-
-
-def evaluate_all(
-    forecasters: Iterable[Forecaster], data: EvaluationSet, on_forecast: Mapping[str, OnForecast] | None = None
-) -> Results:
-    """Score everybody; a forecaster that returns NaN is excluded with a warning and the others go on."""
-    scores: dict[str, Scores] = {}
-    excluded: dict[str, str] = {}
-    for forecaster in forecasters:
-        try:
-            keep = (on_forecast or {}).get(forecaster.name)
-            scores[forecaster.name] = evaluate(forecaster, data, on_forecast=keep)
-        except ForecastError as error:
-            excluded[forecaster.name] = error.found
-            console().print(f"[yellow]warning:[/] {error.found} It is left out.")
-    return Results(scores, excluded)

@@ -8,14 +8,14 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.evaluate import EvaluationSet, Unit
+from crossfeed.evaluation.forecaster import Floor, floors
 from crossfeed.ingest.parquet import has_own_schema
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema, conversion
-from crossfeed.training.data import without_machines
-from crossfeed.training.run_config import DataConfig
 from crossfeed.windows.normalise import Normaliser
-from crossfeed.windows.split import Part, Split, TrainRows, split_table
+from crossfeed.windows.split import Part
+from crossfeed.windows.split_tables import DataConfig, SplitTables
 from crossfeed.windows.windows import WindowSet
 
 
@@ -23,40 +23,25 @@ from crossfeed.windows.windows import WindowSet
 class Source:
     """The source tables with their splits; `space` is the z-score of all their train rows, whatever a model uses."""
 
-    tables: tuple[Table, ...]
-    splits: tuple[Split, ...]
+    split: SplitTables
     space: Normaliser
 
     @classmethod
     def of(cls, tables: Sequence[Table], data: DataConfig) -> "Source":
         """Split the tables exactly as training did."""
-        tables = without_machines(tables, data.leave_out)
-        fractions = (data.train_fraction, data.validation_fraction)
-        splits = tuple(split_table(table, data.split_by, data.split_seed, fractions) for table in tables)
-        rows = TrainRows.join([split.train_rows(table) for split, table in zip(splits, tables, strict=True)])
-        return cls(tuple(tables), splits, Normaliser.fit(rows, "zscore"))
+        split = SplitTables.of(tables, data)
+        return cls(split, split.normaliser())
 
-    def groups(self, part: Part) -> list[tuple[Group, ...]]:
-        """The groups of one side, table by table."""
-        return [split.groups(table, part) for split, table in zip(self.splits, self.tables, strict=True)]
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables that were not left out."""
+        return self.split.tables
 
     def windows(self, model: WorldModel, part: Part, hidden: Iterable[str] = (), stride: int = 1) -> WindowSet:
         """Windows of one side in the model's own z-space."""
-        return WindowSet.build(
-            list(self.tables), self.groups(part), model.normaliser, model.config.context, model.horizons, stride,
-            model_device(model), hidden,
-        )  # fmt: skip
-
-    def of_machine(self, model: WorldModel, machine: str, part: Part, stride: int = 1) -> EvaluationSet:
-        """The windows of one machine on one side, also of a machine the model never met."""
-        groups = [tuple(group for group in own if group.machine == machine) for own in self.groups(part)]
-        tables = [table for table, own in zip(self.tables, groups, strict=True) if own]
-        hidden = [name for name in model.normaliser.unseen if name in model.schema.sensor_names]
-        windows = WindowSet.build(
-            tables, [own for own in groups if own], model.normaliser, model.config.context, model.horizons, stride,
-            model_device(model), hidden,
-        )  # fmt: skip
-        return EvaluationSet(windows, model.schema, model.normaliser, self.space, "session")
+        return self.split.windows(
+            part, model.normaliser, model.config.context, model.horizons, stride, model_device(model), hidden
+        )
 
     def evaluation_set(
         self, model: WorldModel, part: Part, hidden: Iterable[str] = (), stride: int = 1
@@ -64,6 +49,19 @@ class Source:
         """The windows of one side, with sessions as independent units: they are what the split divides."""
         windows = self.windows(model, part, hidden, stride)
         return EvaluationSet(windows, model.schema, model.normaliser, self.space, "session")
+
+    def of_machine(self, model: WorldModel, machine: str, part: Part, stride: int = 1) -> EvaluationSet:
+        """The windows of one machine on one side, also of a machine the model never met."""
+        groups = [tuple(group for group in own if group.machine == machine) for own in self.split.groups(part)]
+        tables = [table for table, own in zip(self.tables, groups, strict=True) if own]
+        return _strange_windows(model, tables, [own for own in groups if own], self.space, "session", stride)
+
+    def floors(self, model: WorldModel) -> list[Floor]:
+        """The floors with the spread they had on the train windows, in the model's z-space."""
+        train, fitted = self.windows(model, "train"), floors(model.horizons)
+        for floor in fitted:
+            floor.fit(train, train, 0)
+        return fitted
 
 
 def foreign_set(model: WorldModel, tables: Sequence[Table], space: Normaliser, unit: Unit = "run") -> EvaluationSet:
@@ -73,9 +71,17 @@ def foreign_set(model: WorldModel, tables: Sequence[Table], space: Normaliser, u
     """
     aligned = [align(table, model.schema) for table in tables]
     check_shared_channels(model, aligned)
+    return _strange_windows(model, aligned, None, space, unit)
+
+
+def _strange_windows(
+    model: WorldModel, tables: Sequence[Table], groups: Sequence[Sequence[Group]] | None, space: Normaliser,
+    unit: Unit, stride: int = 1,
+) -> EvaluationSet:  # fmt: skip
+    """Windows that may show sensors the model never met; these are hidden."""
     hidden = [name for name in model.normaliser.unseen if name in model.schema.sensor_names]
     windows = WindowSet.build(
-        aligned, None, model.normaliser, model.config.context, model.horizons, 1, model_device(model), hidden
+        tables, groups, model.normaliser, model.config.context, model.horizons, stride, model_device(model), hidden
     )
     return EvaluationSet(windows, model.schema, model.normaliser, space, unit)
 

@@ -19,12 +19,15 @@ MONTE_CARLO_FLIPS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its bootstrap interval over runs; `low` and `high` are None with fewer than three runs."""
+    """An estimate with its bootstrap interval over runs; None where a ratio has nothing to divide by.
 
-    estimate: float
-    low: float | None
-    high: float | None
-    units: int
+    `low` and `high` are None with fewer than three runs, `units` is how many there were.
+    """
+
+    estimate: float | None
+    low: float | None = None
+    high: float | None = None
+    units: int = 0
 
 
 def bootstrap(
@@ -38,7 +41,8 @@ def bootstrap(
     units = len(sums_RS)
     if units == 0:
         raise ConfigError("A bootstrap was asked for without a single run.", expected="at least one run")
-    estimate = float(statistic(sums_RS.sum(0, keepdims=True))[0])
+    whole = float(statistic(sums_RS.sum(0, keepdims=True))[0])
+    estimate = whole if math.isfinite(whole) else None
     if units < 3:
         return Interval(estimate, None, None, units)
     weights = np.random.default_rng(seed).multinomial(units, np.full(units, 1.0 / units), size=draws)
@@ -74,27 +78,6 @@ def sign_flip(differences_R: np.ndarray, seed: int = 0) -> float:
     return (count + 1) / (MONTE_CARLO_FLIPS + 1)
 
 
-def wilcoxon(differences_R: np.ndarray) -> float:
-    """Two-sided exact Wilcoxon signed-rank test; zero differences are dropped, ties share their mean rank."""
-    from scipy.stats import rankdata
-
-    differences = np.asarray(differences_R, dtype=np.float64)
-    differences = differences[differences != 0.0]
-    if not len(differences):
-        return 1.0
-    # Twice the rank is a whole number even for ties, so the null distribution is a table over whole numbers.
-    doubled = np.rint(2.0 * rankdata(np.abs(differences))).astype(int)
-    probability = np.zeros(int(doubled.sum()) + 1)
-    probability[0] = 1.0
-    for rank in doubled:
-        moved = np.zeros_like(probability)
-        moved[rank:] = probability[:-rank]
-        probability = 0.5 * (probability + moved)
-    observed = int(doubled[differences > 0.0].sum())
-    tail = min(probability[: observed + 1].sum(), probability[observed:].sum())
-    return float(min(1.0, 2.0 * tail))
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down adjustment: compare the result with the plain threshold."""
     order = np.argsort(p_values, kind="stable")
@@ -112,11 +95,10 @@ class Comparison:
 
     first: str
     second: str
-    mean_difference: float
+    mean_difference: float | None
     wins: int
     units: int
     p_sign_flip: float
-    p_wilcoxon: float
     p_holm: float
     floor: float
     verdict: str
@@ -141,11 +123,10 @@ def compare(
             Comparison(
                 first=reference,
                 second=name,
-                mean_difference=float(difference.mean()) if units else math.nan,
+                mean_difference=float(difference.mean()) if units else None,
                 wins=int((difference < 0.0).sum()),
                 units=units,
                 p_sign_flip=p,
-                p_wilcoxon=wilcoxon(difference),
                 p_holm=p_holm,
                 floor=floor,
                 verdict=_verdict(p_holm, min(1.0, floor * len(others)), units, len(others), threshold),

@@ -1,4 +1,4 @@
-"""Secrets come from a file or the environment, never from the command line, where every user of the computer sees them."""
+"""Secrets come from a file or the environment, never from the command line, which everybody may read."""
 
 import os
 from dataclasses import dataclass

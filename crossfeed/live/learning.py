@@ -17,14 +17,16 @@ import torch
 from crossfeed.adaptation.learning import observed_errors, update
 from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.adaptation.parameters import Prepared, finish, prepare
-from crossfeed.evaluation.conformal import Trace, adaptive_widths, centre_and_spread, widened
+from crossfeed.configuration import parse
+from crossfeed.distribution import Distribution, Quantiles
+from crossfeed.evaluation.conformal import Trace, adaptive_widths, centre_and_spread
 from crossfeed.evaluation.metrics import LEVELS
-from crossfeed.evaluation.model_evaluation import OpenedModel
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.live.rows import Row
 from crossfeed.model.forecast import Forecast
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.adamw import AdamW
+from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch
 
 JOURNAL, LEARNED = "journal.jsonl", "learned.safetensors"
@@ -46,7 +48,7 @@ class Learner:
     """Forecast first, learn once the targets were observed; worse than the locked model means back to it."""
 
     def __init__(self, model: OpenedModel, folder: Path, config: OnlineConfig | None = None) -> None:
-        self._opened, self._config, self.folder = model, config or OnlineConfig(), folder
+        self._opened, self._config, self.folder = model, config or parse(OnlineConfig, {}, "Learning"), folder
         folder.mkdir(parents=True, exist_ok=True)
         self._locked = WorldModelForecaster(model.model, "locked")
         self._windows: deque[_Window] = deque(maxlen=_KEPT)
@@ -114,9 +116,9 @@ class Learner:
         targets = [context + horizon - 1 for horizon in horizons]
         means = np.stack([future[:horizon].mean(axis=0) for horizon in horizons])
         parts = (x[:context], present[:context], a[:context], x[targets], present[targets], means, future)
-        tensors = [torch.from_numpy(np.ascontiguousarray(part)).unsqueeze(0) for part in parts]
         zero = torch.zeros(1, dtype=torch.long)
-        return WindowBatch(*tensors, zero, zero)
+        tensors = [*(torch.from_numpy(np.ascontiguousarray(part)).unsqueeze(0) for part in parts), zero, zero]
+        return WindowBatch(**dict(zip(WindowBatch.__slots__, tensors, strict=True)))
 
     def _learn(self) -> None:
         config, known = self._config, list(self._windows)
@@ -176,7 +178,7 @@ class TrackedIntervals:
         self._made.append((round(row.time / self._period), centre, spread))
         stream = self._trace(forecast.sensors, rows)
         width_LHC = adaptive_widths(stream, self._horizons)[-1]
-        return replace(forecast, distribution=widened(forecast.distribution, LEVELS, torch.from_numpy(width_LHC)))
+        return replace(forecast, distribution=_widened(forecast.distribution, width_LHC))
 
     def _trace(self, names: Sequence[str], rows: Sequence[Row]) -> Trace:
         by_number = {round(row.time / self._period): row for row in rows}
@@ -190,6 +192,18 @@ class TrackedIntervals:
         return Trace(clock, centre, spread, x, np.isfinite(x))
 
 
+def _widened(said: Distribution, width_LHC: np.ndarray) -> Quantiles:
+    """The same median and mean with intervals of `width` predicted standard deviations to either side."""
+    centre, spread = centre_and_spread(said)
+    # Higher levels must not lie inside lower ones, whatever the widths were tracked to.
+    widths = torch.from_numpy(np.maximum.accumulate(width_LHC, axis=0))
+    pairs = list(zip(sorted(LEVELS), widths, strict=True))
+    below = [(0.5 - level / 2.0, centre - width * spread) for level, width in reversed(pairs)]
+    above = [(0.5 + level / 2.0, centre + width * spread) for level, width in pairs]
+    levels, values = zip(*below, (0.5, centre), *above, strict=True)
+    return Quantiles(levels, torch.stack(values, -1), said.plain().mean)
+
+
 def _joined(batches: Sequence[WindowBatch]) -> WindowBatch:
-    fields = WindowBatch.__slots__
-    return WindowBatch(*(torch.cat([getattr(batch, name) for batch in batches]) for name in fields))
+    names = WindowBatch.__slots__
+    return WindowBatch(**{name: torch.cat([getattr(batch, name) for batch in batches]) for name in names})

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.evaluation.model_evaluation import OpenedModel
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.clock import SourceClock
 from crossfeed.live.learning import Learner, TrackedIntervals
 from crossfeed.live.machine_rows import MachineRows

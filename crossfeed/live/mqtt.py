@@ -234,7 +234,7 @@ def _stamp(told: Any) -> int:
         if isinstance(told, str):
             return round(datetime.fromisoformat(told.replace("Z", "+00:00")).timestamp() * MICROSECONDS)
         factor = 1 if told > 1e14 else 1000 if told > 1e11 else MICROSECONDS
-        return round(told * factor)
+        return round(float(told) * factor)
     except (TypeError, ValueError) as error:
         raise LogError(f"'{told}' is no time.", expected="ISO 8601, or seconds or milliseconds since 1970") from error
 

@@ -155,7 +155,7 @@ class MtconnectSource:
                         yield Notice("reconnect", "the agent is back")
                     yield arrival
                 raise LogError("the stream ended")
-            except _OutOfRange:
+            except _OutOfRangeError:
                 # The agent's buffer no longer holds what we want: whatever was in between is lost.
                 self._next = None
             except (OSError, TimeoutError, LogError, ValueError, asyncio.IncompleteReadError) as error:
@@ -178,7 +178,7 @@ class MtconnectSource:
                     return
                 page = _read(part)
                 if page.instance != self._instance:
-                    raise _OutOfRange  # sequences of another instance: begin again
+                    raise _OutOfRangeError  # sequences of another instance: begin again
                 for arrival in self._tell(page):
                     yield arrival
         finally:
@@ -232,7 +232,7 @@ class MtconnectSource:
             yield Sample(name, None if gone else float(value), stamp, sequence)
 
 
-class _OutOfRange(Exception):
+class _OutOfRangeError(Exception):
     """The agent no longer holds the sequence that was asked for."""
 
 
@@ -244,7 +244,7 @@ def _read(document: bytes) -> _Page:
     errors = [element for element in root.iter() if tag(element) == "Error"]
     if errors:
         if any(element.get("errorCode") == "OUT_OF_RANGE" for element in errors):
-            raise _OutOfRange
+            raise _OutOfRangeError
         raise LogError(f"the agent says: {errors[0].get('errorCode')} {(errors[0].text or '').strip()}")
     header = next((element for element in root.iter() if tag(element) == "Header"), None)
     if header is None:

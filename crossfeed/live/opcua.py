@@ -222,7 +222,8 @@ async def discover(client: Any) -> Discovery:
     ua = need("asyncua", "OPC UA").ua
     found: list[FoundNode] = []
     machine = ""
-    stack = [(child, (), 0) for child in reversed(await client.nodes.objects.get_children())]
+    children = await client.nodes.objects.get_children()
+    stack: list[tuple[Any, tuple[str, ...], int]] = [(child, (), 0) for child in reversed(children)]
     begin = time.monotonic()
     while stack and len(found) < _MOST_NODES and time.monotonic() - begin < 60.0:
         node, path, depth = stack.pop()

@@ -1,4 +1,4 @@
-"""Secured OPC UA: a policy, our own certificate, and a list of certificates that are trusted, which is really checked."""
+"""Secured OPC UA: a policy, our own certificate, and a list of trusted certificates that is really checked."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ def read_security(
         raise ConfigError(
             "A secured connection needs to know who we are and whom we trust.",
             expected="--certificate, --key and --trust together with --security",
-            remedy="Make a certificate with `crossfeed live certificate FOLDER`; put the server's into the trust folder.",
+            remedy="`crossfeed live certificate FOLDER` makes a certificate; the server's goes into the trust folder.",
         )
     for path in (certificate, key):
         if not path.is_file():

@@ -92,7 +92,7 @@ def _find(folder: Path, program: str) -> Path | None:
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     exact = [path for path in files if path.name.lower() == plain]
     stems = [path for path in files if path.stem.lower() == plain.partition(".")[0]]
-    return (exact or stems or [None])[0]
+    return next(iter(exact or stems), None)
 
 
 def _rounded(value: Value) -> float:

@@ -1,4 +1,4 @@
-"""What was promised and what came: share inside 90 %, CRPS against its own promise, and a test that may be read any time.
+"""What was promised and what came: share inside 90 %, CRPS against its own promise, a test that may be read any time.
 
 H horizons, C sensors.
 """

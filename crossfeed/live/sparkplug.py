@@ -69,7 +69,7 @@ def _metric(content: bytes) -> Metric:
     value: float | str | bool | None = None
     if not found.get(7):
         if isinstance(found.get(15), bytes):
-            value = bytes(found[15]).decode()  # type: ignore[arg-type]
+            value = bytes(found[15]).decode()
         elif isinstance(found.get(13), bytes):
             value = struct.unpack("<d", found[13])[0]  # type: ignore[arg-type]
         elif isinstance(found.get(12), bytes):

@@ -1,4 +1,4 @@
-"""An append-only spool of everything that arrived: checksummed records, one a second, safe against a kill at any moment.
+"""An append-only spool of everything that arrived: checksummed records, one a second, safe against a kill.
 
 A folder holds `source.json` (what the source tells) and numbered segments, a new one for each process. A record is its
 length, the CRC-32 of its content, and the content: samples, notices and the newest mark as packed JSON. What a killed
@@ -167,7 +167,8 @@ def _column(told: dict[str, Any]) -> Column:
 
 
 def _segmentation(told: dict[str, Any]) -> Segmentation:
-    return Segmentation(**{name: tuple(value) if isinstance(value, list) else value for name, value in told.items()})
+    content: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in told.items()}
+    return Segmentation(**content)
 
 
 def _header(folder: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from crossfeed.evaluation.model_evaluation import OpenedModel
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.plan import as_array
 from crossfeed.live.promises import LEVEL, Promises, spans_of
 from crossfeed.live.rows import Row

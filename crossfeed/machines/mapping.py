@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from crossfeed.configuration import problems
 from crossfeed.errors import ConfigError
 from crossfeed.machines.clock import check_zone
 from crossfeed.schema import Schema, canonical
@@ -149,12 +150,8 @@ def read_mapping(cls: type[Model], path: Path) -> Model:
     try:
         return cls.model_validate(content)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc']) or 'the mapping'}: {problem['msg']}"
-            for problem in error.errors()
-        )
         raise ConfigError(
-            f"The mapping {path} is not valid: {problems}.",
+            f"The mapping {path} is not valid: {problems(error, 'the mapping')}.",
             expected="the keys that `crossfeed data template` prints",
             remedy="Correct the mapping; `crossfeed data template` prints a commented example.",
         ) from error

@@ -90,11 +90,6 @@ def written(value: Any, kind: Kind) -> str:
     return {"count": count, "share": share, "seconds": seconds}.get(kind, number)(value)
 
 
-def words(names: list[str]) -> str:
-    """Names as people say them: a, b and c."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
-
-
 def plural(amount: int, noun: str) -> str:
     """One run, two runs."""
     return f"{amount:,} {noun}{'' if amount == 1 else 's'}"

@@ -18,7 +18,7 @@ from crossfeed.study.store import Run
 from crossfeed.study.study import Study
 from crossfeed.study.verify import Verification
 from crossfeed.windows.counts import count_windows
-from crossfeed.windows.split import split_table
+from crossfeed.windows.split_tables import SplitTables
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ def _sides(folder: Path, study: Study) -> list[dict[str, Any]]:
             table = Table.read(folder / "tables" / source["name"])
         except CrossfeedError:
             continue
-        split = split_table(table, data.split_by, data.split_seed, (data.train_fraction, data.validation_fraction))
-        for part in count_windows(table, split, model.context, model.horizons, data.stride):
-            content = part.to_dict()
-            rows.append({"table": source["name"], "split": split.hash(), **content})
+        known = SplitTables.of([table], data)
+        for kept, split in zip(known.tables, known.splits, strict=True):
+            for part in count_windows(kept, split, model.context, model.horizons, data.stride):
+                rows.append({"table": source["name"], "split": split.hash(), **part.to_dict()})
     return rows

@@ -10,7 +10,6 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import KEYS
-from crossfeed.machines.delimited import read_whole
 from crossfeed.programs.export import COLUMNS
 from crossfeed.schema import Schema, conversion
 
@@ -22,6 +21,8 @@ _TOLERANCE = 0.01  # periods by which a row may be early or late
 def columns_of_file(path: Path | str) -> dict[str, Any]:
     """The columns of a file under their full headers."""
     import polars as pl
+
+    from crossfeed.machines.delimited import read_whole
 
     path = Path(path)
     if not path.is_file():

@@ -114,18 +114,21 @@ class Rollout:
         return self.model.read(torch.where(m_NLC, x_NLC, 0.0), m_NLC, level, self._channels)
 
     def _said(self, wave: Wave, rows: Rows, a_RA: Tensor, samples: int) -> Distribution:
-        """What is forecast (N, L, C) for the rows of a wave, in z-space."""
-        context, longest, said = self.model.config.context, self.model.horizons[-1], {}
+        """What is forecast (N, L, C) for the rows of a wave, in z-space; no base is asked for more than is used."""
+        context, horizons = self.model.config.context, self.model.horizons
+        said: dict[tuple[int, int], Distribution] = {}
         for base in sorted(set(wave.bases)):
             window, parts = rows.window(base, base + context), []
-            a_KA, future_TA = a_RA[base : base + context], a_RA[base + context : base + context + longest]
+            a_KA, future_TA = a_RA[base : base + context], a_RA[base + context : base + context + horizons[-1]]
+            asked = sorted({slot for of, slot in zip(wave.bases, wave.slots) if of == base})
             for start in range(0, samples, _AT_ONCE):
                 count = min(_AT_ONCE, samples - start)
-                plan = Commands.under(future_TA.expand(count, -1, -1), self.model.horizons)
+                plan = Commands.under(future_TA.expand(count, -1, -1), tuple(horizons[slot] for slot in asked))
                 a_NKA = a_KA.expand(count, -1, -1)
                 parts.append(self.model.follow_paths(window[start : start + count], a_NKA, plan))
-            said[base] = Distribution.concatenate(parts)
-        return Distribution.stack([said[base][:, slot] for base, slot in zip(wave.bases, wave.slots)], 1)
+            together = Distribution.concatenate(parts)
+            said |= {(base, slot): together[:, number] for number, slot in enumerate(asked)}
+        return Distribution.stack([said[row] for row in zip(wave.bases, wave.slots)], 1)
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values.astype(np.float32)).to(self.device)

@@ -116,7 +116,7 @@ def _lines(name: str, metric: str, runs: Mapping[str, Mapping[int, Run]]) -> lis
         lines.append(
             _line(
                 name, metric, found.second, values[found.second], runs[found.second],
-                difference=-found.mean_difference,
+                difference=float(pairs.mean()) if len(pairs) else math.nan,
                 low=interval.low if interval else None,
                 high=interval.high if interval else None,
                 wins=int((pairs > 0.0 if metric in HIGHER_IS_BETTER else pairs < 0.0).sum()),

@@ -8,6 +8,7 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import write_json
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import ledger, vault
 from crossfeed.study.declaration import Declaration, control_drift, declared, flagged, verdict_of
@@ -15,7 +16,6 @@ from crossfeed.study.lock import verified_lock
 from crossfeed.study.protocol import check_version, source_tables
 from crossfeed.study.search import flag_of, has_numbers
 from crossfeed.study.store import Run, Store
-from crossfeed.training.record.folder import write_json
 from crossfeed.training.run_config import RunConfig
 
 
@@ -113,14 +113,14 @@ def _openings(store: Store) -> list[ledger.Entry]:
 
 def _evaluate(store: Store, runs: Sequence[Run], opening: vault.Opening, purpose: str) -> dict[str, Any]:
     """Every run on the target beside the floors; the confirmatory pass also adapts the locked model to it."""
-    from crossfeed.evaluation.target import evaluate_target
+    from crossfeed.evaluation.model_evaluation import evaluate_target
 
     sources = source_tables(store)
     models = {
         run.name: (WorldModel.load(_checkpoint(store, run)), RunConfig.model_validate(run.config)) for run in runs
     }
     targets = vault.reveal(store, opening)
-    result = evaluate_target(models, sources, targets)
+    result = evaluate_target(models, sources, targets).to_dict()
     if purpose == vault.CONFIRMATORY:
         result["adaptation"] = _adapt(store, runs[0], sources, targets)
     return result
@@ -131,7 +131,7 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
     from crossfeed.adaptation.fewshot import FewShotConfig
     from crossfeed.adaptation.model_adaptation import adapt
     from crossfeed.adaptation.online import OnlineConfig
-    from crossfeed.evaluation.model_evaluation import open_model
+    from crossfeed.evaluation.opened_model import open_model
     from crossfeed.evaluation.source import Source, foreign_set
 
     opened = open_model(_checkpoint(store, locked), "cpu")

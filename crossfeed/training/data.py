@@ -11,7 +11,7 @@ from crossfeed.ingest.table import Table
 from crossfeed.schema import Schema
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.normalise import Normaliser
-from crossfeed.windows.split import Part, Split, TrainRows, split_table
+from crossfeed.windows.split_tables import SplitTables, without_machines
 from crossfeed.windows.windows import WindowSet
 
 
@@ -21,7 +21,7 @@ class TrainingData:
 
     schema: Schema
     period: float
-    splits: tuple[Split, ...]
+    source: SplitTables
     normaliser: Normaliser
     train: WindowSet
     validation: WindowSet
@@ -29,30 +29,16 @@ class TrainingData:
 
 def prepare(tables: Sequence[Table], config: RunConfig, device: torch.device) -> TrainingData:
     """Split every table, fit one normaliser on all their train rows, and lay out train and validation windows."""
-    data = config.data
-    tables = without_machines(tables, data.leave_out)
-    _check(tables)
-    fractions = (data.train_fraction, data.validation_fraction)
-    splits = tuple(split_table(table, data.split_by, data.split_seed, fractions) for table in tables)
-    train_rows = TrainRows.join([split.train_rows(table) for split, table in zip(splits, tables, strict=True)])
-    normaliser = Normaliser.fit(train_rows, data.normaliser, data.robust_floor)
-
-    def windows(part: Part) -> WindowSet:
-        groups = [split.groups(table, part) for split, table in zip(splits, tables, strict=True)]
-        model = config.model
-        return WindowSet.build(list(tables), groups, normaliser, model.context, model.horizons, data.stride, device)
-
-    return TrainingData(tables[0].schema, tables[0].period, splits, normaliser, windows("train"), windows("validation"))
-
-
-def without_machines(tables: Sequence[Table], machines: Sequence[str]) -> list[Table]:
-    """The tables without the rows of these machines; a table of theirs alone is gone."""
-    kept = []
-    for table in tables:
-        groups = [group for group in table.groups if group.machine not in machines]
-        if groups:
-            kept.append(table if len(groups) == len(table.groups) else table.select(groups))
-    return kept
+    data, model = config.data, config.model
+    _check(without_machines(tables, data.leave_out))
+    source = SplitTables.of(tables, data)
+    normaliser = source.normaliser(data.normaliser, data.robust_floor)
+    train, validation = (
+        source.windows(part, normaliser, model.context, model.horizons, data.stride, device)
+        for part in ("train", "validation")
+    )
+    first = source.tables[0]
+    return TrainingData(first.schema, first.period, source, normaliser, train, validation)
 
 
 def _check(tables: Sequence[Table]) -> None:

@@ -11,7 +11,8 @@ from crossfeed.adaptation.model_adaptation import adapt_model, plans
 from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.cli import app
 from crossfeed.errors import CheckpointError, ConfigError
-from crossfeed.evaluation.model_evaluation import evaluate_model, open_model
+from crossfeed.evaluation.model_evaluation import evaluate_model
+from crossfeed.evaluation.opened_model import open_model
 from tests.evaluation.conftest import TrainedRun
 
 

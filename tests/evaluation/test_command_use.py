@@ -18,18 +18,18 @@ def data() -> EvaluationSet:
 def test_every_false_plan_hurts_the_forecaster_that_knows_the_law(data: EvaluationSet) -> None:
     found = command_use(Physicist(data.normaliser), data)
     for condition in CONDITIONS:
-        ratio = found[condition]["rmse_ratio"]
+        ratio = found.plans[condition].rmse_ratio
         assert ratio.low > 1.0, condition
         assert ratio.low <= ratio.estimate <= ratio.high
-        assert found[condition]["runs_worse"] == found[condition]["runs"] == 8
+        assert found.plans[condition].runs_worse == found.plans[condition].runs == 8
 
 
 def test_a_forecaster_without_commands_does_not_change_by_a_bit(data: EvaluationSet) -> None:
     deaf, _ = floors(HORIZONS)
     deaf.fit(data.windows, data.windows, 0)
     found = command_use(deaf, data)
-    assert {found[condition]["rmse_ratio"].estimate for condition in CONDITIONS} == {1.0}
-    assert {found[condition]["runs_worse"] for condition in CONDITIONS} == {0}
+    assert {found.plans[condition].rmse_ratio.estimate for condition in CONDITIONS} == {1.0}
+    assert {found.plans[condition].runs_worse for condition in CONDITIONS} == {0}
 
 
 def test_a_model_that_is_off_by_one_is_found_out(data: EvaluationSet) -> None:
@@ -40,7 +40,7 @@ def test_a_model_that_is_off_by_one_is_found_out(data: EvaluationSet) -> None:
             late = false_plan("late", data, torch.arange(len(data.windows)), 0)
             return super().predict(late(batch, torch.arange(len(batch.x_BKC))))
 
-    assert command_use(OffByOne(data.normaliser), data)["early"]["rmse_ratio"].estimate < 1.0
+    assert command_use(OffByOne(data.normaliser), data).plans["early"].rmse_ratio.estimate < 1.0
 
 
 def test_plans_are_what_they_say(data: EvaluationSet) -> None:

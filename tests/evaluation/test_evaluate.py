@@ -1,18 +1,13 @@
 """The loop: one space for every normaliser, runs as units, NaN named and left out."""
 
-import math
-
 import numpy as np
 import pytest
-import torch
 
-from crossfeed.distribution import Gaussian
 from crossfeed.errors import TableError
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate, evaluate_all
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
-from crossfeed.windows.windows import WindowBatch
 from tests.evaluation.small_machine import (
     HORIZONS,
     SCHEMA,
@@ -22,15 +17,6 @@ from tests.evaluation.small_machine import (
     small_table,
     window_set,
 )
-
-
-class Broken:
-    name, uses_future_commands = "broken", False
-
-    def predict(self, batch: WindowBatch) -> Gaussian:
-        mean = torch.zeros_like(batch.future_x_BHC)
-        mean[0, 0, 0] = math.nan
-        return Gaussian(mean, torch.ones_like(mean))
 
 
 def test_the_normaliser_of_a_model_does_not_change_its_score() -> None:
@@ -70,16 +56,6 @@ def test_the_persistence_floor_has_no_skill_against_itself() -> None:
     metrics = evaluate(forecaster, data).metrics()
     assert metrics["skill_rmse"] == pytest.approx(0.0, abs=1e-12)
     assert metrics["skill_mae"] == pytest.approx(0.0, abs=1e-12)
-
-
-def test_a_forecaster_that_returns_nan_is_named_and_the_others_go_on(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    data = evaluation_set()
-    results = evaluate_all([Broken(), Physicist(data.normaliser)], data)
-    assert set(results.scores) == {"physicist"}
-    assert "'broken' returned" in results.excluded["broken"]
-    assert "left out" in capsys.readouterr().err
 
 
 def test_sessions_or_programs_can_be_the_units() -> None:

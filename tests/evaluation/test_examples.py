@@ -102,14 +102,18 @@ def test_there_are_never_more_examples_than_asked_for_and_none_twice(count: int,
 
 def test_evaluations_carry_examples_reliability_by_regime_and_intervals_by_channel(trained_run: TrainedRun) -> None:
     content = evaluate_model(trained_run.folder, trained_run.target, device="cpu")
-    assert content["period"] == Table.read(trained_run.target).period
-    assert {example["regime"] for example in content["examples"]["run"]} <= set(ORDER)
-    by_regime = content["calibration"]["run"]["by_regime"]
-    assert set(by_regime) == set(content["by_regime"]["run"])
+    assert content.period == Table.read(trained_run.target).period
+    assert {example["regime"] for example in content.examples["run"]} <= set(ORDER)
+    by_regime = content.calibration["run"].by_regime
+    assert set(by_regime) == set(content.by_regime["run"])
     for regime, found in by_regime.items():
-        assert found["coverage"]["0.9"] == content["by_regime"]["run"][regime]["coverage90"]
-        assert sum(found["pit"]) == pytest.approx(1.0)
-    row = content["by_channel"]["run"]["current"]
-    assert row["intervals"]["skill_rmse"]["estimate"] == pytest.approx(row["skill_rmse"])
-    assert row["intervals"]["coverage90"]["low"] <= row["coverage90"] <= row["intervals"]["coverage90"]["high"]
-    assert set(content["command_use"]["run"]["shuffled_by_channel"]) == {"current", "power"}
+        assert found.coverage["0.9"] == content.by_regime["run"][regime]["coverage90"]
+        assert sum(found.pit) == pytest.approx(1.0)
+    row = content.by_channel["run"]["current"]
+    assert row.intervals["skill_rmse"].estimate == pytest.approx(row.metrics["skill_rmse"])
+    inside, share = row.intervals["coverage90"], row.metrics["coverage90"]
+    assert inside.low is not None
+    assert inside.high is not None
+    assert share is not None
+    assert inside.low <= share <= inside.high
+    assert set(content.command_use["run"].shuffled_by_channel) == {"current", "power"}

@@ -10,16 +10,18 @@ import pytest
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
+from crossfeed.configuration import override
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.evaluation.model_evaluation import evaluate_model, face, open_model
+from crossfeed.evaluation.model_evaluation import evaluate_model, evaluate_target
+from crossfeed.evaluation.opened_model import open_model
+from crossfeed.evaluation.result import Evaluation
+from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import align
-from crossfeed.evaluation.target import evaluate_target
 from crossfeed.ingest.table import Table
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.schema import Channel, Schema
-from crossfeed.training.overrides import override
 from crossfeed.training.run import train
 from crossfeed.windows.split import split_table
 from tests.evaluation.conftest import TrainedRun, small_config
@@ -29,37 +31,37 @@ from tests.evaluation.small_machine import SCHEMA, small_table
 def test_a_table_the_model_was_trained_on_is_judged_on_its_test_sessions(trained_run: TrainedRun) -> None:
     content = evaluate_model(trained_run.folder, trained_run.source, device="cpu")
     split = split_table(Table.read(trained_run.source))
-    assert content["part"] == "test"
-    assert content["trained_on_this_table"]
-    assert sorted(content["runs"]) == sorted(split.test)
-    assert set(content["scores"]) == {"run", "persistence", "linear drift"}
-    assert content["scores"]["persistence"]["nll"] is not None
-    assert content["scores"]["persistence"]["skill_rmse"] == pytest.approx(0.0, abs=1e-9)
+    assert content.part == "test"
+    assert content.trained_on_this_table
+    assert sorted(content.runs) == sorted(split.test)
+    assert set(content.scores) == {"run", "persistence", "linear drift"}
+    assert content.scores["persistence"]["nll"] is not None
+    assert content.scores["persistence"]["skill_rmse"] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_another_machine_is_judged_whole_with_runs_as_units(trained_run: TrainedRun, tmp_path: Path) -> None:
     content = evaluate_model(
         trained_run.folder, trained_run.target, sources=[trained_run.source], suite="full", out=tmp_path, device="cpu"
     )
-    assert content["part"] == "all"
-    assert len(content["runs"]) == 5
-    assert set(content["by_channel"]["run"]) == {"current", "power"}, "the thermometer it lacks is not judged"
-    assert content["by_channel"]["run"]["current"]["unit"] == "A"
+    assert content.part == "all"
+    assert len(content.runs) == 5
+    assert set(content.by_channel["run"]) == {"current", "power"}, "the thermometer it lacks is not judged"
+    assert content.by_channel["run"]["current"].unit == "A"
     scale = open_model(trained_run.folder).model.normaliser.sensor_scale[0]
-    row = content["by_channel"]["run"]["current"]
-    assert row["physical"]["rmse"] == pytest.approx(row["rmse"] * scale)
-    assert len(content["comparisons"][0]) == 2
+    row = content.by_channel["run"]["current"]
+    assert row.physical["rmse"] == pytest.approx(row.metrics["rmse"] * scale)
+    assert len(content.comparisons[0]) == 2
     for section in ("robustness", "slower_logging", "channel_curve", "conformal", "command_use"):
-        assert "run" in content[section]
-    assert content["conformal"]["run"]["split"]["calibrated_on"] == ["lathe/run0", "lathe/run1"]
-    assert json.loads((tmp_path / "evaluation.json").read_text()) == content
+        assert "run" in getattr(content, section)
+    assert content.conformal["run"]["split"]["calibrated_on"] == ["lathe/run0", "lathe/run1"]
+    assert Evaluation.from_dict(json.loads((tmp_path / "evaluation.json").read_text())) == content
 
 
 def test_without_the_source_the_floors_are_points(trained_run: TrainedRun) -> None:
     content = evaluate_model(trained_run.folder, trained_run.target, device="cpu")
-    assert not content["floors_have_spread"]
-    assert content["scores"]["persistence"]["coverage90"] is None
-    assert content["scores"]["persistence"]["rmse"] > 0
+    assert not content.floors_have_spread
+    assert content.scores["persistence"]["coverage90"] is None
+    assert content.scores["persistence"]["rmse"] > 0
 
 
 def test_an_all_constant_channel_is_said_to_be_constant(trained_run: TrainedRun, tmp_path: Path) -> None:
@@ -67,24 +69,24 @@ def test_an_all_constant_channel_is_said_to_be_constant(trained_run: TrainedRun,
     table.sensors[:, 1] = 2.5
     table.write(tmp_path / "flat.parquet")
     content = evaluate_model(trained_run.folder, tmp_path / "flat.parquet", device="cpu")
-    assert content["by_channel"]["run"]["power"]["constant"]
-    assert content["by_channel"]["run"]["power"]["r2"] is None
-    assert content["by_channel"]["run"]["power"]["skill_rmse"] is None
+    assert content.by_channel["run"]["power"].constant
+    assert content.by_channel["run"]["power"].metrics["r2"] is None
+    assert content.by_channel["run"]["power"].metrics["skill_rmse"] is None
 
 
 def test_a_target_that_shares_no_channel_is_refused(trained_run: TrainedRun) -> None:
     table = Table.read(trained_run.target)
     table.sensors[:] = np.nan
     with pytest.raises(TableError, match=r"shows none of the sensors[\s\S]*current, power, temperature"):
-        face(open_model(trained_run.folder, "cpu"), table)
+        set_up(open_model(trained_run.folder, "cpu"), table)
 
 
 def test_a_side_of_a_foreign_table_and_a_wrong_source_are_refused(trained_run: TrainedRun) -> None:
     opened, target = open_model(trained_run.folder, "cpu"), Table.read(trained_run.target)
     with pytest.raises(ConfigError, match="has no test side"):
-        face(opened, target, part="test")
+        set_up(opened, target, part="test")
     with pytest.raises(TableError, match="not trained on the source table"):
-        face(opened, target, sources=[small_table(seed=99)])
+        set_up(opened, target, sources=[small_table(seed=99)])
 
 
 def test_columns_in_another_order_and_unit_make_no_difference(trained_run: TrainedRun) -> None:
@@ -110,8 +112,8 @@ def test_an_absent_command_is_stated_once_and_not_refused(trained_run: TrainedRu
     arguments = ["evaluate", str(trained_run.folder), "--device", "cpu", "--table"]
     for name in ("no_axis", "empty_axis"):
         content = evaluate_model(trained_run.folder, tmp_path / f"{name}.parquet", device="cpu")
-        assert content["absent_commands"] == {"feed_x": 0.0}
-        assert content["windows"] > 0
+        assert content.absent_commands == {"feed_x": 0.0}
+        assert content.windows > 0
     found = CliRunner().invoke(app, [*arguments, str(tmp_path / "no_axis.parquet")], env={"COLUMNS": "200"})
     assert found.output.count("the table has no feed_x; it is taken as 0 throughout") == 1
     table.commands[:] = np.nan
@@ -123,12 +125,12 @@ def test_the_target_pass_judges_models_and_floors_on_the_same_windows(trained_ru
     model = open_model(trained_run.folder, "cpu").model
     sources, targets = [Table.read(trained_run.source)], [Table.read(trained_run.target)]
     content = evaluate_target({"locked": (model, trained_run.config)}, sources, targets)
-    assert set(content["scores"]) == {"locked", "persistence", "linear drift"}
+    assert set(content.scores) == {"locked", "persistence", "linear drift"}
     alone = evaluate_model(trained_run.folder, trained_run.target, sources=[trained_run.source], device="cpu")
-    assert content["scores"]["locked"] == pytest.approx(alone["scores"]["run"])
-    assert content["windows"] == alone["windows"]
-    assert len(content["runs"]) == 5
-    json.dumps(content, allow_nan=False)
+    assert content.scores["locked"] == pytest.approx(alone.scores["run"])
+    assert content.windows == alone.windows
+    assert len(content.runs) == 5
+    json.dumps(content.to_dict(), allow_nan=False)
 
 
 def test_the_command_prints_tables_and_writes_json(trained_run: TrainedRun, tmp_path: Path) -> None:
@@ -159,16 +161,16 @@ def test_a_model_that_returns_nan_is_left_out_and_the_command_fails(
     found = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
     assert found.exit_code == 1
     assert "left out: run: Forecaster 'run' returned" in found.output
-    content = json.loads((tmp_path / "evaluation.json").read_text())
-    assert set(content["scores"]) == {"persistence", "linear drift"}
-    assert content["comparisons"] == []
+    content = Evaluation.from_dict(json.loads((tmp_path / "evaluation.json").read_text()))
+    assert set(content.scores) == {"persistence", "linear drift"}
+    assert content.comparisons == ()
 
 
 def test_a_table_with_rows_of_another_length_is_refused(trained_run: TrainedRun) -> None:
     opened = open_model(trained_run.folder, "cpu")
     slow = replace(Table.read(trained_run.target), period=5.0)
     with pytest.raises(TableError, match="has a row every 5 s, the model was trained on one every 1 s"):
-        face(opened, slow)
+        set_up(opened, slow)
 
 
 def test_a_model_of_several_tables_could_be_given_one_source_only(trained_run: TrainedRun, tmp_path: Path) -> None:
@@ -187,6 +189,7 @@ def test_a_model_of_several_tables_could_be_given_one_source_only(trained_run: T
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["floors_have_spread"]
     own = evaluate_model(tmp_path / "run", both[1], sources=both[:1], device="cpu")
-    assert own["table"]["machines"] == ["second"]
-    assert own["part"] == "test"
-    assert all(run.startswith("second/") for run in own["runs"]), "judged on its own windows alone"
+    assert own.table is not None
+    assert own.table.machines == ("second",)
+    assert own.part == "test"
+    assert all(run.startswith("second/") for run in own.runs), "judged on its own windows alone"

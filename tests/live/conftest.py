@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
-from crossfeed.evaluation.model_evaluation import OpenedModel, open_model
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.ingest.table import Table
 from tests.evaluation.small_machine import small_table
 from tests.serving.conftest import RANGE, make_model

@@ -9,7 +9,7 @@ import torch
 
 from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.distribution import Gaussian
-from crossfeed.evaluation.model_evaluation import open_model
+from crossfeed.evaluation.opened_model import open_model
 from crossfeed.live.learning import JOURNAL, LEARNED, Learner, TrackedIntervals
 from crossfeed.live.rows import Row
 from crossfeed.model.forecast import Forecast
@@ -70,12 +70,13 @@ def test_tracked_intervals_widen_until_they_hold_what_they_promise(shop: Shop) -
     tracked = TrackedIntervals((1, 2), 1.0)
     rows: list[Row] = []
     inside = []
+    wide: Forecast | None = None
     for number in range(300):
         values: dict[str, float | None] = {name: float(draw.normal()) * 5.0 for name in schema.sensor_names}
         rows.append(Row(float(number), values, number == 0))
         shape = (2, len(schema.sensors))
         said = Gaussian(torch.zeros(shape, dtype=torch.float64), torch.ones(shape, dtype=torch.float64))
-        if number > 100:
+        if number > 100 and wide is not None:
             low, high = wide.quantiles((0.05, 0.95))
             inside.append(low[0, 0] <= values[schema.sensor_names[0]] <= high[0, 0])
         wide = tracked.widen(rows[-1], Forecast((1, 2), schema.sensor_names, schema.sensor_names, said), rows)

@@ -1,5 +1,7 @@
 """MQTT through a real broker: JSON by mapping, Sparkplug B with birth, death and missing messages."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,10 +84,8 @@ def test_a_payload_comes_back_as_it_was_written(metrics: list[Metric], time: int
 
 @given(content=st.binary(max_size=60))
 def test_no_bytes_break_the_decoder(content: bytes) -> None:
-    try:
-        decode(content)
-    except LogError as error:
-        assert "Sparkplug" in error.found
+    with suppress(LogError):
+        assert all(metric.time is None or metric.time >= 0 for metric in decode(content).metrics)
 
 
 def test_a_missing_message_is_a_gap_and_history_is_none() -> None:

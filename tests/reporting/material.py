@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.evaluation.plain import plain
-from crossfeed.evaluation.report import report
+from crossfeed.evaluation.judge import Contender, judge
+from crossfeed.evaluation.result import ModelFacts, TableFacts
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, normaliser_of, small_table
 
 LEVELS = ("0.5", "0.8", "0.9", "0.95")
@@ -23,15 +24,14 @@ def evaluation(own: bool = False, name: str = "run", machine: str = "lathe") -> 
     known = floors(HORIZONS)
     for floor in known:
         floor.fit(data.windows, data.windows, 0)
-    content = {
-        "model": {"file": "model.safetensors", "name": name, "sha256": "0" * 64},
-        "table": {"file": "table.parquet", "fingerprint": "1" * 64, "machines": list(table.machines())},
-        "period": 1.0,
-        "part": "test" if own else "all",
-        "trained_on_this_table": own,
-        "floors_have_spread": True,
-        **report([physicist], known, data, "full"),
-    }
+    found = replace(
+        judge([Contender(physicist, data)], known, 1.0, "full"),
+        model=ModelFacts("model.safetensors", name, "0" * 64),
+        table=TableFacts("table.parquet", "1" * 64, tuple(table.machines())),
+        part="test" if own else "all",
+        trained_on_this_table=own,
+    )
+    content = found.to_dict()
     if not own:
         effect = {"estimate": 0.4, "low": 0.3, "high": 0.5, "units": 6}
         content["counterfactual"] = {
@@ -47,7 +47,7 @@ def evaluation(own: bool = False, name: str = "run", machine: str = "lathe") -> 
                 "effect_r2": effect,
             },
         }
-    return dict(plain(content))
+    return content
 
 
 def adaptation() -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossfeed.evaluation.model_evaluation import OpenedModel, open_model
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.ingest.table import Table
 from crossfeed.model.presets import crossfeed, mended
 from crossfeed.model.world_model import WorldModel

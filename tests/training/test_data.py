@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 def test_normaliser_sees_train_rows_only(table: Table) -> None:
     data = prepare([table], small_config(), CPU)
-    (split,) = data.splits
+    (split,) = data.source.splits
     assert data.normaliser == Normaliser.fit(split.train_rows(table))
     held_back = table.sensors.copy()
     held_back[split.rows(table, "validation")] += 1e3
@@ -26,9 +26,9 @@ def test_normaliser_sees_train_rows_only(table: Table) -> None:
 
 
 def test_training_seed_does_not_touch_the_split(table: Table) -> None:
-    splits = [prepare([table], small_config({"training.seed": seed}), CPU).splits for seed in (0, 1)]
+    splits = [prepare([table], small_config({"training.seed": seed}), CPU).source.splits for seed in (0, 1)]
     assert splits[0] == splits[1]
-    moved = prepare([table], small_config({"data.split_seed": 3}), CPU).splits
+    moved = prepare([table], small_config({"data.split_seed": 3}), CPU).source.splits
     assert moved != splits[0]
 
 
@@ -41,7 +41,7 @@ def test_one_normaliser_over_several_machines_with_other_sensors() -> None:
     of_second = batch.machine_B == 1
     assert not batch.m_BKC[of_second][:, :, [0, 3]].any()
     assert batch.m_BKC[of_second][:, :, [1, 2, 4]].all()
-    parts = zip(data.splits, (first, second), strict=True)
+    parts = zip(data.source.splits, (first, second), strict=True)
     joined = np.concatenate([each.sensors[split.rows(each, "train")] for split, each in parts])
     np.testing.assert_allclose(data.normaliser.sensor_location, np.nanmean(joined, axis=0))
 

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from crossfeed.evaluation.verdict import words
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Grid, Note, Section, Tone, columns
-from crossfeed.reporting.numbers import plural, words
+from crossfeed.reporting.numbers import plural
 
 
 def sections(found: Artefacts) -> list[Section]:

@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from crossfeed.configuration import leaves
 from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import read_model_file
-from crossfeed.training.overrides import leaves
 
 
 def describe(path: Path | str) -> dict[str, Any]:

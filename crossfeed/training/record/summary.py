@@ -11,7 +11,7 @@ import torch
 from crossfeed.distribution import Point
 from crossfeed.training.data import TrainingData
 from crossfeed.training.measure.floors import FLOORS
-from crossfeed.training.measure.metrics import ForecastSums
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE, ForecastSums
 from crossfeed.training.measure.reading import batches
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.record.history import Row
@@ -19,14 +19,12 @@ from crossfeed.training.record.history import Row
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-WEAK_COMMAND_USE = 1.02
-
 
 def data_facts(data: TrainingData) -> dict[str, Any]:
     """Which rows and windows the run saw, by hash."""
     return {
-        "split": [split.hash() for split in data.splits],
-        "split_seed": [split.seed for split in data.splits],
+        "split": [split.hash() for split in data.source.splits],
+        "split_seed": [split.seed for split in data.source.splits],
         "normaliser": data.normaliser.hash(),
         "fitted_on": data.normaliser.fitted_on,
         "machines": list(data.train.machines),

@@ -1,0 +1,69 @@
+"""crossfeed control: plans, policies and what they would have saved. Nothing is ever sent to a machine."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    help="From forecasts to decisions: overrides for a program, and when to leave it alone. It writes files only.",
+    no_args_is_help=True,
+)
+
+Model = Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")]
+Limits = Annotated[Path | None, typer.Option("--limits", help="YAML file with the task: limits, objective, knobs.")]
+LimitTexts = Annotated[
+    list[str] | None, typer.Option("--limit", help="A further limit, such as 'spindle_power<=8 kW'; can be repeated.")
+]
+
+
+@app.command()
+def plan(
+    model: Model,
+    history: Annotated[Path, typer.Option(help="Table with the rows before the program starts.")],
+    program: Annotated[str, typer.Option(help="The NC program, or bundled:NAME.")],
+    limits: Limits = None,
+    limit: LimitTexts = None,
+    feed: Annotated[str | None, typer.Option(help="Range of the feed override in per cent: 50..120.")] = None,
+    spindle: Annotated[str | None, typer.Option(help="Range of the spindle override in per cent: 90..110.")] = None,
+    price: Annotated[str | None, typer.Option(help="What a kWh is worth in seconds: '15 s/kWh'.")] = None,
+    base_load: Annotated[str | None, typer.Option(help="What the machine draws beside its drives: '1.4 kW'.")] = None,
+    within: Annotated[str | None, typer.Option(help="Least energy within this time: '280 s'.")] = None,
+    leave: Annotated[list[str] | None, typer.Option(help="A tool whose cuts stay as written; repeatable.")] = None,
+    motion: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
+    session: Annotated[str | None, typer.Option(help="Session of the history; the last one if left out.")] = None,
+    at: Annotated[float | None, typer.Option(help="Seconds after the session's first row.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for plan.json, schedule.csv, blocks.csv, plan.png.")
+    ] = None,
+    write_program: Annotated[bool, typer.Option(help="Also a copy of the program with changed F words.")] = False,
+    samples: Annotated[int, typer.Option(help="Sampled futures, at least 20.")] = 32,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Plan the overrides of a program: act where the gain is sure and no limit is in danger, else leave it alone.
+
+    Example: crossfeed control plan run/ --history log.parquet --program part.mpf --limits limits.yaml --out plan/
+    """
+    from json import dumps
+
+    from crossfeed.control.advise import advise
+    from crossfeed.control.show import show_advice
+    from crossfeed.control.task import knob_text, read_task
+    from crossfeed.programs.limits import read_limits as read_motion_limits
+
+    changes: dict[str, Any] = {"limits": limit or []}
+    objective = {"price": price, "base_load": base_load, "within": within, "minimise": "energy" if within else None}
+    changes["objective"] = {name: value for name, value in objective.items() if value is not None}
+    changes |= {name: knob_text(text, name) for name, text in (("feed", feed), ("spindle", spindle)) if text}
+    changes |= {"leave": leave} if leave else {}
+    advice = advise(
+        model, history, program, read_task(limits, changes), session=session, at=at, samples=samples, seed=seed,
+        motion_limits=read_motion_limits(motion) if motion else None, device=device, out=out,
+        write_program=write_program,
+    )  # fmt: skip
+    if json:
+        typer.echo(dumps(advice.content, indent=2, ensure_ascii=False))
+    else:
+        show_advice(advice.content, advice.files)

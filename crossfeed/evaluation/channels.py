@@ -1,0 +1,77 @@
+"""Each channel on its own: in evaluation space, in its own unit, and how sure its headline numbers are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from crossfeed.evaluation.evaluate import EvaluationSet
+from crossfeed.evaluation.metrics import Metrics, Scores, physical
+from crossfeed.evaluation.statistics import Interval, bootstrap
+
+# What decides, channel by channel, whether a forecast may be trusted.
+JUDGED = ("skill_rmse", "coverage90")
+PHYSICAL = ("rmse", "mae", "bias", "crps", "nll", "width90")
+
+
+@dataclass(frozen=True)
+class ChannelScores:
+    """The metrics of one channel in evaluation space and in its own unit; one that never moves is constant."""
+
+    metrics: Metrics
+    physical: Metrics
+    unit: str
+    constant: bool
+    intervals: dict[str, Interval] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, object]:
+        """As it is written: the metrics stand beside the rest."""
+        rest = {"physical": self.physical, "unit": self.unit, "constant": self.constant, "intervals": self.intervals}
+        return {**self.metrics, **rest}
+
+    @staticmethod
+    def fields(content: object) -> object:
+        """The written form with its metrics gathered; anything else is left to be refused."""
+        if not isinstance(content, dict):
+            return content
+        rest = ("physical", "unit", "constant", "intervals")
+        return {**content, "metrics": {name: value for name, value in content.items() if name not in rest}}
+
+
+def channel_scores(scores: Scores, data: EvaluationSet) -> dict[str, ChannelScores]:
+    """Every channel that was seen at least once."""
+    table = {}
+    for channel, metrics in scores.by("channel").items():
+        scale = float(data.space.sensor_scale[data.schema.sensor_names.index(channel)])
+        own, found = physical(metrics, scale), headline_intervals(scores, channel=[channel])
+        table[channel] = ChannelScores(
+            metrics=metrics,
+            physical={name: own[name] for name in PHYSICAL},
+            unit=data.schema.channel(channel).unit,
+            constant=metrics["r2"] is None,
+            intervals={name: found[name] for name in JUDGED if name in found},
+        )
+    return table
+
+
+def headline_intervals(scores: Scores, **choice: Sequence[str | int]) -> dict[str, Interval]:
+    """Run-level bootstrap intervals of the headline metrics, over everything or over the chosen labels."""
+
+    def root_mean(sums: np.ndarray) -> np.ndarray:
+        return np.asarray(np.sqrt(sums[:, 0] / sums[:, 1]))
+
+    def mean(sums: np.ndarray) -> np.ndarray:
+        return np.asarray(sums[:, 0] / sums[:, 1])
+
+    def skill(sums: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(1.0 - np.sqrt(sums[:, 0] / sums[:, 1]))
+
+    found = {
+        "rmse": bootstrap(scores.run_sums(("squared", "count"), **choice), root_mean),
+        "mae": bootstrap(scores.run_sums(("absolute", "count"), **choice), mean),
+        "crps": bootstrap(scores.run_sums(("crps", "count"), **choice), mean),
+        "skill_rmse": bootstrap(scores.run_sums(("squared", "persistence_squared"), **choice), skill),
+    }
+    inside = {"coverage90": bootstrap(scores.run_sums(("inside90", "count"), **choice), mean)}
+    return found | (inside if scores.has_intervals else {})

@@ -1,0 +1,106 @@
+"""The one place where an evaluation is made: models beside floors on the same windows, then the probes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from crossfeed.errors import ConfigError, ForecastError
+from crossfeed.evaluation.calibration import calibration_by_regime
+from crossfeed.evaluation.channels import channel_scores, headline_intervals
+from crossfeed.evaluation.command_use import command_use
+from crossfeed.evaluation.conformal import Recorder
+from crossfeed.evaluation.conformal_coverage import conformal_coverage
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.examples import example_forecasts
+from crossfeed.evaluation.forecaster import Floor, Forecaster
+from crossfeed.evaluation.metrics import Scores
+from crossfeed.evaluation.result import Evaluation
+from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
+from crossfeed.evaluation.statistics import compare, power_table
+from crossfeed.json_file import plain
+from crossfeed.progress import console
+
+Suite = Literal["standard", "full"]
+COMMAND_WINDOWS = 1024
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model to be judged, and the windows in its own z-space."""
+
+    forecaster: Forecaster
+    data: EvaluationSet
+
+    @property
+    def name(self) -> str:
+        return self.forecaster.name
+
+
+def judge(
+    contenders: Sequence[Contender], floors: Sequence[Floor], period: float, suite: Suite = "standard"
+) -> Evaluation:
+    """Score models and floors on the same windows; commands and robustness are probed for the models alone.
+
+    A forecaster that returns NaN is left out with its reason and the others go on.
+    """
+    data = _common_windows(contenders)
+    # Conformal layers alone need every forecast kept.
+    records = {one.name: Recorder(one.data.windows) for one in contenders} if suite == "full" else {}
+    scores: dict[str, Scores] = {}
+    excluded: dict[str, str] = {}
+    for one in [*contenders, *(Contender(floor, data) for floor in floors)]:
+        try:
+            scores[one.name] = evaluate(one.forecaster, one.data, on_forecast=records.get(one.name))
+        except ForecastError as error:
+            excluded[one.name] = error.found
+            console().print(f"[yellow]warning:[/] {error.found} It is left out.")
+    judged = [one for one in contenders if one.name in scores]
+    rmse_by_run = {name: found.run_rmse() for name, found in scores.items()}
+    full = _full_suite(judged, scores, records) if suite == "full" else {}
+    return Evaluation(
+        windows=len(data.windows),
+        runs=data.runs,
+        scores={name: found.metrics() for name, found in scores.items()},
+        intervals={name: headline_intervals(found) for name, found in scores.items()},
+        by_horizon={name: found.by("horizon") for name, found in scores.items()},
+        by_regime={name: found.by("regime") for name, found in scores.items()},
+        by_run={name: found.by("run") for name, found in scores.items()},
+        by_channel={name: channel_scores(found, data) for name, found in scores.items()},
+        calibration={name: calibration_by_regime(found) for name, found in scores.items() if found.has_intervals},
+        command_use={one.name: command_use(one.forecaster, one.data, data.sample(COMMAND_WINDOWS)) for one in judged},
+        examples={one.name: example_forecasts(one.forecaster, one.data) for one in judged},
+        comparisons=tuple(tuple(compare(rmse_by_run, one.name)) for one in judged),
+        power=tuple(power_table(units=sorted({3, 5, 7, len(data.runs)}))),
+        excluded=excluded,
+        unit=data.unit,
+        period=period,
+        space=data.space.hash(),
+        window_hash=data.windows.hash(),
+        floors_have_spread=any(floor.fitted for floor in floors),
+        **full,
+    )
+
+
+def _common_windows(contenders: Sequence[Contender]) -> EvaluationSet:
+    """The windows of the first model, after making sure that everybody else reads the same rows."""
+    if not contenders:
+        raise ConfigError("No model was given to evaluate.", expected="at least one model")
+    first, *others = contenders
+    for other in others:
+        if other.data.windows.hash() != first.data.windows.hash():
+            raise ConfigError(
+                f"Model '{other.name}' reads other windows than '{first.name}'.",
+                expected="one context and one set of horizons for all models of an evaluation",
+            )
+    return first.data
+
+
+def _full_suite(judged: Sequence[Contender], scores: dict[str, Scores], records: dict[str, Recorder]) -> dict[str, Any]:
+    """Broken, missing and slower sensors, and what conformal layers would mend."""
+    probes = {one.name: Probe.of(one.forecaster, one.data) for one in judged}
+    return {
+        "robustness": {name: plain(robustness(probe)) for name, probe in probes.items()},
+        "slower_logging": {name: plain(slower_logging(probe)) for name, probe in probes.items()},
+        "channel_curve": {name: plain(channel_curve(probe)) for name, probe in probes.items()},
+        "conformal": {one.name: conformal_coverage(records[one.name], scores[one.name], one.data) for one in judged},
+    }

@@ -1,0 +1,58 @@
+"""A model from disk, ready to forecast, with what its file says about where it came from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crossfeed.configuration import parse
+from crossfeed.errors import ConfigError
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.ingest.row_period import check_row_period
+from crossfeed.ingest.table import Table
+from crossfeed.model.device import choose_device
+from crossfeed.model.locate import locate_model
+from crossfeed.model.model_file import read_model_file
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.run_config import RunConfig
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model with its name, the hash of its file and its provenance."""
+
+    path: Path
+    forecaster: WorldModelForecaster
+    sha256: str
+    provenance: dict[str, Any]
+
+    @property
+    def model(self) -> WorldModel:
+        return self.forecaster.model
+
+    @property
+    def config(self) -> RunConfig:
+        """The complete configuration of the training run."""
+        if "config" not in self.provenance:
+            raise ConfigError(
+                f"{self.path} does not say how it was trained, so its split cannot be rebuilt.",
+                expected="a model file made by crossfeed train",
+            )
+        return parse(RunConfig, self.provenance["config"], f"The configuration in {self.path}")
+
+    def trained_on(self, table: Table) -> bool:
+        """Whether this very table was among the tables of the training run."""
+        return table.fingerprint() in self.provenance.get("tables", ())
+
+    def check_rows(self, period: float, whose: str) -> None:
+        """Refuse rows that are not as long as those the model learned from, where the file says it."""
+        known = self.provenance.get("row_period", period)
+        check_row_period(period, known, whose, "the model was trained on one")
+
+
+def open_model(path: Path | str, device: str = "auto") -> OpenedModel:
+    """Read a model file, or the model in the folder of a run or of an adaptation."""
+    path = locate_model(path)
+    file = read_model_file(path)
+    model = WorldModel.load(path, device=choose_device(device))
+    name = path.parent.name if path.name == "model.safetensors" and path.parent.name else path.stem
+    return OpenedModel(path, WorldModelForecaster(model, name), file.sha256, file.provenance)

@@ -1,0 +1,145 @@
+"""The result of an evaluation: one type that terminal, JSON file, report and notebook render."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
+
+from crossfeed.errors import ConfigError, StorageError
+from crossfeed.evaluation.calibration import Calibration
+from crossfeed.evaluation.channels import ChannelScores
+from crossfeed.evaluation.command_use import CommandUse
+from crossfeed.evaluation.evaluate import Unit
+from crossfeed.evaluation.metrics import Metrics
+from crossfeed.evaluation.statistics import Comparison, Interval, Power
+from crossfeed.evaluation.verdict import Verdict, judge_channels
+from crossfeed.json_file import plain, write_json
+
+# What a probe recorded, as plain data that only tables and figures read.
+Record = dict[str, Any]
+By = Literal["all", "horizon", "regime", "run", "channel"]
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """Which model was judged."""
+
+    file: str
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """Which table it was judged on."""
+
+    file: str
+    fingerprint: str
+    machines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What models and floors did on one set of windows; every mapping is by the name of the forecaster.
+
+    Errors are in evaluation space, the z-score of the source's train rows; `by_channel` has them in physical units too.
+    `model`, `table` and what follows are known where a model file met a table; a target pass judges several models.
+    """
+
+    windows: int
+    runs: tuple[str, ...]
+    scores: dict[str, Metrics]
+    intervals: dict[str, dict[str, Interval]]
+    by_horizon: dict[str, dict[str, Metrics]]
+    by_regime: dict[str, dict[str, Metrics]]
+    by_run: dict[str, dict[str, Metrics]]
+    by_channel: dict[str, dict[str, Annotated[ChannelScores, BeforeValidator(ChannelScores.fields)]]]
+    calibration: dict[str, Calibration]
+    command_use: dict[str, Annotated[CommandUse, BeforeValidator(CommandUse.fields)]]
+    examples: dict[str, list[Record]]
+    comparisons: tuple[tuple[Comparison, ...], ...] = ()
+    power: tuple[Power, ...] = ()
+    excluded: dict[str, str] = field(default_factory=dict)
+    unit: Unit = "run"
+    period: float = 1.0
+    space: str = ""
+    window_hash: str = ""
+    robustness: dict[str, Record] | None = None
+    slower_logging: dict[str, Record] | None = None
+    channel_curve: dict[str, Record] | None = None
+    conformal: dict[str, Record] | None = None
+    model: ModelFacts | None = None
+    table: TableFacts | None = None
+    part: str = "all"
+    trained_on_this_table: bool = False
+    absent_commands: dict[str, float] = field(default_factory=dict)
+    floors_have_spread: bool = True
+    counterfactual: Record | None = None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that gave numbers; the other names in `scores` are floors."""
+        return tuple(self.command_use)
+
+    def verdict(self, model: str | None = None) -> Verdict:
+        """May this model (by default the only one) be trusted on this machine, and on which channels?"""
+        name = self._only(model)
+        return judge_channels(self.by_channel[name], self.command_use.get(name))
+
+    def rows(self, by: By = "all") -> list[dict[str, Any]]:
+        """Flat rows for a data frame: forecaster, label and every metric; of channels also unit and constancy."""
+        if by == "all":
+            return [{"forecaster": name, **metrics} for name, metrics in self.scores.items()]
+        found: dict[str, dict[str, Any]] = getattr(self, f"by_{by}")
+        return [
+            {"forecaster": name, by: label, **_flat(row)}
+            for name, labelled in found.items()
+            for label, row in labelled.items()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; what was not measured is left out, the verdict on each model is added for readers."""
+        content = {item: plain(getattr(self, item)) for item in self.__dataclass_fields__}
+        verdicts = {name: plain(self.verdict(name)) for name in self.models}
+        return {name: value for name, value in content.items() if value is not None} | {"verdict": verdicts}
+
+    @classmethod
+    def from_dict(cls, content: Any, origin: str = "The evaluation") -> Self:
+        """The very evaluation that `to_dict` wrote; content that is none is refused."""
+        try:
+            return TypeAdapter(cls).validate_python(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "content"
+            raise StorageError(
+                f"{origin} does not hold what an evaluation records: {where}: {first['msg']}.",
+                expected="what crossfeed evaluate or crossfeed study unseal wrote",
+                remedy="Evaluate again.",
+            ) from error
+
+    def write(self, folder: Path | str) -> Path:
+        """Write `evaluation.json` into a folder."""
+        path = Path(folder) / "evaluation.json"
+        write_json(path, self.to_dict())
+        return path
+
+    def _only(self, model: str | None) -> str:
+        known = self.models
+        if model is None and len(known) == 1:
+            return known[0]
+        if model not in known:
+            asked = "No model was named" if model is None else f"There is no model '{model}'"
+            reasons = "; ".join(self.excluded.values())
+            raise ConfigError(
+                f"{asked} in this evaluation.",
+                expected=f"one of {', '.join(known)}" if known else f"a model that gave numbers ({reasons})",
+            )
+        return model
+
+
+def _flat(row: Metrics | ChannelScores) -> dict[str, Any]:
+    if not isinstance(row, ChannelScores):
+        return dict(row)
+    own = {f"{name}_physical": value for name, value in row.physical.items()}
+    return {"unit": row.unit, "constant": row.constant, **row.metrics, **own}

@@ -1,0 +1,111 @@
+"""May a model be trusted on a machine, and on which channels? The answer in one sentence, the reasons by channel."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from crossfeed.evaluation.channels import ChannelScores
+from crossfeed.evaluation.command_use import CommandUse
+from crossfeed.evaluation.statistics import Interval
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
+
+Light = Literal["good", "fair", "bad", "unknown"]
+# Share of observations inside the central 90 % interval: what passes, and below what a channel is not to be used.
+COVERAGE = (0.85, 0.98)
+COVERAGE_BAD = 0.75
+
+
+@dataclass(frozen=True)
+class ChannelVerdict:
+    """The judgement on one channel: a light, the reasons in words, and the numbers it rests on."""
+
+    channel: str
+    unit: str
+    light: Light
+    reasons: tuple[str, ...]
+    skill: Interval | None = None
+    coverage: Interval | None = None
+    command: Interval | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One answer for the whole machine, and one light for each channel."""
+
+    light: Literal["good", "fair", "bad"]
+    answer: str
+    channels: tuple[ChannelVerdict, ...]
+
+
+def judge_channels(channels: Mapping[str, ChannelScores], use: CommandUse | None) -> Verdict:
+    """Judge every channel; one without a command-use ratio of its own is judged by that of all channels together."""
+    pooled = use.plans["shuffled"].rmse_ratio if use and "shuffled" in use.plans else None
+    own = use.shuffled_by_channel if use else {}
+    lights = tuple(judge_channel(name, scores, own.get(name, pooled)) for name, scores in channels.items())
+    return Verdict(*_answer(lights), lights)
+
+
+def judge_channel(channel: str, scores: ChannelScores, command: Interval | None) -> ChannelVerdict:
+    """Green: surely better than the last value, honest intervals, and the commands count."""
+    skill, coverage = (_sure_or_not(scores, name) for name in ("skill_rmse", "coverage90"))
+    if scores.constant or skill is None or skill.estimate is None:
+        still = ("it does not move here, so there is nothing to forecast",)
+        return ChannelVerdict(channel, scores.unit, "unknown", still, None, coverage)
+    good, bad, reasons = True, False, []
+    if skill.estimate <= 0.0:
+        bad = True
+        reasons.append("the last value, repeated, is as good or better")
+    elif skill.low is None:
+        good = False
+        reasons.append("too few runs to be sure that it beats the last value")
+    elif skill.low <= 0.0:
+        good = False
+        reasons.append("its advantage over the last value could be chance")
+    inside = coverage.estimate if coverage else None
+    if inside is None:
+        good = False
+        reasons.append("it gives no intervals")
+    elif inside < COVERAGE_BAD:
+        bad = True
+        reasons.append("far too sure of itself")
+    elif inside < COVERAGE[0]:
+        good = False
+        reasons.append("somewhat too sure of itself")
+    elif inside > COVERAGE[1]:
+        good = False
+        reasons.append("intervals much wider than needed")
+    if command is not None and command.estimate is not None and command.estimate < WEAK_COMMAND_USE:
+        good = False
+        reasons.append("planned commands hardly change its forecast: not for what-ifs")
+    light: Light = "bad" if bad else "good" if good else "fair"
+    if light == "good":
+        reasons.append("surely better than the last value, honest intervals, uses the plan")
+    return ChannelVerdict(channel, scores.unit, light, tuple(reasons), skill, coverage, command)
+
+
+def _sure_or_not(scores: ChannelScores, name: str) -> Interval | None:
+    """The interval of a metric; older results know the estimate alone."""
+    estimate = scores.metrics.get(name)
+    return scores.intervals.get(name) or (None if estimate is None else Interval(estimate))
+
+
+def _answer(lights: Sequence[ChannelVerdict]) -> tuple[Literal["good", "fair", "bad"], str]:
+    named = {light: [one.channel for one in lights if one.light == light] for light in ("good", "fair", "bad")}
+    judged = sum(len(names) for names in named.values())
+    if not judged:
+        return "fair", "Cannot be said: no channel of the target moved."
+    parts = [f"with care on {words(named['fair'])}"] if named["fair"] else []
+    parts += [f"not on {words(named['bad'])}"] if named["bad"] else []
+    rest = f"; {'; '.join(parts)}" if parts else ""
+    if len(named["good"]) == judged:
+        return "good", f"Yes, on all {judged} channels that move."
+    if named["good"]:
+        return "fair", f"Yes on {len(named['good'])} of {judged} channels: {words(named['good'])}{rest}."
+    if named["fair"]:
+        return "fair", f"Only {'; '.join(parts)}."
+    return "bad", f"No: on none of the {judged} channels."
+
+
+def words(names: Sequence[str]) -> str:
+    """Names as people say them: a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
