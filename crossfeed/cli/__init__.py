@@ -22,6 +22,7 @@ from crossfeed.cli import (
     program,
     report,
     reproduce,
+    serve,
     simulate,
     study,
     train,
@@ -72,6 +73,7 @@ app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
 app.add_typer(live.app, name="live", rich_help_panel=MODEL)
+app.command(rich_help_panel=MODEL)(serve.serve)
 app.command(rich_help_panel=MODEL)(export.export)
 app.add_typer(control.app, name="control", rich_help_panel=MODEL)
 app.command(rich_help_panel=RESEARCH)(compare.compare)

@@ -48,8 +48,8 @@ def plan(
     """
     from json import dumps
 
+    from crossfeed.cli.render.control import show_advice
     from crossfeed.control.advise import advise
-    from crossfeed.control.show import show_advice
     from crossfeed.control.task import knob_text, read_task
     from crossfeed.programs.limits import read_limits as read_motion_limits
 
@@ -67,3 +67,71 @@ def plan(
         typer.echo(dumps(advice.content, indent=2, ensure_ascii=False))
     else:
         show_advice(advice.content, advice.files)
+
+
+@app.command()
+def collect(
+    program: Annotated[str, typer.Option(help="The NC program, or bundled:NAME.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file for the log.")],
+    machine: Annotated[
+        str, typer.Option(help="A simulated machine: spinner_620, spinner_630 or random:SEED.")
+    ] = "spinner_620",
+    runs: Annotated[int, typer.Option(min=1, help="Whole programs to run.")] = 100,
+    stretch: Annotated[int, typer.Option(min=1, help="Seconds of the program under one override.")] = 20,
+    dither: Annotated[float, typer.Option(help="Standard deviation of the dither, in per cent: 2 to 5.")] = 4.0,
+    limits: Limits = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+) -> None:
+    """Run a program on a simulated machine with a safe dither of the feed, for judging policies from the log.
+
+    Example: crossfeed control collect --program bundled:face_pocket --runs 100 --out log.csv
+    """
+    import numpy as np
+
+    from crossfeed.control.course import Course
+    from crossfeed.control.machine import Workpiece
+    from crossfeed.control.offpolicy.collect import FEATURES
+    from crossfeed.control.offpolicy.collect import collect as run_with_dither
+    from crossfeed.control.offpolicy.policy import LinearPolicy
+    from crossfeed.control.task import read_task
+    from crossfeed.machines.simulated.catalogue import machine_named
+    from crossfeed.programs.bundled import program_path
+    from crossfeed.schema import canonical
+
+    path, task = program_path(program), read_task(limits)
+    text = path.read_text(encoding="utf-8", errors="replace")
+    piece = Workpiece.of(text, path.stem, machine_named(machine))
+    course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
+    around = LinearPolicy(1.0, np.zeros(len(FEATURES)), dither / 100.0)
+    found = run_with_dither(piece, course, task, task.limits_of(canonical()), around, runs, stretch, seed)
+    found.write(out)
+    typer.echo(f"{runs} runs of {course.name} in {found.override_NH.shape[1]} stretches each: {out}")
+
+
+@app.command()
+def judge(
+    log: Annotated[Path, typer.Argument(help="CSV with run, stretch, override, reward and features.")],
+    policy: Annotated[Path, typer.Option(help="YAML file: intercept, weights by feature, spread.")],
+    clip: Annotated[float, typer.Option(help="Weights above this are cut.")] = 20.0,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """What a policy would have earned, from logs of another one: five estimates with intervals, or a refusal.
+
+    Example: crossfeed control judge log.csv --policy policy.yaml
+    """
+    from dataclasses import asdict
+    from json import dumps
+
+    from crossfeed.control.offpolicy.estimate import METHODS
+    from crossfeed.control.offpolicy.estimate import judge as estimate
+    from crossfeed.control.offpolicy.log import read_log
+    from crossfeed.control.offpolicy.policy import read_policy
+    from crossfeed.control.show import show_values
+
+    read = read_log(log)
+    chosen = read_policy(policy, read.features)
+    found = [estimate(read, chosen, method, clip=clip) for method in METHODS]
+    if json:
+        typer.echo(dumps([asdict(value) for value in found], indent=2))
+    else:
+        show_values(found, float(read.reward_NH.sum(axis=1).mean()))

@@ -134,7 +134,7 @@ def to_table(
 
     Example: crossfeed live to-table spool/ table.parquet
     """
-    from crossfeed.ingest.summary import print_summary
+    from crossfeed.cli.render.logs import show_manifest
     from crossfeed.live.to_table import spool_to_table
     from crossfeed.progress import output
 
@@ -143,7 +143,7 @@ def to_table(
     table = spool_to_table(spool, period=period, machine=machine)
     table.write(out)
     screen = output()
-    print_summary(table.manifest, screen)
+    show_manifest(table.manifest, screen)
     screen.print(f"wrote {out}", markup=False)
 
 

@@ -1,16 +1,9 @@
 """`crossfeed simulate`: machines whose physics we know write logs in the formats of real ones."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from crossfeed.machines.simulated.summary import LogSummary
 
 
 def simulate(
@@ -61,18 +54,26 @@ def simulate(
         raise typer.BadParameter("name a folder for the logs, or --serve a protocol", param_hint="OUT")
     if sum(choice is not None for choice in (pair, fleet, program)) > 1:
         raise typer.BadParameter("choose one of --pair, --fleet and --program")
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.logs import show_simulated
     from crossfeed.machines.simulated.fleet import simulate_fleet
     from crossfeed.machines.simulated.pair import simulate_pair
     from crossfeed.machines.simulated.single import simulate_program
+    from crossfeed.progress import output
 
     if program is not None:
-        _show([simulate_program(out, program, machine, material, seed, stock_top)], json)
+        summaries = [simulate_program(out, program, machine, material, seed, stock_top)]
     elif fleet is not None:
-        _show(simulate_fleet(out, fleet, seed), json)
+        summaries = list(simulate_fleet(out, fleet, seed))
     else:
-        _show(simulate_pair(out, scale, seed, measured_commands, plots, cycles), json)
-        if plots and not json:
-            typer.echo(f"wrote {out / 'sheet.png'}")
+        summaries = list(simulate_pair(out, scale, seed, measured_commands, plots, cycles))
+    if json:
+        print_json([summary.as_dict() for summary in summaries])
+        return
+    console = output()
+    show_simulated(summaries, console)
+    if plots and program is None and fleet is None:
+        console.print(f"wrote {out / 'sheet.png'}", markup=False)
 
 
 def _serve(
@@ -98,45 +99,3 @@ def _serve(
         typer.echo(f"Watch it from another terminal: crossfeed live watch MODEL {address}{faster}")
 
     asyncio.run(serve(feed, make_server(protocol, feed, port), speed=speed, faults=told, on_ready=ready))
-
-
-def _show(summaries: "Sequence[LogSummary]", as_json: bool) -> None:
-    """Print what was written."""
-    if as_json:
-        from json import dumps
-
-        typer.echo(dumps([summary.as_dict() for summary in summaries], indent=2, ensure_ascii=False))
-        return
-    from rich.markup import escape
-    from rich.table import Table
-
-    from crossfeed.progress import output
-
-    console = output()
-    table = Table("machine")
-    for name in ("files", "rows written", "rows kept", "sessions", "machine time"):
-        table.add_column(name, justify="right")
-    for summary in summaries:
-        counts = (len(summary.files), summary.raw_rows, summary.rows, summary.sessions)
-        table.add_row(summary.machine, *(f"{count:,}" for count in counts), f"{summary.seconds:,.0f} s")
-    console.print(table)
-    if len(summaries) <= 2:
-        console.print(_ranges(summaries))
-    for summary in summaries:
-        for remark in summary.remarks:
-            console.print(f"note: {escape(remark)}")
-        if len(summaries) <= 2:
-            console.print("\n".join(f"wrote {escape(str(path))}" for path in summary.files))
-
-
-def _ranges(summaries: "Sequence[LogSummary]") -> "Table":
-    """Lowest and highest value of every channel, a column per machine."""
-    from rich.table import Table
-
-    table = Table("channel", "unit", *(f"{summary.machine}, lowest to highest" for summary in summaries))
-    spans = [{row[0]: row for row in summary.ranges.rows()} for summary in summaries]
-    for name in dict.fromkeys(name for span in spans for name in span):
-        unit = next(span[name][1] for span in spans if name in span)
-        shown = (f"{span[name][2]:,.2f} to {span[name][3]:,.2f}" if name in span else "not logged" for span in spans)
-        table.add_row(name, unit, *shown)
-    return table
