@@ -122,11 +122,11 @@ def judge(
     from dataclasses import asdict
     from json import dumps
 
+    from crossfeed.cli.render.control import show_values
     from crossfeed.control.offpolicy.estimate import METHODS
     from crossfeed.control.offpolicy.estimate import judge as estimate
     from crossfeed.control.offpolicy.log import read_log
     from crossfeed.control.offpolicy.policy import read_policy
-    from crossfeed.control.show import show_values
 
     read = read_log(log)
     chosen = read_policy(policy, read.features)
