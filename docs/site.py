@@ -7,6 +7,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
+_FOREIGN = re.compile(r'<script[^>]+src="https?:[^"]*"[^>]*></script>')
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -38,4 +39,9 @@ def _links(text: str, name: str) -> str:
 
 def on_post_page(output: str, **_: Any) -> str:
     """No page asks another host for anything."""
-    return re.sub(r'<script[^>]+src="https?:[^"]*"[^>]*></script>', "", output)
+    return _FOREIGN.sub("", output)
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """Nor does the page for addresses that are not there."""
+    return _FOREIGN.sub("", output_content)

@@ -18,6 +18,7 @@ from crossfeed.cli import (
     forecast,
     ingest,
     inspect,
+    live,
     program,
     report,
     reproduce,
@@ -73,6 +74,7 @@ app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
 app.command("what-if", rich_help_panel=MODEL)(what_if.what_if)
+app.add_typer(live.app, name="live", rich_help_panel=MODEL)
 app.command(rich_help_panel=MODEL)(serve.serve)
 app.command(rich_help_panel=MODEL)(export.export)
 app.add_typer(control.app, name="control", rich_help_panel=MODEL)
