@@ -122,11 +122,11 @@ def judge(
     from dataclasses import asdict
     from json import dumps
 
+    from crossfeed.cli.render.control import show_values
     from crossfeed.control.offpolicy.estimate import METHODS
     from crossfeed.control.offpolicy.estimate import judge as estimate
     from crossfeed.control.offpolicy.log import read_log
     from crossfeed.control.offpolicy.policy import read_policy
-    from crossfeed.control.show import show_values
 
     read = read_log(log)
     chosen = read_policy(policy, read.features)
@@ -135,3 +135,34 @@ def judge(
         typer.echo(dumps([asdict(value) for value in found], indent=2))
     else:
         show_values(found, float(read.reward_NH.sum(axis=1).mean()))
+
+
+@app.command()
+def learn(
+    model: Model,
+    history: Annotated[Path, typer.Option(help="Table with logged rows: branches begin at its moments.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the policy, such as policy.safetensors.")],
+    limits: Limits = None,
+    limit: LimitTexts = None,
+    steps: Annotated[int, typer.Option(min=1, help="Imagined seconds for every seed.")] = 60_000,
+    seeds: Annotated[int, typer.Option(min=1, help="Policies to learn; the best one is kept.")] = 3,
+) -> None:
+    """Learn a policy inside the model, in short branches of a log, and export it as a small network.
+
+    Example: crossfeed control learn run/ --history log.parquet --limits limits.yaml --out policy.safetensors
+    """
+    from crossfeed.control.advise import refuse_deaf
+    from crossfeed.control.learn import LearnConfig
+    from crossfeed.control.learn import learn as learn_policy
+    from crossfeed.control.task import read_task
+    from crossfeed.evaluation.opened_model import open_model
+
+    opened = open_model(model, "cpu")
+    refuse_deaf(opened)
+    task = read_task(limits, {"limits": limit or []})
+    policy = learn_policy(opened.model, history, task, LearnConfig(steps=steps, seeds=seeds), out)
+    about = policy.about
+    typer.echo(
+        f"{out}: in branches it was not trained on a second earns {about['earned']:+.4f} s, as written "
+        f"{about['as_written']:+.4f} s (all seeds: {', '.join(f'{value:+.4f}' for value in about['all_seeds'])})"
+    )
