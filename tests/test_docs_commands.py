@@ -11,7 +11,12 @@ import pytest
 from tests.cli.walk import commands, problems
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "CHANGELOG.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+PAGES = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+]
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 # Stands for the rest of a command that the page does not spell out.
 PLACEHOLDER = "..."
@@ -54,7 +59,7 @@ def test_commands_exist_with_their_options(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_make_targets_exist(page: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"^make (\w+)", "\n".join(blocks(page, "bash", "sh", "")), re.MULTILINE):
+    for target in re.findall(r"^make ([\w-]+)", "\n".join(blocks(page, "bash", "sh", "")), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page} names make {target}"
 
 

@@ -10,17 +10,23 @@ from crossfeed.cli import (
     audit,
     bench,
     compare,
+    control,
     data,
     demo,
     evaluate,
+    export,
     forecast,
     ingest,
     inspect,
+    live,
     program,
     report,
+    reproduce,
+    serve,
     simulate,
     study,
     train,
+    what_if,
     windows,
 )
 from crossfeed.cli.group import ERROR, STOPPED, House
@@ -67,9 +73,15 @@ app.command(rich_help_panel=MODEL)(inspect.inspect)
 app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
+app.command("what-if", rich_help_panel=MODEL)(what_if.what_if)
+app.add_typer(live.app, name="live", rich_help_panel=MODEL)
+app.command(rich_help_panel=MODEL)(serve.serve)
+app.command(rich_help_panel=MODEL)(export.export)
+app.add_typer(control.app, name="control", rich_help_panel=MODEL)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)
+app.command(rich_help_panel=RESEARCH)(reproduce.reproduce)
 app.command(rich_help_panel=RESEARCH)(bench.bench)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from crossfeed.evaluation.channels import ChannelScores
 from crossfeed.evaluation.command_use import CommandUse
 from crossfeed.evaluation.statistics import Interval
-from crossfeed.training.record.summary import WEAK_COMMAND_USE
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
 
 Light = Literal["good", "fair", "bad", "unknown"]
 # The RMSE of others on the same windows, by their names and by channel.

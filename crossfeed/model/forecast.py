@@ -13,27 +13,40 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution
-from crossfeed.errors import ConfigError, TableError
 from crossfeed.model.plan import Plan
-from crossfeed.model.rows import check_plausible, read_rows
+from crossfeed.rows import check_horizons, check_levels, check_plans, check_plausible, read_plan
+from crossfeed.rows import read_history as read_history_rows
 
 if TYPE_CHECKING:
     import polars
+    from matplotlib.figure import Figure
 
     from crossfeed.model.world_model import WorldModel
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What a figure shows beside a forecast: the last measured rows and, where it is known, what really followed."""
+
+    past: np.ndarray  # (rows, C), the last one is now
+    truth: np.ndarray | None = None  # (rows, C) from the next row on
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
     """A distribution for each window, horizon and sensor, in the sensors' own units.
 
-    Arrays are (H, C) for one window and (W, H, C) for many; `measured` names the sensors the history showed.
+    Arrays are (H, C) for one window and (W, H, C) for many; `measured` names the sensors the history showed, `units`
+    belong to `sensors`, `period` is the time between two rows in seconds where it is known.
     """
 
     horizons: tuple[int, ...]
     sensors: tuple[str, ...]
     measured: tuple[str, ...]
     distribution: Distribution
+    units: tuple[str, ...] = ()
+    period: float | None = None
+    shown: Shown | None = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -50,32 +63,49 @@ class Forecast:
         """The spread around the mean."""
         return self.distribution.standard_deviation.numpy()
 
+    def quantile(self, level: float) -> np.ndarray:
+        """The value below which the target falls with this probability."""
+        return np.asarray(self.quantiles([level])[0])
+
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end of the central interval that holds the target with this probability."""
+        check_levels([level])
+        return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
+
     def quantiles(self, levels: Sequence[float]) -> np.ndarray:
         """The values below which the target falls with these probabilities, stacked along a new first axis."""
-        outside = [level for level in levels if not 0.0 < level < 1.0]
-        if outside or not levels:
-            raise ConfigError(f"Quantiles {list(levels)} cannot be given.", expected="levels between 0 and 1")
+        check_levels(levels)
         return np.stack([self.distribution.quantile(level).numpy() for level in levels])
 
     def to_polars(self, levels: Sequence[float] = (0.05, 0.95)) -> "polars.DataFrame":
         """One row per window, horizon and sensor; quantiles in columns named q0.05 and so on."""
         import polars
 
-        shape = self.mean.shape if self.mean.ndim == 3 else (1, *self.mean.shape)
-        window, horizon, sensor = (axis.ravel() for axis in np.indices(shape))
-        quantiles = dict(zip(levels, self.quantiles(levels))) if levels else {}
-        return polars.DataFrame(
-            {
-                "window": window,
-                "horizon": np.array(self.horizons)[horizon],
-                "sensor": np.array(self.sensors)[sensor],
-                "measured": np.isin(np.array(self.sensors), self.measured)[sensor],
-                "mean": self.mean.ravel(),
-                "median": self.median.ravel(),
-                "standard_deviation": self.standard_deviation.ravel(),
-                **{f"q{level:g}": values.ravel() for level, values in quantiles.items()},
-            }
-        )
+        from crossfeed.model.forecast_view import columns
+
+        return polars.DataFrame(columns(self, levels))
+
+    def to_pandas(self, levels: Sequence[float] = (0.05, 0.95)) -> Any:
+        """The same rows as a pandas frame."""
+        from crossfeed.ingest.frames import to_pandas
+
+        return to_pandas(self.to_polars(levels))
+
+    def plot(self, sensors: Sequence[str] = ()) -> "Figure":
+        """A figure of one window: the past, the median and the intervals of 50 and 90 % of the named sensors."""
+        from crossfeed.model.forecast_view import figure
+
+        return figure(self, sensors)
+
+    def __repr__(self) -> str:
+        from crossfeed.model.forecast_view import grid
+
+        return grid(self).text()
+
+    def _repr_html_(self) -> str:
+        from crossfeed.model.forecast_view import grid
+
+        return grid(self).html()
 
 
 @torch.inference_mode()
@@ -91,11 +121,7 @@ def forecast(
     asked = model.horizons if horizons is None else check_horizons(horizons)
     x_WKC, a_WKA, single = read_history(model, history)
     future_WTA = read_commands(model, commands, asked)
-    if len(future_WTA) not in (1, len(x_WKC)):
-        raise TableError(
-            f"There are {len(x_WKC)} histories and {len(future_WTA)} command plans.",
-            expected="one plan for each history, or one plan for all",
-        )
+    check_plans(len(x_WKC), len(future_WTA))
     future_WTA = future_WTA.expand(len(x_WKC), -1, -1)
     present_C = x_WKC.isfinite().flatten(0, 1).any(0)
     channels = model.worth_reading(present_C)
@@ -124,28 +150,14 @@ def to_forecast(
         sensors=names,
         measured=tuple(name for name, present in zip(names, present_C.tolist()) if present),
         distribution=physical[0] if single else physical,
+        units=tuple(channel.unit for channel in model.schema.sensors),
     )
 
 
 def read_history(model: "WorldModel", history: Any) -> tuple[Tensor, Tensor, bool]:
     """The last K rows in z-space: sensors (NaN where absent), commands, and whether it was a single window."""
-    sensors, commands, context = model.schema.sensor_names, model.schema.command_names, model.config.context
-    values, single = read_rows(history, sensors + commands, "history")
-    if values.shape[1] < context:
-        raise TableError(
-            f"The history has {values.shape[1]} rows.",
-            expected=f"at least {context}, the context of this model",
-            remedy="Wait until enough rows were logged, or give a longer history.",
-        )
-    values = values[:, -context:]
-    x, a = values[..., : len(sensors)], values[..., len(sensors) :]
-    if not np.isfinite(x).any(axis=(1, 2)).all():
-        raise TableError(
-            f"A history window has no measured value of any sensor of the model ({', '.join(sensors)}).",
-            expected="at least one of them",
-            remedy="Rename the columns to the names of the model's schema.",
-        )
-    _check_commands(a, commands, "history")
+    sensors, commands = model.schema.sensor_names, model.schema.command_names
+    x, a, single = read_history_rows(history, sensors, commands, model.config.context)
     z, command_z = model.normaliser.transform_sensors(x), model.normaliser.transform_commands(a)
     check_plausible(z, sensors, "history")
     check_plausible(command_z, commands, "history")
@@ -154,36 +166,10 @@ def read_history(model: "WorldModel", history: Any) -> tuple[Tensor, Tensor, boo
 
 def read_commands(model: "WorldModel", commands: Any, horizons: tuple[int, ...]) -> Tensor:
     """Planned commands in z-space, as many steps as the longest horizon asked for."""
-    names, longest = model.schema.command_names, max(horizons)
-    values, _ = read_rows(commands, names, "planned commands")
-    if values.shape[1] < longest:
-        raise TableError(
-            f"Commands are planned for {values.shape[1]} steps, but horizon {longest} was asked for.",
-            expected=f"at least {longest} rows of planned commands",
-            remedy="Plan further ahead, or ask for shorter horizons.",
-        )
-    values = values[:, :longest]
-    _check_commands(values, names, "planned commands")
-    z = model.normaliser.transform_commands(values)
+    names = model.schema.command_names
+    z = model.normaliser.transform_commands(read_plan(commands, names, max(horizons)))
     check_plausible(z, names, "planned commands")
     return _tensor(model, z)
-
-
-def check_horizons(horizons: Sequence[int]) -> tuple[int, ...]:
-    """Whole numbers of rows from 1 on, at least one of them."""
-    if not horizons or any(int(horizon) != horizon or horizon < 1 for horizon in horizons):
-        raise ConfigError(f"Horizons {list(horizons)} cannot be asked for.", expected="whole numbers from 1 on")
-    return tuple(int(horizon) for horizon in horizons)
-
-
-def _check_commands(values: np.ndarray, names: tuple[str, ...], what: str) -> None:
-    missing = [name for name, bad in zip(names, ~np.isfinite(values).all(axis=(0, 1))) if bad]
-    if missing:
-        raise TableError(
-            f"The {what} lacks values of {', '.join(missing)}.",
-            expected=f"a value of every command ({', '.join(names)}) in every row",
-            remedy="A command that does not exist on this machine is held at its idle value, usually 0.",
-        )
 
 
 def _tensor(model: "WorldModel", values: np.ndarray) -> Tensor:

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.model.context import Rows
-from crossfeed.model.forecast import Forecast, check_horizons, read_commands, to_forecast
+from crossfeed.model.forecast import Forecast, read_commands, to_forecast
 from crossfeed.model.packed_weights import Precision, packed
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.plan import Plan
-from crossfeed.model.rows import check_plausible
 from crossfeed.model.world_model import WorldModel
+from crossfeed.rows import check_horizons, check_plausible
 
 
 class LiveForecaster:

@@ -35,12 +35,12 @@ def share(value: float | None) -> str:
 
 def interval(value: Mapping[str, Any] | None, write: Any = number) -> str:
     """An estimate with its bounds, or with its spread over seeds; alone where there are too few runs for any."""
-    told, bounds = interval_parts(value, write)
-    return f"{told} ({bounds})" if bounds else told
+    told, doubt = interval_parts(value, write)
+    return told if not doubt else f"{told} {doubt}" if doubt.startswith("±") else f"{told} ({doubt})"
 
 
 def interval_parts(value: Mapping[str, Any] | None, write: Any = number) -> tuple[str, str]:
-    """The same in two parts, for two lines of a narrow cell: the estimate (with its spread), and the bounds."""
+    """The same in two parts, for two lines of a narrow cell: the estimate, and its bounds or its spread."""
     if value is None or value.get("estimate") is None:
         return MISSING, ""
     told = str(write(value["estimate"]))
@@ -49,7 +49,7 @@ def interval_parts(value: Mapping[str, Any] | None, write: Any = number) -> tupl
         return _alike(other, told) if write is number else str(write(other))
 
     if value.get("spread") is not None:
-        return f"{told} ± {alike(value['spread'])}", ""
+        return told, f"± {alike(value['spread'])}"
     if value.get("low") is None or value.get("high") is None:
         return told, ""
     return told, f"{alike(value['low'])} to {alike(value['high'])}"

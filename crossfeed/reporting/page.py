@@ -12,7 +12,7 @@ from crossfeed.progress import progress
 from crossfeed.reporting.blocks import Block, Choice, Document, Figure, Grid, Kind, Listing, Note, estimate
 from crossfeed.reporting.drawing import Drawing, easel
 from crossfeed.reporting.numbers import LIGHTS, interval_parts, number, share, written
-from crossfeed.training.record.summary import WEAK_COMMAND_USE
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
 
 # Texts longer than this may wrap, but not into a column of single words.
 LONG = 36

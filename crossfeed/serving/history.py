@@ -12,8 +12,8 @@ import numpy as np
 from crossfeed.errors import TableError
 from crossfeed.evaluation.source import align, idle_commands
 from crossfeed.ingest.table import Group, Table
-from crossfeed.model.rows import check_plausible
 from crossfeed.model.world_model import WorldModel
+from crossfeed.rows import check_plausible
 from crossfeed.schema import Schema
 
 _ON_THE_CLOCK = 0.01  # periods by which a row may be early or late and still follow the row before it

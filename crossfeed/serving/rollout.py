@@ -7,6 +7,7 @@ on few forecasts made on forecasts: row 256 on 16 of them, not on 256.
 N samples, T planned rows, L rows of a wave, R rows so far, K context rows, C sensors, A commands.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,8 +81,11 @@ class Rollout:
         return np.asarray(self._present_C.cpu().numpy())
 
     @torch.inference_mode()
-    def sample(self, plan: Plan, noise_NTC: np.ndarray) -> np.ndarray:
-        """Sampled futures (N, T, C) in physical units, NaN for absent sensors; `noise_NTC` holds standard normals."""
+    def sample(self, plan: Plan, noise_NTC: np.ndarray, go_on: Callable[[], None] | None = None) -> np.ndarray:
+        """Sampled futures (N, T, C) in physical units, NaN for absent sensors; `noise_NTC` holds standard normals.
+
+        `go_on` is asked before every wave and raises when nobody waits for the answer any more.
+        """
         steps, samples = len(plan), len(noise_NTC)
         noise_NTC = noise_NTC[:, :steps]
         planned_TA = self._tensor(self.model.normaliser.transform_commands(plan.commands))
@@ -93,6 +97,8 @@ class Rollout:
         drawn = []
         with progress(f"Rolling {plan.name} forward", total=steps) as task:
             for wave in waves(steps, self.model.horizons):
+                if go_on is not None:
+                    go_on()
                 noise_NLC = self._tensor(noise_NTC[:, wave.first - 1 : wave.last])
                 x_NLC = self._said(wave, rows, a_RA, samples).from_normal(noise_NLC)
                 x_NLC = torch.where(self._present_C, x_NLC, torch.nan)
@@ -114,18 +120,21 @@ class Rollout:
         return self.model.read(torch.where(m_NLC, x_NLC, 0.0), m_NLC, level, self._channels)
 
     def _said(self, wave: Wave, rows: Rows, a_RA: Tensor, samples: int) -> Distribution:
-        """What is forecast (N, L, C) for the rows of a wave, in z-space."""
-        context, longest, said = self.model.config.context, self.model.horizons[-1], {}
+        """What is forecast (N, L, C) for the rows of a wave, in z-space; no base is asked for more than is used."""
+        context, horizons = self.model.config.context, self.model.horizons
+        said: dict[tuple[int, int], Distribution] = {}
         for base in sorted(set(wave.bases)):
             window, parts = rows.window(base, base + context), []
-            a_KA, future_TA = a_RA[base : base + context], a_RA[base + context : base + context + longest]
+            a_KA, future_TA = a_RA[base : base + context], a_RA[base + context : base + context + horizons[-1]]
+            asked = sorted({slot for of, slot in zip(wave.bases, wave.slots) if of == base})
             for start in range(0, samples, _AT_ONCE):
                 count = min(_AT_ONCE, samples - start)
-                plan = Commands.under(future_TA.expand(count, -1, -1), self.model.horizons)
+                plan = Commands.under(future_TA.expand(count, -1, -1), tuple(horizons[slot] for slot in asked))
                 a_NKA = a_KA.expand(count, -1, -1)
                 parts.append(self.model.follow_paths(window[start : start + count], a_NKA, plan))
-            said[base] = Distribution.concatenate(parts)
-        return Distribution.stack([said[base][:, slot] for base, slot in zip(wave.bases, wave.slots)], 1)
+            together = Distribution.concatenate(parts)
+            said |= {(base, slot): together[:, number] for number, slot in enumerate(asked)}
+        return Distribution.stack([said[row] for row in zip(wave.bases, wave.slots)], 1)
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values.astype(np.float32)).to(self.device)

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 import torch
 
+from crossfeed.cli.render.training import remarks
+from crossfeed.configuration import override, read_yaml
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import HealthConfig, TrainingConfig
 from crossfeed.training.measure.validate import Validator
-from crossfeed.training.overrides import override, read_yaml
 from crossfeed.training.record.history import read_history
-from crossfeed.training.record.summary import summary_lines
 from crossfeed.training.run import RunResult, train
-from crossfeed.training.run_config import DataConfig, preset
+from crossfeed.training.run_config import preset
+from crossfeed.windows.split_tables import DataConfig
 from tests.training.conftest import small_config, toy_table
 
 ONLY_LATENT = {f"objectives.weights.{name}": 0.0 for name in ("vicreg", "schema", "recovery")}
@@ -119,9 +120,9 @@ def test_without_regulariser_the_collapse_is_flagged(tmp_path: Path) -> None:
 
 def test_a_collapse_was_named_but_not_explained(tmp_path: Path, table: Table) -> None:
     summary = train(table, small_config(ONE_EPOCH), tmp_path / "run").summary
-    assert not any("Collapsed means" in line for line in summary_lines(summary))
+    assert not any("Collapsed means" in line for line in remarks(summary))
     summary["stages"]["pretrain"]["collapse"] = "effective rank 0.02, below 0.1"
-    told = " ".join(summary_lines(summary))
+    told = " ".join(remarks(summary))
     assert "pretrain: latents collapsed (effective rank 0.02, below 0.1)" in told
     assert "Remedies: the default preset" in told
 

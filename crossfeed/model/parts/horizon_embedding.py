@@ -29,15 +29,17 @@ class HorizonEmbedding(nn.Module):
             return self.table[: len(horizons)]
         self.check(horizons)
         weights = [interpolation(horizon, self.horizons) for horizon in horizons]
-        return torch.tensor(weights, dtype=self.table.dtype, device=self.table.device) @ self.table
+        return (
+            torch.tensor(weights, dtype=self.table.dtype, device=self.table.device) @ self.table[: len(self.horizons)]
+        )
 
     def check(self, horizons: tuple[int, ...]) -> None:
         """Refuse horizons the model cannot be asked for."""
-        if self.kind == "slot":
-            trained = ", ".join(str(horizon) for horizon in self.horizons)
+        strange = [horizon for horizon in horizons if horizon not in self.horizons]
+        if self.kind == "slot" and strange:
             raise ConfigError(
-                f"This model knows its horizons by slot index and was asked for {', '.join(map(str, horizons))}.",
-                expected=f"exactly its own horizons {trained}",
+                f"This model knows its horizons by slot index and was asked for {', '.join(map(str, strange))}.",
+                expected=f"some of its own horizons {', '.join(map(str, self.horizons))}",
                 remedy="Ask for those, or train with predictor.horizon_embedding = 'value'.",
             )
         check_between(horizons, self.horizons)

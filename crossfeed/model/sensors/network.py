@@ -104,7 +104,7 @@ class SensorNetwork(nn.Module):
     def _present(self, window: SensorWindow) -> Tensor:
         """Which tokens may be read: those of present sensors and of all commands."""
         commands = len(self.commands.quantity_C)
-        return torch.cat([window.present_BC, window.present_BC.new_ones(len(window.present_BC), commands)], 1)
+        return torch.cat([window.present_BC, window.present_BC.new_ones(window.present_BC.shape[0], commands)], 1)
 
 
 def _near(step_BTF: Tensor, step_H: Tensor) -> Tensor:

@@ -91,3 +91,13 @@ def test_horizons_outside_the_trained_range_are_refused() -> None:
         _predict(_built("token", "mean", "slot"), torch.randn(3, 4, 2), (3,))
     with pytest.raises(ConfigError, match="planned for 2 steps"):
         _predict(_built("token", "mean"), torch.randn(3, 2, 2), (3,))
+
+
+@pytest.mark.parametrize("embedding", ["value", "slot"])
+def test_a_horizon_asked_for_alone_is_what_it_is_among_others(embedding: str) -> None:
+    """Rollouts ask for one horizon at a time; models that know horizons by slot refused all but the whole row."""
+    model, future_a = _built("token", "mean", embedding), torch.randn(3, 4, 2)
+    together = _predict(model, future_a)
+    for slot, horizon in enumerate(toy.HORIZONS):
+        alone = _predict(model, future_a, (horizon,))
+        torch.testing.assert_close(alone[:, 0], together[:, slot], atol=1e-6, rtol=1e-6)

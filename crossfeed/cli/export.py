@@ -1,0 +1,45 @@
+"""`crossfeed export`: a model for machines without torch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The ONNX file to write.")],
+    quantiles: Annotated[
+        str,
+        typer.Option(help="Levels the graph itself gives, such as 0.05,0.5,0.95; crossfeed.edge needs none."),
+    ] = "",
+    int8: Annotated[bool, typer.Option("--int8", help="Weights in int8; --table tells what that costs.")] = False,
+    table: Annotated[Path | None, typer.Option(help="Rows on which int8 is compared with float32, by CRPS.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write int8 although it costs more than 1 % CRPS.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Write a model as one ONNX file that numpy and onnxruntime can use (crossfeed.edge), checked against torch.
+
+    Example: crossfeed export run/ --out model.onnx --int8 --table target.parquet
+    """
+    from dataclasses import asdict
+    from json import dumps
+
+    from crossfeed.errors import ConfigError
+    from crossfeed.export.export import export_model
+
+    try:
+        levels = [float(level) for level in quantiles.split(",") if level.strip()]
+    except ValueError as error:
+        raise ConfigError(f"--quantiles {quantiles} holds no numbers.", expected="such as 0.05,0.5,0.95") from error
+    done = export_model(model, out, levels=levels, int8=int8, table=table, force=force)
+    if json:
+        typer.echo(dumps({**asdict(done), "path": str(done.path)}, indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"{done.path}: {done.bytes / 1e6:.1f} MB, {done.metadata['precision']}, any batch, any sensors missing")
+    typer.echo(f"largest difference to torch, in float32: {done.difference:.1e} z-units")
+    if done.price is not None:
+        typer.echo(
+            f"CRPS on {done.price.windows} windows: {done.price.float32:.4f} in float32, {done.price.int8:.4f} in int8 "
+            f"({100 * done.price.share:+.2f} %)"
+        )

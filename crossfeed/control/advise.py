@@ -1,0 +1,142 @@
+"""Which overrides a program should run under on this machine: the answer, its reasons, and files for a person."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossfeed.control.content import FORMAT, advice_content, write_blocks, write_schedule
+from crossfeed.control.course import Course
+from crossfeed.control.decision import Decision
+from crossfeed.control.law import CuttingLaw
+from crossfeed.control.limits import check_limits
+from crossfeed.control.outlook import SAMPLES, whole_outlook
+from crossfeed.control.planner import PlannerConfig, plan_whole
+from crossfeed.control.score import Score
+from crossfeed.control.task import Task
+from crossfeed.control.write_program import changed_program
+from crossfeed.errors import ConfigError
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.source import align
+from crossfeed.ingest.table import Table
+from crossfeed.json_file import plain, write_json
+from crossfeed.programs.bundled import program_path
+from crossfeed.programs.limits import MotionLimits
+from crossfeed.programs.parse import read_program
+from crossfeed.serving.history import History, read_history
+from crossfeed.serving.plan import Plan
+from crossfeed.serving.rollout import Rollout
+from crossfeed.serving.trained_range import warnings_about, warnings_of
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """The answer: `content` is what plan.json holds; files lists what was written."""
+
+    content: dict[str, Any]
+    course: Course
+    decision: Decision
+    score: Score
+    files: tuple[Path, ...] = field(default=())
+
+
+def advise(
+    model: OpenedModel | Path | str,
+    history: Table | Path | str,
+    program: str,
+    task: Task,
+    *,
+    motion_limits: MotionLimits | None = None,
+    session: str | None = None,
+    at: float | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    config: PlannerConfig | None = None,
+    device: str = "auto",
+    out: Path | str | None = None,
+    write_program: bool = False,
+) -> Advice:
+    """Plan the overrides of a whole program and decide, stretch by stretch, whether to use them.
+
+    With `out`, plan.json, schedule.csv, blocks.csv and plan.png are written there, and with `write_program` a copy of
+    the program with changed F words. The program itself is only read.
+    """
+    opened = model if isinstance(model, OpenedModel) else open_model(model, device)
+    refuse_deaf(opened)
+    schema, path = opened.model.schema, program_path(program)
+    table = history if isinstance(history, Table) else Table.read(history)
+    moment = read_history(table, opened.model, session, at)
+    opened.check_rows(moment.period, f"The table with {moment.title}")
+    limits = task.limits_of(schema)
+    unsigned = moment.command_low[schema.command_names.index("spindle_speed")] >= 0.0
+    course = Course.of(read_program(path), schema, moment.period, motion_limits, bool(unsigned))
+    rows = align(table, schema)
+    check_limits(limits, schema, np.where(np.isfinite(moment.sensors[-1]), rows.sensors, np.nan), course.tool_T)
+    _check_left(task, course)
+    rollout = Rollout(opened.model, moment)
+    outlook = whole_outlook(rollout, course, [limit.sensor for limit in limits], samples, seed)
+    law = CuttingLaw.from_logs(schema, rows.sensors, rows.commands)
+    decision, finished = plan_whole(outlook, law, task, limits, schema, config or PlannerConfig(), seed)
+    score = Score(outlook, law, task, limits, schema)
+    content = {
+        "format": FORMAT,
+        "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
+        "history": {
+            "file": moment.file,
+            "machine": moment.group.machine,
+            "session": moment.group.session,
+            "at": moment.at,
+        },
+        "program": path.name,
+        "task": task.model_dump(mode="json"),
+        **advice_content(score, decision, task, finished),
+        "warnings": [*_warnings(opened, moment, course, decision), *course.warnings],
+    }
+    content = dict(plain(content))
+    files = () if out is None else _write(Path(out), path, content, score, decision, write_program)
+    return Advice(content, course, decision, score, files)
+
+
+def refuse_deaf(opened: OpenedModel) -> None:
+    """A model that hardly listens to commands cannot tell plans apart, so nothing can be decided with it."""
+    ratio = opened.provenance.get("shuffled_command_ratio")
+    if ratio is not None and ratio < WEAK_COMMAND_USE:
+        raise ConfigError(
+            f"The model in {opened.path} is deaf to commands: shuffled plans cost it a factor of {ratio:.3f} in RMSE.",
+            expected=f"a factor of {WEAK_COMMAND_USE:g} or more, so that it can tell plans apart",
+            remedy="Train on logs in which commands vary, or longer; crossfeed inspect shows how commands are used.",
+        )
+
+
+def _check_left(task: Task, course: Course) -> None:
+    unknown = [tool for tool in task.leave if tool not in course.tool_T]
+    if unknown:
+        raise ConfigError(
+            f"The tool '{unknown[0]}' is to be left alone, but the program does not use it.",
+            expected=f"some of {', '.join(sorted({tool for tool in course.tool_T if tool}))}",
+        )
+
+
+def _warnings(opened: OpenedModel, moment: History, course: Course, decision: Decision) -> list[str]:
+    commands, _ = course.commanded(decision.feed_T, decision.spindle_T)
+    planned = Plan(course.name, "program", None, commands)
+    return [*warnings_about(moment, opened.provenance), *warnings_of(planned, moment, opened.provenance)]
+
+
+def _write(
+    out: Path, program: Path, content: dict[str, Any], score: Score, decision: Decision, write_program: bool
+) -> tuple[Path, ...]:
+    """The files asked for, each whole or not at all."""
+    from crossfeed.control.figure import draw_advice
+
+    if write_program:
+        copy = out / f"{program.stem}.crossfeed{program.suffix}"
+        content["copy"] = changed_program(program, copy, score.outlook.course, decision)
+    write_json(out / "plan.json", content)
+    write_schedule(out / "schedule.csv", score.outlook.course, decision)
+    write_blocks(out / "blocks.csv", content)
+    draw_advice(out / "plan.png", content, score, decision)
+    names = ["plan.json", "schedule.csv", "blocks.csv", "plan.png"]
+    return (*(out / name for name in names), *((copy,) if write_program else ()))

@@ -1,0 +1,135 @@
+"""Who turns the knobs: one interface for planners, policies and what controls offer today."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from crossfeed.control.course import Course
+from crossfeed.control.law import CuttingLaw
+from crossfeed.control.limits import Limit
+from crossfeed.control.outlook import Lookout
+from crossfeed.control.planner import Planned, PlannerConfig, plan_ahead
+from crossfeed.control.task import Task
+from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import Schema
+
+Knobs = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What is known when a knob may be turned."""
+
+    place: float  # s of the program as written that are behind
+    knobs: Knobs
+    sensors_RC: np.ndarray  # all rows so far
+    commands_RA: np.ndarray
+
+
+class Controller(Protocol):
+    """Turns the knobs once a period; `start` comes before every program."""
+
+    name: str
+
+    def start(self, course: Course, task: Task) -> None: ...
+
+    def act(self, moment: Moment) -> Knobs: ...
+
+
+class AsWritten:
+    """Leaves the knobs alone."""
+
+    name = "as written"
+
+    def start(self, course: Course, task: Task) -> None:
+        """Nothing to prepare."""
+
+    def act(self, moment: Moment) -> Knobs:  # noqa: ARG002
+        return 1.0, 1.0
+
+
+class LoadRule:
+    """override = clip(160 - 2 x load, 0, 120) with the load in per cent, as synchronous actions of controls have it."""
+
+    name = "load rule"
+
+    def __init__(self, schema: Schema, rated: float, sensor: str = "spindle_torque") -> None:
+        self._column, self._rated = schema.sensor_names.index(sensor), rated
+
+    def start(self, course: Course, task: Task) -> None:  # noqa: ARG002
+        """It knows neither the program nor what lies ahead."""
+        self._task = task
+
+    def act(self, moment: Moment) -> Knobs:
+        load = 100.0 * abs(float(moment.sensors_RC[-1, self._column])) / self._rated
+        override = float(np.clip(160.0 - 2.0 * load, 0.0, 120.0)) / 100.0 if np.isfinite(load) else 1.0
+        # A feed of nothing would never end; the task's lowest is the floor.
+        return turned(override, moment.knobs[0], self._task), 1.0
+
+
+class Schedule:
+    """Follows knobs that were decided beforehand, place by place."""
+
+    def __init__(self, name: str, feed_T: np.ndarray, spindle_T: np.ndarray) -> None:
+        self.name, self._feed_T, self._spindle_T = name, feed_T, spindle_T
+
+    def start(self, course: Course, task: Task) -> None:
+        """It was made for this course."""
+
+    def act(self, moment: Moment) -> Knobs:
+        place = min(int(moment.place), len(self._feed_T) - 1)
+        return float(self._feed_T[place]), float(self._spindle_T[place])
+
+
+class Planner:
+    """Looks ahead with the model every few seconds, and acts where that is surely better."""
+
+    def __init__(
+        self, model: WorldModel, law: CuttingLaw, limits: Sequence[Limit], config: PlannerConfig | None = None,
+        name: str = "planner",
+    ) -> None:  # fmt: skip
+        self.name = name
+        self._model, self._law, self._limits = model, law, tuple(limits)
+        self._config = config or PlannerConfig()
+        self.decisions: list[tuple[float, Planned]] = []
+
+    def start(self, course: Course, task: Task) -> None:
+        self._course, self._task, self.decisions = course, task, []
+        self._until, self._last = -1.0, None
+
+    _last: Planned | None
+    _from: float
+
+    def act(self, moment: Moment) -> Knobs:
+        if moment.place >= self._until:
+            self._decide(moment)
+        assert self._last is not None
+        decision = self._last.decision
+        row = min(int(moment.place - self._from), len(decision.feed_T) - 1)
+        return float(decision.feed_T[row]), float(decision.spindle_T[row])
+
+    def _decide(self, moment: Moment) -> None:
+        lookout = Lookout(self._model, moment.sensors_RC, moment.commands_RA)
+        course = self._course.after(moment.place, min(self._config.horizon, lookout.reach))
+        outlook = lookout.ahead(course, [limit.sensor for limit in self._limits])
+        warm = None if self._last is None else self._last.wanted_T2[int(moment.place - self._from) :]
+        self._last = plan_ahead(
+            outlook, self._law, self._task, self._limits, self._model.schema, self._config, moment.knobs, warm,
+            len(self.decisions), lookout,
+        )  # fmt: skip
+        self._from, self._until = moment.place, moment.place + self._config.every
+        self.decisions.append((moment.place, self._last))
+
+
+def turned(wanted: float, now: float, task: Task, period: float = 1.0) -> float:
+    """The knob after a period of turning towards a wanted position inside the task's range."""
+    aim = min(max(wanted, task.feed.min), task.feed.max)
+    return min(max(aim, now - task.slew * period), now + task.slew * period)
+
+
+def rated_load(limits: Sequence[Limit], sensor: str, otherwise: float) -> float:
+    """What 100 % load means: the limit of the sensor for all tools, if there is one."""
+    found: Mapping[str, float] = {limit.sensor: limit.highest for limit in limits if not limit.tool}
+    return found.get(sensor, otherwise)

@@ -1,0 +1,208 @@
+"""A program as a course: what it commands at each place, and how long each place takes under the knobs.
+
+Everything is counted in places, the seconds of the program as written: a cut is met at the same place whatever the
+knobs say, only later or earlier. T places of one period each, B candidates, A commands.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from crossfeed.control.task import Task
+from crossfeed.errors import ProgramError, SchemaError
+from crossfeed.programs.blocks import Program
+from crossfeed.programs.limits import MotionLimits
+from crossfeed.programs.plan import plan
+from crossfeed.schema import Schema, conversion
+
+FINE = 10  # samples in a place: short moves inside a second keep their own share of it
+_TOLD = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """The program as written, place by place."""
+
+    name: str
+    period: float  # s
+    commands_TA: np.ndarray  # in the units of the schema
+    feed_share_T: np.ndarray  # of the place spent in feed moves: these obey the feed knob
+    turn_share_T: np.ndarray  # the part of it whose feed follows the spindle too
+    line_T: np.ndarray
+    tool_T: tuple[str, ...]
+    cut_T: np.ndarray  # number of the cut: feed moves between two tool changes or stops of the spindle; -1 in between
+    spindle_column: int
+    whole: int  # places of the whole program, of which this may be a part
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.commands_TA)
+
+    @classmethod
+    def of(
+        cls, program: Program, schema: Schema, period: float, limits: MotionLimits | None = None, unsigned: bool = True
+    ) -> "Course":
+        """Plan a program within the machine's limits; `unsigned` logs count spindle speeds without sign."""
+        _check(program, schema)
+        trajectory = plan(program, limits)
+        fine = trajectory.sample(FINE / period, "mean")
+        count = -(-len(fine) // FINE)
+
+        def places(values: np.ndarray, how: str = "mean") -> np.ndarray:
+            padded = np.zeros(count * FINE, dtype=values.dtype)
+            padded[: len(values)] = values
+            if how == "last":
+                padded[len(values) :] = values[-1]
+                return np.asarray(padded[FINE - 1 :: FINE])
+            return np.asarray(padded.reshape(count, FINE).mean(axis=1))
+
+        commands = np.empty((count, len(schema.commands)))
+        for column, channel in enumerate(schema.commands):
+            factor = conversion(_TOLD[channel.name], channel.unit)
+            commands[:, column] = places(np.asarray(getattr(fine, channel.name))) * factor.scale + factor.offset
+        spindle = schema.command_names.index("spindle_speed")
+        if unsigned:
+            commands[:, spindle] = np.abs(commands[:, spindle])
+        feeding = np.asarray(fine.feeding)
+        tools = tuple(trajectory.tools[number] for number in places(np.asarray(fine.tool), "last"))
+        return cls(
+            name=program.name,
+            period=period,
+            commands_TA=commands,
+            feed_share_T=places(feeding.astype(float)),
+            turn_share_T=places((feeding & np.asarray(fine.per_revolution)).astype(float)),
+            line_T=places(np.asarray(fine.line), "last"),
+            tool_T=tools,
+            cut_T=_cuts(places(np.asarray(fine.cutting).astype(float)) > 0.5, tools, commands[:, spindle]),
+            spindle_column=spindle,
+            whole=count,
+            warnings=tuple(f"line {finding.line}: {finding.reason}" for finding in trajectory.remarks),
+        )
+
+    @property
+    def seconds(self) -> float:
+        """How long the program takes as written."""
+        return len(self) * self.period
+
+    @cached_property
+    def cutting(self) -> np.ndarray:
+        """Places that are all feed moves with the spindle on, where a limit can be kept by the knobs."""
+        return np.asarray((self.feed_share_T > 0.99) & (np.abs(self.commands_TA[:, self.spindle_column]) > 0.0))
+
+    def free(self, task: Task) -> np.ndarray:
+        """Places whose feed or speed the task may change."""
+        left = np.array([tool in task.leave for tool in self.tool_T], dtype=bool)
+        return np.asarray((self.feed_share_T > 0.0) & ~left)
+
+    def after(self, place: float, count: int | None = None) -> "Course":
+        """What is left from a place on, which may lie inside an old one, or the next `count` places of it."""
+        left = len(self) - place
+        if left <= 0.0:
+            raise ProgramError(f"{self.name} is over at {self.seconds:g} s.", expected="a place before its end")
+        rows = max(1, int(np.ceil(left - 1e-9)))
+        rows = rows if count is None else min(count, rows)
+        edges = place + np.arange(rows + 1.0)
+
+        def mean(values: np.ndarray) -> np.ndarray:
+            total = np.concatenate([[0.0], np.cumsum(values)])
+            return np.diff(np.interp(edges, np.arange(len(total)), total))
+
+        at = np.minimum(np.floor(place + 0.5 + np.arange(rows)).astype(int), len(self) - 1)
+        return replace(
+            self,
+            commands_TA=np.column_stack([mean(column) for column in self.commands_TA.T]),
+            feed_share_T=mean(self.feed_share_T),
+            turn_share_T=mean(self.turn_share_T),
+            line_T=self.line_T[at],
+            tool_T=tuple(self.tool_T[index] for index in at),
+            cut_T=self.cut_T[at],
+        )
+
+    def taken(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
+        """Seconds (B, T) that each place takes under the knobs."""
+        feeding, turning = self.feed_share_T, self.turn_share_T
+        along = (feeding - turning) / feed_BT + turning / (feed_BT * spindle_BT)
+        return np.asarray(self.period * (1.0 - feeding + along))
+
+    def commanded(self, feed_T: np.ndarray, spindle_T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Commands of every period on the wall under the knobs, and the place at the end of each."""
+        wall = np.concatenate([[0.0], np.cumsum(self.taken(feed_T, spindle_T))])
+        rows = max(1, int(np.ceil(wall[-1] / self.period - 1e-9)))
+        edges = np.minimum(np.arange(rows + 1) * self.period, wall[-1])
+        reached = np.interp(edges, wall, np.arange(len(feed_T) + 1.0))
+        commands = np.empty((rows, self.commands_TA.shape[1]))
+        lasting = np.diff(wall) / self.period
+        for column in range(commands.shape[1]):
+            planned = self.commands_TA[:, column]
+            # Feeds are paths, which the knobs keep; speeds are turned at for as long as the place lasts.
+            amount = planned * spindle_T * lasting if column == self.spindle_column else planned
+            total = np.concatenate([[0.0], np.cumsum(amount)])
+            commands[:, column] = np.diff(np.interp(reached, np.arange(len(total)), total))
+        # The last period is not filled by the program; the machine stands in what is left of it.
+        return commands, reached[1:]
+
+    def knots(self, task: Task, longest: int) -> np.ndarray:
+        """The knot (T,) of every place: NC blocks, or stretches of `longest` places; tools begin new ones."""
+        knots, number, begun = [], -1, 0
+        for place in range(len(self)):
+            same = place > 0 and self.tool_T[place] == self.tool_T[place - 1]
+            if task.resolution == "block":
+                same = same and self.line_T[place] == self.line_T[place - 1]
+            else:
+                same = same and place - begun < longest
+                same = same and (self.feed_share_T[place] > 0) == (self.feed_share_T[place - 1] > 0)
+            if not same:
+                number, begun = number + 1, place
+            knots.append(number)
+        return np.array(knots, dtype=np.intp)
+
+
+def slewed(
+    course: Course, feed_BT: np.ndarray, spindle_BT: np.ndarray, task: Task, start: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest knob positions that no knob has to be turned too fast for; each place lasts as the knobs say."""
+    feed_BT, spindle_BT = feed_BT.copy(), spindle_BT.copy()
+    feed, spindle = (np.full(feed_BT.shape[:-1], value) for value in start)
+    taken = np.full(feed_BT.shape[:-1], course.period)
+    for place in range(feed_BT.shape[-1]):
+        room = task.slew * taken
+        feed = feed_BT[..., place] = np.clip(feed_BT[..., place], feed - room, feed + room)
+        spindle = spindle_BT[..., place] = np.clip(spindle_BT[..., place], spindle - room, spindle + room)
+        feeding, turning = course.feed_share_T[place], course.turn_share_T[place]
+        taken = course.period * (1.0 - feeding + (feeding - turning) / feed + turning / (feed * spindle))
+    return feed_BT, spindle_BT
+
+
+def _cuts(cutting_T: np.ndarray, tools_T: tuple[str, ...], speed_T: np.ndarray) -> np.ndarray:
+    """Numbers of the cuts in order; a cut ends with its tool or with the spindle."""
+    cuts, number, inside = np.full(len(cutting_T), -1), -1, ""
+    for place, (cutting, tool) in enumerate(zip(cutting_T.tolist(), tools_T)):
+        if speed_T[place] == 0.0 or (inside and tool != inside):
+            inside = ""
+        if cutting:
+            if not inside:
+                number, inside = number + 1, tool or "?"
+            cuts[place] = number
+    return cuts
+
+
+def _check(program: Program, schema: Schema) -> None:
+    missing = [name for name in schema.command_names if name not in _TOLD]
+    if missing or "spindle_speed" not in schema.command_names:
+        raise SchemaError(
+            f"An NC program does not tell the commands {', '.join(missing) or 'without a spindle'} of the model.",
+            expected=f"a model whose commands are among {', '.join(_TOLD)}",
+        )
+    errors = [finding for finding in program.findings if finding.severity == "error"]
+    skipped = ", ".join(f"{name} x{count}" for name, count in program.skipped_calls.items() if name not in _STILL)
+    if errors or skipped:
+        first = f"line {errors[0].line} ({errors[0].reason})" if errors else f"calls to {skipped}"
+        raise ProgramError(
+            f"{program.name} was not understood ({len(errors)} lines are unclear): {first}.",
+            expected="a program every motion of which is known before its overrides are planned",
+            remedy="crossfeed program lists what is unclear; replace it or plan another program.",
+        )
+
+
+_STILL = ("MSG", "CYCLE832")  # calls that move nothing

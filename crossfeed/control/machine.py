@@ -1,0 +1,128 @@
+"""The simulated machine under the knobs, second by second: the truth that plans and policies are judged by."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.jobs import Playback, motion_limits, play, prepare
+from crossfeed.machines.simulated.parameters import MachineParameters
+from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
+from crossfeed.machines.simulated.state import SimulationState
+from crossfeed.machines.simulated.workshop import Material, material_named, material_noted, tool_notes
+from crossfeed.programs.blocks import Program
+from crossfeed.programs.limits import MotionLimits
+from crossfeed.programs.parse import parse_program
+from crossfeed.schema import canonical
+
+_DONE = 1e-6  # of a step
+
+
+@dataclass(frozen=True)
+class Workpiece:
+    """A program clamped on a simulated machine: what it will meet at every inner step if it runs as written."""
+
+    program: Program
+    machine: SimulatedMachine
+    planned: Playback
+
+    @classmethod
+    def of(
+        cls, text: str, name: str, parameters: MachineParameters, material: str | None = None, stock_top: float = 0.0
+    ) -> "Workpiece":
+        """Parse, plan and mill an NC text."""
+        program, machine = parse_program(text, name), SimulatedMachine(parameters)
+        job = prepare(program, parameters, tool_notes(text), stock_top)
+        chosen: Material = material_named(material or material_noted(text) or "aluminium")
+        return cls(program, machine, play(job, 1.0, chosen, machine.time_step, round(job.seconds / machine.time_step)))
+
+    @property
+    def motion_limits(self) -> MotionLimits:
+        """With which its course has to be planned to be that of this machine."""
+        return motion_limits(self.machine.parameters)
+
+
+@dataclass(frozen=True)
+class Second:
+    """One row of the machine: what its log shows, and how far the program got."""
+
+    sensors: np.ndarray  # (C,) NaN where the machine shows nothing
+    commands: np.ndarray  # (A,)
+    truth: np.ndarray  # (C,) all sensors
+    place: float  # s of the program as written, at the end
+    seconds: float  # that the row took; the last one may be shorter
+
+
+class MachineRun:
+    """A machine that is running a workpiece; each `step` is a period under fixed knobs."""
+
+    def __init__(
+        self, piece: Workpiece, state: SimulationState | None = None, seed: int = 0, period: float = 1.0
+    ) -> None:
+        self.piece, self.period = piece, period
+        self.state = piece.machine.rest(seed) if state is None else state
+        self._place = 0.0  # inner steps done
+        self._steps = round(period / piece.machine.time_step)
+
+    @property
+    def place(self) -> float:
+        """Seconds of the program as written that are behind."""
+        return self._place * self.piece.machine.time_step
+
+    @property
+    def done(self) -> bool:
+        return self._place >= len(self.piece.planned) - _DONE
+
+    def stand(self, rows: int) -> list[Second]:
+        """Let the machine stand idle before the program begins, so that there is a history."""
+        trace, self.state = self.piece.machine.run(Inputs.idle(rows * self._steps), self.state)
+        return [self._row(trace, row, self.period) for row in range(rows)]
+
+    def step(self, feed: float, spindle: float) -> Second:
+        """Go on for one period, or to the end."""
+        trace = self._advance(feed, spindle, self._steps, len(self.piece.planned))
+        return self._row(trace, 0, len(trace) * self.piece.machine.time_step)
+
+    def stretch(self, place: float, feed: float, spindle: float) -> tuple[float, np.ndarray]:
+        """Go on to a place under fixed knobs: seconds that took, and the true sensors (R, C) of every second of it."""
+        until = min(place / self.piece.machine.time_step, len(self.piece.planned))
+        trace = self._advance(feed, spindle, None, until)
+        edges = np.append(np.arange(0, len(trace), self._steps), len(trace))
+        rows = [trace.sensors[first:last].mean(axis=0) for first, last in pairwise(edges)]
+        return len(trace) * self.piece.machine.time_step, np.array(rows)
+
+    def _advance(self, feed: float, spindle: float, count: int | None, until: float) -> Trace:
+        """Inner steps under fixed knobs, `count` of them or as many as it takes."""
+        planned = self.piece.planned
+        paces = np.array([1.0, 1.0 if feed > 0.0 else 0.0, feed, feed * spindle])
+        steps: list[int] = []
+        pace_of, place = [], self._place
+        while count is None or len(steps) < count:
+            at = min(int(place + _DONE), len(planned) - 1)
+            pace = paces[planned.motion[at]]
+            steps.append(at)
+            pace_of.append(pace)
+            place += pace
+            if place >= until - _DONE:
+                break
+        self._place = place
+        met = planned[np.array(steps)]
+        inputs = replace(
+            met.inputs,
+            spindle_speed=met.inputs.spindle_speed * spindle,
+            feed=met.inputs.feed * np.array(pace_of)[:, None],
+        )
+        trace, self.state = self.piece.machine.run(inputs, self.state)
+        return trace
+
+    def _row(self, trace: Trace, row: int, seconds: float) -> Second:
+        """A row as this machine's log gives it: the last sample of a slow log, the mean of a fast one."""
+        part = slice(row * self._steps, (row + 1) * self._steps)
+        logging = self.piece.machine.parameters.logging
+        sampled = logging.period >= self.period
+        truth = trace.sensors[part][-1] if sampled else trace.sensors[part].mean(axis=0)
+        commands = (trace.commands[part][-1] if sampled else trace.commands[part].mean(axis=0)).copy()
+        commands[0] = abs(commands[0])
+        shown = [name in logging.sensors for name in canonical().sensor_names]
+        return Second(np.where(shown, truth, np.nan), commands, trace.sensors[part].mean(axis=0), self.place, seconds)

@@ -1,0 +1,105 @@
+"""What lies ahead of the machine if its program goes on as written: sampled loads at the next places.
+
+A decision asks the model twice: what every place brings as written, and what the chosen plan makes of it. Everything in
+between is the law of cutting. S samples, T places, K context rows, C sensors.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from crossfeed.control.course import Course
+from crossfeed.control.walk import Walk, usual_doubt, walk
+from crossfeed.distribution import Distribution
+from crossfeed.errors import TableError
+from crossfeed.model.world_model import WorldModel
+from crossfeed.serving.measures import power_sensors
+from crossfeed.serving.noise import PERSISTENCE, standard_noise
+from crossfeed.serving.plan import Plan as PlannedCommands
+from crossfeed.serving.rollout import Rollout
+
+SAMPLES = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """The loads of the places to come as written; `doubt_T` is how far members disagree, 1 where that is usual."""
+
+    course: Course
+    paths: Mapping[str, np.ndarray]  # (S, T) by sensor, in the units of the schema
+    doubt_T: np.ndarray
+    basis: tuple[str, ...]  # for every place, where the loads come from
+
+    def __len__(self) -> int:
+        return len(self.course)
+
+
+class Lookout:
+    """A model that has read the rows up to now, ready to be asked about any number of plans."""
+
+    def __init__(self, model: WorldModel, sensors_RC: np.ndarray, commands_RA: np.ndarray) -> None:
+        context = model.config.context
+        if len(sensors_RC) < context:
+            raise TableError(
+                f"The history has {len(sensors_RC)} rows.", expected=f"at least {context}, the context of the model"
+            )
+        self.model, self._device = model.eval(), next(model.parameters()).device
+        normaliser = model.normaliser
+        self._x_1KC = self._rows(normaliser.transform_sensors(sensors_RC[-context:]))
+        self._a_1KA = self._rows(normaliser.transform_commands(commands_RA[-context:]))
+        self._present = self._x_1KC[0].isfinite().any(0)
+        self.present = np.asarray(self._present.cpu().numpy())
+
+    @property
+    def reach(self) -> int:
+        """How many rows ahead the model was trained to see."""
+        return self.model.horizons[-1]
+
+    def sensors(self, limited: Sequence[str]) -> tuple[str, ...]:
+        """Those that decide: the limited ones and every power."""
+        return tuple(dict.fromkeys([*limited, *power_sensors(self.model.schema, self.present)]))
+
+    def ahead(self, course: Course, limited: Sequence[str], samples: int = SAMPLES, seed: int = 0) -> Outlook:
+        """Sampled loads under the program as written, up to the model's reach."""
+        course = course.after(0.0, self.reach)
+        names = self.sensors(limited)
+        columns = [self.model.schema.sensor_names.index(name) for name in names]
+        said = self._walk(course.commands_TA).said[0]
+        noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
+        with torch.inference_mode():
+            drawn_STC = Distribution.stack([said[:, columns]] * samples, 0).from_normal(self._rows(noise_STC))
+        values_STC = np.full((samples, len(course), len(self.model.schema.sensors)), np.nan)
+        values_STC[..., columns] = drawn_STC.double().cpu().numpy()
+        values_STC = self.model.normaliser.inverse_sensors(values_STC)
+        paths = {name: values_STC[..., column] for name, column in zip(names, columns)}
+        return Outlook(course, paths, np.zeros(len(course)), ("forecast",) * len(course))
+
+    def expected(self, commands_TA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the model itself expects under other commands: means (T, C), and its doubt (T,); T up to its reach."""
+        walked, model = self._walk(commands_TA, members=True), self.model
+        mean_TC = model.normaliser.inverse_sensors(walked.said.mean[0].double().cpu().numpy())
+        apart_T = walked.apart[0][:, self._present].mean(-1).double().cpu().numpy()
+        return mean_TC, apart_T / usual_doubt(model)
+
+    def _walk(self, commands_TA: np.ndarray, members: bool = False) -> Walk:
+        planned_1TA = self._rows(self.model.normaliser.transform_commands(commands_TA))
+        return walk(self.model, self._x_1KC, self._a_1KA, planned_1TA, members)
+
+    def _rows(self, values: np.ndarray) -> torch.Tensor:
+        tensor = torch.from_numpy(np.asarray(values, dtype=np.float32)).to(self._device)
+        return tensor if tensor.dim() == 3 else tensor.unsqueeze(0)
+
+
+def whole_outlook(
+    rollout: Rollout, course: Course, limited: Sequence[str], samples: int = SAMPLES, seed: int = 0
+) -> Outlook:
+    """Sampled loads of a whole program as written, however long it is."""
+    schema = rollout.model.schema
+    names = tuple(dict.fromkeys([*limited, *power_sensors(schema, rollout.present)]))
+    noise_STC = standard_noise(samples, len(course), len(schema.sensors), seed, PERSISTENCE)
+    plan = PlannedCommands(course.name, "program", None, course.commands_TA)
+    paths_STC = rollout.sample(plan, noise_STC)
+    paths = {name: paths_STC[..., schema.sensor_names.index(name)] for name in names}
+    return Outlook(course, paths, np.zeros(len(course)), ("forecast",) * len(course))

@@ -1,0 +1,152 @@
+"""How good a plan is: time, energy and the room left below every limit, place by place, for many plans at once.
+
+B plans, S samples, T places.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from crossfeed.control.law import CuttingLaw
+from crossfeed.control.limits import Limit, highest_by_row
+from crossfeed.control.outlook import Outlook
+from crossfeed.control.task import Task
+from crossfeed.schema import Schema, conversion
+from crossfeed.serving.measures import sample_quantiles
+
+_PENALTY = 50.0  # s for each second a limit is passed by its own height
+_DOUBT = 2.0  # times the usual disagreement from which on turning a knob costs something
+# Knobs are turned once a period, wherever the tool then is: by how many periods a place may be early or late for a
+# knob turned by 100 % there, and for one that stands off 100 % by as much. Measured on the source machine.
+_TURNED, _STANDS = 0.3, 0.1
+_DOUBT_PENALTY = 1.0  # s for each second with a knob off 100 % at one further usual disagreement
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What B plans bring over the places of an outlook."""
+
+    cost_B: np.ndarray  # in seconds, energy priced in
+    seconds_B: np.ndarray
+    energy_B: np.ndarray  # Wh
+    danger_B: np.ndarray  # seconds x share by which the cautious load passes a limit
+    doubt_B: np.ndarray
+
+    @property
+    def total(self) -> np.ndarray:
+        """What a planner makes small."""
+        return self.cost_B + _PENALTY * self.danger_B + _DOUBT_PENALTY * self.doubt_B
+
+
+class Score:
+    """Judges plans over one outlook by the law of cutting."""
+
+    def __init__(
+        self, outlook: Outlook, law: CuttingLaw, task: Task, limits: tuple[Limit, ...], schema: Schema
+    ) -> None:
+        self.outlook, self.law, self.task, self.limits, self.schema = outlook, law, task, limits, schema
+        course = outlook.course
+        self._speed_T = np.abs(course.commands_TA[:, course.spindle_column])
+        self._powers = [name for name in outlook.paths if schema.channel(name).quantity == "power"]
+        self._highest = highest_by_row(limits, course.tool_T)
+
+    @property
+    def limited(self) -> tuple[str, ...]:
+        """The sensors with a limit."""
+        return tuple(self._highest)
+
+    @cached_property
+    def _mean(self) -> dict[str, np.ndarray]:
+        return {name: self.outlook.paths[name].mean(axis=0) for name in self.outlook.paths}
+
+    @cached_property
+    def _high(self) -> dict[str, np.ndarray]:
+        """The quantile of each load that has to stay below its limit; the law is monotone and may come later."""
+        level = (self.task.confidence,)
+        return {name: sample_quantiles(self.outlook.paths[name], level)[0] for name in self._highest}
+
+    def effective(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The factors that the cut itself meets: none outside feed moves, the spindle's in feeds for each turn."""
+        course = self.outlook.course
+        feeding = course.feed_share_T > 0.0
+        turns = course.turn_share_T > 0.5 * course.feed_share_T
+        return np.where(feeding, feed_BT * np.where(turns, spindle_BT, 1.0), 1.0), spindle_BT
+
+    def of(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> Scored:
+        """Time, energy, danger and doubt of B plans."""
+        course, task = self.outlook.course, self.task
+        taken_BT = course.taken(feed_BT, spindle_BT)
+        factors = self.effective(feed_BT, spindle_BT)
+        watts_BT = np.zeros_like(taken_BT)
+        for name in self._powers:
+            watts_BT = watts_BT + self._watts(name, self._mean[name], *factors)
+        energy_B = (watts_BT * taken_BT).sum(-1) / 3600.0
+        seconds_B = taken_BT.sum(-1)
+        energy_B = energy_B + task.objective.base_load * 1000.0 * seconds_B / 3600.0
+        cost_B = task.time_price * seconds_B + task.energy_price * energy_B / 1000.0
+        danger_B = (self.passed(feed_BT, spindle_BT) * taken_BT).sum(-1)
+        off_BT = np.maximum(np.abs(feed_BT - 1.0), np.abs(spindle_BT - 1.0)) > 1e-3
+        doubt_B = (off_BT * np.maximum(self.outlook.doubt_T - _DOUBT, 0.0) * taken_BT).sum(-1)
+        return Scored(cost_B, seconds_B, energy_B, danger_B, doubt_B)
+
+    def passed(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
+        """The share (B, T) by which the cautious quantile of the worst load lies above its limit while cutting."""
+        worst_BT = np.zeros(feed_BT.shape)
+        factors = self.effective(feed_BT, spindle_BT)
+        for name, highest_T in self._highest.items():
+            quantity = self.schema.channel(name).quantity
+            load_BT = self.law.bound(name, quantity, self._high[name], self._speed_T, *factors)
+            with np.errstate(invalid="ignore"):
+                share_BT = np.where(np.isfinite(highest_T), (load_BT - highest_T) / np.abs(highest_T), 0.0)
+            worst_BT = np.maximum(worst_BT, share_BT)
+        return np.where(self.outlook.course.cutting, worst_BT, 0.0)
+
+    def peaks(self, feed_T: np.ndarray, spindle_T: np.ndarray) -> dict[str, np.ndarray]:
+        """The cautious load (T,) of each limited sensor under one plan."""
+        factors = self.effective(feed_T, spindle_T)
+        return {
+            name: self.law.bound(name, self.schema.channel(name).quantity, self._high[name], self._speed_T, *factors)
+            for name in self._highest
+        }
+
+    def margins(self, feed_T: np.ndarray, spindle_T: np.ndarray) -> np.ndarray:
+        """The room (T,) below the nearest limit as a share of it; infinite without limits or without a cut."""
+        room_T = np.full(len(self.outlook), np.inf)
+        for name, load_T in self.peaks(feed_T, spindle_T).items():
+            room_T = np.minimum(room_T, 1.0 - load_T / self._highest[name])
+        return np.where(self.outlook.course.cutting, room_T, np.inf)
+
+    def gains(self, feed_T: np.ndarray, spindle_T: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """By how much a plan beats the program as written at each place: cost (S, T) in s, and energy (S, T) in Wh.
+
+        The exponent of the law is drawn anew for every sample, so that its doubt is part of the gain's.
+        """
+        count = len(next(iter(self.outlook.paths.values()))) if self.outlook.paths else 1
+        draw = np.random.default_rng([seed, 18]).standard_normal((count, 1))
+        exponent = np.clip(self.law.exponent + self.law.spread * draw, 0.3, 1.0)
+        ones = np.ones(len(self.outlook))
+        energies = []
+        for feed, spindle in ((ones, ones), (feed_T, spindle_T)):
+            taken_T = self.outlook.course.taken(feed, spindle)
+            factors = self.effective(feed, spindle)
+            watts_ST = np.full((count, len(ones)), self.task.objective.base_load * 1000.0)
+            for name in self._powers:
+                watts_ST = watts_ST + self._watts(name, self.outlook.paths[name], *factors, exponent)
+            energies.append((watts_ST * taken_T / 3600.0, taken_T))
+        (before_ST, before_T), (after_ST, after_T) = energies
+        saved_ST = before_ST - after_ST
+        turned_T = np.abs(np.diff(feed_T, prepend=feed_T[0]))
+        late_T = self.outlook.course.feed_share_T * (_TURNED * turned_T + _STANDS * np.abs(feed_T - 1.0))
+        late_ST = late_T * np.random.default_rng([seed, 19]).standard_normal((count, len(ones)))
+        gained_ST = before_T - after_T + self.outlook.course.period * late_ST
+        cost_ST = self.task.time_price * gained_ST + self.task.energy_price * saved_ST / 1000.0
+        return cost_ST, saved_ST
+
+    def _watts(
+        self, name: str, load: np.ndarray, feed: np.ndarray, spindle: np.ndarray, exponent: np.ndarray | None = None
+    ) -> np.ndarray:
+        channel = self.schema.channel(name)
+        watts = conversion(channel.unit, "W")
+        expected = self.law.expected(name, "power", load, self._speed_T, feed, spindle, exponent)
+        return np.asarray(expected * watts.scale + watts.offset)

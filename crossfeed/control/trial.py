@@ -1,0 +1,106 @@
+"""A controller on the simulated machine: what a program took, what it cost, and where it passed a limit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crossfeed.control.controllers import Controller, Moment
+from crossfeed.control.course import Course
+from crossfeed.control.limits import Limit, highest_by_row
+from crossfeed.control.machine import MachineRun, Second, Workpiece
+from crossfeed.control.task import Task
+from crossfeed.machines.simulated.state import SimulationState
+from crossfeed.schema import canonical
+from crossfeed.serving.measures import energies
+
+IDLE = 40  # rows before a program, so that a model has a history
+_LONGEST = 4.0  # times the program as written, after which a controller is given up
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One run of one program under one controller, by the simulator's truth."""
+
+    controller: str
+    seconds: float
+    energy: float  # Wh of drives and base load
+    cost: float  # s
+    passed: int  # rows in the cut above a limit
+    cutting: int  # rows in the cut
+    rows: tuple[Second, ...]
+    knobs: np.ndarray  # (R, 2)
+    place: np.ndarray  # (R,) at the start of each row
+
+    @property
+    def passed_share(self) -> float:
+        return self.passed / max(self.cutting, 1)
+
+    @property
+    def sensors(self) -> np.ndarray:
+        """What the log shows, (R, C)."""
+        return np.array([row.sensors for row in self.rows])
+
+    @property
+    def commands(self) -> np.ndarray:
+        return np.array([row.commands for row in self.rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """The rows before a trial and the state they left the machine in."""
+
+    sensors_RC: np.ndarray
+    commands_RA: np.ndarray
+    state: SimulationState
+
+
+def standing(piece: Workpiece, seed: int = 0, rows: int = IDLE) -> Past:
+    """A machine that has stood idle for a while."""
+    run = MachineRun(piece, seed=seed)
+    seconds = run.stand(rows)
+    return Past(np.array([row.sensors for row in seconds]), np.array([row.commands for row in seconds]), run.state)
+
+
+def trial(
+    piece: Workpiece, course: Course, task: Task, limits: Sequence[Limit], controller: Controller, past: Past
+) -> Trial:
+    """Run a program to its end; every controller meets the same machine in the same state."""
+    run = MachineRun(piece, past.state)
+    sensors, commands = list(past.sensors_RC), list(past.commands_RA)
+    controller.start(course, task)
+    rows: list[Second] = []
+    turned, places, knobs = [], [], (1.0, 1.0)
+    while not run.done and len(rows) < _LONGEST * len(course) + 10:
+        moment = Moment(run.place, knobs, np.array(sensors[-256:]), np.array(commands[-256:]))
+        knobs = controller.act(moment)
+        places.append(run.place)
+        row = run.step(*knobs)
+        rows.append(row)
+        turned.append(knobs)
+        sensors.append(row.sensors)
+        commands.append(row.commands)
+    return account(controller.name, course, task, limits, rows, np.array(turned), np.array(places))
+
+
+def account(
+    name: str, course: Course, task: Task, limits: Sequence[Limit], rows: Sequence[Second], knobs_R2: np.ndarray,
+    place_R: np.ndarray,
+) -> Trial:  # fmt: skip
+    """Add up what the rows took; limits count where the whole row was in the cut."""
+    lasted_R = np.array([row.seconds for row in rows])
+    truth_RC = np.array([row.truth for row in rows])
+    schema = canonical()
+    powers = [channel.name for channel in schema.sensors if channel.quantity == "power"]
+    drives = energies(truth_RC[:, None] * lasted_R[:, None, None], schema, powers, 1.0).sum()
+    seconds = float(lasted_R.sum())
+    energy = float(drives) + task.objective.base_load * 1000.0 * seconds / 3600.0
+    at_R = np.minimum(place_R.astype(int), len(course) - 1)
+    after_R = np.minimum(np.append(place_R[1:], len(course)).astype(int), len(course) - 1)
+    cutting_R = course.cutting[at_R] & course.cutting[after_R]
+    above_R = np.zeros(len(rows), dtype=bool)
+    for sensor, highest_T in highest_by_row(limits, course.tool_T).items():
+        above_R |= truth_RC[:, schema.sensor_names.index(sensor)] > highest_T[at_R]
+    cost = task.time_price * seconds + task.energy_price * energy / 1000.0
+    passed = int((above_R & cutting_R).sum())
+    return Trial(name, seconds, energy, cost, passed, int(cutting_R.sum()), tuple(rows), knobs_R2, place_R)

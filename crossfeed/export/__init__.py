@@ -1,0 +1,1 @@
+"""A trained model as one ONNX file: checked against torch before it is written, priced before it is made smaller."""

@@ -1,0 +1,148 @@
+"""From a model file to one ONNX file that describes itself: traced, checked against torch, sealed with its hash."""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crossfeed import __version__
+from crossfeed.atomic import atomic_file
+from crossfeed.edge import FORMAT, INPUTS, EdgeModel, sealed
+from crossfeed.errors import ConfigError
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.setup import set_up
+from crossfeed.evaluation.source import read_table
+from crossfeed.export.exported import ExportedForecaster
+from crossfeed.export.graph import OPSET, ExportedNetwork, random_windows, to_onnx
+from crossfeed.export.int8 import Price, in_int8, price
+from crossfeed.export.verify import check_export
+from crossfeed.progress import progress
+from crossfeed.rows import check_levels
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written, how far it is from torch in z-units, and what int8 cost where it was asked for."""
+
+    path: Path
+    bytes: int
+    difference: float
+    metadata: dict[str, Any]
+    price: Price | None = None
+
+
+def export_model(
+    model: Path | str | OpenedModel,
+    out: Path | str,
+    *,
+    levels: Sequence[float] = (),
+    int8: bool = False,
+    table: Path | str | None = None,
+    force: bool = False,
+) -> Export:
+    """Write `out`; with `int8`, a `table` says what the smaller weights cost, and too much is refused."""
+    _need_onnxruntime()
+    if levels:
+        check_levels(levels)
+    if int8 and table is None:
+        raise ConfigError(
+            "The price of int8 cannot be told without data.",
+            expected="--table TABLE.parquet: rows on which the CRPS is compared",
+        )
+    opened = model if isinstance(model, OpenedModel) else open_model(model, "cpu")
+    network = ExportedNetwork(opened.model, levels)
+    metadata = describe(opened, network)
+    with tempfile.TemporaryDirectory() as folder, progress("Exporting", 4 if int8 else 3) as task:
+        graph = to_onnx(network)
+        task.advance(1)
+        graph = folded(graph, Path(folder))
+        single = Path(folder) / "float32.onnx"
+        single.write_bytes(file_bytes(graph, metadata))
+        task.advance(1)
+        difference = check_export(EdgeModel(single), network)
+        metadata |= {"difference": difference}
+        task.advance(1)
+        cost = None
+        if int8:
+            assert table is not None
+            metadata |= {"precision": "int8"}
+            graph, small = in_int8(graph), Path(folder) / "int8.onnx"
+            small.write_bytes(file_bytes(graph, metadata))
+            data = set_up(opened, read_table(table, opened.model.schema)).data
+            before, after = (ExportedForecaster(EdgeModel(path), path.stem) for path in (single, small))
+            cost = price(before, after, data)
+            cost.check(force)
+            metadata |= {"price": {"windows": cost.windows, "crps_float32": cost.float32, "crps_int8": cost.int8}}
+            task.advance(1)
+    content = file_bytes(graph, metadata)
+    with atomic_file(out) as temporary:
+        temporary.write_bytes(content)
+    return Export(Path(out), len(content), difference, metadata, cost)
+
+
+def describe(opened: OpenedModel, network: ExportedNetwork) -> dict[str, Any]:
+    """All that a reader of the file needs beside the graph."""
+    model = opened.model
+    with torch.inference_mode():
+        family = type(network.said(*random_windows(model, 1, seed=0))).__name__
+    return {
+        "schema": model.schema.model_dump(mode="json"),
+        "units": {channel.name: channel.unit for channel in model.schema.channels},
+        "normaliser": json.loads(model.normaliser.to_json()),
+        "period": opened.provenance.get("row_period"),
+        "context": model.config.context,
+        "horizons": list(model.horizons),
+        "family": family,
+        "quantiles": [round(level, 6) for level in network.level_Q.tolist()],
+        "network": model.config.network,
+        "members": getattr(model.config, "members", 1),
+        "precision": "float32",
+        "inputs": list(INPUTS),
+        "hashes": {
+            "model": opened.sha256,
+            "schema": model.schema.fingerprint,
+            "normaliser": model.normaliser.hash(),
+            "fitted_on": model.normaliser.fitted_on,
+        },
+        "crossfeed": __version__,
+        "opset": OPSET,
+    }
+
+
+def folded(model: Any, folder: Path) -> Any:
+    """What is constant computed once and for all, by the library that will run it; plain ONNX in and out."""
+    import onnx
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath, options.log_severity_level = str(folder / "folded.onnx"), 3
+    onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnx.load(folder / "folded.onnx")
+
+
+def file_bytes(model: Any, metadata: dict[str, Any]) -> bytes:
+    import onnx
+
+    described = onnx.ModelProto()
+    described.CopyFrom(model)
+    used = {"", *(node.domain for node in described.graph.node)}
+    kept = [entry for entry in described.opset_import if entry.domain in used]
+    del described.opset_import[:], described.metadata_props[:]
+    described.opset_import.extend(kept)
+    described.producer_name, described.producer_version = "crossfeed", __version__
+    onnx.helper.set_model_props(
+        described, {"format": FORMAT, "crossfeed": json.dumps(metadata, sort_keys=True, ensure_ascii=False)}
+    )
+    return sealed(described.SerializeToString(deterministic=True))
+
+
+def _need_onnxruntime() -> None:
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        raise ConfigError("Exporting needs the extra 'export'.", remedy="pip install 'crossfeed[export]'") from error

@@ -1,0 +1,160 @@
+"""The network as one function of a window and a plan, and that function as an ONNX graph.
+
+B windows, K context rows, T planned steps, H horizons, C sensors, A commands, Q quantiles.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from crossfeed.distribution import Distribution, Gaussian, Mixture
+from crossfeed.distribution.distribution import tensors_of
+from crossfeed.distribution.normal import floored
+from crossfeed.edge import INPUTS
+from crossfeed.errors import ConfigError
+from crossfeed.model.plan import Plan
+from crossfeed.model.world_model import WorldModel
+
+OPSET = 20
+LARGEST_BATCH = 65_536
+TRACED_BATCH = 3
+HALVINGS = 30  # of a bracket, in float32
+FAMILIES = (Gaussian, Mixture)
+WindowTensors = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+class ExportedNetwork(nn.Module):
+    """Sensors, presence, commands and a plan in z-units in; mean, parameters and quantiles at all horizons out."""
+
+    model: WorldModel
+    normal_Q: Tensor
+    level_Q: Tensor
+
+    def __init__(self, model: WorldModel, levels: Sequence[float] = ()) -> None:
+        super().__init__()
+        self.model = model.eval()
+        self.register_buffer("normal_Q", torch.tensor([_normal(level) for level in levels]), persistent=False)
+        self.register_buffer("level_Q", torch.tensor(list(levels)), persistent=False)
+
+    def said(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> Distribution:
+        """What the model says, every parameter at its full shape."""
+        context = self.model.encode(x_BKC, m_BKC, a_BKA)
+        return self.model.decode(context, Plan.under(plan_BTA, self.model.horizons)).distribution.broadcast()
+
+    def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> dict[str, Tensor]:
+        said = self.said(x_BKC, m_BKC, a_BKA, plan_BTA)
+        outputs = {"mean": said.mean, **tensors_of(said)}
+        if len(self.level_Q):
+            outputs["quantiles"] = self._quantiles(said)
+        return outputs
+
+    def _quantiles(self, said: Distribution) -> Tensor:
+        """All levels along a last axis, found by halving a bracket a fixed number of times."""
+        if isinstance(said, Gaussian):
+            return said.mean.unsqueeze(-1) + said.scale.unsqueeze(-1) * self.normal_Q
+        assert isinstance(said, Mixture)
+        weight, mean, scale = (part.unsqueeze(-2) for part in (said.weight_M, said.mean_M, floored(said.scale_M)))
+        own = mean + scale * self.normal_Q.unsqueeze(-1)
+        low, high = own.amin(-1), own.amax(-1)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            z = (middle.unsqueeze(-1) - mean) / scale
+            below = (weight * 0.5 * (1.0 + torch.erf(z * 0.5**0.5))).sum(-1) < self.level_Q
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return 0.5 * (low + high)
+
+
+def random_windows(model: WorldModel, batch: int, seed: int) -> WindowTensors:
+    """Windows as a machine could show them: gaps, absent sensors, commands that stand for a while."""
+    draw = torch.Generator().manual_seed(seed)
+    context, sensors = model.config.context, len(model.schema.sensors)
+    commands, longest = len(model.schema.commands), model.horizons[-1]
+    present_BKC = torch.rand(batch, context, sensors, generator=draw) < 0.8
+    present_BKC &= torch.rand(batch, 1, sensors, generator=draw) < 0.7
+    present_BKC[:, -1, 0] = True
+    x_BKC = torch.randn(batch, context, sensors, generator=draw) + torch.randn(batch, 1, sensors, generator=draw)
+    rows = context + longest
+    standing_BRA = torch.from_numpy(model.normaliser.transform_commands(torch.zeros(1, 1, commands).numpy())).float()
+    held_BRA = torch.randn(batch, rows // 4 + 1, commands, generator=draw).repeat_interleave(4, 1)[:, :rows]
+    stands_B11 = torch.rand(batch, rows, commands, generator=draw) < 0.3
+    a_BRA = torch.where(stands_B11, standing_BRA, held_BRA)
+    return torch.where(present_BKC, x_BKC, 0.0), present_BKC, a_BRA[:, :context], a_BRA[:, context:]
+
+
+def to_onnx(network: ExportedNetwork) -> Any:
+    """The network as an ONNX model that takes any batch; refuses what cannot be written as one."""
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ConfigError("Exporting needs the extra 'export'.", remedy="pip install 'crossfeed[export]'") from error
+    windows = random_windows(network.model, TRACED_BATCH, seed=0)
+    with torch.no_grad():
+        said = network.said(*windows)
+    if not isinstance(said, FAMILIES):
+        raise ConfigError(
+            f"A forecast of the family {type(said).__name__} cannot be exported.",
+            expected="a Gaussian head (likelihood nll or beta_nll) or a mixture",
+            remedy="Use this model with crossfeed itself.",
+        )
+    batch = torch.export.Dim("batch", min=1, max=LARGEST_BATCH)
+    try:
+        with _silence(), torch.no_grad():
+            # Traced by hand first: left to itself the exporter fixes the batch without a word when it must.
+            traced = torch.export.export(network, windows, dynamic_shapes=({0: batch},) * len(INPUTS), strict=False)
+            names = list(network(*windows))
+            # Its optimiser drops additions of 1e-8 as if they were zero; onnxruntime optimises again when it loads.
+            program = torch.onnx.export(
+                traced, dynamo=True, opset_version=OPSET, input_names=INPUTS, output_names=names, optimize=False,
+                verbose=False,
+            )  # fmt: skip
+    except Exception as error:  # the tracer reports an unwritable operation by many types
+        first = str(error).strip().splitlines()
+        raise ConfigError(
+            f"This network cannot be exported: {type(error).__name__}: {first[0] if first else ''}",
+            expected="a network of the crossfeed or the paper preset",
+        ) from error
+    assert program is not None
+    return _bare(program.model_proto)
+
+
+def _bare(model: Any) -> Any:
+    """Without the exporter's remarks: where in whose source each operation stood is nobody's business."""
+    for part in (model, model.graph, *model.functions):
+        part.doc_string = ""
+        del part.metadata_props[:]
+    for owner in (model.graph, *model.functions):
+        for item in (*owner.node, *owner.value_info):
+            item.doc_string = ""
+            del item.metadata_props[:]
+    for item in (*model.graph.input, *model.graph.output, *model.graph.initializer):
+        item.doc_string = ""
+        del item.metadata_props[:]
+    return model
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """The exporter talks about libraries that are not needed here."""
+    speakers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    levels = [speaker.level for speaker in speakers]
+    try:
+        for speaker in speakers:
+            speaker.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for speaker, level in zip(speakers, levels, strict=True):
+            speaker.setLevel(level)
+
+
+def _normal(level: float) -> float:
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(level)

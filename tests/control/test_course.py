@@ -1,0 +1,81 @@
+"""Programs in places: knobs change how long a place takes, never where it leads."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossfeed.control.course import Course, slewed
+from crossfeed.control.decision import reachable
+from crossfeed.control.task import read_task
+from crossfeed.errors import ProgramError
+from crossfeed.programs.parse import parse_program
+from crossfeed.schema import canonical
+from tests.control.conftest import PROGRAM
+
+TASK = read_task(None, {})
+COURSE = Course.of(parse_program(PROGRAM, "small"), canonical(), 1.0)
+FACTORS = st.lists(st.floats(0.5, 1.2), min_size=len(COURSE), max_size=len(COURSE)).map(np.array)
+
+
+@given(FACTORS)
+def test_overrides_keep_the_path(feed_T):
+    commands, place = COURSE.commanded(feed_T, np.ones(len(COURSE)))
+    assert commands[:, 1:].sum(axis=0) == pytest.approx(COURSE.commands_TA[:, 1:].sum(axis=0), abs=1e-6)
+    assert place[-1] == pytest.approx(len(COURSE))
+    assert (np.diff(place) > -1e-9).all()
+
+
+@given(FACTORS)
+def test_only_feed_moves_take_another_time(feed_T):
+    taken = COURSE.taken(feed_T, np.ones(len(COURSE)))
+    share = COURSE.feed_share_T
+    assert taken == pytest.approx(1.0 - share + share / feed_T)
+    assert (taken[share == 0.0] == 1.0).all()
+
+
+@given(FACTORS)
+def test_no_knob_is_turned_faster_than_allowed(feed_T):
+    ones = np.ones(len(COURSE))
+    for feed, spindle in (
+        slewed(COURSE, feed_T, ones, TASK, (1.0, 1.0)),
+        reachable(COURSE, feed_T, ones, TASK, (1.0, 1.0)),
+    ):
+        lasted = np.append(1.0, COURSE.taken(feed, spindle)[:-1])
+        steps = np.abs(np.diff(np.append(1.0, feed)))
+        assert (steps <= TASK.slew * lasted + 1e-9).all()
+
+
+@given(FACTORS)
+def test_reachable_knobs_stay_below_the_wanted_ones_after_the_start(feed_T):
+    feed, _ = reachable(COURSE, feed_T, np.ones(len(COURSE)), TASK, (0.5, 1.0))
+    assert (feed <= feed_T + 1e-9).all()
+
+
+def test_after_a_place_the_rest_is_the_rest():
+    rest = COURSE.after(10.5)
+    assert rest.commands_TA.sum(axis=0) == pytest.approx(
+        COURSE.commands_TA[10:].sum(axis=0) - 0.5 * COURSE.commands_TA[10]
+    )
+    assert len(COURSE.after(3.0, 7)) == 7
+    with pytest.raises(ProgramError, match="is over"):
+        COURSE.after(float(len(COURSE)))
+
+
+def test_blocks_and_tools_begin_new_knots():
+    by_block = COURSE.knots(read_task(None, {"resolution": "block"}), 4)
+    assert ((np.diff(by_block) == 1) == (np.diff(COURSE.line_T) != 0)).all()
+    by_second = COURSE.knots(TASK, 4)
+    assert np.bincount(by_second).max() <= 4
+
+
+def test_a_program_that_was_not_understood_is_refused():
+    text = PROGRAM.replace("N80 Y6.", "N80 Y=SOMETHING_UNKNOWN")
+    with pytest.raises(ProgramError, match="was not understood"):
+        Course.of(parse_program(text, "strange"), canonical(), 1.0)
+
+
+def test_a_skipped_subprogram_is_no_known_motion():
+    text = PROGRAM.replace("N80 Y6.", "N80 POCKET_OF_MINE(3,4)")
+    with pytest.raises(ProgramError, match="not understood"):
+        Course.of(parse_program(text, "strange"), canonical(), 1.0)

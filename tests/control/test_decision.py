@@ -1,0 +1,75 @@
+"""Act where it is surely better and safe; leave alone and say why everywhere else."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from crossfeed.control.planner import PlannerConfig, plan_ahead, plan_whole
+from crossfeed.control.score import Score
+from crossfeed.control.task import read_task
+from crossfeed.schema import canonical
+from tests.control.conftest import known_outlook
+
+
+def decided(course, law, torque, limit, **changes):
+    task = read_task(None, {"limits": [f"spindle_torque<={limit}"], **changes})
+    outlook = known_outlook(course, torque)
+    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    return decision, Score(outlook, law, task, task.limits_of(canonical()), canonical())
+
+
+def test_far_from_the_limit_it_goes_as_fast_as_allowed(course, law):
+    decision, _ = decided(course, law, torque=2.0, limit=40)
+    assert decision.acts
+    assert decision.feed_T[course.cutting].max() == pytest.approx(1.2, abs=0.01)
+
+
+def test_no_choice_brings_a_limit_into_danger(course, law):
+    decision, score = decided(course, law, torque=9.0, limit=10)
+    assert score.passed(decision.feed_T, decision.spindle_T).max() <= 0.0
+    assert 1.0 < decision.feed_T.max() < 1.12
+
+
+def test_where_the_program_itself_is_in_danger_it_slows_down(course, law):
+    decision, score = decided(course, law, torque=11.0, limit=10)
+    assert any(choice.verdict == "slower" for choice in decision.choices)
+    before = score.passed(np.ones(len(course)), np.ones(len(course))).sum()
+    assert score.passed(decision.feed_T, decision.spindle_T).sum() < 0.5 * before
+
+
+def test_an_unsure_gain_leaves_the_program_alone(course, law):
+    """Energy alone counts, and the forecast does not know its sign."""
+    task = read_task(None, {"objective": {"minimise": "energy", "within": "1000 s"}, "limits": ["spindle_torque<=40"]})
+    outlook = known_outlook(course, 2.0, samples=60)
+    noise = np.random.default_rng(0).standard_normal(outlook.paths["spindle_power"].shape)
+    outlook = replace(outlook, paths={**outlook.paths, "spindle_power": 30.0 * noise})
+    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    unsure = [choice for choice in decision.choices if choice.why.startswith("the gain is not sure")]
+    assert unsure
+    for choice in unsure:
+        assert choice.gain.low <= 0.0
+
+
+def test_members_that_disagree_are_not_believed(course, law):
+    task = read_task(None, {"limits": ["spindle_torque<=40"]})
+    outlook = replace(known_outlook(course, 2.0), doubt_T=np.full(len(course), 9.0))
+    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    assert not decision.acts
+    assert (decision.feed_T == 1.0).all()
+
+
+def test_a_tool_to_be_left_alone_is_left_alone(course, law):
+    decision, _ = decided(course, law, 2.0, 40, leave=["SCHAFT_D12_N_AP30"])
+    assert (decision.feed_T == 1.0).all()
+
+
+def test_mppi_and_icem_agree_on_an_easy_stretch(course, law):
+    task = read_task(None, {"limits": ["spindle_torque<=40"]})
+    outlook = known_outlook(course, 2.0)
+    totals = []
+    for method in ("icem", "mppi"):
+        config = PlannerConfig.model_validate({"search": {"method": method, "seconds": 1e6}})
+        planned = plan_ahead(outlook, law, task, task.limits_of(canonical()), canonical(), config)
+        totals.append(course.taken(planned.decision.feed_T, planned.decision.spindle_T).sum())
+    assert totals[0] == pytest.approx(totals[1], rel=0.02)

@@ -1,0 +1,42 @@
+"""The machine second by second is the machine of whole programs."""
+
+import numpy as np
+import pytest
+
+from crossfeed.control.controllers import AsWritten, LoadRule, Schedule
+from crossfeed.control.machine import MachineRun
+from crossfeed.control.task import read_task
+from crossfeed.control.trial import standing, trial
+from crossfeed.schema import canonical
+
+
+def test_as_written_it_is_the_planned_run_to_the_bit(piece):
+    run, whole = MachineRun(piece, seed=4), piece.machine.run(piece.planned.inputs, piece.machine.rest(4))[0]
+    rows = []
+    while not run.done:
+        rows.append(run.step(1.0, 1.0))
+    means = whole.resample(1.0)
+    assert np.array([row.truth for row in rows])[: len(means)] == pytest.approx(means.sensors, abs=1e-12)
+    assert sum(row.seconds for row in rows) == pytest.approx(len(piece.planned) * piece.machine.time_step)
+
+
+@pytest.mark.parametrize("feed", [0.6, 1.2])
+def test_the_feed_knob_changes_feed_moves_only(piece, course, feed):
+    task = read_task(None, {})
+    ones = np.ones(len(course))
+    found = trial(piece, course, task, (), Schedule("x", feed * ones, ones), standing(piece))
+    assert found.seconds == pytest.approx(course.taken(feed * ones, ones).sum(), abs=1.5)
+
+
+def test_a_limit_passed_in_the_cut_is_counted(piece, course):
+    task = read_task(None, {"limits": ["spindle_torque<=0.5"]})
+    found = trial(piece, course, task, task.limits_of(canonical()), AsWritten(), standing(piece))
+    assert 0 < found.passed <= found.cutting
+
+
+def test_the_load_rule_slows_down_under_load_and_speeds_up_without(piece, course):
+    task = read_task(None, {"slew": "100 %/s"})
+    slow = trial(piece, course, task, (), LoadRule(canonical(), rated=2.0), standing(piece))
+    fast = trial(piece, course, task, (), LoadRule(canonical(), rated=500.0), standing(piece))
+    assert slow.seconds > fast.seconds
+    assert fast.knobs[:, 0].max() == pytest.approx(1.2)

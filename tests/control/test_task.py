@@ -1,0 +1,94 @@
+"""The task in physical units, and every way to ask for something impossible."""
+
+import numpy as np
+import pytest
+
+from crossfeed.control.limits import check_limits, highest_by_row, read_limit, read_limits
+from crossfeed.control.task import deadline_met, knob_text, read_task
+from crossfeed.errors import ConfigError
+from crossfeed.schema import canonical
+
+YAML = """
+limits: [spindle_torque <= 40, spindle_power <= 8000 W]
+tools: {SCHAFT_D4: [spindle_torque <= 900 N cm]}
+objective: {price: 20 s/kWh, base_load: 1400 W}
+feed: {min: 50 %, max: 1.2}
+slew: 10 %/s
+"""
+
+
+def test_units_are_derived_not_typed(tmp_path):
+    file = tmp_path / "limits.yaml"
+    file.write_text(YAML)
+    task = read_task(file)
+    found = {(limit.tool, limit.sensor): limit.highest for limit in task.limits_of(canonical())}
+    assert found == pytest.approx(
+        {("", "spindle_torque"): 40.0, ("", "spindle_power"): 8.0, ("SCHAFT_D4", "spindle_torque"): 9.0}
+    )
+    assert (task.feed.min, task.feed.max, task.slew) == pytest.approx((0.5, 1.2, 0.1))
+    assert task.objective.base_load == pytest.approx(1.4)
+
+
+def test_the_command_line_adds_limits_and_changes_single_values(tmp_path):
+    file = tmp_path / "limits.yaml"
+    file.write_text(YAML)
+    task = read_task(
+        file, {"limits": ["x_torque<=5"], "objective": {"price": "5 s/kWh"}, "feed": knob_text("60..110", "feed")}
+    )
+    assert len(task.limits) == 3
+    assert task.objective.price == 5.0
+    assert task.objective.base_load == pytest.approx(1.4)
+    assert (task.feed.min, task.feed.max) == pytest.approx((0.6, 1.1))
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ({"feed": {"min": 0.0, "max": 1.2}}, "override"),
+        ({"feed": {"min": 50, "max": 120}}, "write 80 %"),
+        ({"feed": {"min": 1.0, "max": 1.0}}, "nothing to plan"),
+        ({"objective": {"within": "200 s"}}, "belong together"),
+        ({"objective": {"price": "3 kg"}}, "no number in s/kWh"),
+        ({"slew": "0 %/s"}, "slew"),
+        ({"wishes": 3}, "wishes"),
+    ],
+)
+def test_impossible_tasks_are_explained(content, word):
+    with pytest.raises(ConfigError, match=word):
+        read_task(None, content)
+
+
+@pytest.mark.parametrize("text", ["spindle_torque", "spindle_torque>=4", "<=4", "spindle_torque<=heavy"])
+def test_a_limit_that_cannot_be_read(text):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_limit(text, canonical())
+
+
+def test_a_limit_on_an_unknown_sensor_and_two_that_contradict():
+    with pytest.raises(ConfigError, match="no sensor of the model"):
+        read_limit("cutting_torque<=4", canonical())
+    with pytest.raises(ConfigError, match="contradict"):
+        read_limits(["spindle_torque<=4", "spindle_torque<=5"], canonical())
+
+
+def test_limits_are_refused_where_the_machine_cannot_keep_or_show_them():
+    sensors = np.full((40, 17), 3.0)
+    sensors[:, 10] = np.nan
+    check_limits([read_limit("spindle_torque<=4", canonical())], canonical(), sensors, ["T1"])
+    with pytest.raises(ConfigError, match="impossible"):
+        check_limits([read_limit("spindle_torque<=2", canonical())], canonical(), sensors, ["T1"])
+    with pytest.raises(ConfigError, match="absent from the history"):
+        check_limits([read_limit("spindle_motor_temp<=90", canonical())], canonical(), sensors, ["T1"])
+    with pytest.raises(ConfigError, match="does not use"):
+        check_limits([read_limit("T9: spindle_torque<=4", canonical())], canonical(), sensors, ["T1"])
+
+
+def test_the_tighter_limit_holds_for_its_tool():
+    limits = read_limits(["spindle_torque<=40", "T2: spindle_torque<=9"], canonical())
+    assert highest_by_row(limits, ["T1", "T2"])["spindle_torque"].tolist() == [40.0, 9.0]
+
+
+def test_a_deadline_is_met_or_not():
+    task = read_task(None, {"objective": {"minimise": "energy", "within": "5 min"}})
+    assert deadline_met(task, 300.0)
+    assert not deadline_met(task, 301.0)

@@ -1,0 +1,97 @@
+"""An exported file says what torch says, whatever is asked of it, and what cannot be exported is refused."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from crossfeed.edge import EdgeModel
+from crossfeed.errors import ConfigError
+from crossfeed.export.export import export_model
+from crossfeed.export.graph import ExportedNetwork
+from crossfeed.export.int8 import Price
+from crossfeed.export.verify import TOLERANCE, check_export, largest_difference
+from crossfeed.model.model_file import read_model_file
+from tests.export.conftest import KINDS, LEVELS, exported_model
+from tests.model import toy
+
+for library in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(library, reason="the extra 'export' is not installed")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("batch", [1, 2, 3, 7, 128])
+def test_every_batch_and_mask_agrees_with_torch(onnx_files: dict[str, Path], kind: str, batch: int) -> None:
+    levels = LEVELS if kind == "paper" else ()
+    network, exported = ExportedNetwork(exported_model(kind), levels), EdgeModel(onnx_files[kind])
+    assert max(largest_difference(exported, network, batch, seed) for seed in range(20)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_file_says_what_it_is(onnx_files: dict[str, Path], kind: str) -> None:
+    import onnx
+
+    path, model = onnx_files[kind], exported_model(kind)
+    stored = onnx.load(path)
+    onnx.checker.check_model(stored)
+    properties = {entry.key: entry.value for entry in stored.metadata_props}
+    content = json.loads(properties["crossfeed"])
+    file = read_model_file(path.with_suffix(".safetensors"))
+    assert content["hashes"]["model"] == file.sha256
+    assert content["hashes"]["normaliser"] == model.normaliser.hash()
+    assert content["schema"] == model.schema.model_dump(mode="json")
+    assert content["normaliser"] == json.loads(model.normaliser.to_json())
+    assert content["units"]["current_3"] == "A"
+    assert (content["period"], content["context"], content["horizons"]) == (0.5, 8, [1, 2, 4])
+    assert content["family"] == ("Mixture" if kind == "crossfeed" else "Gaussian")
+    assert properties["sha256"] == hashlib.sha256(path.read_bytes()[:-76]).hexdigest()
+
+
+def test_no_line_of_source_code_travels_with_the_file(onnx_files: dict[str, Path]) -> None:
+    import onnx
+
+    for path in onnx_files.values():
+        content, graph = path.read_bytes(), onnx.load(path).graph
+        assert b".py" not in content
+        assert not any(node.metadata_props or node.doc_string for node in graph.node)
+
+
+def test_an_export_that_differs_from_torch_is_refused(onnx_files: dict[str, Path]) -> None:
+    other = toy.sensor_model(seed=1)
+    with pytest.raises(ConfigError, match="differs from torch"):
+        check_export(EdgeModel(onnx_files["crossfeed"]), ExportedNetwork(other))
+
+
+def test_a_student_t_head_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    model = toy.model(toy.method({"model.head.likelihood": "student_t"}))
+    model.save(tmp_path / "model.safetensors", {})
+    with pytest.raises(ConfigError, match="StudentT cannot be exported"):
+        export_model(tmp_path / "model.safetensors", tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_a_network_that_fixes_the_batch_is_refused_and_not_specialised_in_silence() -> None:
+    from crossfeed.export.graph import to_onnx
+
+    class Fixed(ExportedNetwork):
+        def forward(
+            self, x_BKC: torch.Tensor, m_BKC: torch.Tensor, a_BKA: torch.Tensor, plan_BTA: torch.Tensor
+        ) -> dict[str, torch.Tensor]:
+            said = super().forward(x_BKC, m_BKC, a_BKA, plan_BTA)
+            return {name: values + len(x_BKC) for name, values in said.items()}
+
+    with pytest.raises(ConfigError, match="cannot be exported"):
+        to_onnx(Fixed(toy.model()))
+
+
+def test_int8_needs_data_and_its_price_is_refused_above_one_per_cent(tmp_path: Path) -> None:
+    toy.model().save(tmp_path / "model.safetensors", {})
+    with pytest.raises(ConfigError, match="cannot be told without data"):
+        export_model(tmp_path / "model.safetensors", tmp_path / "model.onnx", int8=True)
+    Price(100, 0.2, 0.2019).check(force=False)
+    Price(100, 0.2, 0.19).check(force=False)
+    Price(100, 0.2, 0.25).check(force=True)
+    with pytest.raises(ConfigError, match=r"grows by 5\.0 %"):
+        Price(100, 0.2, 0.21).check(force=False)

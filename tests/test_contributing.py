@@ -1,0 +1,67 @@
+"""The recipes of CONTRIBUTING.md, run as written."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from crossfeed.baselines import networks
+from crossfeed.baselines.budget import Budget
+from crossfeed.ingest.pipeline import ingest
+from crossfeed.reporting import report
+from crossfeed.study.candidates import from_yaml
+from crossfeed.training.run_config import preset
+from tests.evaluation.small_machine import evaluation_set, normaliser_of, small_table
+from tests.reporting.runs import run_folder
+
+PAGE = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def recipe(name: str) -> str:
+    """The block with this name."""
+    (found,) = re.findall(rf"^```\w+ {name}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return str(found)
+
+
+def test_a_machine(tmp_path: Path) -> None:
+    scope: dict[str, Any] = {}
+    exec(recipe("lathe"), scope)
+    rows = "\n".join(f"{1000 + row},{500 + row},{3000 if row < 40 else 4000}" for row in range(80))
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "monday.csv").write_text(f"I_spindle_mA,P_W,S_rpm\n{rows}\n", encoding="utf-8")
+    table = ingest(scope["KIND"], tmp_path / "logs")
+    assert table.schema.sensor_names == ("spindle_current", "spindle_power")
+    assert np.nanmax(np.abs(table.sensors[:5, 0] - 1.0)) < 0.01
+    assert np.nanmax(np.abs(table.sensors[:5, 1] - 0.5)) < 0.01
+    assert {3000.0, 4000.0} <= set(table.commands[:, 0])
+
+
+def test_a_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "RECIPES", dict(networks.RECIPES))
+    exec(recipe("baseline"), {})
+    data = evaluation_set(small_table(), normaliser_of(small_table()))
+    forecaster = networks.network_forecaster(
+        "last_and_plan", frozenset(), Budget(epochs=1, pretext_epochs=0, steps=2, batch_size=8), "tiny"
+    )
+    forecaster.fit(data.windows, data.windows, 0)
+    batch = data.windows.batch(data.sample(4))
+    assert forecaster.predict(batch).mean.shape == batch.future_x_BHC.shape
+
+
+def test_a_candidate(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(recipe("candidates"), encoding="utf-8")
+    found = from_yaml(tmp_path / "mine.yaml", preset("crossfeed", "tiny"))
+    assert list(found) == ["wide_and_shallow", "little_masking"]
+    assert found["little_masking"].masks.channel_drop == 0.05
+
+
+def test_a_section_of_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scope: dict[str, Any] = {}
+    exec(recipe("section"), scope)
+    monkeypatch.setattr(report, "PARTS", (*report.PARTS, scope["sections"]))
+    written = report.write_report(run_folder(tmp_path / "run"))
+    assert "files" in written.sections
+    assert "Every figure of this page" in written.report.read_text(encoding="utf-8")
+    assert tmp_path / "run" / "report" / "tables" / "files.csv" in written.tables

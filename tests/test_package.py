@@ -1,0 +1,101 @@
+"""The wheel, unpacked into an environment elsewhere, has all it needs."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+import crossfeed
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("hatchling", reason="hatchling builds the wheel; it comes with the extra 'dev'")
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT, check=True, capture_output=True,
+    )  # fmt: skip
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    there = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "crossfeed").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert packed == there
+    assert "crossfeed/py.typed" in packed
+
+
+def test_the_wheel_says_its_version_its_extras_and_its_command(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = Parser().parsestr(archive.read(name).decode())
+        (entry,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
+        assert "crossfeed = crossfeed.cli:main" in archive.read(entry).decode()
+    assert metadata["Version"] == crossfeed.__version__ == PROJECT["version"]
+    assert set(metadata.get_all("Provides-Extra", [])) == set(PROJECT["optional-dependencies"])
+
+
+def test_changelog_and_citation_know_the_version() -> None:
+    version = PROJECT["version"]
+    assert f"\n## {version}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+FOUND = """
+import json
+from importlib.resources import files
+import crossfeed, crossfeed.demo.story
+from crossfeed.programs.bundled import bundled_programs
+programs = {name: path.read_text() for name, path in bundled_programs().items()}
+templates = [path.name for path in files("crossfeed.reporting").joinpath("templates").iterdir()]
+candidates = [path.name for path in files("crossfeed.study").iterdir() if path.name.endswith(".yaml")]
+found = {"programs": programs, "templates": templates, "candidates": candidates}
+print(json.dumps({"package": crossfeed.__file__, **found}))
+"""
+
+
+def test_an_environment_elsewhere_finds_programs_templates_and_candidates(wheel: Path, tmp_path: Path) -> None:
+    """Dependencies are lent by the environment of the tests; the package itself is the wheel's."""
+    venv.create(tmp_path / "elsewhere", with_pip=False, symlinks=True)
+    scripts = tmp_path / "elsewhere" / ("Scripts" if os.name == "nt" else "bin")
+    python = scripts / Path(sys.executable).name
+    paths = sysconfig.get_paths(vars={"base": str(tmp_path / "elsewhere"), "platbase": str(tmp_path / "elsewhere")})
+    packages = Path(paths["purelib"])
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    (packages / "lent.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+    def run(*words: str) -> str:
+        ran = subprocess.run(
+            [python, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    found = json.loads(run("-c", FOUND))
+    assert Path(found["package"]).is_relative_to(packages)
+    assert {"bracket", "face_pocket"} <= found["programs"].keys()
+    assert {"report.html.j2", "style.css", "script.js"} <= set(found["templates"])
+    assert "crossfeed_candidates.yaml" in found["candidates"]
+    assert run("-m", "crossfeed.cli", "--version").strip() == f"crossfeed {PROJECT['version']}"
+    run("-m", "crossfeed.cli", "simulate", "logs", "--fleet", "1", "--quiet")
+    assert list((tmp_path / "logs").rglob("*.csv"))
