@@ -174,15 +174,22 @@ def _fill_xy(panel: XY, marks: Marks) -> tuple[float, float, float, float]:
 def _line(line: Line, marks: Marks) -> None:
     x, y, colour = _numbers(line.x), _numbers(line.y), COLOURS[line.colour]
     known = [(float(f"{a:.5g}"), float(f"{b:.5g}")) for a, b in zip(x, y, strict=True) if math.isfinite(a + b)]
-    dots = line.style in ("points", "marked") or len(known) == 1
+    lone = _lone(x, y)
+    marked = None if line.style in ("points", "marked") else lone
     style = {"points": "", "dashed": (0, (4, 3))}.get(line.style, "-")
     (artist,) = marks.axes.plot(
         x, y, color=colour, linestyle=style, linewidth=1.3 if line.style == "dashed" else 1.8,
-        clip_on=line.style != "marked", marker="o" if dots else "",
+        clip_on=line.style != "marked", marker="o" if marked is None or lone else "", markevery=marked,
         markersize=5.0 if line.style == "marked" else 6.0, markeredgewidth=0.0,
         drawstyle="steps-pre" if line.style == "step" else "default",
     )  # fmt: skip
     marks.add(artist, line.name, values=known)
+
+
+def _lone(x: Sequence[float], y: Sequence[float]) -> list[int]:
+    """Points between two gaps, which no line would show."""
+    known = [False, *(math.isfinite(a + b) for a, b in zip(x, y, strict=True)), False]
+    return [place - 1 for place in range(1, len(known) - 1) if known[place] and not known[place - 1] | known[place + 1]]
 
 
 def _band(band: Band, marks: Marks) -> None:

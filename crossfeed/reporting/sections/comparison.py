@@ -53,8 +53,8 @@ def _own(found: Artefacts, part: str) -> tuple[Mapping[str, Any], str] | None:
 
 
 def _figure(found: Artefacts) -> Figure:
-    content, panels = found.comparison, []
-    rows = _known(content)
+    content = found.comparison
+    rows, panels = _known(content), list[Dots]()
     for name in content["sets"]:
         own = _own(found, name)
         dots = [Dot(None)] if own else []
