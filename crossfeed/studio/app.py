@@ -94,9 +94,12 @@ def build_app(service: Service) -> Gate:
     @app.post("/api/forecast", tags=["model"], summary="Forecast at the trained horizons, under one plan or several")
     async def forecast(asked: ForecastAsked, request: Request) -> dict[str, Any]:
         history, questions = await asyncio.to_thread(engine.questions, asked)
-        told = asyncio.gather(*(service.batcher.ask(question) for question in questions))
-        answers = await _while_connected(request, asyncio.wait_for(told, settings.limits.answer_seconds))
-        return engine.forecast_content(history, questions, answers)
+
+        async def all_answers() -> list[dict[str, Any]]:
+            return await asyncio.gather(*(service.batcher.ask(question) for question in questions))
+
+        within = asyncio.wait_for(all_answers(), settings.limits.answer_seconds)
+        return engine.forecast_content(history, questions, await _while_connected(request, within))
 
     @app.post("/api/what-if", tags=["model"], summary="Plans rolled forward and compared: time, energy, peaks, limits")
     async def what_if(asked: WhatIfAsked, request: Request) -> dict[str, Any]:
