@@ -133,8 +133,8 @@ async def _outage(seconds: float, speed: float) -> None:
     absent = int(table.manifest["live"]["rows_in_gaps"])
     steps = np.diff(table.time)
     missing = int(np.round(steps[steps > 1.5].sum() - (steps > 1.5).sum()))
-    print(f"| outage of {seconds:g} s (OPC UA, {speed:g} times real time) | {len(table)} rows, "
-          f"{absent} masked and {missing} absent around the gap, {len(table) - len(set(table.time))} doubled |")  # fmt: skip
+    print(f"| outage of {seconds:g} s (OPC UA, speed {speed:g}) | {len(table)} rows, "
+          f"{absent} masked, {missing} absent, {len(table) - len(set(table.time))} doubled |")  # fmt: skip
 
 
 def restart() -> None:
