@@ -27,20 +27,20 @@ def train(
     """
     from crossfeed.ingest.table import Table
     from crossfeed.progress import be_quiet
-    from crossfeed.training.devices.distributed import speaks
+    from crossfeed.training.devices.distributed import is_leading_process
     from crossfeed.training.record.folder import saved_config
     from crossfeed.training.record.summary import print_summary
     from crossfeed.training.run import train as run_training
     from crossfeed.training.run_config import resolve_config
 
-    if not speaks():
+    if not is_leading_process():
         be_quiet()
-    if resume and saved_config(out) is None and speaks():
+    if resume and saved_config(out) is None and is_leading_process():
         typer.echo(f"note: {out} holds no run to go on with; a new one begins there", err=True)
     resolved = resolve_config(preset, size, config, assign or (), continued=out if resume else None)
     tables = [Table.read(path) for path in table]
     result = run_training(
         tables, resolved, out, resume=resume, device=device, pretrained=pretrained, tensorboard=tensorboard
     )
-    if speaks():
+    if is_leading_process():
         print_summary(result.summary, result.model, as_json=json)

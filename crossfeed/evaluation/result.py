@@ -12,7 +12,7 @@ from crossfeed.evaluation.channels import ChannelScores
 from crossfeed.evaluation.command_use import CommandUse
 from crossfeed.evaluation.evaluate import Unit
 from crossfeed.evaluation.metrics import Metrics
-from crossfeed.evaluation.statistics import Comparison, Interval, Power
+from crossfeed.evaluation.statistics import Interval, PairedTest, Power
 from crossfeed.evaluation.verdict import Verdict, judge_channels
 from crossfeed.json_file import plain, write_json
 
@@ -58,7 +58,7 @@ class Evaluation:
     calibration: dict[str, Calibration]
     command_use: dict[str, Annotated[CommandUse, BeforeValidator(CommandUse.fields)]]
     examples: dict[str, list[Record]]
-    comparisons: tuple[tuple[Comparison, ...], ...] = ()
+    comparisons: tuple[tuple[PairedTest, ...], ...] = ()
     power: tuple[Power, ...] = ()
     excluded: dict[str, str] = field(default_factory=dict)
     unit: Unit = "run"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from crossfeed.programs.blocks import Finding, Program
+from crossfeed.programs.blocks import Program, ProgramFinding
 from crossfeed.programs.trajectory import Trajectory
 
 
@@ -29,7 +29,7 @@ class Summary:
     spindle_speeds: tuple[float, ...]
     feeds: tuple[float, ...]
     skipped_calls: Mapping[str, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[ProgramFinding, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
