@@ -12,11 +12,14 @@ from crossfeed.errors import ConfigError
 Config = TypeVar("Config", bound=BaseModel)
 
 
-def problems(error: ValidationError, whole: str = "the configuration") -> str:
-    """What pydantic found wrong, each with its dotted name; `whole` names what concerns no single value."""
+def problems(error: ValidationError, whole: str = "the configuration", most: int | None = None) -> str:
+    """What pydantic found wrong, each with its dotted name; `whole` names what concerns no single value.
+
+    `most` is how many are told, where one mistake spoils many values.
+    """
     return "; ".join(
         f"{'.'.join(str(part) for part in problem['loc']) or whole}: {problem['msg']}{_value(problem['input'])}"
-        for problem in error.errors()
+        for problem in error.errors()[:most]
     )
 
 

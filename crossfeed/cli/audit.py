@@ -21,8 +21,9 @@ def audit(
 
     Example: crossfeed audit source.parquet target.parquet --split split.json
     """
-    from crossfeed.audits.report import print_report
     from crossfeed.audits.run import audit_files
+    from crossfeed.cli.render.audit import show_audit
+    from crossfeed.cli.render.grid import print_json
 
     logs = []
     for text in raw or ():
@@ -31,5 +32,8 @@ def audit(
             raise typer.BadParameter(f"'{text}' should look like joanneum=logs/joanneum", param_hint="--raw")
         logs.append((kind, Path(path)))
     report = audit_files(tables, split, normaliser, windows, logs, only or ())
-    print_report(report, as_json=json)
+    if json:
+        print_json(report.to_dict())
+    else:
+        show_audit(report)
     raise typer.Exit(report.exit_code)

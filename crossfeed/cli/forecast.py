@@ -41,13 +41,12 @@ def forecast(
 
     Example: crossfeed forecast run/ --history log.parquet --commands part.mpf --compare part.mpf@feed=80 --plot a.png
     """
-    from json import dumps
-
+    from crossfeed.cli.render.forecast import show_forecast
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.evaluation.opened_model import open_model
     from crossfeed.programs.limits import read_limits as read_motion_limits
     from crossfeed.serving.measures import read_limits
     from crossfeed.serving.plan_program import Overrides
-    from crossfeed.serving.show import show
     from crossfeed.serving.what_if import what_if
 
     opened = open_model(model, device)
@@ -59,6 +58,6 @@ def forecast(
         motion_limits=read_motion_limits(limits) if limits else None, out=out, plot=plot,
     ).content  # fmt: skip
     if json:
-        typer.echo(dumps(content, indent=2, ensure_ascii=False))
+        print_json(content)
     else:
-        show(content)
+        show_forecast(content)

@@ -25,11 +25,12 @@ def train(
 
     Example: crossfeed train --table source.parquet --size compact --out run --set training.pretrain_epochs=5
     """
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.training import show_training
     from crossfeed.ingest.table import Table
     from crossfeed.progress import be_quiet
     from crossfeed.training.devices.distributed import is_leading_process
     from crossfeed.training.record.folder import saved_config
-    from crossfeed.training.record.summary import print_summary
     from crossfeed.training.run import train as run_training
     from crossfeed.training.run_config import resolve_config
 
@@ -42,5 +43,7 @@ def train(
     result = run_training(
         tables, resolved, out, resume=resume, device=device, pretrained=pretrained, tensorboard=tensorboard
     )
-    if is_leading_process():
-        print_summary(result.summary, result.model, as_json=json)
+    if is_leading_process() and json:
+        print_json(result.summary)
+    elif is_leading_process():
+        show_training(result.summary, result.model)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
+from crossfeed.configuration import problems
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.calibration import Calibration
 from crossfeed.evaluation.channels import ChannelScores
@@ -110,10 +111,8 @@ class Evaluation:
         try:
             return TypeAdapter(cls).validate_python(content)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "content"
             raise StorageError(
-                f"{origin} does not hold what an evaluation records: {where}: {first['msg']}.",
+                f"{origin} does not hold what an evaluation records: {problems(error, 'the content', most=1)}.",
                 expected="what crossfeed evaluate or crossfeed study unseal wrote",
                 remedy="Evaluate again.",
             ) from error

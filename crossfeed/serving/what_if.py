@@ -1,6 +1,6 @@
 """What will the machine do if it is commanded this? Model, history and plans in; distributions, energy, peaks out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ class WhatIf:
 
 def what_if(
     model: OpenedModel | Path | str,
-    history: Table | Path | str,
+    history: History | Table | Path | str,
     plans: Sequence[Any] | Mapping[str, Any],
     *,
     session: str | None = None,
@@ -50,16 +50,17 @@ def what_if(
     device: str = "auto",
     out: Path | str | None = None,
     plot: Path | str | None = None,
+    go_on: Callable[[], None] | None = None,
 ) -> WhatIf:
     """Forecast under each plan and compare them.
 
     `plans`: files (CSV, Parquet), NC programs (`part.mpf`, `part.mpf@feed=80`, `bundled:bracket`), "table" for the
-    commands that really followed, frames or arrays; in a mapping the keys name them. `limits` are highest allowed
-    values by sensor. With `out`, forecast.json, forecast.csv and forecast.png are written there; `plot` names the
-    figure, `channels` the sensors it shows.
+    commands that really followed, frames, arrays or plans already read; in a mapping the keys name them. `limits` are
+    highest allowed values by sensor. With `out`, forecast.json, forecast.csv and forecast.png are written there; `plot`
+    names the figure, `channels` the sensors it shows. `go_on` is asked now and then and may raise to stop the work.
     """
     opened = model if isinstance(model, OpenedModel) else open_model(model, device)
-    moment = read_history(history, opened.model, session, at)
+    moment = history if isinstance(history, History) else read_history(history, opened.model, session, at)
     opened.check_rows(moment.period, f"The table with {moment.title}")
     read = read_plans(plans, moment, overrides, motion_limits, seconds)
     rollout, limits = Rollout(opened.model, moment), dict(limits or {})
@@ -69,7 +70,7 @@ def what_if(
     for plan in read:
         shared_T = shared_chance(read[0].commands, plan.commands, opened.model.normaliser.command_scale)
         noise_NTC = standard_noise(samples, len(plan), len(moment.schema.sensors), seed, persistence, shared_T)
-        paths[plan.name] = rollout.sample(plan, noise_NTC)
+        paths[plan.name] = rollout.sample(plan, noise_NTC, go_on)
     settings = {"samples": samples, "seed": seed, "persistence": persistence, "context": opened.model.config.context}
     content = _content(opened, moment, read, paths, rollout.present, limits, settings)
     answer = WhatIf(content, {plan.name: plan for plan in read}, paths, moment)

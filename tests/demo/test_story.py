@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from crossfeed.claim import claim
+from crossfeed.cli.render.demo import show_headline
 from crossfeed.demo import selection
-from crossfeed.demo.headline import sentences, show
+from crossfeed.demo.headline import sentences
 from crossfeed.demo.settings import DemoSettings
 from crossfeed.demo.story import IDENTITY, chapters, run_demo
 from crossfeed.errors import ConfigError
@@ -35,7 +36,7 @@ def test_the_story_ends_with_a_locked_model_its_rivals_and_a_report(
     assert set(content["rows"]) == {"crossfeed (locked)", "persistence", "ridge"}
     assert (told / "report" / "report.html").read_text(encoding="utf-8").startswith("<!")
     assert [entry.kind for entry in Study(told / "study").ledger()].count("opening") == 1
-    show(content, simulated=False)
+    show_headline(content, simulated=False)
     assert "One physical machine" in capsys.readouterr().out
 
 

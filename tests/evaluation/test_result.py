@@ -9,7 +9,7 @@ import pytest
 
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.evaluation.judge import Contender, judge
+from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.statistics import Interval
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, small_table
@@ -22,7 +22,7 @@ def found() -> Evaluation:
     table.sensors[:, 2] = 7.0
     data = evaluation_set(table)
     return replace(
-        judge([Contender(Physicist(data.normaliser), data)], floors(HORIZONS), 0.5, "full"),
+        judge([JudgedModel(Physicist(data.normaliser), data)], floors(HORIZONS), 0.5, "full"),
         model=ModelFacts("model.safetensors", "physicist", "0" * 64),
         table=TableFacts("a.parquet", "1" * 64, ("mill",)),
         absent_commands={"feed_y": 0.0},

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.evaluation.judge import Contender, judge
+from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import ModelFacts, TableFacts
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, normaliser_of, small_table
 
@@ -25,7 +25,7 @@ def evaluation(own: bool = False, name: str = "run", machine: str = "lathe") -> 
     for floor in known:
         floor.fit(data.windows, data.windows, 0)
     found = replace(
-        judge([Contender(physicist, data)], known, 1.0, "full"),
+        judge([JudgedModel(physicist, data)], known, 1.0, "full"),
         model=ModelFacts("model.safetensors", name, "0" * 64),
         table=TableFacts("table.parquet", "1" * 64, tuple(table.machines())),
         part="test" if own else "all",

@@ -7,6 +7,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from crossfeed.control.offpolicy.estimate import PolicyValue
 from crossfeed.progress import output
 
 _SHOWN = 24  # blocks
@@ -45,3 +46,15 @@ def show_advice(content: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
         console.print(f"[yellow]warning:[/] {escape(warning)}")
     for file in files:
         console.print(f"wrote {escape(str(file))}")
+
+
+def show_values(values: Sequence[PolicyValue], logged: float) -> None:
+    """Print what a policy would have earned by each method."""
+    table = Table("method", "a run earns", "90 % interval", "runs that count", "weights cut")
+    for value in values:
+        known = value.value is not None
+        interval = f"{value.low:.4g} to {value.high:.4g}" if known else value.refused
+        earned = f"{value.value:.4g}" if known else "refused"
+        table.add_row(value.method, earned, interval, f"{value.effective:.1f}", f"{value.clipped:.1%}")
+    output().print(table)
+    output().print(f"as logged a run earned {logged:.4g}")

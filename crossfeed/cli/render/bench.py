@@ -1,28 +1,17 @@
-"""The figures of a bench for people, or as JSON."""
+"""What a training step costs, on a terminal."""
 
-import json
-from dataclasses import asdict
-
+from crossfeed.cli.render.grid import grid, plural
+from crossfeed.progress import output
 from crossfeed.training.bench.bench import Bench
 
 
-def print_bench(found: Bench, as_json: bool = False) -> None:
+def show_bench(found: Bench) -> None:
     """Print step time beside the plain pipeline, throughput, share of the peak, and where the time goes."""
-    if as_json:
-        print(json.dumps(asdict(found), indent=2))
-        return
-    from rich.table import Table
-
-    from crossfeed.progress import output
-
     console = output()
-    where = f"{found.device}, torch {found.torch}, {found.precision}"
+    table = grid(f"A training step: {found.preset}, {found.size}, batch {found.batch}", ["", "crossfeed", "plain"])
+    table.caption = f"{found.device}, torch {found.torch}, {found.precision}"
     if found.threads is not None:
-        where += f", {found.threads} {'thread' if found.threads == 1 else 'threads'}"
-    table = Table(title=f"A training step: {found.preset}, {found.size}, batch {found.batch}", caption=where)
-    table.add_column("")
-    table.add_column("crossfeed", justify="right")
-    table.add_column("plain", justify="right")
+        table.caption += f", {plural(found.threads, 'thread')}"
     rates = [1000.0 * found.batch / milliseconds for milliseconds in (found.step_ms, found.plain_ms)]
     table.add_row("step", _time(found.step_ms), _time(found.plain_ms))
     table.add_row("windows a second", *(f"{rate:,.0f}" for rate in rates))
