@@ -56,9 +56,10 @@ class Evaluation:
     by_regime: dict[str, dict[str, Metrics]]
     by_run: dict[str, dict[str, Metrics]]
     by_channel: dict[str, dict[str, Annotated[ChannelScores, BeforeValidator(ChannelScores.fields)]]]
-    calibration: dict[str, Calibration]
     command_use: dict[str, Annotated[CommandUse, BeforeValidator(CommandUse.fields)]]
-    examples: dict[str, list[Record]]
+    # From here on what older results may lack: an opening cannot be repeated, so they stay readable.
+    calibration: dict[str, Calibration] = field(default_factory=dict)
+    examples: dict[str, list[Record]] = field(default_factory=dict)
     comparisons: tuple[tuple[Comparison, ...], ...] = ()
     power: tuple[Power, ...] = ()
     excluded: dict[str, str] = field(default_factory=dict)
