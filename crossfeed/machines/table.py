@@ -162,7 +162,7 @@ def _read_parquet(
 def _select(
     source: pl.LazyFrame,
     types: dict[str, pl.DataType],
-    columns: list[Column],
+    columns: list[NativeColumn],
     origin: str,
     numbers: list[str],
     texts: list[str],
