@@ -97,7 +97,8 @@ def _decisions(planner, found, course, task):
     for place, made in planner.decisions:
         decision = made.decision
         choice = decision.choices[0]
-        first, last = round(place), min(round(place) + choice.last + 1, len(course))
+        first = min(round(place), len(course) - 1)
+        last = min(first + choice.last + 1, len(course))
         acts = bool(np.abs(decision.feed_T[: last - first] - 1.0).max() > 1e-3)
         true = float(written[first:last].sum() - planned[first:last].sum())
         rows.append({"acts": acts, "verdict": choice.verdict, "true": true,
