@@ -37,17 +37,16 @@ def main():
     for number in range(options.policies):
         shift, slope, spread = draw.uniform(-0.025, 0.025), draw.uniform(-0.1, 0.1), draw.uniform(0.03, 0.045)
         policy = LinearPolicy(1.0 + shift, np.array([slope, 0.0]), spread)
-        true = collect(piece, course, task, (), policy, options.truth, options.stretch, seed=1000 + number)
+        true = collect(piece, course, task, (), policy, options.truth, options.stretch, 1000 + number, True)
         truths.append(float(true.reward_NH.sum(axis=1).mean()))
         for method in METHODS:
             found[method].append(judge(log, policy, method))
     stretches = log.override_NH.shape[1]
     print(
-        f"{options.policies} policies, {options.runs} logged runs of {stretches} stretches, truth of {options.truth} runs"
+        f"{options.policies} policies, {options.runs} logged runs of {stretches} stretches, {options.truth} true ones"
     )
-    print(
-        "\n| method | judged | refused | truth inside 90 % | rank correlation | mean error, s |\n|---|---|---|---|---|---|"
-    )
+    print("\n| method | judged | refused | truth inside 90 % | rank correlation | mean error, s |")
+    print("|---|---|---|---|---|---|")
     for method, values in found.items():
         known = [(value, true) for value, true in zip(values, truths) if value.value is not None]
         if len(known) < 3:
