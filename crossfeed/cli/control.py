@@ -41,7 +41,7 @@ def plan(
         str | None, typer.Option(help="Play the plan on a simulated machine first: spinner_620 or random:SEED.")
     ] = None,
     samples: Annotated[int, typer.Option(help="Sampled futures, at least 20.")] = 32,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
@@ -83,7 +83,7 @@ def collect(
     stretch: Annotated[int, typer.Option(min=1, help="Seconds of the program under one override.")] = 20,
     dither: Annotated[float, typer.Option(help="Standard deviation of the dither, in per cent: 2 to 5.")] = 4.0,
     limits: Limits = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
 ) -> None:
     """Run a program on a simulated machine with a safe dither of the feed, for judging policies from the log.
 
