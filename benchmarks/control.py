@@ -22,7 +22,7 @@ from crossfeed.control.machine import Workpiece
 from crossfeed.control.oracle import oracle
 from crossfeed.control.planner import PlannerConfig
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import Past, standing, trial
+from crossfeed.control.trial import Past, cost_by_place, standing, trial
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.machines.simulated.catalogue import machine_named, random_machine
 from crossfeed.machines.simulated.fleet import related
@@ -38,10 +38,10 @@ def machine_of(name):
     return machine_named(name)
 
 
-def case(opened, name, number, law_rows):
+def case(opened, name, number, law_rows, length_s):
     """One program on one machine: a teach-in at 100 %, then everybody from the state it left."""
-    kind = "finishing" if number % 4 == 3 else "roughing"
-    piece = Workpiece.of(random_program(number, kind), f"part{number}", machine_of(name))
+    kind = "finishing" if number % 4 == 1 else "roughing"
+    piece = Workpiece.of(random_program(number, kind, length_s), f"part{number}", machine_of(name))
     schema = canonical()
     course = Course.of(piece.program, schema, 1.0, piece.motion_limits)
     free = read_task(None, {"objective": {"base_load": "1.4 kW"}})
@@ -92,33 +92,18 @@ def _numbers(run):
 
 def _decisions(planner, found, course, task):
     """Every decision with its promised gain and, from the same places of both runs, the true one."""
-    written, planned = (_cost_by_place(found[who], course, task) for who in ("as written", "planner"))
+    written, planned = (cost_by_place(found[who], course, task) for who in ("as written", "planner"))
     rows = []
     for place, made in planner.decisions:
-        first, last = int(place), min(int(place) + 4, len(course))
         decision = made.decision
+        choice = decision.choices[0]
+        first = min(round(place), len(course) - 1)
+        last = min(first + choice.last + 1, len(course))
         acts = bool(np.abs(decision.feed_T[: last - first] - 1.0).max() > 1e-3)
         true = float(written[first:last].sum() - planned[first:last].sum())
-        choice = decision.choices[0]
         rows.append({"acts": acts, "verdict": choice.verdict, "true": true,
                      "low": choice.gain.low, "mean": choice.gain.mean, "high": choice.gain.high})  # fmt: skip
     return rows
-
-
-def _cost_by_place(run, course, task):
-    """What every place of the program cost, rows shared out over the places they passed."""
-    cost_T = np.zeros(len(course))
-    ends = np.append(run.place[1:], len(course))
-    for row, begun, ended in zip(run.rows, run.place, ends):
-        energy = (row.truth[2] + row.truth[9] + task.objective.base_load) * row.seconds / 3600.0
-        cost = task.time_price * row.seconds + task.energy_price * energy
-        first, last = int(begun), min(int(np.ceil(ended)), len(course))
-        share = np.minimum(np.arange(first, last) + 1.0, ended) - np.maximum(np.arange(first, last), begun)
-        if len(share) and share.sum() > 0:
-            cost_T[first:last] += cost * share / share.sum()
-        else:
-            cost_T[min(first, len(course) - 1)] += cost
-    return cost_T
 
 
 def summarise(path):
@@ -143,6 +128,11 @@ def summarise(path):
     acted = [row for row in rows if row["acts"]]
     sure = [row for row in acted if row["verdict"] == "faster"]
     print(f"\n{len(rows)} decisions of the planner, {len(acted)} of them to act.")
+    for machine in names:
+        own = [row for c in cases if c["machine"] == machine for row in c["decisions"]]
+        own = [row for row in own if row["acts"] and row["verdict"] == "faster"]
+        held = 100 * np.mean([row["low"] <= row["true"] <= row["high"] for row in own])
+        print(f"90 % intervals of the gain on {machine} hold {held:.0f} % of {len(own)} decisions.")
     harmed = 100 * np.mean([row["true"] < 0 for row in sure])
     print(f"Acting to gain and harmed (true gain below 0): {harmed:.1f} % of {len(sure)}.")
     pace = np.median([c["seconds_per_decision"] for c in cases])
@@ -161,6 +151,7 @@ def main():
     parser.add_argument("--table")
     parser.add_argument("--machines", default=",".join(MACHINES))
     parser.add_argument("--programs", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=110.0, help="of cutting in each program")
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--out", default="control.jsonl")
     parser.add_argument("--summarise")
@@ -185,7 +176,7 @@ def main():
         for machine in options.machines.split(","):
             if (machine, number) in done or time.monotonic() > until:
                 continue
-            row = case(opened, machine, number, (table.sensors, table.commands))
+            row = case(opened, machine, number, (table.sensors, table.commands), options.seconds)
             with out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(

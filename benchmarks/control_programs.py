@@ -5,8 +5,8 @@ import numpy as np
 _MATERIALS = ("aluminium", "steel")
 
 
-def random_program(number: int, kind: str) -> str:
-    """NC text of a part of about two minutes; the same number gives the same part."""
+def random_program(number: int, kind: str, length_s: float = 110.0) -> str:
+    """NC text of a part that cuts for about this long; the same number gives the same part."""
     draw = np.random.default_rng([18, number])
     material = _MATERIALS[int(draw.integers(2))]
     hard = material == "steel"
@@ -16,7 +16,7 @@ def random_program(number: int, kind: str) -> str:
     feed = round(3 * chip * speed)
     length, lines = float(draw.uniform(60, 110)), []
     seconds, depth, y = 0.0, 0.0, 0.0
-    while seconds < 110.0:
+    while seconds < length_s:
         if kind == "roughing":
             depth += float(draw.uniform(0.5, 2.0 if hard else 3.5))
             width = float(draw.uniform(0.3, 0.9)) * diameter

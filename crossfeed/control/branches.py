@@ -22,7 +22,8 @@ from crossfeed.progress import progress
 from crossfeed.serving.measures import check_sensors, power_sensors
 
 _AT_ONCE = 32
-_RAPID = 0.6  # of the fastest feed in the log; what is faster is a rapid
+_RAPID = 0.6  # of the fastest feed in the log; what is faster is a rapid, unless no feed of a cut can be meant
+_FASTEST_CUT = 10_000.0  # mm/min
 _MOVING = 1.0  # mm/min
 
 
@@ -100,7 +101,7 @@ def _course(commands_TA: np.ndarray, spindle: int, fastest: float, period: float
     """Logged commands as a course: a log does not say what is a rapid, but how fast."""
     path_T = np.sqrt((np.delete(commands_TA, spindle, axis=1) ** 2).sum(axis=1))
     turning = np.abs(commands_TA[:, spindle]) > 0.0
-    feeding = (path_T > _MOVING) & (path_T < _RAPID * fastest) & turning
+    feeding = (path_T > _MOVING) & (path_T < max(_RAPID * fastest, _FASTEST_CUT)) & turning
     none = np.zeros(len(commands_TA))
     course = Course(
         "log", period, commands_TA, feeding.astype(float), none, none.astype(int), ("",) * len(none),

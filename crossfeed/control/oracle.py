@@ -17,8 +17,8 @@ from crossfeed.control.task import Task
 from crossfeed.control.trial import Past, Trial, trial
 from crossfeed.schema import canonical
 
-_ROUNDS = 6
-_ROOM = 0.01  # below the limit
+_ROUNDS = 7
+_ROOM = 0.01  # below the limit, and as much again after every round that passed it too often
 _POWER = 0.78  # how loads grow with the feed; only the size of a correction depends on it
 
 
@@ -29,13 +29,16 @@ def oracle(
     best = trial(piece, course, task, limits, AsWritten(), past)
     allowed, free_T = best.passed, course.free(task)
     wanted_T, spindle_T = np.where(free_T, task.feed.max, 1.0), np.ones(len(course))
+    room = _ROOM
     for _ in range(rounds):
         feed_T, _ = reachable(course, wanted_T, spindle_T, task, (1.0, 1.0))
         run = trial(piece, course, task, limits, Schedule("oracle", feed_T, spindle_T), past)
         if run.passed <= allowed and (run.cost < best.cost or run.passed < best.passed):
             best, allowed = run, run.passed
+        elif run.passed > allowed:
+            room += _ROOM
         used_T = _used(run, course, limits)
-        factor_T = np.clip((1.0 - _ROOM) / np.maximum(used_T, 1e-6), 0.3, 3.0) ** (1.0 / _POWER)
+        factor_T = np.clip((1.0 - room) / np.maximum(used_T, 1e-6), 0.3, 3.0) ** (1.0 / _POWER)
         wanted_T = np.where(free_T, np.clip(feed_T * factor_T, task.feed.min, task.feed.max), 1.0)
     return Trial("oracle", *(getattr(best, name) for name in _OTHERS))
 
