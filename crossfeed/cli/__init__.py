@@ -26,6 +26,7 @@ from crossfeed.cli import (
     simulate,
     study,
     train,
+    what_if,
     windows,
 )
 from crossfeed.cli.group import ERROR, STOPPED, House
@@ -72,6 +73,7 @@ app.command(rich_help_panel=MODEL)(inspect.inspect)
 app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
+app.command("what-if", rich_help_panel=MODEL)(what_if.what_if)
 app.add_typer(live.app, name="live", rich_help_panel=MODEL)
 app.command(rich_help_panel=MODEL)(serve.serve)
 app.command(rich_help_panel=MODEL)(export.export)

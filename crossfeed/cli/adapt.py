@@ -28,12 +28,14 @@ def adapt(
     crossfeed adapt run/ --table target.parquet --online
     """
     from crossfeed.adaptation.fewshot import parse_fractions
-    from crossfeed.adaptation.model_adaptation import adapt_model, plans
     from crossfeed.cli.render.adaptation import show_adaptation
     from crossfeed.cli.render.grid import print_json
+    from crossfeed.front.adapt import adaptations
 
-    fewshot, streaming = plans(parse_fractions(fractions), online, mode, steps, rate, seed)
-    content = adapt_model(model, table, fewshot=fewshot, streaming=streaming, source=source, out=out, device=device)
+    content = adaptations(
+        model, table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate, seed=seed,
+        source=source, out=out, device=device,
+    ).content  # fmt: skip
     if json:
         print_json(content)
     else:

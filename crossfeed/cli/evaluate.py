@@ -36,10 +36,10 @@ def evaluate(
     """
     from crossfeed.cli.render.evaluation import show_evaluation
     from crossfeed.cli.render.grid import print_json
-    from crossfeed.evaluation.model_evaluation import evaluate_model
+    from crossfeed.front.evaluate import evaluate as judge_on_table
 
-    found = evaluate_model(
-        model, table, part=part, sources=source or (), suite=suite, unit=unit, machine=machine, out=out, device=device
+    found = judge_on_table(
+        model, table, source or (), part=part, suite=suite, unit=unit, machine=machine, out=out, device=device
     )
     if json:
         print_json(found.to_dict())

@@ -102,7 +102,7 @@ class MappedColumn(ColumnEntry):
         return self
 
 
-class Cut(_Part):
+class SessionCut(_Part):
     """How rows become sessions where the log does not say."""
 
     gap_s: float | None = Field(default=None, gt=0)
@@ -122,7 +122,7 @@ class Mapping(_Part):
     session: NamedColumn | None = None
     run: NamedColumn | None = None
     program: NamedColumn | None = None
-    segmentation: Cut = Cut()
+    segmentation: SessionCut = SessionCut()
     period: float = Field(default=1.0, gt=0)
     separator: str | None = Field(default=None, min_length=1, max_length=1, pattern=r"^[\t ,;:|!#$%&/~^_]$")
     decimal: Literal[".", ","] | None = None
@@ -131,6 +131,11 @@ class Mapping(_Part):
     def from_yaml(cls, path: Path | str) -> Self:
         """Read a mapping file, with errors that name the line of the mapping at fault."""
         return read_mapping(cls, Path(path))
+
+    @classmethod
+    def of(cls, content: Any, origin: str) -> Self:
+        """A mapping from plain data, as the YAML file would hold it."""
+        return check_mapping(cls, content, origin)
 
     def read_schema(self, beside: Path) -> Schema:
         """The schema the mapping names: the canonical one, a file (relative to the mapping) or one written inline."""
@@ -147,11 +152,16 @@ def read_mapping(cls: type[Model], path: Path) -> Model:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"The mapping {path} cannot be read: {error}", expected="a YAML text file") from error
+    return check_mapping(cls, content, str(path))
+
+
+def check_mapping(cls: type[Model], content: Any, origin: str) -> Model:
+    """Plain data as a mapping of some kind, with errors that name the entry at fault."""
     try:
         return cls.model_validate(content)
     except ValidationError as error:
         raise ConfigError(
-            f"The mapping {path} is not valid: {problems(error, 'the mapping')}.",
+            f"The mapping {origin} is not valid: {problems(error, 'the mapping')}.",
             expected="the keys that `crossfeed data template` prints",
             remedy="Correct the mapping; `crossfeed data template` prints a commented example.",
         ) from error

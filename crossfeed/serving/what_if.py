@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from crossfeed.serving.plan_program import Overrides
 from crossfeed.serving.rollout import Rollout
 from crossfeed.serving.trained_range import warnings_about, warnings_of
 
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.figure import Figure
+
 
 @dataclass(frozen=True, eq=False)
 class WhatIf:
@@ -30,6 +34,53 @@ class WhatIf:
     plans: dict[str, Plan]
     paths: dict[str, np.ndarray]
     history: History
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """Every later plan against the first in a sentence; it says "cannot tell" where the futures do."""
+        return tuple(comparison["reading"] for comparison in self.content["comparisons"])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What speaks against trusting the answer."""
+        own = [f"{name}: {text}" for name, plan in self.content["plans"].items() for text in plan["warnings"]]
+        return (*self.content["warnings"], *own)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """One row per plan, time and sensor: mean and quantiles of the sampled futures."""
+        import polars
+
+        from crossfeed.serving.answer_view import columns
+
+        return polars.DataFrame(columns(self.content))
+
+    def to_pandas(self) -> Any:
+        """The same rows as a pandas frame."""
+        from crossfeed.ingest.frames import to_pandas
+
+        return to_pandas(self.to_polars())
+
+    def plot(self, sensors: Sequence[str] = ()) -> "Figure":
+        """All plans in one figure: fans of the sensors, the commands below, energy at the side."""
+        from crossfeed.serving.figure import what_if_figure
+
+        check_sensors(
+            sensors,
+            self.history.schema,
+            np.isin(self.history.schema.sensor_names, list(self.content["sensors"])),
+            "The sensor",
+        )
+        return what_if_figure(self.content, sensors)
+
+    def __repr__(self) -> str:
+        from crossfeed.serving.answer_view import grid
+
+        return grid(self.content, self.readings, self.warnings).text()
+
+    def _repr_html_(self) -> str:
+        from crossfeed.serving.answer_view import grid
+
+        return grid(self.content, self.readings, self.warnings).html()
 
 
 def what_if(

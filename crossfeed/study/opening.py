@@ -142,7 +142,7 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
         "machines": list(data.windows.machines),
     }
     try:
-        return adapt(opened, data, facts, FewShotConfig.model_validate({}), OnlineConfig.model_validate({}))
+        return adapt(opened, data, facts, FewShotConfig.model_validate({}), OnlineConfig.model_validate({})).content
     except CrossfeedError as error:
         return {"table": facts, "not_possible": error.found}
 

@@ -117,7 +117,7 @@ def comparison() -> dict[str, Any]:
 
 
 def forecast(sensor: str = "power") -> dict[str, Any]:
-    """What `crossfeed forecast` writes, two plans."""
+    """What `crossfeed what-if` writes, two plans."""
     energy = {"mean": 61.0, "low": 55.2, "high": 67.1, "level": 0.9, "unit": "Wh", "sensors": [sensor], "truth": None}
 
     def plan(level: float) -> dict[str, Any]:

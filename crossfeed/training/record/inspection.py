@@ -7,13 +7,19 @@ from typing import Any
 
 from crossfeed.configuration import leaves
 from crossfeed.model.locate import locate_model
-from crossfeed.model.model_file import read_model_file
+from crossfeed.model.model_file import ModelFile, read_model_file
 
 
 def describe(path: Path | str) -> dict[str, Any]:
     """The verified contents of a model file as plain data."""
     path = locate_model(path)
-    file = read_model_file(path)
+    contents = describe_contents(read_model_file(path))
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return {"path": str(path), **contents, "hashes": {**contents["hashes"], "file": digest}}
+
+
+def describe_contents(file: ModelFile) -> dict[str, Any]:
+    """What a model is, wherever it lies."""
     normaliser = file.normaliser
     statistics = {
         "sensor": zip(normaliser.sensor_location, normaliser.sensor_scale, strict=True),
@@ -29,7 +35,6 @@ def describe(path: Path | str) -> dict[str, Any]:
         parts = name.split(".")
         parameters[parts[2] if parts[0] == "members" else parts[0]] += tensor.numel()
     return {
-        "path": str(path),
         "schema": file.schema.name,
         "channels": channels,
         "normaliser": {"method": normaliser.method, "unseen": normaliser.unseen, "fitted_on": normaliser.fitted_on},
@@ -38,7 +43,6 @@ def describe(path: Path | str) -> dict[str, Any]:
         "provenance": file.provenance,
         "hashes": {
             "content": file.sha256,
-            "file": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
             "schema": file.schema.fingerprint,
             "normaliser": normaliser.hash(),
         },
