@@ -1,10 +1,10 @@
-# make setup | demo | test | test-extras | lint | clean. Every target installs what it needs first.
+# make setup | demo | test | test-extras | docs | lint | clean. Every target installs what it needs first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test test-extras lint format clean
+.PHONY: setup demo test test-extras docs lint format clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,14 @@ test: $(STAMP)
 test-extras: $(STAMP)
 	$(BIN)/python .ci/extras.py
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open site/index.html"
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt "mkdocs-material" "mkdocstrings[python]"
+	touch $(VENV)/.docs
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -38,4 +46,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-extras .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-extras site .pytest_cache .mypy_cache .ruff_cache .hypothesis

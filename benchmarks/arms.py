@@ -51,13 +51,13 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     """Train one arm with one seed and measure it on source validation and on the target."""
     import torch
 
+    from crossfeed.configuration import override, parse_assignments
     from crossfeed.evaluation.evaluate import evaluate
     from crossfeed.evaluation.model_evaluation import evaluate_target
     from crossfeed.evaluation.source import Source
     from crossfeed.evaluation.world_model import WorldModelForecaster
     from crossfeed.ingest.table import Table
     from crossfeed.model.world_model import WorldModel
-    from crossfeed.training.overrides import override, parse_assignments
     from crossfeed.training.run import train
     from crossfeed.training.run_config import preset
     from crossfeed.windows.corrupt import level_shift
@@ -103,8 +103,8 @@ def counterfactual(model: Any, space: Any, machine: str, deaf: bool) -> dict[str
     import torch
 
     from crossfeed.evaluation.counterfactual import counterfactual_error, counterfactual_tables
-    from crossfeed.evaluation.plain import plain
     from crossfeed.evaluation.world_model import WorldModelForecaster
+    from crossfeed.json_file import plain
     from crossfeed.machines.simulated.catalogue import machine_named
     from crossfeed.machines.simulated.rollout import SimulatedMachine
 

@@ -21,7 +21,7 @@ from crossfeed.evaluation.conformal import Recorder
 from crossfeed.evaluation.conformal_coverage import conformal_coverage
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.evaluation.judge import COMMAND_WINDOWS, Contender, judge
+from crossfeed.evaluation.judge import COMMAND_WINDOWS, JudgedModel, judge
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Group, Table
@@ -78,7 +78,7 @@ def costs(size: str, data: EvaluationSet) -> list[float]:
     probe = Probe.of(forecaster, data)
     probes = seconds(lambda: (robustness(probe), slower_logging(probe), channel_curve(probe)))
     layers = seconds(lambda: conformal_coverage(record, scores, data))
-    whole = seconds(lambda: judge([Contender(forecaster, data)], floors(model.horizons), 1.0, "full"))
+    whole = seconds(lambda: judge([JudgedModel(forecaster, data)], floors(model.horizons), 1.0, "full"))
     return [first, plans, naive * (1 + len(CONDITIONS)), probes, layers, whole]
 
 

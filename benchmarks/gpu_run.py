@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from crossfeed.configuration import override
 from crossfeed.ingest.table import Table
-from crossfeed.training.overrides import override
 from crossfeed.training.run import train
 from crossfeed.training.run_config import preset
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from crossfeed.configuration import override
 from crossfeed.ingest.table import Table
 from crossfeed.model.fast import row_operators
 from crossfeed.model.fast.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
@@ -25,7 +26,6 @@ from crossfeed.training.bench.cost import step_flops
 from crossfeed.training.data import prepare
 from crossfeed.training.devices.acceleration import CapturedStep, LossesBeside, measure_room
 from crossfeed.training.order import epoch_order, steps_in_epoch
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import preset
 from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from crossfeed.configuration import override
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.training.data import prepare
 from crossfeed.training.order import epoch_order
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import preset
 from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep

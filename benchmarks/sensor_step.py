@@ -14,11 +14,12 @@ from typing import Any
 
 import torch
 
+from crossfeed.configuration import override
 from crossfeed.ingest.table import Table
+from crossfeed.model.device import choose_device
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.data import prepare
-from crossfeed.training.devices.precision import choose_device, resolve_precision
-from crossfeed.training.overrides import override
+from crossfeed.training.devices.precision import resolve_precision
 from crossfeed.training.run import train
 from crossfeed.training.run_config import preset
 from crossfeed.training.step import TrainStep

@@ -18,12 +18,13 @@ from pathlib import Path
 
 import torch
 
+from crossfeed.configuration import override
 from crossfeed.ingest.table import Table
+from crossfeed.model.device import choose_device
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.data import prepare
-from crossfeed.training.devices.precision import choose_device, resolve_precision
+from crossfeed.training.devices.precision import resolve_precision
 from crossfeed.training.order import epoch_order, steps_in_epoch
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import preset
 from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from crossfeed.cli.study_tables import ranking, target_result
+from crossfeed.cli.render.study import ranking, target_result
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.kinds import log_kind

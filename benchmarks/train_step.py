@@ -23,15 +23,16 @@ import pandas
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from crossfeed.configuration import override
 from crossfeed.ingest.table import Group, Table
+from crossfeed.model.device import choose_device
 from crossfeed.model.jepa.objectives import losses, total
 from crossfeed.model.jepa.views import Views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.devices.precision import autocast, choose_device, resolve_precision
+from crossfeed.training.devices.precision import autocast, resolve_precision
 from crossfeed.training.order import epoch_order
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep

@@ -1,9 +1,71 @@
-"""A command-conditioned world model for machine tools that keeps working on machines with other sensors."""
+"""A command-conditioned world model for machine tools that keeps working on machines with other sensors.
+
+    import crossfeed as cf
+
+    table = cf.Table.from_frame(frame, mapping)     # pandas, polars, pyarrow
+    cf.audit(table)                                 # is it what it claims to be?
+    model = cf.fit(table)                           # learn the machine
+    forecast = model.forecast(history, plan)        # what will it do if it is commanded this?
+    cf.evaluate(model, other)                       # may it be trusted on another machine, and on which channels?
+    adapted = cf.adapt(model, other)                # teach it that machine
+    cf.what_if(model, history, {"as planned": plan, "slower": slower}).plot()
+
+Nothing heavy is imported before it is asked for.
+"""
 
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crossfeed.audits.finding import AuditReport as AuditReport
+    from crossfeed.errors import CrossfeedError as CrossfeedError
+    from crossfeed.evaluation.result import Evaluation as Evaluation
+    from crossfeed.front.adapt import adapt as adapt
+    from crossfeed.front.audit import audit as audit
+    from crossfeed.front.evaluate import evaluate as evaluate
+    from crossfeed.front.fit import fit as fit
+    from crossfeed.front.fitted_model import FittedModel as FittedModel
+    from crossfeed.front.fitted_model import load as load
+    from crossfeed.front.what_if import what_if as what_if
+    from crossfeed.ingest.table import Table as Table
+    from crossfeed.model.forecast import Forecast as Forecast
+    from crossfeed.schema import Schema as Schema
+    from crossfeed.serving.what_if import WhatIf as WhatIf
 
 __version__ = "0.2.0"
+
+_HOMES = {
+    "AuditReport": "crossfeed.audits.finding",
+    "CrossfeedError": "crossfeed.errors",
+    "Evaluation": "crossfeed.evaluation.result",
+    "FittedModel": "crossfeed.front.fitted_model",
+    "Forecast": "crossfeed.model.forecast",
+    "Schema": "crossfeed.schema",
+    "Table": "crossfeed.ingest.table",
+    "WhatIf": "crossfeed.serving.what_if",
+    "adapt": "crossfeed.front.adapt",
+    "audit": "crossfeed.front.audit",
+    "evaluate": "crossfeed.front.evaluate",
+    "fit": "crossfeed.front.fit",
+    "load": "crossfeed.front.fitted_model",
+    "what_if": "crossfeed.front.what_if",
+}
+__all__ = [*_HOMES, "__version__"]
 
 # Threads that wait must not spin: beside one other busy process that makes a forecast five times slower. Read when the
 # library of threads is loaded, so it stands before everything else.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for at the first use, and keep it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'crossfeed' has no attribute '{name}'")
+    found = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,30 +1,39 @@
 """What child processes owe their parent."""
 
+import multiprocessing
 import os
 import signal
+import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 
 
 @contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
-    """Processes started in this block never hear Ctrl-C, which reaches every process of a terminal; the parent does."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # children inherit it; ours comes through later
+def starting_children() -> Iterator[None]:
+    """Processes started in this block never hear Ctrl-C, and never run the script of the user a second time."""
+    # Ctrl-C reaches every process of a terminal. Children inherit the mask; what came meanwhile reaches us afterwards.
+    can_mask = hasattr(signal, "pthread_sigmask")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_mask else set()
+    # A new interpreter imports the parent's main module: a script without a guard would start everything again.
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        sys.modules["__main__"] = main
+        if can_mask:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_with_parent() -> None:
     """Stop when the process that started this one is gone, so that no orphan writes beside its successor."""
-    parent = os.getppid()
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "called in a process that multiprocessing did not start"
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
+        parent.join()
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from crossfeed.configuration import problems
 from crossfeed.errors import SchemaError
 
 # Each quantity with the unit it is usually written in; users add their own under `quantities:` in a YAML schema.
@@ -164,12 +165,8 @@ class Schema(BaseModel):
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(str(part) for part in problem['loc']) or 'schema'}: {problem['msg']}"
-                for problem in error.errors()
-            )
             raise SchemaError(
-                f"{origin} is not a valid schema: {problems}.",
+                f"{origin} is not a valid schema: {problems(error, 'schema')}.",
                 expected="'name', 'sensors' and 'commands', each channel with 'name', 'quantity' and 'unit'",
                 remedy="See docs/data.md for a complete example.",
             ) from error

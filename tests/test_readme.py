@@ -1,6 +1,5 @@
 """The README's example runs as written; its five steps for one's own machine really lead from logs to a verdict."""
 
-import json
 import re
 import runpy
 import subprocess
@@ -9,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
-from crossfeed.ingest.table import Group, Table
-from crossfeed.model.presets import crossfeed
-from crossfeed.model.world_model import WorldModel
+from crossfeed.ingest.table import Table
 from crossfeed.schema import canonical
-from crossfeed.windows.normalise import Normaliser
-from crossfeed.windows.split import split_table
+from tests.front.conftest import MEASURED, mill
 from tests.own_logs import START, write_own_logs
 from tests.test_docs_commands import commands_of
 
@@ -28,38 +25,35 @@ BRIEF = (
 )  # fmt: skip
 
 
-def _machine(absent: int) -> Table:
-    schema, rows = canonical(), 60
-    random = np.random.default_rng(absent)
-    sensors = random.normal(size=(6 * rows, len(schema.sensors)))
-    sensors[:, len(schema.sensors) - absent :] = np.nan
-    groups = tuple(Group("m", f"s{i}", "r", "p", i * rows, (i + 1) * rows) for i in range(6))
-    commands = random.normal(size=(6 * rows, len(schema.commands)))
-    return Table(schema, groups, np.tile(np.arange(rows) + 1.0, 6), sensors, commands, 1.0, {})
-
-
 def test_the_python_example_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = _machine(absent=0)
-    normaliser = Normaliser.fit(split_table(source).train_rows(source))
-    study = tmp_path / "demo" / "study"
-    model = WorldModel.build(crossfeed("tiny").model, source.schema, normaliser)
-    model.save(study / "runs/a-0/model.safetensors", {})
-    (study / "lock.json").write_text(json.dumps({"run": "a-0"}))
-    _machine(absent=7).write(tmp_path / "demo/released/target.parquet")
+    """On frames whose columns have other names; only the training is cut short."""
+    logs = {name: mill(f"mill_{name}", seed, sessions=4, rows=260) for seed, name in enumerate("ab")}
+    channels = (*MEASURED, *canonical().command_names)
+    columns = [{"native": f"{name}_log", "channel": name, "unit": canonical().channel(name).unit} for name in channels]
+    for name in logs:
+        mapping = {"machine": f"mill_{name}", "time": {"column": "time", "unit": "s"}, "columns": columns}
+        mapping |= {"run": {"column": "run"}}
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(mapping))
+    frames = {
+        f"log_{name}": table.to_pandas().rename(columns={channel: f"{channel}_log" for channel in channels})
+        for name, table in logs.items()
+    }
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(example.splitlines()) <= 20
+    settings = {name: yaml.safe_load(value) for name, _, value in (text.partition("=") for text in BRIEF)}
     script = tmp_path / "example.py"
-    script.write_text(example)
+    script.write_text(example.replace("cf.fit(a)", f"cf.fit(a, 'tiny', settings={settings})"))
     monkeypatch.chdir(tmp_path)
-    found = runpy.run_path(str(script))
-    assert {"x_current", "spindle_speed"} & set(found["session"].columns)
-    assert np.isfinite(found["frame"].select("mean", "standard_deviation").to_numpy()).all()
-    assert (found["slower"]["feed_x"] == found["plan"]["feed_x"] * 0.7).all()
+    found = runpy.run_path(str(script), init_globals=frames)
+    assert found["adapted"].machines == ("mill_a", "mill_b")
+    assert np.isfinite(found["forecast"].to_polars().select("mean", "standard_deviation").to_numpy()).all()
+    assert len(found["answer"].readings) == 1
+    assert {"forecast.png", "what_if.png"} <= {file.name for file in tmp_path.iterdir()}
 
 
 def test_the_five_steps_lead_from_odd_logs_to_a_verdict(tmp_path: Path) -> None:
     """Typed literally on logs with other names, decimal commas, local time and gaps; only the training is cut short."""
-    steps = re.search(r"## Your own machine.*?```bash\n(.*?)```", README, re.DOTALL)
+    steps = re.search(r"## On the command line.*?```bash\n(.*?)```", README, re.DOTALL)
     assert steps
     commands = commands_of(steps[1])
     assert [words[0] for words in commands] == ["data", "ingest", "audit", "train", "evaluate"]
@@ -82,7 +76,7 @@ def test_the_five_steps_lead_from_odd_logs_to_a_verdict(tmp_path: Path) -> None:
     adapted = _crossfeed(tmp_path, "adapt", "run", "--table", "b.parquet", "--out", "adapted", "--steps", "1").stdout
     assert "model: adapted/few_shot.safetensors" in adapted
     follows = ("--commands", "table", "--at", "60", "--seconds", "4", "--samples", "20")
-    assert "never saw" not in _crossfeed(tmp_path, "forecast", "adapted", "--history", "b.parquet", *follows).stdout
+    assert "never saw" not in _crossfeed(tmp_path, "what-if", "adapted", "--history", "b.parquet", *follows).stdout
     assert "Not known yet" not in _crossfeed(tmp_path, "report", "run").stdout
 
 

@@ -1,50 +1,71 @@
 """Adapt a model file to a table, a fraction of each run at a time or online, and report both beside zero-shot."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table
 from crossfeed.adaptation.online import OnlineConfig, online
-from crossfeed.adaptation.parameters import Mode
+from crossfeed.adaptation.parameters import Adaptable, Mode
+from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.conformal import Recorder, adaptive_widths, coverage
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import idle_commands, read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
-from crossfeed.model.config import parse
+from crossfeed.ingest.table import Table
+from crossfeed.json_file import plain, write_json
+from crossfeed.model.world_model import WorldModel
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptedModel:
+    """A model after adapting, with the provenance its file states."""
+
+    model: WorldModel
+    provenance: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Adaptation:
+    """What adapting did: `content` is what adaptation.json holds, `models` the adapted ones by name."""
+
+    content: dict[str, Any]
+    models: dict[str, AdaptedModel]
 
 
 def adapt_model(
-    model: Path | str,
-    table: Path | str,
+    model: OpenedModel | Path | str,
+    table: Table | Path | str,
     *,
     fewshot: FewShotConfig | None = None,
     streaming: OnlineConfig | None = None,
-    source: Path | str | None = None,
+    source: Table | Path | str | None = None,
     out: Path | str | None = None,
     device: str = "auto",
-) -> dict[str, Any]:
+) -> Adaptation:
     """Adapt and judge; with `out`, write `adaptation.json` and the adapted models into that folder."""
-    opened = open_model(model, device)
-    read = read_table(table, opened.model.schema)
+    opened = model if isinstance(model, OpenedModel) else open_model(model, device)
+    read = table if isinstance(table, Table) else read_table(table, opened.model.schema)
     if opened.trained_on(read):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",
             expected="a table of another machine",
         )
-    given = [read_table(source, opened.model.schema)] if source is not None else []
-    facts = {"file": Path(table).name, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
+    given = [] if source is None else [source if isinstance(source, Table) else read_table(source, opened.model.schema)]
+    file = None if isinstance(table, Table) else Path(table).name
+    facts = {"file": file, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
     data = set_up(opened, read, sources=given).data
-    content = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
-    content["absent_commands"] = idle_commands(read, opened.model.schema)
+    found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
+    found.content["absent_commands"] = idle_commands(read, opened.model.schema)
     if out is not None:
-        write_plain(Path(out) / "adaptation.json", content)
-    return content
+        write_json(Path(out) / "adaptation.json", found.content)
+    return found
 
 
 def adapt(
@@ -54,10 +75,10 @@ def adapt(
     fewshot: FewShotConfig | None,
     streaming: OnlineConfig | None,
     out: Path | None = None,
-) -> dict[str, Any]:
+) -> Adaptation:
     """Adapt an opened model to windows at hand; `table` says in the result where they come from."""
     opened.forecaster.reading(data.windows)
-    kept: list[Path] = []
+    models: dict[str, AdaptedModel] = {}
     content: dict[str, Any] = {
         "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
         "table": table,
@@ -67,12 +88,19 @@ def adapt(
     if fewshot is not None:
         rows, divided = few_shot(opened.forecaster, data, fewshot)
         content["few_shot"] = few_shot_table(rows, divided, fewshot)
-        if out is not None and rows[-1].updates:
-            kept.append(_save(rows[-1].forecaster, opened, out / "few_shot.safetensors", table, fewshot))
+        if rows[-1].updates:
+            models["few_shot"] = _adapted(rows[-1].forecaster, opened, table, fewshot)
     if streaming is not None:
-        content["online"] = _stream(opened, data, streaming, out, table, kept)
+        content["online"], forecasters = _stream(opened, data, streaming)
+        models |= {
+            f"online_{machine}": _adapted(forecaster, opened, table, streaming)
+            for machine, forecaster in forecasters.items()
+        }
+    kept = {} if out is None else {out / f"{name}.safetensors": adapted for name, adapted in models.items()}
+    for path, adapted in kept.items():
+        adapted.model.save(path, adapted.provenance)
     content["models"] = [str(path) for path in kept]
-    return dict(plain(content))
+    return Adaptation(dict(plain(content)), models)
 
 
 def plans(
@@ -87,22 +115,14 @@ def plans(
 
 
 def _stream(
-    opened: OpenedModel,
-    data: EvaluationSet,
-    config: OnlineConfig,
-    out: Path | None,
-    table: dict[str, Any],
-    kept: list[Path],
-) -> dict[str, Any]:
-    """Online adaptation and, on top of it, intervals tracked while running; `kept` learns where the models lie."""
+    opened: OpenedModel, data: EvaluationSet, config: OnlineConfig
+) -> tuple[dict[str, Any], Mapping[str, Adaptable]]:
+    """Online adaptation with intervals tracked while running on top of it, and the model of each machine."""
     record = Recorder(data.windows)
     result = online(opened.forecaster, data, config, record)
     _, stream = record.trace()
     tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))
-    if out is not None:
-        for machine, adapted in result.forecasters.items():
-            kept.append(_save(adapted, opened, out / f"online_{machine}.safetensors", table, config))
-    return {
+    content = {
         "config": config.model_dump(mode="json"),
         "updates": result.updates,
         "parameters_moved": result.moved,
@@ -121,13 +141,13 @@ def _stream(
             for horizon, before in result.zero_shot.by("horizon").items()
         },
     }
+    return content, result.forecasters
 
 
-def _save(
-    adapted: object, opened: OpenedModel, path: Path, table: dict[str, Any], config: FewShotConfig | OnlineConfig
-) -> Path:
-    """Keep an adapted model as a model file of its own that says what it was adapted from, to and how."""
-    assert isinstance(adapted, WorldModelForecaster)
+def _adapted(
+    forecaster: Adaptable, opened: OpenedModel, table: dict[str, Any], config: FewShotConfig | OnlineConfig
+) -> AdaptedModel:
+    """An adapted model that says what it was adapted from, to and how."""
+    assert isinstance(forecaster, WorldModelForecaster)
     history = {"from": opened.sha256, "to": table, "how": config.model_dump(mode="json")}
-    adapted.model.save(path, {**opened.provenance, "adapted": history})
-    return path
+    return AdaptedModel(forecaster.model, {**opened.provenance, "adapted": history})

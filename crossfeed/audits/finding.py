@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from crossfeed.grid import Grid
+
 Severity = Literal["violation", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("violation", "warning", "note")
 
@@ -34,6 +36,35 @@ class AuditReport:
     def of(self, severity: Severity) -> tuple[Finding, ...]:
         """The findings of one severity."""
         return tuple(finding for finding in self.findings if finding.severity == severity)
+
+    @property
+    def violations(self) -> tuple[Finding, ...]:
+        """What spoils results."""
+        return self.of("violation")
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What may spoil results."""
+        return self.of("warning")
+
+    def __repr__(self) -> str:
+        return self._grid().text()
+
+    def _repr_html_(self) -> str:
+        return self._grid().html()
+
+    def _grid(self) -> Grid:
+        """Each finding with its cause and remedy, the most severe first; notes are counted and kept in `findings`."""
+        counts = ", ".join(
+            f"{len(self.of(name))} {name}{'' if len(self.of(name)) == 1 else 's'}" for name in SEVERITIES
+        )
+        rows = [
+            [f"{finding.severity}: {finding.check}", finding.subject, finding.measured, finding.cause, finding.remedy]
+            for finding in (*self.violations, *self.warnings)
+        ]
+        remarks = [f"checks: {', '.join(self.ran)}", *(f"not run: {name} {why}" for name, why in self.skipped.items())]
+        title = f"{counts} in {', '.join(self.tables)}"
+        return Grid(title, ("finding", "where", "measured", "probable cause", "to do"), rows, remarks, words=5)
 
     @property
     def exit_code(self) -> int:

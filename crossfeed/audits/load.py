@@ -21,7 +21,7 @@ _CLOCKS = ("time", "timestamp", "datetime", "zeit", "t")
 
 
 def load_case(
-    paths: Sequence[Path],
+    paths: Sequence[Path | Table],
     split: Path | None = None,
     normaliser: Path | None = None,
     windows: Path | None = None,
@@ -33,6 +33,10 @@ def load_case(
     subjects: list[Subject] = []
     tables: list[Table] = []
     for path in paths:
+        if isinstance(path, Table):
+            tables.append(path)
+            subjects += subjects_of(path, "table")
+            continue
         if not path.is_file():
             raise TableError(f"There is no file {path}.", expected="Parquet or CSV tables", remedy="Check the path.")
         if path.suffix.lower() in (".parquet", ".pq") and _is_canonical(path):

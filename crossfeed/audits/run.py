@@ -17,6 +17,7 @@ from crossfeed.audits.swapped import check_swapped
 from crossfeed.audits.twins import check_twins
 from crossfeed.audits.units import check_units
 from crossfeed.errors import ConfigError, CrossfeedError, TableError
+from crossfeed.ingest.table import Table
 from crossfeed.progress import progress
 
 Check = Callable[[Case], Iterator[Finding]]
@@ -36,7 +37,7 @@ CHECKS: dict[str, Check] = {
 
 
 def audit_files(
-    paths: Sequence[Path],
+    paths: Sequence[Path | Table],
     split: Path | None = None,
     normaliser: Path | None = None,
     windows: Path | None = None,
@@ -50,7 +51,8 @@ def audit_files(
     case = load_case(paths, split, normaliser, windows, raw)
     if not only and case.split is None and case.windows is None:
         _require_meaning(case)
-    return audit(case, only, [str(path) for path in paths])
+    names = [" and ".join(path.machines()) if isinstance(path, Table) else str(path) for path in paths]
+    return audit(case, only, names)
 
 
 def audit(case: Case, only: Sequence[str] = (), tables: Sequence[str] = ()) -> AuditReport:

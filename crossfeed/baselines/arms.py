@@ -10,7 +10,8 @@ from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run import train
-from crossfeed.training.run_config import DataConfig, RunConfig, preset
+from crossfeed.training.run_config import RunConfig, preset
+from crossfeed.windows.split_tables import DataConfig
 
 ARMS = {
     "paper": "the method exactly as the paper states it",

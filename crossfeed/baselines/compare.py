@@ -8,15 +8,16 @@ from typing import Any
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import find_clones
 from crossfeed.baselines.contenders import Setting, line_up
-from crossfeed.baselines.results import Result, claim_folder
+from crossfeed.baselines.results import Result
 from crossfeed.baselines.runs import Ending, Workplace, do_runs
 from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import ComparisonTable, write_table
+from crossfeed.claim import claim
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
+from crossfeed.model.device import choose_device
 from crossfeed.progress import console
-from crossfeed.training.devices.precision import choose_device
 from crossfeed.training.run_config import RunConfig, preset
 
 
@@ -45,7 +46,7 @@ def compare(
     place = Workplace(tuple(sources), target, config or preset("crossfeed", size), setting, folder)
     data = place.data()
     identity: dict[str, Any] = {**data.identity, "budget": budget.model_dump(mode="json"), "size": size}
-    claim_folder(folder, identity)
+    claim(folder, "comparison.json", identity, "a comparison")
     plan = [(one, seed) for one in contenders for seed in one.seeds(seeds)]
     found, unfinished = {}, dict(missing)
     for number, ending in enumerate(do_runs(plan, place, data, jobs), start=1):

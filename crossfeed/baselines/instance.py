@@ -10,20 +10,17 @@ from torch import Tensor
 
 from crossfeed.baselines.network import Network
 from crossfeed.distribution import Distribution
+from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig
 from crossfeed.windows.windows import WindowBatch
 
-_EPSILON = 1e-5
+_WHOLE_WINDOW = InstanceNorm(InstanceNormConfig(kind="pure"))
 
 
 def window_statistics(x_BKC: Tensor, m_BKC: Tensor) -> tuple[Tensor, Tensor]:
     """Centre and scale of each window and channel over present entries, detached; identity for unseen channels."""
-    weight_BKC = m_BKC.to(x_BKC.dtype)
-    count_B1C = weight_BKC.sum(1, keepdim=True)
-    seen_B1C = count_B1C > 0
-    centre_B1C = (x_BKC * weight_BKC).sum(1, keepdim=True) / count_B1C.clamp(min=1.0)
-    square_B1C = ((x_BKC - centre_B1C).square() * weight_BKC).sum(1, keepdim=True) / count_B1C.clamp(min=1.0)
-    scale_B1C = torch.where(seen_B1C, (square_B1C + _EPSILON).sqrt(), torch.ones_like(square_B1C))
-    return centre_B1C.detach(), scale_B1C.detach()
+    found = _WHOLE_WINDOW.statistics(x_BKC, m_BKC)
+    assert found is not None
+    return found.centre_BC.unsqueeze(1), found.scale_BC.unsqueeze(1)
 
 
 def joint_series(batch: WindowBatch, past_commands: bool) -> tuple[Tensor, Tensor]:

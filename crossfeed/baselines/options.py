@@ -2,9 +2,10 @@
 
 from crossfeed.baselines.budget import Budget, named_budget
 from crossfeed.baselines.sizes import Size
-from crossfeed.model.config import parse
-from crossfeed.training.run_config import DataConfig, RunConfig, preset
+from crossfeed.configuration import parse
+from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.windows.split import By
+from crossfeed.windows.split_tables import DataConfig
 
 
 def budget_of(name: str, epochs: int | None, steps: int | None) -> Budget:

@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from crossfeed.atomic import atomic_file
-from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.errors import CheckpointError
 from crossfeed.evaluation.command_use import false_plan
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import Forecaster
+from crossfeed.json_file import write_json
 
 METRICS = ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
 # Command use needs extra passes; so many evenly spread windows say enough.
@@ -64,30 +64,3 @@ def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
         "rmse_by_run": {label: row["rmse"] for label, row in scores.by("run").items()},
         "mae_by_run": {label: row["mae"] for label, row in scores.by("run").items()},
     }
-
-
-def claim_folder(folder: Path, identity: dict[str, Any]) -> None:
-    """Make a folder this comparison's own, or refuse one that holds another comparison."""
-    path = folder / "comparison.json"
-    if not path.exists():
-        write_json(path, identity)
-        return
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.", remedy="Choose another folder.") from error
-    wanted = json.loads(json.dumps(identity))
-    different = sorted(key for key in found | wanted if found.get(key) != wanted.get(key))
-    if different:
-        raise ConfigError(
-            f"{folder} holds a comparison that differs in: {', '.join(different)}.",
-            expected="the same tables, split, windows, budget and size as before",
-            remedy="Go on with the same settings, or choose another folder.",
-        )
-
-
-def write_json(path: Path, content: object) -> None:
-    """Readable JSON, whole or not at all."""
-    with atomic_file(path) as temporary:
-        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-        temporary.write_text(text + "\n", encoding="utf-8")

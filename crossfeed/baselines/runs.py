@@ -15,7 +15,7 @@ from crossfeed.baselines.contenders import Contender, Setting, contender
 from crossfeed.baselines.results import Result, measure
 from crossfeed.errors import CrossfeedError, ForecastError, StorageError, TrainingError
 from crossfeed.ingest.table import Table
-from crossfeed.processes import deaf_to_interrupts, end_with_parent
+from crossfeed.processes import end_with_parent, starting_children
 from crossfeed.progress import be_quiet
 from crossfeed.training.run_config import RunConfig
 
@@ -54,11 +54,11 @@ def do_runs(
             yield do_run(one, seed, data, place.folder)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _arrive, (place, threads))
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _prepare_process, (place, threads))
     try:
         # The world model's arms take longest by far; begun last, they would leave the other processes idle.
         longest_first = sorted(plan, key=lambda run: run[0].name not in ARMS)
-        with deaf_to_interrupts():
+        with starting_children():
             waiting = [pool.submit(_do_run_by_name, one.name, seed) for one, seed in longest_first]
         for future in as_completed(waiting):
             yield future.result()
@@ -96,19 +96,19 @@ def _new_result(one: Contender, seed: int, data: ComparisonData, folder: Path) -
     )  # fmt: skip
 
 
-_here: tuple[Workplace, ComparisonData] | None = None
+_prepared: tuple[Workplace, ComparisonData] | None = None
 
 
-def _arrive(place: Workplace, threads: int) -> None:
+def _prepare_process(place: Workplace, threads: int) -> None:
     """Prepare a process once for all the runs it will do."""
-    global _here
+    global _prepared
     end_with_parent()
     be_quiet()
     torch.set_num_threads(threads)
-    _here = place, place.data()
+    _prepared = place, place.data()
 
 
 def _do_run_by_name(name: str, seed: int) -> Ending:
-    assert _here is not None
-    place, data = _here
+    assert _prepared is not None
+    place, data = _prepared
     return do_run(contender(name, place.setting), seed, data, place.folder)

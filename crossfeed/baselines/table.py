@@ -1,23 +1,20 @@
-"""The table of a comparison: mean and spread over seeds, as CSV, JSON, Markdown and on the terminal."""
+"""The table of a comparison: mean and spread over seeds, as CSV, JSON and Markdown."""
 
 import csv
-import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crossfeed.atomic import atomic_file
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.comparison_data import ComparisonData
-from crossfeed.baselines.results import METRICS, Result, write_json
+from crossfeed.baselines.results import METRICS, Result
 from crossfeed.baselines.sizes import Size
+from crossfeed.json_file import write_json
 
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
-_TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
+TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
 _HEADINGS = {
     "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90%", "command_use": "cmd",
 }  # fmt: skip
@@ -129,36 +126,8 @@ def markdown(table: ComparisonTable) -> str:
     for name in table.sets:
         header, *body = cells(table, name, bold=("**", "**"), spreads=True)
         lines = [header, ["---"] * len(header), *body]
-        parts += [f"### {_TITLES[name]}", "\n".join("| " + " | ".join(line) + " |" for line in lines)]
+        parts += [f"### {TITLES[name]}", "\n".join("| " + " | ".join(line) + " |" for line in lines)]
     return "\n\n".join([*parts, *remarks(table)]) + "\n"
-
-
-def print_table(table: ComparisonTable, folder: Path, as_json: bool) -> None:
-    """The table on standard output: for people, or as JSON for programs."""
-    from crossfeed.progress import output
-
-    if as_json:
-        print(json.dumps(asdict(table), ensure_ascii=False))
-        return
-    console = output()
-    for name in table.sets:
-        console.print(terminal(table, name))
-    for remark in remarks(table):
-        console.print(f"- {remark}", markup=False)
-    console.print(f"Saved in {folder}: table.csv, table.json, table.md and one file for each run", markup=False)
-
-
-def terminal(table: ComparisonTable, name: str) -> "RichTable":
-    """One part of the table for people at a terminal, narrow enough for 80 columns."""
-    from rich.table import Table as RichTable
-
-    header, *body = ([line[0], *line[2:]] for line in cells(table, name, bold=("[bold]", "[/]"), spreads=False))
-    shown = RichTable(title=_TITLES[name], title_justify="left", box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for number, title in enumerate(header):
-        shown.add_column(title, justify="right" if number else "left", no_wrap=True)
-    for line in body:
-        shown.add_row(*line)
-    return shown
 
 
 def cells(table: ComparisonTable, name: str, bold: tuple[str, str], spreads: bool) -> list[list[str]]:

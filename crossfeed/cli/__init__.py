@@ -18,12 +18,15 @@ from crossfeed.cli import (
     forecast,
     ingest,
     inspect,
+    live,
     program,
     report,
     reproduce,
+    serve,
     simulate,
     study,
     train,
+    what_if,
     windows,
 )
 from crossfeed.cli.group import ERROR, STOPPED, House
@@ -70,6 +73,9 @@ app.command(rich_help_panel=MODEL)(inspect.inspect)
 app.command(rich_help_panel=MODEL)(evaluate.evaluate)
 app.command(rich_help_panel=MODEL)(adapt.adapt)
 app.command(rich_help_panel=MODEL)(forecast.forecast)
+app.command("what-if", rich_help_panel=MODEL)(what_if.what_if)
+app.add_typer(live.app, name="live", rich_help_panel=MODEL)
+app.command(rich_help_panel=MODEL)(serve.serve)
 app.command(rich_help_panel=MODEL)(export.export)
 app.add_typer(control.app, name="control", rich_help_panel=MODEL)
 app.command(rich_help_panel=RESEARCH)(compare.compare)

@@ -27,15 +27,16 @@ def adapt(
     Examples: crossfeed adapt run/ --table target.parquet --fractions 0,0.1,0.2 --out adapted/
     crossfeed adapt run/ --table target.parquet --online
     """
-    from json import dumps
-
     from crossfeed.adaptation.fewshot import parse_fractions
-    from crossfeed.adaptation.model_adaptation import adapt_model, plans
     from crossfeed.cli.render.adaptation import show_adaptation
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.front.adapt import adaptations
 
-    fewshot, streaming = plans(parse_fractions(fractions), online, mode, steps, rate, seed)
-    content = adapt_model(model, table, fewshot=fewshot, streaming=streaming, source=source, out=out, device=device)
+    content = adaptations(
+        model, table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate, seed=seed,
+        source=source, out=out, device=device,
+    ).content  # fmt: skip
     if json:
-        typer.echo(dumps(content, indent=2, ensure_ascii=False))
+        print_json(content)
     else:
         show_adaptation(content)

@@ -21,8 +21,9 @@ def audit(
 
     Example: crossfeed audit source.parquet target.parquet --split split.json
     """
-    from crossfeed.audits.report import print_report
-    from crossfeed.audits.run import audit_files
+    from crossfeed.cli.render.audit import show_audit
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.front.audit import audit as run_audit
 
     logs = []
     for text in raw or ():
@@ -30,6 +31,9 @@ def audit(
         if not found:
             raise typer.BadParameter(f"'{text}' should look like joanneum=logs/joanneum", param_hint="--raw")
         logs.append((kind, Path(path)))
-    report = audit_files(tables, split, normaliser, windows, logs, only or ())
-    print_report(report, as_json=json)
+    report = run_audit(tables, split=split, normaliser=normaliser, windows=windows, raw=logs, only=only or ())
+    if json:
+        print_json(report.to_dict())
+    else:
+        show_audit(report)
     raise typer.Exit(report.exit_code)

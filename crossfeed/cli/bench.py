@@ -22,7 +22,12 @@ def bench(
 
     Example: crossfeed bench --size tiny --batch 32 --device cpu
     """
+    from crossfeed.cli.render.bench import show_bench
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.training.bench.bench import bench as measure
-    from crossfeed.training.bench.table import print_bench
 
-    print_bench(measure(size, preset, batch, device, seconds, tuple(assign or ())), as_json=json)
+    found = measure(size, preset, batch, device, seconds, tuple(assign or ()))
+    if json:
+        print_json(found)
+    else:
+        show_bench(found)

@@ -33,7 +33,8 @@ def compare(
     """
     from crossfeed.baselines.compare import compare as run
     from crossfeed.baselines.options import budget_of, config_of
-    from crossfeed.baselines.table import print_table
+    from crossfeed.cli.render.comparison import show_comparison
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.ingest.table import Table
 
     comparison = run(
@@ -41,4 +42,7 @@ def compare(
         models=models, seeds=seeds, budget=budget_of(budget, epochs, steps), size=size,
         repositories=repo or (), config=config_of(size, split_by, stride), device=device, jobs=jobs,
     )  # fmt: skip
-    print_table(comparison.table, comparison.folder, as_json=json)
+    if json:
+        print_json(comparison.table)
+    else:
+        show_comparison(comparison.table, comparison.folder)

@@ -48,8 +48,8 @@ def plan(
     """
     from json import dumps
 
+    from crossfeed.cli.render.control import show_advice
     from crossfeed.control.advise import advise
-    from crossfeed.control.show import show_advice
     from crossfeed.control.task import knob_text, read_task
     from crossfeed.programs.limits import read_limits as read_motion_limits
 
@@ -67,3 +67,102 @@ def plan(
         typer.echo(dumps(advice.content, indent=2, ensure_ascii=False))
     else:
         show_advice(advice.content, advice.files)
+
+
+@app.command()
+def collect(
+    program: Annotated[str, typer.Option(help="The NC program, or bundled:NAME.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file for the log.")],
+    machine: Annotated[
+        str, typer.Option(help="A simulated machine: spinner_620, spinner_630 or random:SEED.")
+    ] = "spinner_620",
+    runs: Annotated[int, typer.Option(min=1, help="Whole programs to run.")] = 100,
+    stretch: Annotated[int, typer.Option(min=1, help="Seconds of the program under one override.")] = 20,
+    dither: Annotated[float, typer.Option(help="Standard deviation of the dither, in per cent: 2 to 5.")] = 4.0,
+    limits: Limits = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+) -> None:
+    """Run a program on a simulated machine with a safe dither of the feed, for judging policies from the log.
+
+    Example: crossfeed control collect --program bundled:face_pocket --runs 100 --out log.csv
+    """
+    import numpy as np
+
+    from crossfeed.control.course import Course
+    from crossfeed.control.machine import Workpiece
+    from crossfeed.control.offpolicy.collect import FEATURES
+    from crossfeed.control.offpolicy.collect import collect as run_with_dither
+    from crossfeed.control.offpolicy.policy import LinearPolicy
+    from crossfeed.control.task import read_task
+    from crossfeed.machines.simulated.catalogue import machine_named
+    from crossfeed.programs.bundled import program_path
+    from crossfeed.schema import canonical
+
+    path, task = program_path(program), read_task(limits)
+    text = path.read_text(encoding="utf-8", errors="replace")
+    piece = Workpiece.of(text, path.stem, machine_named(machine))
+    course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
+    around = LinearPolicy(1.0, np.zeros(len(FEATURES)), dither / 100.0)
+    found = run_with_dither(piece, course, task, task.limits_of(canonical()), around, runs, stretch, seed)
+    found.write(out)
+    typer.echo(f"{runs} runs of {course.name} in {found.override_NH.shape[1]} stretches each: {out}")
+
+
+@app.command()
+def judge(
+    log: Annotated[Path, typer.Argument(help="CSV with run, stretch, override, reward and features.")],
+    policy: Annotated[Path, typer.Option(help="YAML file: intercept, weights by feature, spread.")],
+    clip: Annotated[float, typer.Option(help="Weights above this are cut.")] = 20.0,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """What a policy would have earned, from logs of another one: five estimates with intervals, or a refusal.
+
+    Example: crossfeed control judge log.csv --policy policy.yaml
+    """
+    from dataclasses import asdict
+    from json import dumps
+
+    from crossfeed.cli.render.control import show_values
+    from crossfeed.control.offpolicy.estimate import METHODS
+    from crossfeed.control.offpolicy.estimate import judge as estimate
+    from crossfeed.control.offpolicy.log import read_log
+    from crossfeed.control.offpolicy.policy import read_policy
+
+    read = read_log(log)
+    chosen = read_policy(policy, read.features)
+    found = [estimate(read, chosen, method, clip=clip) for method in METHODS]
+    if json:
+        typer.echo(dumps([asdict(value) for value in found], indent=2))
+    else:
+        show_values(found, float(read.reward_NH.sum(axis=1).mean()))
+
+
+@app.command()
+def learn(
+    model: Model,
+    history: Annotated[Path, typer.Option(help="Table with logged rows: branches begin at its moments.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the policy, such as policy.safetensors.")],
+    limits: Limits = None,
+    limit: LimitTexts = None,
+    steps: Annotated[int, typer.Option(min=1, help="Imagined seconds for every seed.")] = 60_000,
+    seeds: Annotated[int, typer.Option(min=1, help="Policies to learn; the best one is kept.")] = 3,
+) -> None:
+    """Learn a policy inside the model, in short branches of a log, and export it as a small network.
+
+    Example: crossfeed control learn run/ --history log.parquet --limits limits.yaml --out policy.safetensors
+    """
+    from crossfeed.control.advise import refuse_deaf
+    from crossfeed.control.learn import LearnConfig
+    from crossfeed.control.learn import learn as learn_policy
+    from crossfeed.control.task import read_task
+    from crossfeed.evaluation.opened_model import open_model
+
+    opened = open_model(model, "cpu")
+    refuse_deaf(opened)
+    task = read_task(limits, {"limits": limit or []})
+    policy = learn_policy(opened.model, history, task, LearnConfig(steps=steps, seeds=seeds), out)
+    about = policy.about
+    typer.echo(
+        f"{out}: in branches it was not trained on a second earns {about['earned']:+.4f} s, as written "
+        f"{about['as_written']:+.4f} s (all seeds: {', '.join(f'{value:+.4f}' for value in about['all_seeds'])})"
+    )

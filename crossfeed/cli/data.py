@@ -14,23 +14,16 @@ def list_kinds(json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
     Example: crossfeed data list
     """
-    from rich.table import Table as Grid
-
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.logs import show_kinds
     from crossfeed.machines.kinds import NAMES, log_kind
     from crossfeed.progress import output
 
+    kinds = [log_kind(name) for name in NAMES]
     if json:
-        from json import dumps
-
-        kinds = [{"kind": k.name, "title": k.title, "licence": k.licence} for k in map(log_kind, NAMES)]
-        typer.echo(dumps(kinds, indent=2, ensure_ascii=False))
-        return
-    grid = Grid("kind", "what", "channels", "licence", "fetch", box=None, header_style="bold")
-    for kind in map(log_kind, NAMES):
-        channels = f"{len(kind.schema.sensors)} + {len(kind.schema.commands)}"
-        grid.add_row(kind.name, kind.title, channels, kind.licence, "yes" if kind.downloads else "by hand")
-    grid.add_row("table", "any CSV or Parquet, described by a mapping", "yours", "yours", "-")
-    output().print(grid)
+        print_json([{"kind": kind.name, "title": kind.title, "licence": kind.licence} for kind in kinds])
+    else:
+        show_kinds(kinds, output())
 
 
 @data.command()
@@ -42,24 +35,18 @@ def show(
 
     Example: crossfeed data show joanneum
     """
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.logs import show_kind, show_table
+    from crossfeed.ingest.table import Table
+    from crossfeed.machines.kinds import log_kind
     from crossfeed.progress import output
 
-    console = output()
     if json:
-        from json import dumps
-
-        from crossfeed.ingest.table import Table
-
-        typer.echo(dumps(Table.read(what).manifest, indent=2, ensure_ascii=False))
+        print_json(Table.read(what).manifest)
     elif Path(what).suffix == ".parquet":
-        from crossfeed.ingest.summary import print_table
-
-        print_table(Path(what), console)
+        show_table(Path(what), output())
     else:
-        from crossfeed.ingest.summary import print_kind
-        from crossfeed.machines.kinds import log_kind
-
-        print_kind(log_kind(what), console)
+        show_kind(log_kind(what), output())
 
 
 @data.command()
@@ -125,13 +112,13 @@ def fetch(
     """
     from rich.console import Console
 
+    from crossfeed.cli.render.logs import show_licence
     from crossfeed.errors import ConfigError
-    from crossfeed.ingest.summary import print_licence
     from crossfeed.machines.download import fetch as fetch_files
     from crossfeed.machines.kinds import log_kind
 
     found = log_kind(kind)
-    print_licence(found, Console(highlight=False, stderr=True))  # also with --quiet: it is asked about
+    show_licence(found, Console(highlight=False, stderr=True))  # also with --quiet: it is asked about
     if not accept_licence and not typer.confirm("Do you accept the licence?", default=False, err=True):
         raise ConfigError("The licence was not accepted; nothing was downloaded.", remedy="Add --accept-licence.")
     for path in fetch_files(found, to, base_url):

@@ -21,16 +21,15 @@ def demo(
 
     crossfeed demo --data michigan logs/michigan --out demo-michigan
     """
-    from json import dumps
-
-    from crossfeed.demo.headline import show
+    from crossfeed.cli.render.demo import show_headline
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.demo.settings import DemoSettings
     from crossfeed.demo.story import run_demo
 
     settings = DemoSettings.of(data, seed)
     content = run_demo(out, settings)
     if json:
-        typer.echo(dumps(content, indent=2, ensure_ascii=False))
+        print_json(content)
         return
-    show(content, settings.simulated)
+    show_headline(content, settings.simulated)
     typer.echo(f"Report: {content['report']}")

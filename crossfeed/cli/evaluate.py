@@ -34,16 +34,15 @@ def evaluate(
 
     Example: crossfeed evaluate run/ --table target.parquet --source source.parquet --suite full --out results/
     """
-    from json import dumps
-
     from crossfeed.cli.render.evaluation import show_evaluation
-    from crossfeed.evaluation.model_evaluation import evaluate_model
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.front.evaluate import evaluate as judge_on_table
 
-    found = evaluate_model(
-        model, table, part=part, sources=source or (), suite=suite, unit=unit, machine=machine, out=out, device=device
+    found = judge_on_table(
+        model, table, source or (), part=part, suite=suite, unit=unit, machine=machine, out=out, device=device
     )
     if json:
-        typer.echo(dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        print_json(found.to_dict())
     else:
         show_evaluation(found)
     if not found.models:

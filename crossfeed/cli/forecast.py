@@ -1,4 +1,4 @@
-"""`crossfeed forecast`: what the machine will do under planned commands."""
+"""`crossfeed forecast`: what the sensors will do next, at the horizons the model was trained for."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,53 +12,39 @@ def forecast(
     commands: Annotated[
         str, typer.Option("--commands", "-c", help="CSV, Parquet, NC program, or 'table': what really followed.")
     ],
-    compare: Annotated[
-        list[str] | None, typer.Option(help="A further plan, such as part.mpf@feed=80; can be repeated.")
-    ] = None,
     session: Annotated[str | None, typer.Option(help="Session of the history; the last one if left out.")] = None,
     at: Annotated[
         float | None, typer.Option(help="Seconds after the session's first row; its end if left out.")
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Forecast only the first seconds of every plan.")] = None,
-    samples: Annotated[int, typer.Option(help="Sampled futures per plan, at least 20.")] = 64,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same futures.")] = 0,
-    limit: Annotated[
-        list[str] | None, typer.Option(help="Chance of passing NAME=VALUE, such as spindle_power=5.")
-    ] = None,
+    horizons: Annotated[str, typer.Option(help="Some of the trained rows ahead, with commas in between.")] = "",
     channels: Annotated[str, typer.Option(help="Sensors in the figure, with commas in between.")] = "",
-    feed_override: Annotated[float, typer.Option(help="Feed override of NC programs, in per cent.")] = 100.0,
-    rapid_override: Annotated[float, typer.Option(help="Rapid override of NC programs, in per cent.")] = 100.0,
-    spindle_override: Annotated[float, typer.Option(help="Spindle override of NC programs, in per cent.")] = 100.0,
-    limits: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for forecast.json, forecast.csv, forecast.png.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the rows as CSV or Parquet.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the figure as PNG, SVG or PDF.")] = None,
+    compare: Annotated[list[str] | None, typer.Option(hidden=True, help="Belongs to what-if.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Forecast under planned commands: sensors with uncertainty, energy, peaks; several plans side by side.
+    """Forecast in one pass what the sensors will do next under one plan; `what-if` rolls whole plans forward.
 
-    Example: crossfeed forecast run/ --history log.parquet --commands part.mpf --compare part.mpf@feed=80 --plot a.png
+    Example: crossfeed forecast run/ --history log.parquet --at 120 --commands table --plot next.png
     """
-    from json import dumps
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.errors import ConfigError
+    from crossfeed.front.fitted_model import load
+    from crossfeed.front.rows_file import write_rows
+    from crossfeed.plots import save_figure
 
-    from crossfeed.evaluation.opened_model import open_model
-    from crossfeed.programs.limits import read_limits as read_motion_limits
-    from crossfeed.serving.measures import read_limits
-    from crossfeed.serving.plan_program import Overrides
-    from crossfeed.serving.show import show
-    from crossfeed.serving.what_if import what_if
-
-    opened = open_model(model, device)
-    content = what_if(
-        opened, history, [commands, *(compare or [])], session=session, at=at, seconds=seconds, samples=samples,
-        seed=seed, limits=read_limits(limit or [], opened.model.schema),
-        channels=[name.strip() for name in channels.split(",") if name.strip()],
-        overrides=Overrides(feed_override, rapid_override, spindle_override),
-        motion_limits=read_motion_limits(limits) if limits else None, out=out, plot=plot,
-    ).content  # fmt: skip
+    if compare:
+        raise ConfigError("A forecast has one plan.", remedy="Compare plans with crossfeed what-if.")
+    if any(not word.strip().isdigit() for word in horizons.split(",") if word):
+        raise typer.BadParameter(f"'{horizons}' should look like 1,4,16", param_hint="--horizons")
+    asked = [int(word) for word in horizons.split(",") if word]
+    said = load(model, device).forecast(history, commands, asked or None, session=session, at=at)
+    if out is not None:
+        write_rows(said.to_polars(), out)
+    if plot is not None:
+        save_figure(said.plot([name.strip() for name in channels.split(",") if name.strip()]), plot)
     if json:
-        typer.echo(dumps(content, indent=2, ensure_ascii=False))
+        print_json(said.to_polars().to_dicts())
     else:
-        show(content)
+        typer.echo(repr(said))

@@ -26,8 +26,9 @@ def ingest(
 
     Example: crossfeed ingest joanneum logs/joanneum target.parquet
     """
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.logs import show_manifest
     from crossfeed.ingest.pipeline import ingest as run_ingest
-    from crossfeed.ingest.summary import print_summary
     from crossfeed.machines.kinds import log_kind
     from crossfeed.progress import output
 
@@ -39,10 +40,8 @@ def ingest(
     )  # fmt: skip
     table.write(out)
     if json:
-        from json import dumps
-
-        typer.echo(dumps(table.manifest, indent=2, ensure_ascii=False))
+        print_json(table.manifest)
         return
     console = output()
-    print_summary(table.manifest, console)
+    show_manifest(table.manifest, console)
     console.print(f"wrote {out}", markup=False)

@@ -14,6 +14,12 @@ def inspect(
 
     Example: crossfeed inspect run
     """
-    from crossfeed.training.record.inspection import describe, print_description
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.model import show_model
+    from crossfeed.training.record.inspection import describe
 
-    print_description(describe(model), as_json=json)
+    description = describe(model)
+    if json:
+        print_json(description)
+    else:
+        show_model(description)

@@ -14,7 +14,7 @@ def report(
     comparison: Annotated[Path | None, typer.Option(help="Folder written by crossfeed compare.")] = None,
     evaluation: Annotated[Path | None, typer.Option(help="Folder written by crossfeed evaluate, or one above.")] = None,
     adaptation: Annotated[Path | None, typer.Option(help="Folder written by crossfeed adapt.")] = None,
-    forecast: Annotated[Path | None, typer.Option(help="Folder written by crossfeed forecast.")] = None,
+    forecast: Annotated[Path | None, typer.Option(help="Folder written by crossfeed what-if.")] = None,
     audit: Annotated[list[Path] | None, typer.Option(help="Output of crossfeed audit --json (repeatable).")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:

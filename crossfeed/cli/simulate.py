@@ -1,20 +1,13 @@
 """`crossfeed simulate`: machines whose physics we know write logs in the formats of real ones."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from crossfeed.machines.simulated.summary import LogSummary
-
 
 def simulate(
-    out: Annotated[Path, typer.Argument(help="Folder for the logs.")],
+    out: Annotated[Path | None, typer.Argument(help="Folder for the logs; none with --serve.")] = None,
     pair: Annotated[
         Literal["spinner"] | None, typer.Option(help="Two machines in their native log formats (the default).")
     ] = None,
@@ -29,70 +22,80 @@ def simulate(
     fleet: Annotated[int | None, typer.Option(min=1, help="This many random machines, each with a mapping.")] = None,
     cycles: Annotated[int | None, typer.Option(help="For --pair: another length of the 2 ms log.")] = None,
     program: Annotated[str | None, typer.Option(help="Run this NC file, or bundled:NAME, on one machine.")] = None,
-    machine: Annotated[str, typer.Option(help="For --program: spinner_620, spinner_630, random:7.")] = "spinner_620",
+    machine: Annotated[
+        str, typer.Option(help="For --program and --serve: spinner_620, spinner_630, random:7.")
+    ] = "spinner_620",
     material: Annotated[str | None, typer.Option(help="For --program: aluminium, steel or pla.")] = None,
     stock_top: Annotated[float, typer.Option(help="For --program: z of the stock's top face in mm.")] = 0.0,
+    serve: Annotated[
+        Literal["opcua", "mtconnect", "mqtt", "sparkplug"] | None,
+        typer.Option(help="Run the machine live behind a real server on the loopback address, until Ctrl-C."),
+    ] = None,
+    speed: Annotated[float, typer.Option(min=0.1, help="For --serve: so many times faster than real time.")] = 1.0,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(help="For --serve: outage=60, late, doubled, out-of-order, skew=3, dead-node; can be repeated."),
+    ] = None,
+    port: Annotated[int, typer.Option(help="For --serve: the port, 0 for the protocol's usual one.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Simulate machines at work and write their logs.
+    """Simulate machines at work and write their logs, or serve one of them live.
 
     Examples: crossfeed simulate logs --pair spinner --scale demo --seed 0 --plots
 
     crossfeed simulate part --program part.mpf --machine spinner_630 --material steel
+
+    crossfeed simulate --serve opcua --speed 10 --fault outage=60
     """
+    if serve is not None:
+        _serve(serve, machine, program or "bundled:face_pocket", seed, speed, fault or [], port)
+        return
+    if out is None:
+        raise typer.BadParameter("name a folder for the logs, or --serve a protocol", param_hint="OUT")
     if sum(choice is not None for choice in (pair, fleet, program)) > 1:
         raise typer.BadParameter("choose one of --pair, --fleet and --program")
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.logs import show_simulated
     from crossfeed.machines.simulated.fleet import simulate_fleet
     from crossfeed.machines.simulated.pair import simulate_pair
     from crossfeed.machines.simulated.single import simulate_program
-
-    if program is not None:
-        _show([simulate_program(out, program, machine, material, seed, stock_top)], json)
-    elif fleet is not None:
-        _show(simulate_fleet(out, fleet, seed), json)
-    else:
-        _show(simulate_pair(out, scale, seed, measured_commands, plots, cycles), json)
-        if plots and not json:
-            typer.echo(f"wrote {out / 'sheet.png'}")
-
-
-def _show(summaries: "Sequence[LogSummary]", as_json: bool) -> None:
-    """Print what was written."""
-    if as_json:
-        from json import dumps
-
-        typer.echo(dumps([summary.as_dict() for summary in summaries], indent=2, ensure_ascii=False))
-        return
-    from rich.markup import escape
-    from rich.table import Table
-
     from crossfeed.progress import output
 
+    if program is not None:
+        summaries = [simulate_program(out, program, machine, material, seed, stock_top)]
+    elif fleet is not None:
+        summaries = list(simulate_fleet(out, fleet, seed))
+    else:
+        summaries = list(simulate_pair(out, scale, seed, measured_commands, plots, cycles))
+    if json:
+        print_json([summary.as_dict() for summary in summaries])
+        return
     console = output()
-    table = Table("machine")
-    for name in ("files", "rows written", "rows kept", "sessions", "machine time"):
-        table.add_column(name, justify="right")
-    for summary in summaries:
-        counts = (len(summary.files), summary.raw_rows, summary.rows, summary.sessions)
-        table.add_row(summary.machine, *(f"{count:,}" for count in counts), f"{summary.seconds:,.0f} s")
-    console.print(table)
-    if len(summaries) <= 2:
-        console.print(_ranges(summaries))
-    for summary in summaries:
-        for remark in summary.remarks:
-            console.print(f"note: {escape(remark)}")
-        if len(summaries) <= 2:
-            console.print("\n".join(f"wrote {escape(str(path))}" for path in summary.files))
+    show_simulated(summaries, console)
+    if plots and program is None and fleet is None:
+        console.print(f"wrote {out / 'sheet.png'}", markup=False)
 
 
-def _ranges(summaries: "Sequence[LogSummary]") -> "Table":
-    """Lowest and highest value of every channel, a column per machine."""
-    from rich.table import Table
+def _serve(
+    protocol: Literal["opcua", "mtconnect", "mqtt", "sparkplug"], machine: str, program: str, seed: int, speed: float,
+    faults: list[str], port: int,
+) -> None:  # fmt: skip
+    """Run a machine behind a server until Ctrl-C."""
+    import asyncio
+    import logging
 
-    table = Table("channel", "unit", *(f"{summary.machine}, lowest to highest" for summary in summaries))
-    spans = [{row[0]: row for row in summary.ranges.rows()} for summary in summaries]
-    for name in dict.fromkeys(name for span in spans for name in span):
-        unit = next(span[name][1] for span in spans if name in span)
-        shown = (f"{span[name][2]:,.2f} to {span[name][3]:,.2f}" if name in span else "not logged" for span in spans)
-        table.add_row(name, unit, *shown)
-    return table
+    from crossfeed.live.simulated.faults import read_fault
+    from crossfeed.live.simulated.feed import SimulatedFeed
+    from crossfeed.live.simulated.serve import make_server, serve
+
+    for library in ("asyncua", "amqtt", "transitions"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    feed = SimulatedFeed(machine, program, seed=seed)
+    told = [read_fault(one) for one in faults]
+
+    def ready(address: str) -> None:
+        faster = f" --speed {speed:g}" if speed != 1.0 else ""
+        typer.echo(f"{feed.name} works on {feed.program} behind {address}; Ctrl-C ends it.")
+        typer.echo(f"Watch it from another terminal: crossfeed live watch MODEL {address}{faster}")
+
+    asyncio.run(serve(feed, make_server(protocol, feed, port), speed=speed, faults=told, on_ready=ready))

@@ -33,8 +33,8 @@ def init(
 
     Example: crossfeed study init mystudy --source source.parquet --target target.parquet --protocol crossfeed
     """
+    from crossfeed.configuration import parse_assignments
     from crossfeed.study.study import Study
-    from crossfeed.training.overrides import parse_assignments
 
     changes = parse_assignments(settings or [])
     study = Study.init(folder, source, target or [], protocol, size, changes, minimum_seeds, keep_targets, shared or [])
@@ -62,7 +62,7 @@ def search(
 
     Example: crossfeed study search mystudy --seeds 4 --jobs 2
     """
-    from crossfeed.cli.study_tables import ranking
+    from crossfeed.cli.render.study import ranking
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
 
@@ -89,7 +89,7 @@ def confirm(
 
     Example: crossfeed study confirm mystudy --jobs 2
     """
-    from crossfeed.cli.study_tables import ranking
+    from crossfeed.cli.render.study import ranking
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
 
@@ -131,8 +131,8 @@ def declare(
     Example: crossfeed study declare mystudy revin --arm control: --arm revin:model.instance_norm.kind=pure
     --condition "all rmse components better on source validation"
     """
+    from crossfeed.configuration import parse_assignments
     from crossfeed.study.study import Study
-    from crossfeed.training.overrides import parse_assignments
 
     arms = {}
     for text in arm:
@@ -152,7 +152,7 @@ def unseal(
 
     Example: crossfeed study unseal mystudy
     """
-    from crossfeed.cli.study_tables import target_result
+    from crossfeed.cli.render.study import target_result
     from crossfeed.study.study import Study
 
     target_result(Study(folder).unseal(declared), as_json=json)
@@ -180,7 +180,7 @@ def verify(
 
     Example: crossfeed study verify mystudy
     """
-    from crossfeed.cli.study_tables import verification
+    from crossfeed.cli.render.study import verification
     from crossfeed.study.export import verify_anything
 
     found = verify_anything(folder)
@@ -207,7 +207,7 @@ def status(folder: Folder, json: Json = False) -> None:
 
     Example: crossfeed study status mystudy
     """
-    from crossfeed.cli.study_tables import standing
+    from crossfeed.cli.render.study import standing
     from crossfeed.study.study import Study
 
     standing(Study(folder), as_json=json)
@@ -219,7 +219,7 @@ def rank_(folder: Folder, json: Json = False) -> None:
 
     Example: crossfeed study rank mystudy --json
     """
-    from crossfeed.cli.study_tables import ranking
+    from crossfeed.cli.render.study import ranking
     from crossfeed.study.study import Study
 
     ranking(Study(folder), as_json=json)
@@ -231,7 +231,7 @@ def runs(folder: Folder, json: Json = False) -> None:
 
     Example: crossfeed study runs mystudy --json
     """
-    from crossfeed.cli.study_tables import run_table
+    from crossfeed.cli.render.study import run_table
     from crossfeed.study.study import Study
 
     run_table(Study(folder), as_json=json)
@@ -243,7 +243,7 @@ def show(folder: Folder, run: Annotated[str, typer.Argument(help="Name of a run,
 
     Example: crossfeed study show mystudy preset-0
     """
-    from crossfeed.cli.study_tables import one_run
+    from crossfeed.cli.render.study import one_run
     from crossfeed.study.study import Study
 
     one_run(Study(folder), run)

@@ -28,10 +28,10 @@ def ready(
 
     Example: crossfeed study ready initialisation mystudy --source source.parquet --seeds 5
     """
-    from crossfeed.cli.study_tables import arms_table
+    from crossfeed.cli.render.arms import arms_table
+    from crossfeed.configuration import parse_assignments
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
-    from crossfeed.training.overrides import parse_assignments
 
     where = make_engine(engine, jobs, address, gpus_per_run)
     changes = parse_assignments(settings or [])
@@ -50,7 +50,7 @@ def contrast(
 
     Example: crossfeed study contrast mystudy --metric schema_drop
     """
-    from crossfeed.cli.study_tables import arms_table
+    from crossfeed.cli.render.arms import arms_table
     from crossfeed.study.study import Study
 
     arms_table(Study(folder), metric, json)

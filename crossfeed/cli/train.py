@@ -25,22 +25,23 @@ def train(
 
     Example: crossfeed train --table source.parquet --size compact --out run --set training.pretrain_epochs=5
     """
-    from crossfeed.ingest.table import Table
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.training import show_training
+    from crossfeed.configuration import parse_assignments
+    from crossfeed.front.fit import fit
     from crossfeed.progress import be_quiet
     from crossfeed.training.devices.distributed import speaks
     from crossfeed.training.record.folder import saved_config
-    from crossfeed.training.record.summary import print_summary
-    from crossfeed.training.run import train as run_training
-    from crossfeed.training.run_config import resolve_config
 
     if not speaks():
         be_quiet()
     if resume and saved_config(out) is None and speaks():
         typer.echo(f"note: {out} holds no run to go on with; a new one begins there", err=True)
-    resolved = resolve_config(preset, size, config, assign or (), continued=out if resume else None)
-    tables = [Table.read(path) for path in table]
-    result = run_training(
-        tables, resolved, out, resume=resume, device=device, pretrained=pretrained, tensorboard=tensorboard
-    )
-    if speaks():
-        print_summary(result.summary, result.model, as_json=json)
+    fitted = fit(
+        table, size, preset, out, settings=parse_assignments(assign or ()), config=config, pretrained=pretrained,
+        device=device, resume=resume, tensorboard=tensorboard,
+    )  # fmt: skip
+    if speaks() and json:
+        print_json(fitted.summary)
+    elif speaks():
+        show_training(dict(fitted.summary), fitted.opened.path)

@@ -23,8 +23,10 @@ def windows(
 
     Example: crossfeed windows source.parquet --by program --save-split split.json
     """
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.windows import show_counts
     from crossfeed.ingest.table import Table
-    from crossfeed.windows.counts import count_windows, print_counts
+    from crossfeed.windows.counts import count_windows
     from crossfeed.windows.split import split_table
 
     try:
@@ -36,6 +38,10 @@ def windows(
     counts = count_windows(read, split, context, ahead, stride)
     if split is not None and save_split is not None:
         split.write(save_split)
-    print_counts(counts, split, as_json=json)
+    if json:
+        sides = split.model_dump(mode="json") if split else None
+        print_json({"split": sides, "parts": [part.to_dict() for part in counts]})
+    else:
+        show_counts(counts, split)
     for part in counts:
         part.windows.require_any()

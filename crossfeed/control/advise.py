@@ -18,9 +18,9 @@ from crossfeed.control.task import Task
 from crossfeed.control.write_program import changed_program
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.source import align
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import plain, write_json
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
@@ -28,7 +28,7 @@ from crossfeed.serving.history import History, read_history
 from crossfeed.serving.plan import Plan
 from crossfeed.serving.rollout import Rollout
 from crossfeed.serving.trained_range import warnings_about, warnings_of
-from crossfeed.training.record.summary import WEAK_COMMAND_USE
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ def _write(
     if write_program:
         copy = out / f"{program.stem}.crossfeed{program.suffix}"
         content["copy"] = changed_program(program, copy, score.outlook.course, decision)
-    write_plain(out / "plan.json", content)
+    write_json(out / "plan.json", content)
     write_schedule(out / "schedule.csv", score.outlook.course, decision)
     write_blocks(out / "blocks.csv", content)
     draw_advice(out / "plan.png", content, score, decision)

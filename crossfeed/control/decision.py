@@ -3,7 +3,7 @@
 S samples, T places.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -27,7 +27,7 @@ class Choice:
     last: int  # inclusive
     verdict: Verdict
     why: str
-    gain: Estimate  # s, of the plan that was considered; zero where none was
+    gain: Estimate  # s, of what was decided
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,10 @@ def decide(
     if worse.any():
         # Turning back to 100 % in time was not possible for this stretch; the spindle is what can do harm on the way.
         feed_T, spindle_T = reachable(course, np.minimum(feed_T, 1.0), ones, task, start)
-    return Decision(feed_T, spindle_T, tuple(choices))
+    # What is promised is what the knobs that can be reached bring, not what was wanted.
+    gain_ST, _ = score.gains(feed_T, spindle_T, seed)
+    promised = [_estimate(gain_ST[:, each.first : each.last + 1].sum(axis=1), task.confidence) for each in choices]
+    return Decision(feed_T, spindle_T, tuple(replace(each, gain=gain) for each, gain in zip(choices, promised)))
 
 
 def _judge(off: bool, gain: Estimate, danger: float, before: float, doubt: float, left: bool) -> tuple[Verdict, str]:

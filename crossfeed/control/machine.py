@@ -1,6 +1,7 @@
 """The simulated machine under the knobs, second by second: the truth that plans and policies are judged by."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -80,25 +81,40 @@ class MachineRun:
 
     def step(self, feed: float, spindle: float) -> Second:
         """Go on for one period, or to the end."""
+        trace = self._advance(feed, spindle, self._steps, len(self.piece.planned))
+        return self._row(trace, 0, len(trace) * self.piece.machine.time_step)
+
+    def stretch(self, place: float, feed: float, spindle: float) -> tuple[float, np.ndarray]:
+        """Go on to a place under fixed knobs: seconds that took, and the true sensors (R, C) of every second of it."""
+        until = min(place / self.piece.machine.time_step, len(self.piece.planned))
+        trace = self._advance(feed, spindle, None, until)
+        edges = np.append(np.arange(0, len(trace), self._steps), len(trace))
+        rows = [trace.sensors[first:last].mean(axis=0) for first, last in pairwise(edges)]
+        return len(trace) * self.piece.machine.time_step, np.array(rows)
+
+    def _advance(self, feed: float, spindle: float, count: int | None, until: float) -> Trace:
+        """Inner steps under fixed knobs, `count` of them or as many as it takes."""
         planned = self.piece.planned
         paces = np.array([1.0, 1.0 if feed > 0.0 else 0.0, feed, feed * spindle])
-        steps, pace_of, place = [], [], self._place
-        for _ in range(self._steps):
+        steps: list[int] = []
+        pace_of, place = [], self._place
+        while count is None or len(steps) < count:
             at = min(int(place + _DONE), len(planned) - 1)
             pace = paces[planned.motion[at]]
             steps.append(at)
             pace_of.append(pace)
             place += pace
-            if place >= len(planned) - _DONE:
+            if place >= until - _DONE:
                 break
         self._place = place
         met = planned[np.array(steps)]
-        pace_N = np.array(pace_of)
         inputs = replace(
-            met.inputs, spindle_speed=met.inputs.spindle_speed * spindle, feed=met.inputs.feed * pace_N[:, None]
+            met.inputs,
+            spindle_speed=met.inputs.spindle_speed * spindle,
+            feed=met.inputs.feed * np.array(pace_of)[:, None],
         )
         trace, self.state = self.piece.machine.run(inputs, self.state)
-        return self._row(trace, 0, len(steps) * self.piece.machine.time_step)
+        return trace
 
     def _row(self, trace: Trace, row: int, seconds: float) -> Second:
         """A row as this machine's log gives it: the last sample of a slow log, the mean of a fast one."""

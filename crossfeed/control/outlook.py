@@ -6,21 +6,19 @@ between is the law of cutting. S samples, T places, K context rows, C sensors.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
 
 from crossfeed.control.course import Course
+from crossfeed.control.walk import Walk, usual_doubt, walk
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
-from crossfeed.model.plan import Plan
-from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.measures import power_sensors
 from crossfeed.serving.noise import PERSISTENCE, standard_noise
 from crossfeed.serving.plan import Plan as PlannedCommands
-from crossfeed.serving.rollout import Rollout, waves
+from crossfeed.serving.rollout import Rollout
 
 SAMPLES = 32
 
@@ -51,10 +49,8 @@ class Lookout:
         normaliser = model.normaliser
         self._x_1KC = self._rows(normaliser.transform_sensors(sensors_RC[-context:]))
         self._a_1KA = self._rows(normaliser.transform_commands(commands_RA[-context:]))
-        self._m_1KC = self._x_1KC.isfinite()
-        self._present = self._m_1KC[0].any(0)
+        self._present = self._x_1KC[0].isfinite().any(0)
         self.present = np.asarray(self._present.cpu().numpy())
-        self._known_1KC = torch.where(self._m_1KC, self._x_1KC, 0.0)
 
     @property
     def reach(self) -> int:
@@ -70,7 +66,7 @@ class Lookout:
         course = course.after(0.0, self.reach)
         names = self.sensors(limited)
         columns = [self.model.schema.sensor_names.index(name) for name in names]
-        said, _ = self._walk(course.commands_TA)
+        said = self._walk(course.commands_TA).said[0]
         noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
         with torch.inference_mode():
             drawn_STC = Distribution.stack([said[:, columns]] * samples, 0).from_normal(self._rows(noise_STC))
@@ -82,37 +78,14 @@ class Lookout:
 
     def expected(self, commands_TA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the model itself expects under other commands: means (T, C), and its doubt (T,); T up to its reach."""
-        said, doubt_T = self._walk(commands_TA, doubting=True)
-        return self.model.normaliser.inverse_sensors(said.mean.double().cpu().numpy()), doubt_T
+        walked, model = self._walk(commands_TA, members=True), self.model
+        mean_TC = model.normaliser.inverse_sensors(walked.said.mean[0].double().cpu().numpy())
+        apart_T = walked.apart[0][:, self._present].mean(-1).double().cpu().numpy()
+        return mean_TC, apart_T / usual_doubt(model)
 
-    @torch.inference_mode()
-    def _walk(self, commands_TA: np.ndarray, doubting: bool = False) -> tuple[Distribution, np.ndarray]:
-        """What is said of every row (T, C), at trained horizons only: from now, or from rows that are expected.
-
-        Horizons between the trained ones would be nearer and are worse (a run-up is smeared over its neighbours).
-        """
-        model, context, steps = self.model, self.model.config.context, len(commands_TA)
-        planned_TA = self._rows(model.normaliser.transform_commands(commands_TA))[0]
-        a_RA = torch.cat([self._a_1KA[0], planned_TA, planned_TA[-1:].expand(self.reach, -1)])
-        x_RC, said, doubt = self._x_1KC[0], [], []
-        for wave in waves(steps, model.horizons):
-            bases = sorted(set(wave.bases))
-            x_BKC = torch.stack([x_RC[base : base + context] for base in bases])
-            m_BKC = x_BKC.isfinite()
-            level = model.level(*(part.expand(len(bases), -1, -1) for part in (self._known_1KC, self._m_1KC)))
-            rows = model.read(torch.where(m_BKC, x_BKC, 0.0), m_BKC, level)
-            encoded = model.context(rows, torch.stack([a_RA[base : base + context] for base in bases]))
-            ahead = torch.stack([a_RA[base + context : base + context + self.reach] for base in bases])
-            plan = Plan.under(ahead, model.horizons)
-            spoken = model.decode(encoded, plan).distribution
-            found = [(bases.index(base), slot) for base, slot in zip(wave.bases, wave.slots)]
-            said += [spoken[row][slot] for row, slot in found]
-            if doubting and isinstance(model, SensorModel) and len(model.members) > 1:
-                apart_BH = model.disagreement(cast(SensorContext, encoded), plan)[..., self._present].mean(-1)
-                doubt += [float(apart_BH[row, slot]) / max(float(model.usual_doubt), 1e-6) for row, slot in found]
-            new_LC = torch.stack([each.mean for each in said[-len(found) :]])
-            x_RC = torch.cat([x_RC, torch.where(self._present, new_LC, torch.nan)])
-        return Distribution.stack(said, 0), np.array(doubt) if doubt else np.zeros(steps)
+    def _walk(self, commands_TA: np.ndarray, members: bool = False) -> Walk:
+        planned_1TA = self._rows(self.model.normaliser.transform_commands(commands_TA))
+        return walk(self.model, self._x_1KC, self._a_1KA, planned_1TA, members)
 
     def _rows(self, values: np.ndarray) -> torch.Tensor:
         tensor = torch.from_numpy(np.asarray(values, dtype=np.float32)).to(self._device)

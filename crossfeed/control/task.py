@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from crossfeed.configuration import parse
 from crossfeed.control.limits import Limit, read_limits
 from crossfeed.errors import ConfigError, SchemaError
-from crossfeed.model.config import parse
 from crossfeed.schema import Schema, conversion
 
 _HIGHEST_KNOB = 2.0  # what a control's knob offers

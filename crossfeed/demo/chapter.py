@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from crossfeed.errors import CrossfeedError
+from crossfeed.json_file import write_json
 from crossfeed.progress import console
-from crossfeed.training.record.folder import write_json
 
 NOTES = "chapters"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.demo.rivals import finished_rivals
 from crossfeed.demo.selection import REFUSAL, chosen_run, is_locked, opening
-from crossfeed.training.record.folder import write_json
+from crossfeed.json_file import write_json
 
 HEADLINE = "headline.json"
 METRICS = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "coverage90": "in 90 %"}
@@ -37,29 +37,6 @@ def headline(folder: Path) -> dict[str, Any]:
     return content
 
 
-def show(content: dict[str, Any], simulated: bool) -> None:
-    """The table on standard output, best value of each column in bold, and what it does not say."""
-    from rich.table import Table
-
-    from crossfeed.progress import output
-
-    console = output()
-    where = f"{content['windows']:,} windows of {content['runs']} runs" if content["locked"] else "source, test side"
-    table = Table(title=f"Judged on the {content['judged_on']}: {where}", title_justify="left")
-    table.add_column("")
-    for title in METRICS.values():
-        table.add_column(title, justify="right")
-    rows = content["rows"]
-    lowest = {m: min((row[m] for row in rows.values() if row[m] is not None), default=None) for m in METRICS}
-    for name, row in rows.items():
-        table.add_row(
-            name, *(_cell(row[metric], metric != "coverage90" and row[metric] == lowest[metric]) for metric in METRICS)
-        )
-    console.print(table)
-    for sentence in sentences(content, simulated):
-        console.print(f"- {sentence}", markup=False)
-
-
 def sentences(content: dict[str, Any], simulated: bool) -> list[str]:
     """What belongs beside the numbers."""
     said = ["Errors in standard deviations of the source machine; in 90 %: share of truths inside the 90 % interval."]
@@ -75,9 +52,3 @@ def sentences(content: dict[str, Any], simulated: bool) -> list[str]:
         said.append("One physical machine: the target is its later runs with sensors taken away, not another machine.")
     said.append("Minutes of training on a narrow model: this shows how the work goes, not how good it gets.")
     return said
-
-
-def _cell(value: float | None, best: bool) -> str:
-    if value is None:
-        return "-"
-    return f"[bold]{value:.3f}[/]" if best else f"{value:.3f}"

@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from crossfeed.configuration import override
 from crossfeed.demo.chapter import Told
 from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
+from crossfeed.json_file import write_json
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.study import Study
-from crossfeed.training.overrides import override
-from crossfeed.training.record.folder import write_json
 
 STUDY, LOCK, REFUSAL, AUDIT = "study", "study/lock.json", "refusal.json", "audit.json"
 RESULT, RELEASED = "study/results/target-1.json", "released/target.parquet"

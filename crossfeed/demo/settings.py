@@ -47,7 +47,7 @@ class DemoSettings(BaseModel):
     @classmethod
     def of(cls, data: tuple[str, Path] | None, seed: int) -> Self:
         """The settings in the words of the command line: nothing for the simulator, else a kind of log and a folder."""
-        from crossfeed.model.config import parse
+        from crossfeed.configuration import parse
 
         kind, logs = data or ("simulated", None)
         return parse(cls, {"data": kind, "logs": None if logs is None else logs.resolve(), "seed": seed}, "The demo")

@@ -5,14 +5,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from crossfeed.claim import claim
 from crossfeed.demo import rivals, selection, what_if
 from crossfeed.demo.chapter import Chapter, Told, tell
 from crossfeed.demo.headline import HEADLINE, headline
 from crossfeed.demo.settings import CANDIDATES, SEEDS, DemoSettings
 from crossfeed.demo.tables import make_logs
-from crossfeed.errors import ConfigError
 from crossfeed.progress import console
-from crossfeed.training.record.folder import write_json
 
 IDENTITY, REPORT = "demo.json", "report/report.html"
 
@@ -22,7 +21,7 @@ def run_demo(folder: Path | str, settings: DemoSettings) -> dict[str, Any]:
     import torch
 
     folder = Path(folder)
-    claim(folder, settings)
+    claim(folder, IDENTITY, settings.model_dump(mode="json"), "a demo")
     console().print(f"From the logs of machine A to forecasts on machine B. Everything stays in [bold]{folder}/[/].\n")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the same numbers everywhere; two processes side by side do the long work
@@ -82,28 +81,3 @@ def close(folder: Path) -> Told:
     )
     size = f"{len(written.sections)} sections, {len(written.figures)} figures"
     return Told(f"{size}. Its verdict: {written.answer}", (HEADLINE, REPORT))
-
-
-def claim(folder: Path, settings: DemoSettings) -> None:
-    """Make a folder this demo's own, or refuse one that holds something else."""
-    wanted, path = settings.model_dump(mode="json"), folder / IDENTITY
-    if not path.exists():
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ConfigError(f"{folder} exists and holds no demo.", remedy="Choose a new folder with --out.")
-        write_json(path, wanted)
-        return
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.", remedy="Choose another folder with --out.") from error
-    if found != wanted:
-        raise ConfigError(
-            f"{folder} holds a demo with other settings: {_words(found)}.",
-            expected=_words(wanted),
-            remedy="Choose another folder with --out, or remove this one.",
-        )
-
-
-def _words(settings: dict[str, Any]) -> str:
-    logs = f" from {settings['logs']}" if settings.get("logs") else ""
-    return f"{settings.get('data')} data{logs}, seed {settings.get('seed')}"

@@ -21,11 +21,11 @@ from crossfeed.evaluation.command_use import under_false_plans
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.invariance import machine_invariance
 from crossfeed.evaluation.metrics import SUMS, Scores
-from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.robustness import PROTOCOL_SEED
 from crossfeed.evaluation.source import Source
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import plain, write_json
 from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.objectives import ObjectiveConfig
 from crossfeed.model.world_model import WorldModel
@@ -95,7 +95,7 @@ def measure_bundle(
             "shared_sensors": list(shared),
         },
     }
-    write_plain(path, content)
+    write_json(path, content)
     return dict(plain(content))
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from crossfeed.evaluation.metrics import LEVELS, PIT_BINS, Scores
 
 NOMINAL = 0.9
+# Share outside the 90 % interval above which nobody may call it wide.
+OUTSIDE = 0.15
 
 
 def calibration_penalty(scores: Scores, **choice: Sequence[str | int]) -> float:
@@ -20,11 +22,11 @@ class Calibration:
     """Coverage against nominal, the width of 90 %, the PIT histogram and what its shape means."""
 
     coverage: dict[str, float | None]
-    width90: float | None
     penalty90: float
     pit: tuple[float, ...]
     pit_deviation: float
     reading: str
+    width90: float | None = None
     by_regime: dict[str, "Calibration"] = field(default_factory=dict)
 
 
@@ -53,6 +55,8 @@ def reading(pit: np.ndarray) -> str:
     middle = float(pit[PIT_BINS // 4 : -PIT_BINS // 4].sum())
     if low > 0.15 and high > 0.15:
         return "too sure: observations fall outside the intervals too often"
+    if middle > 0.6 and float(pit[0] + pit[-1]) > OUTSIDE:
+        return "uneven: the intervals are too wide most of the time and too narrow in the rest"
     if middle > 0.6:
         return "too cautious: the intervals are wider than needed"
     if low > 0.15 or high > 0.15:

@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.distribution import Distribution, Quantiles
+from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
-from crossfeed.evaluation.forecaster import BATCH, Forecaster
 from crossfeed.evaluation.metrics import LEVELS
-from crossfeed.windows.windows import WindowBatch, WindowSet
+from crossfeed.windows.windows import WindowSet
 
 
 @dataclass(frozen=True)
@@ -59,51 +58,6 @@ class Recorder:
         batch = self._windows.batch(index.to(self._windows.last_W.device))
         x, present = batch.future_x_BHC.cpu().double().numpy(), batch.future_m_BHC.cpu().numpy()
         return index, Trace(batch.last_index_B.cpu().numpy(), centre.numpy(), spread.numpy(), x, present)
-
-
-def trace(forecaster: Forecaster, windows: WindowSet, index_W: Tensor) -> Trace:
-    """Forecast the chosen windows and keep what conformal layers need."""
-    record = Recorder(windows)
-    with torch.no_grad():
-        for part in torch.split(index_W, BATCH):
-            record(part, forecaster.predict(windows.batch(part.to(windows.last_W.device))))
-    return record.trace()[1]
-
-
-class SplitConformal:
-    """A forecaster whose intervals were widened or narrowed to cover on calibration windows, per horizon and channel.
-
-    The promise holds for windows exchangeable with the calibration ones: calibrate on runs of the same machine.
-    """
-
-    def __init__(self, forecaster: Forecaster, levels: Sequence[float] = LEVELS) -> None:
-        self.forecaster, self.levels = forecaster, tuple(sorted(levels))
-        self.name, self.uses_future_commands = f"{forecaster.name} + conformal", forecaster.uses_future_commands
-        self.borrowed: np.ndarray | None = None
-        self._width_LHC: np.ndarray | None = None
-
-    def calibrate(self, windows: WindowSet, index_W: Tensor | None = None) -> None:
-        """Learn the widths from observed windows; a channel seen too rarely borrows those of all channels together."""
-        index_W = torch.arange(len(windows)) if index_W is None else index_W
-        score_NHC = trace(self.forecaster, windows, index_W).scores
-        self._width_LHC, self.borrowed = split_widths(score_NHC, self.levels)
-
-    def predict(self, batch: WindowBatch) -> Quantiles:
-        if self._width_LHC is None:
-            raise TableError(f"'{self.name}' was asked before it was calibrated.", remedy="Call calibrate first.")
-        return widened(self.forecaster.predict(batch), self.levels, torch.from_numpy(self._width_LHC))
-
-
-def widened(said: Distribution, levels: Sequence[float], width_LHC: Tensor) -> Quantiles:
-    """The forecast's median with intervals of `width` predicted standard deviations to either side; its mean stays."""
-    centre, spread = centre_and_spread(said)
-    # Higher levels must not lie inside lower ones, whatever the widths were tracked to.
-    width_LHC = torch.cummax(width_LHC, 0).values
-    below = [(0.5 - level / 2.0, centre - width * spread) for level, width in zip(levels, width_LHC, strict=True)]
-    above = [(0.5 + level / 2.0, centre + width * spread) for level, width in zip(levels, width_LHC, strict=True)]
-    points = [*reversed(below), (0.5, centre), *above]
-    levels_Q, values = zip(*points, strict=True)
-    return Quantiles(levels_Q, torch.stack(values, -1), said.plain().mean)
 
 
 def centre_and_spread(said: Distribution) -> tuple[Tensor, Tensor]:

@@ -14,10 +14,10 @@ from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.examples import example_forecasts
 from crossfeed.evaluation.forecaster import Floor, Forecaster
 from crossfeed.evaluation.metrics import Scores
-from crossfeed.evaluation.plain import plain
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
 from crossfeed.evaluation.statistics import compare, power_table
+from crossfeed.json_file import plain
 from crossfeed.progress import console
 
 Suite = Literal["standard", "full"]
@@ -25,7 +25,7 @@ COMMAND_WINDOWS = 1024
 
 
 @dataclass(frozen=True)
-class Contender:
+class JudgedModel:
     """A model to be judged, and the windows in its own z-space."""
 
     forecaster: Forecaster
@@ -37,24 +37,24 @@ class Contender:
 
 
 def judge(
-    contenders: Sequence[Contender], floors: Sequence[Floor], period: float, suite: Suite = "standard"
+    models: Sequence[JudgedModel], floors: Sequence[Floor], period: float, suite: Suite = "standard"
 ) -> Evaluation:
     """Score models and floors on the same windows; commands and robustness are probed for the models alone.
 
     A forecaster that returns NaN is left out with its reason and the others go on.
     """
-    data = _common_windows(contenders)
+    data = _common_windows(models)
     # Conformal layers alone need every forecast kept.
-    records = {one.name: Recorder(one.data.windows) for one in contenders} if suite == "full" else {}
+    records = {one.name: Recorder(one.data.windows) for one in models} if suite == "full" else {}
     scores: dict[str, Scores] = {}
     excluded: dict[str, str] = {}
-    for one in [*contenders, *(Contender(floor, data) for floor in floors)]:
+    for one in [*models, *(JudgedModel(floor, data) for floor in floors)]:
         try:
             scores[one.name] = evaluate(one.forecaster, one.data, on_forecast=records.get(one.name))
         except ForecastError as error:
             excluded[one.name] = error.found
             console().print(f"[yellow]warning:[/] {error.found} It is left out.")
-    judged = [one for one in contenders if one.name in scores]
+    judged = [one for one in models if one.name in scores]
     rmse_by_run = {name: found.run_rmse() for name, found in scores.items()}
     full = _full_suite(judged, scores, records) if suite == "full" else {}
     return Evaluation(
@@ -81,11 +81,11 @@ def judge(
     )
 
 
-def _common_windows(contenders: Sequence[Contender]) -> EvaluationSet:
+def _common_windows(models: Sequence[JudgedModel]) -> EvaluationSet:
     """The windows of the first model, after making sure that everybody else reads the same rows."""
-    if not contenders:
+    if not models:
         raise ConfigError("No model was given to evaluate.", expected="at least one model")
-    first, *others = contenders
+    first, *others = models
     for other in others:
         if other.data.windows.hash() != first.data.windows.hash():
             raise ConfigError(
@@ -95,7 +95,9 @@ def _common_windows(contenders: Sequence[Contender]) -> EvaluationSet:
     return first.data
 
 
-def _full_suite(judged: Sequence[Contender], scores: dict[str, Scores], records: dict[str, Recorder]) -> dict[str, Any]:
+def _full_suite(
+    judged: Sequence[JudgedModel], scores: dict[str, Scores], records: dict[str, Recorder]
+) -> dict[str, Any]:
     """Broken, missing and slower sensors, and what conformal layers would mend."""
     probes = {one.name: Probe.of(one.forecaster, one.data) for one in judged}
     return {

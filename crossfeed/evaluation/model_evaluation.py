@@ -7,14 +7,14 @@ from typing import Any
 
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.evaluate import Unit
-from crossfeed.evaluation.judge import Contender, Suite, judge
+from crossfeed.evaluation.judge import JudgedModel, Suite, judge
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.plain import plain
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.setup import Side, set_up
 from crossfeed.evaluation.source import Source, foreign_set, idle_commands, model_device, read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import plain
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.training.run_config import RunConfig
@@ -63,7 +63,7 @@ def evaluate_opened(
     setup = set_up(opened, table, part, sources, unit)
     forecaster = opened.forecaster.reading(setup.data.windows)
     return replace(
-        judge([Contender(forecaster, setup.data)], setup.floors, table.period, suite),
+        judge([JudgedModel(forecaster, setup.data)], setup.floors, table.period, suite),
         model=ModelFacts(opened.path.name, forecaster.name, opened.sha256),
         table=TableFacts(file, table.fingerprint(), tuple(table.machines())),
         part=setup.part,
@@ -81,11 +81,11 @@ def evaluate_target(
         raise ConfigError("No model was given to evaluate on the target.")
     first, config = next(iter(models.values()))
     source = Source.of(sources, config.data)
-    contenders = []
+    judged = []
     for name, (model, _) in models.items():
         data = foreign_set(model, targets, source.space)
-        contenders.append(Contender(WorldModelForecaster(model, name).reading(data.windows), data))
-    return judge(contenders, source.floors(first), targets[0].period)
+        judged.append(JudgedModel(WorldModelForecaster(model, name).reading(data.windows), data))
+    return judge(judged, source.floors(first), targets[0].period)
 
 
 def _counterfactual(forecaster: WorldModelForecaster, machine: str, space: Normaliser) -> dict[str, Any]:

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
-from crossfeed.model.config import parse
+from crossfeed.model.device import choose_device
 from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.devices.precision import choose_device
 from crossfeed.training.run_config import RunConfig
 
 

@@ -2,19 +2,24 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
+from crossfeed.configuration import problems
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.calibration import Calibration
 from crossfeed.evaluation.channels import ChannelScores
 from crossfeed.evaluation.command_use import CommandUse
 from crossfeed.evaluation.evaluate import Unit
 from crossfeed.evaluation.metrics import Metrics
-from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.evaluation.statistics import Comparison, Interval, Power
 from crossfeed.evaluation.verdict import Verdict, judge_channels
+from crossfeed.json_file import plain, write_json
+
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.figure import Figure
 
 # What a probe recorded, as plain data that only tables and figures read.
 Record = dict[str, Any]
@@ -55,9 +60,10 @@ class Evaluation:
     by_regime: dict[str, dict[str, Metrics]]
     by_run: dict[str, dict[str, Metrics]]
     by_channel: dict[str, dict[str, Annotated[ChannelScores, BeforeValidator(ChannelScores.fields)]]]
-    calibration: dict[str, Calibration]
     command_use: dict[str, Annotated[CommandUse, BeforeValidator(CommandUse.fields)]]
-    examples: dict[str, list[Record]]
+    # From here on what older results may lack: an opening cannot be repeated, so they stay readable.
+    calibration: dict[str, Calibration] = field(default_factory=dict)
+    examples: dict[str, list[Record]] = field(default_factory=dict)
     comparisons: tuple[tuple[Comparison, ...], ...] = ()
     power: tuple[Power, ...] = ()
     excluded: dict[str, str] = field(default_factory=dict)
@@ -98,6 +104,36 @@ class Evaluation:
             for label, row in labelled.items()
         ]
 
+    def to_polars(self, by: By = "channel") -> "polars.DataFrame":
+        """One row for each forecaster and channel (or horizon, regime, run; "all" for the headline)."""
+        import polars
+
+        from crossfeed.evaluation.result_view import with_verdict
+
+        return polars.DataFrame(with_verdict(self, self.rows(by)) if by == "channel" else self.rows(by))
+
+    def to_pandas(self, by: By = "channel") -> Any:
+        """The same rows as a pandas frame."""
+        from crossfeed.ingest.frames import to_pandas
+
+        return to_pandas(self.to_polars(by))
+
+    def plot(self, model: str | None = None) -> "Figure":
+        """Skill and coverage of every channel with their intervals, and the error by horizon beside the floors."""
+        from crossfeed.evaluation.result_view import figure
+
+        return figure(self, self._only(model))
+
+    def __repr__(self) -> str:
+        from crossfeed.evaluation.result_view import grids
+
+        return "\n\n".join(grid.text() for grid in grids(self))
+
+    def _repr_html_(self) -> str:
+        from crossfeed.evaluation.result_view import grids
+
+        return "".join(grid.html() for grid in grids(self))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; what was not measured is left out, the verdict on each model is added for readers."""
         content = {item: plain(getattr(self, item)) for item in self.__dataclass_fields__}
@@ -110,10 +146,8 @@ class Evaluation:
         try:
             return TypeAdapter(cls).validate_python(content)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "content"
             raise StorageError(
-                f"{origin} does not hold what an evaluation records: {where}: {first['msg']}.",
+                f"{origin} does not hold what an evaluation records: {problems(error, 'the content', most=1)}.",
                 expected="what crossfeed evaluate or crossfeed study unseal wrote",
                 remedy="Evaluate again.",
             ) from error
@@ -121,7 +155,7 @@ class Evaluation:
     def write(self, folder: Path | str) -> Path:
         """Write `evaluation.json` into a folder."""
         path = Path(folder) / "evaluation.json"
-        write_plain(path, self.to_dict())
+        write_json(path, self.to_dict())
         return path
 
     def _only(self, model: str | None) -> str:

@@ -13,10 +13,9 @@ from crossfeed.ingest.parquet import has_own_schema
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema, conversion
-from crossfeed.training.data import SplitTables
-from crossfeed.training.run_config import DataConfig
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import Part
+from crossfeed.windows.split_tables import DataConfig, SplitTables
 from crossfeed.windows.windows import WindowSet
 
 

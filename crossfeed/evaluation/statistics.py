@@ -78,27 +78,6 @@ def sign_flip(differences_R: np.ndarray, seed: int = 0) -> float:
     return (count + 1) / (MONTE_CARLO_FLIPS + 1)
 
 
-def wilcoxon(differences_R: np.ndarray) -> float:
-    """Two-sided exact Wilcoxon signed-rank test; zero differences are dropped, ties share their mean rank."""
-    from scipy.stats import rankdata
-
-    differences = np.asarray(differences_R, dtype=np.float64)
-    differences = differences[differences != 0.0]
-    if not len(differences):
-        return 1.0
-    # Twice the rank is a whole number even for ties, so the null distribution is a table over whole numbers.
-    doubled = np.rint(2.0 * rankdata(np.abs(differences))).astype(int)
-    probability = np.zeros(int(doubled.sum()) + 1)
-    probability[0] = 1.0
-    for rank in doubled:
-        moved = np.zeros_like(probability)
-        moved[rank:] = probability[:-rank]
-        probability = 0.5 * (probability + moved)
-    observed = int(doubled[differences > 0.0].sum())
-    tail = min(probability[: observed + 1].sum(), probability[observed:].sum())
-    return float(min(1.0, 2.0 * tail))
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down adjustment: compare the result with the plain threshold."""
     order = np.argsort(p_values, kind="stable")
@@ -120,7 +99,6 @@ class Comparison:
     wins: int
     units: int
     p_sign_flip: float
-    p_wilcoxon: float
     p_holm: float
     floor: float
     verdict: str
@@ -149,7 +127,6 @@ def compare(
                 wins=int((difference < 0.0).sum()),
                 units=units,
                 p_sign_flip=p,
-                p_wilcoxon=wilcoxon(difference),
                 p_holm=p_holm,
                 floor=floor,
                 verdict=_verdict(p_holm, min(1.0, floor * len(others)), units, len(others), threshold),

@@ -7,7 +7,7 @@ from typing import Literal
 from crossfeed.evaluation.channels import ChannelScores
 from crossfeed.evaluation.command_use import CommandUse
 from crossfeed.evaluation.statistics import Interval
-from crossfeed.training.record.summary import WEAK_COMMAND_USE
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
 
 Light = Literal["good", "fair", "bad", "unknown"]
 # Share of observations inside the central 90 % interval: what passes, and below what a channel is not to be used.

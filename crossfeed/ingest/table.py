@@ -9,13 +9,19 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import TableError
 from crossfeed.schema import Schema
+
+if TYPE_CHECKING:
+    import polars
+
+    from crossfeed.grid import Grid
+    from crossfeed.machines.mapping import Mapping
 
 KEYS = ("machine", "session", "run", "program")
 
@@ -138,6 +144,64 @@ class Table:
         from crossfeed.ingest.parquet import read_parts
 
         return cls(**read_parts(Path(path), schema))
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        mapping: "Mapping | dict[str, Any] | Path | str | None" = None,
+        *,
+        schema: Schema | None = None,
+        units: dict[str, str] | None = None,
+        machine: str | None = None,
+        period: float | None = None,
+    ) -> "Table":
+        """A table from a pandas, polars or pyarrow table, or a dict of columns.
+
+        With a `mapping` (an object, a dict or a YAML file, as `crossfeed ingest table` takes it) the columns may have
+        any names. Without one they are called like the channels of the `schema` (the canonical one by default), a unit
+        other than the channel's stands in brackets or in `units`, and `time` (seconds or time stamps) is the clock;
+        `session`, `run`, `program` and `machine` are read where they are. Rows are sorted, cut at gaps and averaged
+        over `period` seconds (by default the usual step of the clock). Sessions without runs count as runs.
+
+        Examples:
+            >>> import crossfeed as cf
+            >>> log = {"time": [0, 1, 2, 3], "spindle_power [W]": [500, 500, 2000, 2250], "spindle_speed": [9000] * 4}
+            >>> log |= {"feed_x": [0, 0, 600, 600], "feed_y": [0] * 4, "feed_z": [0] * 4}
+            >>> table = cf.Table.from_frame(log, machine="mill_7")
+            >>> table.to_polars()["spindle_power"].to_list()
+            [0.5, 0.5, 2.0, 2.25]
+        """
+        from crossfeed.ingest.from_frame import table_from_frame
+
+        return table_from_frame(frame, mapping, schema, units, machine, period)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """All rows with machine, session, run, program, time, channels and extras as columns; null where absent."""
+        import polars as pl
+
+        from crossfeed.ingest.parquet import to_arrow
+
+        frame = pl.DataFrame(pl.from_arrow(to_arrow(self)))
+        return frame.with_columns(pl.col(name).cast(pl.String) for name in KEYS)
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas frame; NaN where absent."""
+        from crossfeed.ingest.frames import to_pandas
+
+        return to_pandas(self.to_polars())
+
+    def __repr__(self) -> str:
+        return self._grid().text()
+
+    def _repr_html_(self) -> str:
+        return self._grid().html()
+
+    def _grid(self) -> "Grid":
+        """What stands in the table, channel by channel."""
+        from crossfeed.ingest.overview import overview
+
+        return overview(self)
 
     def write(self, path: Path | str) -> None:
         """Write the Parquet file and, beside it, the manifest as readable JSON; each appears whole or not at all."""

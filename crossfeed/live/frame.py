@@ -1,14 +1,15 @@
 """Samples that arrived one by one, as the frame of rows that ingest reads from a log of the same kind."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 import polars as pl
 
-from crossfeed.live.source import ALIVE, RUN, TEXTS, Sample, Value
-from crossfeed.machines.declaration import CLOCK, PROGRAM, LogKind
+from crossfeed.live.source import ALIVE, CONNECTED, RUN, TEXTS, Sample, Value
+from crossfeed.machines.declaration import CLOCK, PROGRAM, LogKind, Segmentation
 
 
 def told_names(kind: LogKind) -> list[str]:
@@ -28,7 +29,7 @@ def to_frame(
     """
     names = [*told_names(kind), *extra]
     rows: list[dict[str, Any]] = []
-    state: dict[str, Value] = dict(held or {})
+    state: dict[str, Value] = {CONNECTED: 1.0, **(held or {})}
     for time, together in groupby(sorted(samples, key=attrgetter("time")), key=attrgetter("time")):
         told: dict[str, Value] = {}
         for sample in together:
@@ -48,6 +49,21 @@ def to_frame(
     )
     constants = [pl.lit(c.constant, pl.Float64).alias(c.channel) for c in kind.columns if c.constant is not None]
     return frame.with_columns(pl.col(PROGRAM).fill_null(""), *constants)
+
+
+def gap_samples(kind: LogKind, begin: int, end: int) -> list[Sample]:
+    """What a gap does where values hold until they change: no sensor is known from its begin on until told again."""
+    if not kind.change_driven:
+        return []
+    ended = [Sample(column.channel, None, begin + 1) for column in kind.columns if column.constant is None]
+    sensors = [sample for sample in ended if sample.channel in kind.schema.sensor_names]
+    return [*sensors, Sample(CONNECTED, 0.0, begin + 1), Sample(CONNECTED, 1.0, end)]
+
+
+def live_segmentation(gap_s: float = 10.0, base: Segmentation | None = None) -> Segmentation:
+    """Sessions of a source whose values hold until they change: a connection lost for longer begins a new one."""
+    base = base or Segmentation()
+    return replace(base, keep={**base.keep, CONNECTED.removeprefix("@"): 1.0}, gap_s=gap_s)
 
 
 def _type_of(name: str, values: Sequence[Value], kind: LogKind) -> type[pl.DataType]:

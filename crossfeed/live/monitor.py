@@ -11,21 +11,25 @@ from pathlib import Path
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.clock import SourceClock
+from crossfeed.live.learning import Learner, TrackedIntervals
 from crossfeed.live.machine_rows import MachineRows
-from crossfeed.live.plan import as_array, held_plan
+from crossfeed.live.plan import as_array
+from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.queue import BoundedQueue
 from crossfeed.live.rows import Row, RowMaker
 from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, Recent, Snapshot, worst
-from crossfeed.live.source import Arrival, Mark, Notice, Sample, Source
+from crossfeed.live.source import LINE, OVERRIDES, Arrival, Mark, Notice, Sample, Source, Value
 from crossfeed.live.trust import Trust
-from crossfeed.machines.declaration import LogKind
+from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
 from crossfeed.model.forecast import Forecast
 from crossfeed.model.live import LiveForecaster
+from crossfeed.programs.limits import MotionLimits
 
 _TICK_S = 0.25  # ages and lights move at least so often
 _SHOWN_ROWS = 300
 _SHOWN_NOTICES = 20
 _INTERVAL = (0.05, 0.95)
+_FOLLOWED = (PROGRAM, LINE, *OVERRIDES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +50,21 @@ class Monitor:
         source: Source,
         programs: Path | None = None,
         *,
+        limits: MotionLimits | None = None,
+        learn: Path | None = None,
         speed: float = 1.0,
         shown_rows: int = _SHOWN_ROWS,
     ) -> None:
         self.model, self.source, self.programs = model, source, programs
+        self._limits = limits or MotionLimits()
         self._clock = SourceClock(speed)
         self._shown_rows = max(shown_rows, model.model.config.context)
+        self._learner = None if learn is None else Learner(model, learn)
+        self._tracked: TrackedIntervals | None = None
         self._forecaster = LiveForecaster(model.model)
         self._trust = Trust(model)
+        self._follower: ProgramFollower | None = None
+        self._states: dict[str, Value] = {}
         self._counts: Counter[str] = Counter()
         self._notices: deque[str] = deque(maxlen=_SHOWN_NOTICES)
         self._kind: LogKind | None = None
@@ -70,6 +81,10 @@ class Monitor:
         self.model.check_rows(kind.period, f"The source {self.source.title}")
         self._maker = RowMaker(kind)
         self._rows = MachineRows(kind.schema, self.model.model.schema, self._shown_rows)
+        self._trust.period = kind.period
+        if self._learner is not None:
+            self._tracked = TrackedIntervals(self.model.model.horizons, kind.period)
+        self._follower = ProgramFollower(self.programs, self.model.model.schema, kind.period, self._limits)
         listening = asyncio.create_task(self._listen())
         try:
             while True:
@@ -84,6 +99,8 @@ class Monitor:
             with suppress(asyncio.CancelledError, Exception):
                 await listening
             await self.source.close()
+            if self._learner is not None:
+                self._learner.close()
 
     async def _listen(self) -> None:
         async for arrival in self.source.arrivals():
@@ -128,7 +145,7 @@ class Monitor:
             self._said = await asyncio.to_thread(self._forecast, newest, changed, len(fresh))
             self._problem = ""
             if self._said is not None:
-                self._trust.promise(self._said.row, self._said.forecast, self._said.plan)
+                self._trust.promise(self._said.row, self._said.forecast, self._said.plan, self._rows.running())
         except CrossfeedError as error:
             self._said, self._problem = None, error.found
             self._forecaster.reset()
@@ -139,6 +156,8 @@ class Monitor:
         newest = self._maker.newest
         if newest is None or sample.time > newest:
             self._clock.see(sample.time)
+        if sample.channel in _FOLLOWED and (newest is None or sample.time >= newest - MICROSECONDS):
+            self._states[sample.channel] = sample.value
         if not self._maker.add(sample):
             self._counts["late"] += 1
 
@@ -154,6 +173,8 @@ class Monitor:
         """Push what is new, or everything after a change, and look ahead."""
         assert self._rows is not None
         running = self._rows.running()
+        if self._learner is not None and self._learner.observe(running):
+            self._forecaster, changed = LiveForecaster(self._learner.model), True
         if changed or fresh != 1:
             self._forecaster.reset()
             new = running[-self.model.model.config.context :]
@@ -164,10 +185,14 @@ class Monitor:
         if self._forecaster.missing_rows:
             return None
         plan = self._plan(newest)
-        return Said(newest, plan, self._forecaster.forecast(as_array(plan, self.model.model.schema)))
+        forecast = self._forecaster.forecast(as_array(plan, self.model.model.schema))
+        if self._tracked is not None:
+            forecast = self._tracked.widen(newest, forecast, running)
+        return Said(newest, plan, forecast)
 
     def _plan(self, newest: Row) -> PlanUsed:
-        return held_plan(newest.values, self.model.model.schema, self.model.model.horizons[-1])
+        assert self._follower is not None
+        return self._follower.plan(self._states, newest.time, newest.values, self.model.model.horizons[-1])
 
     def snapshot(self) -> Snapshot:
         """Everything that is known now."""

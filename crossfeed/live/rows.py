@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
 from crossfeed.ingest.segment import SESSION, segment
 from crossfeed.ingest.units import to_schema_units
-from crossfeed.live.frame import to_frame
+from crossfeed.live.frame import gap_samples, to_frame
 from crossfeed.live.source import Sample, Value
 from crossfeed.machines.declaration import MICROSECONDS, LogKind, RawRun
 
@@ -62,8 +62,7 @@ class RowMaker:
     def mask(self, begin: int, end: int) -> None:
         """Nothing is known between these source times: values do not hold across them."""
         self._masked.append((begin, end))
-        if self._kind.change_driven:
-            self._samples += [Sample(name, None, begin + 1) for name in self._resampling.sensors]
+        self._samples += gap_samples(self._kind, begin, end)
         self._touched = begin if self._touched is None else min(self._touched, begin)
 
     def rows(self) -> list[Row]:

@@ -11,6 +11,7 @@ from crossfeed.machines.declaration import LABEL, PROGRAM, LogKind
 
 # Names beside the channels of the schema under which sources tell what else they know.
 ALIVE = "@@alive"  # everything in force is still so at this time
+CONNECTED = "@connected"  # 1 while the machine is heard, where values hold until they change
 RUN = "@@run"  # the run that ingest would name after the file
 LINE = "@@line"  # line of the NC program being executed
 FEED_OVERRIDE, RAPID_OVERRIDE, SPINDLE_OVERRIDE = "@@feed_override", "@@rapid_override", "@@spindle_override"

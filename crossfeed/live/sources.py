@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crossfeed.errors import ConfigError
+from crossfeed.live.credentials import Credentials
+from crossfeed.live.opcua_security import Security
 from crossfeed.live.source import Source
 
 SCHEMES = ("file:LOG.csv", "opc.tcp://HOST:4840", "http://HOST:5000", "mqtt://HOST:1883/TOPIC")
@@ -14,6 +16,8 @@ class SourceOptions:
     """What an address does not say."""
 
     mapping: Path | None = None
+    security: Security | None = None
+    credentials: Credentials | None = None
 
 
 def open_source(address: str, options: SourceOptions | None = None) -> Source:
@@ -24,6 +28,51 @@ def open_source(address: str, options: SourceOptions | None = None) -> Source:
         from crossfeed.live.growing_file import GrowingFile
 
         return GrowingFile(Path(rest.removeprefix("//")), options.mapping)
+    from crossfeed.live.mqtt import MqttSource, check_address
+
+    check_address(address)
+    if scheme == "opc.tcp":
+        from crossfeed.live.opcua import OpcUaSource
+
+        return OpcUaSource(address, options.mapping, options.security, options.credentials)
+    if scheme == "http":
+        from crossfeed.live.mtconnect import MtconnectSource
+
+        return MtconnectSource(address, options.mapping)
+    if scheme == "mqtt":
+        return MqttSource(address, options.mapping, options.credentials)
     if not rest and Path(address).exists():
         raise ConfigError(f"'{address}' is no address.", expected=f"file:{address}")
     raise ConfigError(f"'{address}' is no address of a live source.", expected=f"one of {', '.join(SCHEMES)}")
+
+
+async def discover_mapping(address: str, options: SourceOptions | None = None) -> str:
+    """A proposed mapping for a source, as the text of a YAML file."""
+    options = options or SourceOptions()
+    scheme, _, rest = address.partition(":")
+    if scheme == "file":
+        from crossfeed.machines.template import template_from
+
+        return template_from(Path(rest.removeprefix("//")))
+    source = open_source(address, options)
+    if scheme == "http":
+        return await _discover_device(address)
+    from crossfeed.live.mqtt import MqttSource
+    from crossfeed.live.opcua import OpcUaSource
+
+    assert isinstance(source, OpcUaSource | MqttSource)
+    return f"# Proposed for {address}; check every line.\n{(await source.propose()).to_yaml()}"
+
+
+async def _discover_device(address: str) -> str:
+    """The mapping that `crossfeed data template` writes of a device model, for the model that an agent gives."""
+    from tempfile import TemporaryDirectory
+
+    from crossfeed.live.mtconnect import MtconnectSource
+    from crossfeed.machines.template import template_from
+
+    page = await MtconnectSource(address).probe()
+    with TemporaryDirectory(prefix="crossfeed-live-") as folder:
+        file = Path(folder) / "Devices.xml"
+        file.write_bytes(page)
+        return template_from(file)

@@ -1,14 +1,28 @@
 """May the forecast be believed now? One light for each sensor, one sentence for all of them."""
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.live.plan import as_array
+from crossfeed.live.promises import LEVEL, Promises, spans_of
 from crossfeed.live.rows import Row
 from crossfeed.live.snapshot import Light, PlanUsed, worst
 from crossfeed.model.forecast import Forecast
+from crossfeed.model.sensors.model import SensorModel
+from crossfeed.serving.doubt import disagreement
 
 STALE_ROWS = 3.0  # periods after which the newest row is too old
 _AMBER_ROWS = 1.75
+_ENOUGH = 30  # judged forecasts before anything is said about them
+_EVIDENCE = 20.0  # times the number of sensors: a false alarm ever, about any of them, has a chance of 1 in 20
+_COVERED, _CRPS = 0.8, 1.5
+_FARTHEST = 8.0  # standard deviations of the training rows
+_DOUBT_EVERY = 5  # rows between two looks at the members of the ensemble
+_ROUNDING = 1e-3
 
 
 class Trust:
@@ -16,31 +30,81 @@ class Trust:
 
     def __init__(self, model: OpenedModel) -> None:
         self._model = model
-        self._period = float(model.provenance.get("row_period", 1.0))
+        self._schema = model.model.schema
+        self.period = float(model.provenance.get("row_period", 1.0))
+        self._ranges: Mapping[str, Sequence[float]] = model.provenance.get("command_range") or {}
+        self.promises = Promises(self._schema, model.model.horizons, spans_of(self._schema, self._ranges))
         self._silent: dict[str, int] = {}
+        self._far: dict[str, float] = {}
+        self._outside = self._doubt = ""
+        self._looks = 0
 
     def observe(self, rows: Sequence[Row]) -> None:
         """The rows of the running session, the newest last."""
-        for name in self._model.model.schema.sensor_names:
-            silent = next(
-                (count for count, row in enumerate(reversed(rows)) if row.values[name] is not None), len(rows)
-            )
-            self._silent[name] = silent
+        for name in self._schema.sensor_names:
+            known = (count for count, row in enumerate(reversed(rows)) if row.values[name] is not None)
+            self._silent[name] = next(known, len(rows))
+        if rows:
+            self._far = self._distances(rows[-1])
+        self.promises.judge(rows, self.period)
 
-    def promise(self, row: Row, forecast: Forecast, plan: PlanUsed) -> None:
-        """A forecast that was made from this row."""
+    def promise(self, row: Row, forecast: Forecast, plan: PlanUsed, rows: Sequence[Row]) -> None:
+        """A forecast that was made from this row under this plan."""
+        self.promises.add(row, forecast, plan)
+        self._outside = self._beyond(plan)
+        self._looks += 1
+        if self._looks % _DOUBT_EVERY == 1:
+            self._doubt = self._disagreement(rows, plan)
+
+    def _distances(self, row: Row) -> dict[str, float]:
+        names = self._schema.sensor_names
+        values = np.array([np.nan if row.values[name] is None else row.values[name] for name in names], dtype=float)
+        z = np.abs(self._model.model.normaliser.transform_sensors(values))
+        return {name: float(one) for name, one in zip(names, z, strict=True) if np.isfinite(one)}
+
+    def _beyond(self, plan: PlanUsed) -> str:
+        for channel in self._schema.commands:
+            if channel.name in self._ranges:
+                low, high = self._ranges[channel.name]
+                edge = _ROUNDING * (high - low)
+                for value in (min(plan.commands[channel.name]), max(plan.commands[channel.name])):
+                    if not low - edge <= value <= high + edge:
+                        return (
+                            f"{channel.name} of {value:,.6g} {channel.unit} lies outside the {low:,.6g} to {high:,.6g} "
+                            "of training, where forecasts are guesses"
+                        )
+        return ""
+
+    def _disagreement(self, rows: Sequence[Row], plan: PlanUsed) -> str:
+        """Where the members of the ensemble are further apart than in 99 of 100 windows of the source."""
+        model = self._model.model
+        if not isinstance(model, SensorModel) or len(model.members) == 1 or len(rows) < model.config.context:
+            return ""
+        kept = rows[-model.config.context :]
+
+        def values(names: Sequence[str]) -> np.ndarray:
+            return np.array([[row.values[name] for name in names] for row in kept], dtype=np.float64)
+
+        history = SimpleNamespace(
+            sensors=values(self._schema.sensor_names), commands=values(self._schema.command_names)
+        )
+        found = disagreement(model, cast(Any, history), as_array(plan, self._schema), model.config.context)
+        usual = float(model.usual_doubt)
+        if not found > usual > 0.0:
+            return ""
+        return f"this is unlike what was learned: the members of the model differ by {found:.2g}, usually {usual:.2g}"
 
     def lights(self, told: set[str], age: float | None, problem: str, missing: int) -> dict[str, Light]:
         """One light for each sensor that the source tells."""
-        names = [name for name in self._model.model.schema.sensor_names if name in told]
-        return {name: self._light(name, age, problem, missing) for name in names}
+        names = [name for name in self._schema.sensor_names if name in told]
+        return {name: self._light(name, age, problem, missing, len(names)) for name in names}
 
-    def _light(self, name: str, age: float | None, problem: str, missing: int) -> Light:
+    def _light(self, name: str, age: float | None, problem: str, missing: int, sensors: int) -> Light:
         if name in self._model.model.normaliser.unseen:
             return Light("red", "the model never saw this sensor in training")
         if age is None:
             return Light("red", "nothing has arrived yet")
-        if age > STALE_ROWS * self._period:
+        if age > STALE_ROWS * self.period:
             return Light("red", f"the newest row is {age:.0f} s old")
         if problem:
             return Light("red", problem)
@@ -48,10 +112,40 @@ class Trust:
             return Light("amber", f"the model wants {missing} more rows before its first forecast")
         silent = self._silent.get(name, 0)
         if silent:
-            return Light("red", f"no value for {silent * self._period:g} s")
-        if age > _AMBER_ROWS * self._period:
+            return Light("red", f"no value for {silent * self.period:g} s")
+        return self._judged(name, sensors) or self._care(name, age) or self._kept(name)
+
+    def _judged(self, name: str, sensors: int) -> Light | None:
+        """What the kept and broken promises say."""
+        record = self.promises.records[name]
+        coverage, ratio = record.coverage, record.crps_ratio
+        if coverage is None or len(record.inside) < _ENOUGH:
+            return None
+        share = f"{coverage:.0%} of the last {len(record.inside)} values lay inside {LEVEL:.0%}"
+        if record.evidence.wealth >= _EVIDENCE * sensors:
+            if coverage < _COVERED:
+                return Light("red", f"the machine no longer does what is forecast: {share}")
+            return Light("amber", f"the forecast was wrong too often since the start; now {share}")
+        if coverage < _COVERED:
+            return Light("amber", f"the intervals are too narrow: {share}")
+        if ratio is not None and ratio > _CRPS:
+            return Light("amber", f"errors are {ratio:.1f} times as large as the forecast promises")
+        return None
+
+    def _care(self, name: str, age: float) -> Light | None:
+        if self._far.get(name, 0.0) > _FARTHEST:
+            return Light("amber", f"its value is {self._far[name]:.0f} standard deviations from all that was learned")
+        if self._outside or self._doubt:
+            return Light("amber", self._outside or self._doubt)
+        if age > _AMBER_ROWS * self.period:
             return Light("amber", f"the newest row is {age:.1f} s old")
-        return Light("green", "in time")
+        return None
+
+    def _kept(self, name: str) -> Light:
+        record = self.promises.records[name]
+        if record.coverage is None or len(record.inside) < _ENOUGH:
+            return Light("green", f"in time; {len(record.inside)} forecasts checked so far")
+        return Light("green", f"{record.coverage:.0%} of the last {len(record.inside)} values lay inside {LEVEL:.0%}")
 
     def verdict(self, lights: Mapping[str, Light], remark: str) -> str:
         """One sentence for the whole."""

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from crossfeed.configuration import problems
 from crossfeed.errors import ConfigError
 from crossfeed.machines.clock import check_zone
 from crossfeed.schema import Schema, canonical
@@ -131,6 +132,11 @@ class Mapping(_Part):
         """Read a mapping file, with errors that name the line of the mapping at fault."""
         return read_mapping(cls, Path(path))
 
+    @classmethod
+    def of(cls, content: Any, origin: str) -> Self:
+        """A mapping from plain data, as the YAML file would hold it."""
+        return check_mapping(cls, content, origin)
+
     def read_schema(self, beside: Path) -> Schema:
         """The schema the mapping names: the canonical one, a file (relative to the mapping) or one written inline."""
         if isinstance(self.schema_, dict):
@@ -146,15 +152,16 @@ def read_mapping(cls: type[Model], path: Path) -> Model:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"The mapping {path} cannot be read: {error}", expected="a YAML text file") from error
+    return check_mapping(cls, content, str(path))
+
+
+def check_mapping(cls: type[Model], content: Any, origin: str) -> Model:
+    """Plain data as a mapping of some kind, with errors that name the entry at fault."""
     try:
         return cls.model_validate(content)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc']) or 'the mapping'}: {problem['msg']}"
-            for problem in error.errors()
-        )
         raise ConfigError(
-            f"The mapping {path} is not valid: {problems}.",
+            f"The mapping {origin} is not valid: {problems(error, 'the mapping')}.",
             expected="the keys that `crossfeed data template` prints",
             remedy="Correct the mapping; `crossfeed data template` prints a commented example.",
         ) from error

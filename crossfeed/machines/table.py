@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -25,8 +25,8 @@ def mapped_kind(path: Path | str) -> LogKind:
     return kind_of(Mapping.from_yaml(path), path)
 
 
-def kind_of(mapping: Mapping, path: Path) -> LogKind:
-    """The kind of log that a mapping describes; `path` is the file it was read from."""
+def kind_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = None) -> LogKind:
+    """The kind of log that a mapping describes; `path` is its file, `frame` stands in place of the logs."""
     cut = mapping.segmentation
     boundaries = [mapping.program.column] if mapping.program else []
     schema = mapping.read_schema(path.parent)
@@ -41,19 +41,24 @@ def kind_of(mapping: Mapping, path: Path) -> LogKind:
         ),
         period=mapping.period,
         segmentation=Segmentation(keep=cut.keep, boundaries=tuple(boundaries), gap_s=cut.gap_s, min_rows=cut.min_rows),
-        read=_Reader(mapping),
+        read=_Reader(mapping, frame),
         local_time=mapping.time.unit is None and mapping.time.zone is None,
     )
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads every file of a path by the mapping, run by run."""
+    """Reads every file of a path by the mapping, run by run; or a frame, as if it were one file without bytes."""
 
     mapping: Mapping
+    frame: pl.DataFrame | None = None
 
     def __call__(self, kind: LogKind, path: Path) -> Iterator[RawRun]:
-        files = find_files(path, [f"*{ending}" for ending in ENDINGS])
+        for run in self._runs(kind, path):
+            yield run if self.frame is None else replace(run, files=())
+
+    def _runs(self, kind: LogKind, path: Path) -> Iterator[RawRun]:
+        files = [path] if self.frame is not None else find_files(path, [f"*{ending}" for ending in ENDINGS])
         if not files:
             sheets = [file.name for file in path.rglob("*.xls*")] if path.is_dir() else []
             raise LogError(
@@ -105,6 +110,8 @@ class _Reader:
             raise ConfigError(f"The mapping uses the column '{doubled[0]}' both as a number and as text.")
         numbers, texts = list(dict.fromkeys(numbers)), list(dict.fromkeys(texts))
         logged = [column for column in kind.columns if column.constant is None]
+        if self.frame is not None:
+            return _select(self.frame.lazy(), self.frame.schema, logged, f"The {file}", numbers, texts)
         if file.suffix.lower() == ".parquet":
             return _read_parquet(logged, file, numbers, texts)
         return read_log(file, logged, numbers, texts, sniff(file, mapping.separator, mapping.decimal))
@@ -144,17 +151,28 @@ def _read_parquet(
     columns: list[Column], file: Path, numbers: list[str], texts: list[str]
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     try:
-        types = pl.read_parquet_schema(file)
-        found = match_columns(types, [*(column.native for column in columns), *numbers, *texts], str(file))
-        channels = {column.channel: found[column.native] for column in columns}
-        channels |= {f"@{name}": found[name] for name in numbers}
-        frame = pl.scan_parquet(file, glob=False).select(
-            *(pl.col(name).alias(new) for new, name in channels.items()),
-            *(pl.col(found[name]).alias(f"@{name}") for name in texts),
-        )
-        rows = frame.collect()
+        rows = pl.scan_parquet(file, glob=False)
+        return _select(rows, pl.read_parquet_schema(file), columns, str(file), numbers, texts)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise LogError(f"{file} cannot be read as Parquet: {error}", expected="a whole Parquet file") from error
+
+
+def _select(
+    source: pl.LazyFrame,
+    types: dict[str, pl.DataType],
+    columns: list[Column],
+    origin: str,
+    numbers: list[str],
+    texts: list[str],
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The columns of the mapping under the names of their channels, numbers as numbers."""
+    found = match_columns(types, [*(column.native for column in columns), *numbers, *texts], origin)
+    channels = {column.channel: found[column.native] for column in columns}
+    channels |= {f"@{name}": found[name] for name in numbers}
+    rows = source.select(
+        *(pl.col(name).alias(new) for new, name in channels.items()),
+        *(pl.col(found[name]).alias(f"@{name}") for name in texts),
+    ).collect()
     repairs: dict[str, int] = {}
     casts = []
     for name in channels:

@@ -19,21 +19,34 @@ from crossfeed.rows import read_history as read_history_rows
 
 if TYPE_CHECKING:
     import polars
+    from matplotlib.figure import Figure
 
     from crossfeed.model.world_model import WorldModel
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What a figure shows beside a forecast: the last measured rows and, where it is known, what really followed."""
+
+    past: np.ndarray  # (rows, C), the last one is now
+    truth: np.ndarray | None = None  # (rows, C) from the next row on
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
     """A distribution for each window, horizon and sensor, in the sensors' own units.
 
-    Arrays are (H, C) for one window and (W, H, C) for many; `measured` names the sensors the history showed.
+    Arrays are (H, C) for one window and (W, H, C) for many; `measured` names the sensors the history showed, `units`
+    belong to `sensors`, `period` is the time between two rows in seconds where it is known.
     """
 
     horizons: tuple[int, ...]
     sensors: tuple[str, ...]
     measured: tuple[str, ...]
     distribution: Distribution
+    units: tuple[str, ...] = ()
+    period: float | None = None
+    shown: Shown | None = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -50,6 +63,15 @@ class Forecast:
         """The spread around the mean."""
         return self.distribution.standard_deviation.numpy()
 
+    def quantile(self, level: float) -> np.ndarray:
+        """The value below which the target falls with this probability."""
+        return np.asarray(self.quantiles([level])[0])
+
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end of the central interval that holds the target with this probability."""
+        check_levels([level])
+        return self.quantile(0.5 - level / 2.0), self.quantile(0.5 + level / 2.0)
+
     def quantiles(self, levels: Sequence[float]) -> np.ndarray:
         """The values below which the target falls with these probabilities, stacked along a new first axis."""
         check_levels(levels)
@@ -59,21 +81,31 @@ class Forecast:
         """One row per window, horizon and sensor; quantiles in columns named q0.05 and so on."""
         import polars
 
-        shape = self.mean.shape if self.mean.ndim == 3 else (1, *self.mean.shape)
-        window, horizon, sensor = (axis.ravel() for axis in np.indices(shape))
-        quantiles = dict(zip(levels, self.quantiles(levels))) if levels else {}
-        return polars.DataFrame(
-            {
-                "window": window,
-                "horizon": np.array(self.horizons)[horizon],
-                "sensor": np.array(self.sensors)[sensor],
-                "measured": np.isin(np.array(self.sensors), self.measured)[sensor],
-                "mean": self.mean.ravel(),
-                "median": self.median.ravel(),
-                "standard_deviation": self.standard_deviation.ravel(),
-                **{f"q{level:g}": values.ravel() for level, values in quantiles.items()},
-            }
-        )
+        from crossfeed.model.forecast_view import columns
+
+        return polars.DataFrame(columns(self, levels))
+
+    def to_pandas(self, levels: Sequence[float] = (0.05, 0.95)) -> Any:
+        """The same rows as a pandas frame."""
+        from crossfeed.ingest.frames import to_pandas
+
+        return to_pandas(self.to_polars(levels))
+
+    def plot(self, sensors: Sequence[str] = ()) -> "Figure":
+        """A figure of one window: the past, the median and the intervals of 50 and 90 % of the named sensors."""
+        from crossfeed.model.forecast_view import figure
+
+        return figure(self, sensors)
+
+    def __repr__(self) -> str:
+        from crossfeed.model.forecast_view import grid
+
+        return grid(self).text()
+
+    def _repr_html_(self) -> str:
+        from crossfeed.model.forecast_view import grid
+
+        return grid(self).html()
 
 
 @torch.inference_mode()
@@ -118,6 +150,7 @@ def to_forecast(
         sensors=names,
         measured=tuple(name for name, present in zip(names, present_C.tolist()) if present),
         distribution=physical[0] if single else physical,
+        units=tuple(channel.unit for channel in model.schema.sensors),
     )
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, PositiveFloat, ValidationError
 
+from crossfeed.configuration import problems
 from crossfeed.errors import ProgramError
 
 Three = tuple[PositiveFloat, PositiveFloat, PositiveFloat]
@@ -34,11 +35,7 @@ def read_limits(path: Path | str) -> MotionLimits:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ProgramError(f"The limits file {path} cannot be read: {error}", expected="a YAML text file") from error
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc']) or 'file'}: {problem['msg']}"
-            for problem in error.errors()
-        )
         raise ProgramError(
-            f"{path} holds no valid motion limits: {problems}.",
+            f"{path} holds no valid motion limits: {problems(error, 'file')}.",
             expected=f"some of {', '.join(MotionLimits.model_fields)}, all above zero",
         ) from error

@@ -1,8 +1,7 @@
 """The figures of a program at a glance: what it holds, how far and how long it goes, what stays unclear."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from crossfeed.programs.blocks import Finding, Program
 from crossfeed.programs.trajectory import Trajectory
@@ -30,10 +29,6 @@ class Summary:
     feeds: tuple[float, ...]
     skipped_calls: Mapping[str, int]
     findings: tuple[Finding, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
 
 
 def summarise(program: Program, trajectory: Trajectory) -> Summary:

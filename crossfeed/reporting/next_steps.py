@@ -62,7 +62,7 @@ def _extras(found: Artefacts) -> list[str]:
         steps.append("Baselines: crossfeed compare --table SOURCE.parquet --target TARGET.parquet --out comparison")
     if not found.forecasts:
         steps.append(
-            f"What if: crossfeed forecast {model} --history LOG.parquet --commands PLAN.csv --compare OTHER.csv "
+            f"What if: crossfeed what-if {model} --history LOG.parquet --commands PLAN.csv --compare OTHER.csv "
             "--out forecast"
         )
     if not found.audits:

@@ -11,7 +11,7 @@ from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
 from crossfeed.reporting.blocks import Block, Choice, Document, Figure, Grid, Listing, Note, estimate
 from crossfeed.reporting.numbers import LIGHTS, interval, share, written
 from crossfeed.reporting.svg import draw
-from crossfeed.training.record.summary import WEAK_COMMAND_USE
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
 
 # Texts longer than this may wrap, but not into a column of single words.
 LONG = 36

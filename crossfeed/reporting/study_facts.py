@@ -17,8 +17,8 @@ from crossfeed.study.score import CandidateScore
 from crossfeed.study.store import Run
 from crossfeed.study.study import Study
 from crossfeed.study.verify import Verification
-from crossfeed.training.data import SplitTables
 from crossfeed.windows.counts import count_windows
+from crossfeed.windows.split_tables import SplitTables
 
 
 @dataclass(frozen=True)

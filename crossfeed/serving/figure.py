@@ -5,12 +5,15 @@ It reads the content of a forecast.json, so a stored forecast can be drawn again
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossfeed.plots import COLOURS, new_figure, save_figure
 from crossfeed.serving.energy_panel import draw_differences, draw_energy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _PAST = "#444444"
 _MOST_SENSORS = 4
@@ -20,6 +23,11 @@ _PREFERRED = {"power": 2, "torque": 1, "temperature": 1, "current": 1, "load": 1
 
 def draw_what_if(content: Mapping[str, Any], path: Path | str, channels: Sequence[str] = ()) -> None:
     """Write the figure as PNG, SVG or PDF."""
+    save_figure(what_if_figure(content, channels), path)
+
+
+def what_if_figure(content: Mapping[str, Any], channels: Sequence[str] = ()) -> "Figure":
+    """The figure itself, for a notebook."""
     sensors = list(channels) or main_sensors(content)
     commands = _command_rows(content)
     heights = [1.5] * len(sensors) + [0.75] * len(commands)
@@ -38,7 +46,7 @@ def draw_what_if(content: Mapping[str, Any], path: Path | str, channels: Sequenc
         _draw_side(figure, columns[1], content)
         _title(figure, rows[0, 0], content)
         figure.align_ylabels(list(rows[:, 0]))
-        save_figure(figure, path)
+        return figure
 
 
 def main_sensors(content: Mapping[str, Any]) -> list[str]:

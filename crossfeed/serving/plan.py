@@ -69,6 +69,8 @@ def read_plans(
 
 def _read(source: Any, history: History, overrides: Overrides, limits: MotionLimits, number: int) -> Plan:
     schema, period = history.schema, history.period
+    if isinstance(source, Plan):
+        return source
     if not isinstance(source, str | Path):
         return Plan(f"plan {number}", "array", None, plan_columns(_columns(source, schema), schema, period, "plan"))
     text = str(source)

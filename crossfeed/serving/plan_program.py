@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import ProgramError, SchemaError
+from crossfeed.programs.blocks import Program
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
@@ -60,9 +61,14 @@ def _knob(name: str) -> str:
 
 
 def plan_program(
-    path: str, schema: Schema, period: float, overrides: Overrides, limits: MotionLimits, unsigned: np.ndarray
+    source: str | Program,
+    schema: Schema,
+    period: float,
+    overrides: Overrides,
+    limits: MotionLimits,
+    unsigned: np.ndarray,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Mean commands (T, A) of each period, and remarks about what was unclear.
+    """Mean commands (T, A) of each period, and remarks about what was unclear; `source` is a file or a read program.
 
     `unsigned` holds the lowest value the machine's log has of each command: where that is not negative, the log
     counts speeds without sign, and so does the plan.
@@ -74,7 +80,7 @@ def plan_program(
             expected=f"a model whose commands are among {', '.join(_TOLD)}",
             remedy="Give the plan as a CSV with a column for each command.",
         )
-    program = read_program(program_path(path))
+    program = source if isinstance(source, Program) else read_program(program_path(source))
     trajectory = plan(
         program,
         limits,

@@ -1,6 +1,5 @@
 """Plans as CSV or Parquet: one row per period, one column per command, units in brackets where they differ."""
 
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,19 +8,20 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import TableError
+from crossfeed.ingest.frames import read_header
 from crossfeed.ingest.table import KEYS
-from crossfeed.machines.delimited import read_whole
 from crossfeed.programs.export import COLUMNS
 from crossfeed.schema import Schema, conversion
 
 TABLE_ENDINGS = (".csv", ".parquet", ".pq")
-_HEADER = re.compile(r"\s*(?P<name>[^\[\]]*?)\s*(?:\[\s*(?P<unit>[^\[\]]*?)\s*\])?\s*")
 _TOLERANCE = 0.01  # periods by which a row may be early or late
 
 
 def columns_of_file(path: Path | str) -> dict[str, Any]:
     """The columns of a file under their full headers."""
     import polars as pl
+
+    from crossfeed.machines.delimited import read_whole
 
     path = Path(path)
     if not path.is_file():
@@ -74,8 +74,7 @@ def _headers(columns: Mapping[str, Any], schema: Schema, origin: str) -> dict[st
     ignored = {*COLUMNS.split(","), *KEYS, *schema.sensor_names}
     headers: dict[str, tuple[str, str | None]] = {}
     for header in columns:
-        match = _HEADER.fullmatch(header)
-        name, unit = (match["name"], match["unit"] or None) if match else (header, None)
+        name, unit = read_header(header)
         if name in schema.command_names or name == "time":
             if name in headers:
                 raise TableError(

@@ -7,6 +7,7 @@ on few forecasts made on forecasts: row 256 on 16 of them, not on 256.
 N samples, T planned rows, L rows of a wave, R rows so far, K context rows, C sensors, A commands.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,8 +81,11 @@ class Rollout:
         return np.asarray(self._present_C.cpu().numpy())
 
     @torch.inference_mode()
-    def sample(self, plan: Plan, noise_NTC: np.ndarray) -> np.ndarray:
-        """Sampled futures (N, T, C) in physical units, NaN for absent sensors; `noise_NTC` holds standard normals."""
+    def sample(self, plan: Plan, noise_NTC: np.ndarray, go_on: Callable[[], None] | None = None) -> np.ndarray:
+        """Sampled futures (N, T, C) in physical units, NaN for absent sensors; `noise_NTC` holds standard normals.
+
+        `go_on` is asked before every wave and raises when nobody waits for the answer any more.
+        """
         steps, samples = len(plan), len(noise_NTC)
         noise_NTC = noise_NTC[:, :steps]
         planned_TA = self._tensor(self.model.normaliser.transform_commands(plan.commands))
@@ -93,6 +97,8 @@ class Rollout:
         drawn = []
         with progress(f"Rolling {plan.name} forward", total=steps) as task:
             for wave in waves(steps, self.model.horizons):
+                if go_on is not None:
+                    go_on()
                 noise_NLC = self._tensor(noise_NTC[:, wave.first - 1 : wave.last])
                 x_NLC = self._said(wave, rows, a_RA, samples).from_normal(noise_NLC)
                 x_NLC = torch.where(self._present_C, x_NLC, torch.nan)

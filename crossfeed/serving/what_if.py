@@ -1,15 +1,15 @@
 """What will the machine do if it is commanded this? Model, history and plans in; distributions, energy, peaks out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.plain import plain, write_plain
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import plain, write_json
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.content import FORMAT, comparison_content, history_content, plan_content, write_csv
 from crossfeed.serving.doubt import doubt_about
@@ -21,6 +21,10 @@ from crossfeed.serving.plan_program import Overrides
 from crossfeed.serving.rollout import Rollout
 from crossfeed.serving.trained_range import warnings_about, warnings_of
 
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.figure import Figure
+
 
 @dataclass(frozen=True, eq=False)
 class WhatIf:
@@ -31,10 +35,57 @@ class WhatIf:
     paths: dict[str, np.ndarray]
     history: History
 
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """Every later plan against the first in a sentence; it says "cannot tell" where the futures do."""
+        return tuple(comparison["reading"] for comparison in self.content["comparisons"])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What speaks against trusting the answer."""
+        own = [f"{name}: {text}" for name, plan in self.content["plans"].items() for text in plan["warnings"]]
+        return (*self.content["warnings"], *own)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """One row per plan, time and sensor: mean and quantiles of the sampled futures."""
+        import polars
+
+        from crossfeed.serving.answer_view import columns
+
+        return polars.DataFrame(columns(self.content))
+
+    def to_pandas(self) -> Any:
+        """The same rows as a pandas frame."""
+        from crossfeed.ingest.frames import to_pandas
+
+        return to_pandas(self.to_polars())
+
+    def plot(self, sensors: Sequence[str] = ()) -> "Figure":
+        """All plans in one figure: fans of the sensors, the commands below, energy at the side."""
+        from crossfeed.serving.figure import what_if_figure
+
+        check_sensors(
+            sensors,
+            self.history.schema,
+            np.isin(self.history.schema.sensor_names, list(self.content["sensors"])),
+            "The sensor",
+        )
+        return what_if_figure(self.content, sensors)
+
+    def __repr__(self) -> str:
+        from crossfeed.serving.answer_view import grid
+
+        return grid(self.content, self.readings, self.warnings).text()
+
+    def _repr_html_(self) -> str:
+        from crossfeed.serving.answer_view import grid
+
+        return grid(self.content, self.readings, self.warnings).html()
+
 
 def what_if(
     model: OpenedModel | Path | str,
-    history: Table | Path | str,
+    history: History | Table | Path | str,
     plans: Sequence[Any] | Mapping[str, Any],
     *,
     session: str | None = None,
@@ -50,16 +101,17 @@ def what_if(
     device: str = "auto",
     out: Path | str | None = None,
     plot: Path | str | None = None,
+    go_on: Callable[[], None] | None = None,
 ) -> WhatIf:
     """Forecast under each plan and compare them.
 
     `plans`: files (CSV, Parquet), NC programs (`part.mpf`, `part.mpf@feed=80`, `bundled:bracket`), "table" for the
-    commands that really followed, frames or arrays; in a mapping the keys name them. `limits` are highest allowed
-    values by sensor. With `out`, forecast.json, forecast.csv and forecast.png are written there; `plot` names the
-    figure, `channels` the sensors it shows.
+    commands that really followed, frames, arrays or plans already read; in a mapping the keys name them. `limits` are
+    highest allowed values by sensor. With `out`, forecast.json, forecast.csv and forecast.png are written there; `plot`
+    names the figure, `channels` the sensors it shows. `go_on` is asked now and then and may raise to stop the work.
     """
     opened = model if isinstance(model, OpenedModel) else open_model(model, device)
-    moment = read_history(history, opened.model, session, at)
+    moment = history if isinstance(history, History) else read_history(history, opened.model, session, at)
     opened.check_rows(moment.period, f"The table with {moment.title}")
     read = read_plans(plans, moment, overrides, motion_limits, seconds)
     rollout, limits = Rollout(opened.model, moment), dict(limits or {})
@@ -69,7 +121,7 @@ def what_if(
     for plan in read:
         shared_T = shared_chance(read[0].commands, plan.commands, opened.model.normaliser.command_scale)
         noise_NTC = standard_noise(samples, len(plan), len(moment.schema.sensors), seed, persistence, shared_T)
-        paths[plan.name] = rollout.sample(plan, noise_NTC)
+        paths[plan.name] = rollout.sample(plan, noise_NTC, go_on)
     settings = {"samples": samples, "seed": seed, "persistence": persistence, "context": opened.model.config.context}
     content = _content(opened, moment, read, paths, rollout.present, limits, settings)
     answer = WhatIf(content, {plan.name: plan for plan in read}, paths, moment)
@@ -118,7 +170,7 @@ def _described(channel: Any) -> dict[str, str]:
 def _write(content: dict[str, Any], channels: tuple[str, ...], out: Path | str | None, plot: Path | str | None) -> None:
     """The files asked for, each whole or not at all."""
     if out is not None:
-        write_plain(Path(out) / "forecast.json", content)
+        write_json(Path(out) / "forecast.json", content)
         write_csv(content, Path(out) / "forecast.csv")
         plot = Path(out) / "forecast.png" if plot is None else plot
     if plot is not None:

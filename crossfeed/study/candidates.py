@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
+from crossfeed.configuration import leaves, override
 from crossfeed.errors import ConfigError
-from crossfeed.training.overrides import leaves, override
 from crossfeed.training.run_config import RunConfig
 
 Candidate = Callable[[RunConfig], RunConfig]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
 from crossfeed.study import ledger
 from crossfeed.study.conditions import Verdict, evaluate, parse_condition
@@ -11,7 +12,6 @@ from crossfeed.study.lock import verified_lock
 from crossfeed.study.release import refuse_after_release
 from crossfeed.study.search import flag_of, has_numbers, plan
 from crossfeed.study.store import Store
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig
 
 

@@ -2,23 +2,29 @@
 
 import json
 import os
-import select
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from crossfeed.atomic import storage_error
 from crossfeed.errors import ConfigError, CrossfeedError
-from crossfeed.study.worker import OUTCOME
+from crossfeed.processes import starting_children
+from crossfeed.study.worker import OUTCOME, REFUSED, execute_logged
+
+if TYPE_CHECKING:  # the first of them does not exist on Windows
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 ATTEMPTS = 3
-# The exit code of a run that cannot succeed by trying again.
-REFUSED = 2
+POLL_SECONDS = 0.2  # how often the list is asked for another run while processes are at work
+# What a run needs, including what pyarrow would load on first use. Imported, never called: a process that
+# has started threads or a GPU must not fork.
+PRELOADED = ("crossfeed.evaluation.bundle", "crossfeed.training.run", "pyarrow.dataset")
 NextRun = Callable[[], str | None]
 
 
@@ -40,81 +46,76 @@ class LocalEngine:
     threads: int = 1
 
     def execute(self, folder: Path, next_run: NextRun) -> Iterator[tuple[str, dict[str, Any]]]:
-        idle: list[_Template] = []
-        busy: list[_Template] = []
+        busy: list[_Attempt] = []
         try:
             while True:
                 while len(busy) < self.jobs and (name := next_run()) is not None:
-                    busy.append((idle.pop() if idle else self._template(folder, name)).begin(name))
+                    busy.append(self._begin(folder, name))
                 if not busy:
                     return
-                for template in list(busy):
-                    code, name = template.ended(), template.run
-                    if code is None:
-                        continue
-                    busy.remove(template)
-                    outcome = folder / "runs" / name / OUTCOME
+                wait([attempt.process.sentinel for attempt in busy], timeout=POLL_SECONDS)
+                for attempt in [attempt for attempt in busy if not attempt.process.is_alive()]:
+                    busy.remove(attempt)
+                    code, outcome = attempt.process.exitcode, folder / "runs" / attempt.run / OUTCOME
                     if code == 0 and outcome.is_file():
-                        if template.process.poll() is None:
-                            idle.append(template)
-                        yield name, json.loads(outcome.read_text(encoding="utf-8"))
-                        continue
-                    template.stop()
-                    if template.attempts == ATTEMPTS or code == REFUSED:
+                        yield attempt.run, json.loads(outcome.read_text(encoding="utf-8"))
+                    elif attempt.number < ATTEMPTS and code != REFUSED:
+                        busy.append(self._begin(folder, attempt.run, attempt.number + 1))
+                    else:
                         raise CrossfeedError(
-                            f"Run '{name}' ended with code {code} and without an outcome: {_last_words(folder, name)}",
-                            remedy=f"Mend the cause and search again; its log is {_log(folder, name)}.",
+                            f"Run '{attempt.run}' ended with code {code} and without an outcome: "
+                            f"{_last_words(folder, attempt.run)}",
+                            remedy=f"Mend the cause and search again; its log is {_log(folder, attempt.run)}.",
                         )
-                    busy.append(self._template(folder, name).begin(name, template.attempts + 1))
-                time.sleep(0.02)
         finally:
-            for template in [*idle, *busy]:
-                template.stop()
+            for attempt in busy:
+                attempt.process.kill()
+                attempt.process.join()
 
-    def _template(self, folder: Path, name: str) -> "_Template":
-        threads, log = str(self.threads), _log(folder, name)
-        environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        command = [sys.executable, "-m", "crossfeed.study.template", str(folder), self.device, str(os.getpid())]
+    def _begin(self, folder: Path, name: str, number: int = 1) -> "_Attempt":
+        context, log = _context(), _log(folder, name)
+        process = context.Process(target=execute_logged, args=(folder, name, self.device, self.threads, log))
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("ab") as handle:
-                pipe = subprocess.PIPE
-                return _Template(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=handle, env=environment))
+            with starting_children(), _environment(self.threads):
+                process.start()
         except OSError as error:
             raise storage_error("Starting a run with the log", log, error) from error
+        return _Attempt(process, name, number)
 
 
-@dataclass(slots=True)
-class _Template:
-    """A process that forks runs, one at a time; used again as long as it lives."""
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A process at work on a run, for the n-th time."""
 
-    process: "subprocess.Popen[bytes]"
-    run: str = ""
-    attempts: int = 1
+    process: BaseProcess
+    run: str
+    number: int
 
-    def begin(self, run: str, attempts: int = 1) -> "_Template":
-        self.run, self.attempts = run, attempts
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it died: `ended` will see it
-            self.process.stdin.write(f"{run}\n".encode())
-            self.process.stdin.flush()
-        return self
 
-    def ended(self) -> int | None:
-        """The exit code of the run, or of the template if that is what ended; nothing while it works."""
-        assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], 0)[0]:
-            return None
-        answer = self.process.stdout.readline()
-        return int(answer) if answer else self.process.wait()
+def _context() -> "ForkServerContext | SpawnContext":
+    """How runs are started: by a server that has everything imported and forks, where forking with torch is safe."""
+    if sys.platform != "linux":
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(list(PRELOADED))
+    return context
 
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            with suppress(BrokenPipeError):
-                if pipe is not None:
-                    pipe.close()
+
+@contextmanager
+def _environment(threads: int) -> Iterator[None]:
+    """Libraries ask the environment for their number of threads once, when they are imported."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, str(threads)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _log(folder: Path, name: str) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.json_file import write_json
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study import ledger, vault
 from crossfeed.study.confirm import score_of
@@ -14,7 +15,6 @@ from crossfeed.study.protocol import code_hash, source_tables
 from crossfeed.study.rules import LockedSeed, rules_of
 from crossfeed.study.score import rank, run_scores
 from crossfeed.study.store import Run, Store
-from crossfeed.training.record.folder import write_json
 
 LOCK = "lock.json"
 

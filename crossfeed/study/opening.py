@@ -8,6 +8,7 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import write_json
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import ledger, vault
 from crossfeed.study.declaration import Declaration, control_drift, declared, flagged, verdict_of
@@ -15,7 +16,6 @@ from crossfeed.study.lock import verified_lock
 from crossfeed.study.protocol import check_version, source_tables
 from crossfeed.study.search import flag_of, has_numbers
 from crossfeed.study.store import Run, Store
-from crossfeed.training.record.folder import write_json
 from crossfeed.training.run_config import RunConfig
 
 
@@ -142,7 +142,7 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
         "machines": list(data.windows.machines),
     }
     try:
-        return adapt(opened, data, facts, FewShotConfig.model_validate({}), OnlineConfig.model_validate({}))
+        return adapt(opened, data, facts, FewShotConfig.model_validate({}), OnlineConfig.model_validate({})).content
     except CrossfeedError as error:
         return {"table": facts, "not_possible": error.found}
 

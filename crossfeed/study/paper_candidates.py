@@ -7,8 +7,8 @@ mean or step-by-step commands, ...) stays as the preset has it.
 
 from typing import Any
 
+from crossfeed.configuration import override
 from crossfeed.study.candidates import Candidate, named
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig
 
 

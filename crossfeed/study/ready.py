@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
 from crossfeed.study import ledger
 from crossfeed.study.candidates import Candidate, named
 from crossfeed.study.paper_candidates import per_horizon_vicreg
 from crossfeed.study.search import plan
 from crossfeed.study.store import Store
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig
 
 LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"

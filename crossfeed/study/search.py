@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
 from crossfeed.study.board import board
 from crossfeed.study.engines import Engine
@@ -11,7 +12,6 @@ from crossfeed.study.owners import is_alive, owner
 from crossfeed.study.score import RunOutcome
 from crossfeed.study.store import UNFINISHED, Run, Store
 from crossfeed.study.worker import COLLAPSED
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from crossfeed.configuration import override
 from crossfeed.model.network_config import Size
 from crossfeed.study import ledger
 from crossfeed.study.candidates import from_yaml, some
@@ -23,7 +24,6 @@ from crossfeed.study.score import CandidateScore, Score
 from crossfeed.study.search import plan, search
 from crossfeed.study.store import Store
 from crossfeed.study.verify import Verification, verify
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig, preset
 
 if TYPE_CHECKING:

@@ -3,15 +3,21 @@
 import hashlib
 import json
 import math
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import CrossfeedError, TrainingError
-from crossfeed.study.owners import locked
+from crossfeed.json_file import write_json
+from crossfeed.locks import locked
+from crossfeed.processes import end_with_parent
 from crossfeed.study.protocol import check_version, source_tables
 from crossfeed.study.store import Run, Store
 
 OUTCOME = "outcome.json"
+# The exit code of a run that cannot succeed by trying again.
+REFUSED = 2
 REPLAY_TOLERANCE = 1e-4
 # How the reason begins when a run is invalid because its latents collapsed, although it forecasts.
 COLLAPSED = "latents collapsed"
@@ -28,15 +34,29 @@ def execute(folder: Path, name: str, device: str = "auto") -> dict[str, Any]:
         if (place / OUTCOME).is_file():
             return dict(json.loads((place / OUTCOME).read_text(encoding="utf-8")))
         outcome = _outcome(store, run, place, device)
-        from crossfeed.training.record.folder import write_json
-
         write_json(place / OUTCOME, outcome)
     return outcome
 
 
+def execute_logged(folder: Path, name: str, device: str, threads: int, log: Path) -> None:
+    """The same in a process of its own: its words go to the run's log, its exit code says how it ended."""
+    end_with_parent()
+    words = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(words, 1)
+    os.dup2(words, 2)
+    import torch
+
+    torch.set_num_threads(threads)
+    try:
+        execute(folder, name, device)
+    except CrossfeedError as error:
+        print(error, file=sys.stderr)
+        sys.exit(REFUSED)
+
+
 def _outcome(store: Store, run: Run, place: Path, device: str) -> dict[str, Any]:
+    from crossfeed.configuration import parse
     from crossfeed.evaluation.bundle import measure_bundle
-    from crossfeed.model.config import parse
     from crossfeed.model.world_model import WorldModel
     from crossfeed.training.run import train
     from crossfeed.training.run_config import RunConfig

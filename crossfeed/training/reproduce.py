@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
-from crossfeed.model.config import parse
 from crossfeed.model.model_file import read_model_file
 from crossfeed.training.record.folder import IDENTITY, RunFolder, saved_config
 from crossfeed.training.record.history import read_history

@@ -10,30 +10,33 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crossfeed.configuration import differences
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import write_json
+from crossfeed.model.device import choose_device
 from crossfeed.model.model_file import ModelFile, read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.budget import planned
-from crossfeed.training.data import TrainingData, prepare, without_machines
+from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.devices.distributed import Team, own_device, teamwork
-from crossfeed.training.devices.precision import choose_device, resolve_precision
+from crossfeed.training.devices.precision import resolve_precision
 from crossfeed.training.initialise import LoadReport, initialise
 from crossfeed.training.loop import OnEpoch, StageRun, run_stage
 from crossfeed.training.measure.calibrate import calibrate
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.order import steps_in_epoch
-from crossfeed.training.overrides import differences
 from crossfeed.training.record.checkpoint import load_state, remove_state
 from crossfeed.training.record.environment import environment
-from crossfeed.training.record.folder import RunFolder, open_folder, write_json
+from crossfeed.training.record.folder import RunFolder, open_folder
 from crossfeed.training.record.history import Row, tensorboard_writer, write_history
 from crossfeed.training.record.log import facts_of, run_log
 from crossfeed.training.record.sole_process import sole_process
 from crossfeed.training.record.summary import data_facts, stage_facts, validation_facts
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.seeds import Purpose, derive, own_randomness
+from crossfeed.windows.split_tables import without_machines
 
 FEWEST_VALIDATION_WINDOWS = 8
 

@@ -4,39 +4,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import model_validator
 
+from crossfeed.configuration import override, parse, parse_assignments, read_yaml
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import parse
 from crossfeed.model.jepa.config import SIZES
 from crossfeed.model.network_config import Size
 from crossfeed.model.presets import MethodConfig, crossfeed, mended, paper
 from crossfeed.training.config import TrainingConfig, mended_training, paper_training
-from crossfeed.training.overrides import override, parse_assignments, read_yaml
 from crossfeed.training.record.folder import saved_config
-from crossfeed.windows.normalise import ROBUST_FLOOR, Method
-from crossfeed.windows.split import SPLIT_SEED, By
+from crossfeed.windows.split_tables import DataConfig
 
 PRESETS = ("crossfeed", "mended", "paper")
 REFERENCE_WIDTH = 128
-
-
-class DataConfig(BaseModel):
-    """How tables are split, normalised and cut into windows; context and horizons belong to the model.
-
-    leave_out: machines of the tables that neither train nor validate, to be met as strangers.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    split_by: By = "session"
-    split_seed: int = SPLIT_SEED
-    train_fraction: float = Field(default=0.67, gt=0.0, lt=1.0)
-    validation_fraction: float = Field(default=0.17, gt=0.0, lt=1.0)
-    normaliser: Method = "zscore"
-    robust_floor: float = Field(default=ROBUST_FLOOR, ge=0.0)
-    stride: int = Field(default=1, ge=1)
-    leave_out: tuple[str, ...] = ()
 
 
 class RunConfig(MethodConfig):

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from crossfeed.windows.block_runs import hidden_runs
 from crossfeed.windows.draws import Draw, generator_draw, window_draw
-from crossfeed.windows.largest import largest
 from crossfeed.windows.windows import WindowBatch
 
 MaskMode = Literal["none", "random", "block", "channel", "event", "mixed"]
@@ -108,17 +107,17 @@ def _events(x_BKC: Tensor, m_BKC: Tensor) -> Tensor:
     With n changes, "above the interpolated quantile" and "above the order statistic floor(0.8 (n - 1))" are the same
     set, so no interpolation is needed. Only changes between two present entries count.
     """
-    batch, steps, channels = m_BKC.shape
+    steps = m_BKC.shape[1]
     if steps < 2:
         return torch.zeros_like(m_BKC)
     known = m_BKC[:, 1:] & m_BKC[:, :-1]
     change = torch.where(known, (x_BKC[:, 1:] - x_BKC[:, :-1]).abs(), -1.0)
     from_top = math.ceil((1.0 - EVENT_QUANTILE) * (steps - 2) - 1e-9)
-    largest_TBC = largest(change.transpose(0, 1).reshape(steps - 1, -1), from_top + 1).view(-1, batch, channels)
+    largest_BTC = change.topk(from_top + 1, dim=1).values
     last_BC = (known.sum(1) - 1).clamp_min(0)
     rank_BC = torch.ceil((1.0 - EVENT_QUANTILE) * last_BC - 1e-4).long()
-    threshold_BC = largest_TBC.gather(0, rank_BC[None])[0]
-    event = known & (change > threshold_BC[:, None])
+    threshold_B1C = largest_BTC.gather(1, rank_BC[:, None])
+    event = known & (change > threshold_B1C)
     return torch.cat([torch.zeros_like(event[:, :1]), event], dim=1)
 
 

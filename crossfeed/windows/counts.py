@@ -1,6 +1,5 @@
 """How a table divides into sides and windows, for a person who wants to see it before training."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,8 +7,6 @@ from typing import Any
 from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up
 from crossfeed.windows.split import PARTS, Split
-
-_LOST = {"groups_too_short": "too short", "lost_to_commands": "miss a command", "lost_to_gaps": "over a gap"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,34 +40,3 @@ def count_windows(
         PartCount(part, groups, list_windows(pair_up(table, groups), context, horizons, stride))
         for part, groups in sides
     ]
-
-
-def print_counts(counts: Sequence[PartCount], split: Split | None, *, as_json: bool = False) -> None:
-    """Print the counts to standard output: a table for people, JSON for programs."""
-    if as_json:
-        sides = split.model_dump(mode="json") if split else None
-        print(json.dumps({"split": sides, "parts": [part.to_dict() for part in counts]}, indent=2, ensure_ascii=False))
-        return
-    from rich.table import Table as Grid
-
-    from crossfeed.progress import output
-
-    first = counts[0].windows
-    grid = Grid(
-        title=f"context {first.context}, horizons {', '.join(map(str, first.horizons))}, stride {first.stride}",
-        caption=f"split by {split.by}, seed {split.seed}, hash {split.hash()[:12]}" if split else None,
-    )
-    for name in ("part", "sessions", "programs", "rows", "windows", "hash"):
-        grid.add_column(name, justify="left" if name in ("part", "hash") else "right", no_wrap=True)
-    grid.add_column("not offered")
-    for part in counts:
-        content = part.to_dict()
-        numbers = [f"{content[name]:,}" for name in ("sessions", "programs", "rows", "windows")]
-        lost = {
-            "groups_too_short": "groups too short",
-            "lost_to_commands": "miss a command",
-            "lost_to_gaps": "over a gap",
-        }
-        remarks = [f"{content[name]:,} {words}" for name, words in lost.items() if content[name]]
-        grid.add_row(part.part, *numbers, str(content["window_hash"])[:8], ", ".join(remarks))
-    output().print(grid)

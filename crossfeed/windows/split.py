@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from crossfeed.atomic import atomic_file
+from crossfeed.configuration import problems
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Schema
@@ -106,9 +107,8 @@ class Split(BaseModel):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            problems = "; ".join(str(problem["msg"]) for problem in error.errors())
             raise TableError(
-                f"{origin} is not a valid split: {problems}.",
+                f"{origin} is not a valid split: {problems(error, 'split')}.",
                 expected="JSON with 'by', 'seed' and three disjoint lists 'train', 'validation', 'test'",
                 remedy="Make one with: crossfeed windows TABLE --save-split split.json",
             ) from error
@@ -201,23 +201,6 @@ def split_table(
             for side, chosen in zip(sides, (units[:first], units[first:second], units[second:]), strict=True):
                 side.extend(chosen)
     return _checked(table, by, seed, sides)
-
-
-def k_fold(table: Table, folds: int, by: By = "session", seed: int = SPLIT_SEED) -> list[Split]:
-    """Splits in which every unit is tested exactly once; the fold after the tested one validates, the others train."""
-    if folds < 3:
-        raise TableError(f"{folds} folds were asked for.", expected="at least 3: one tests, one validates, one trains")
-    if by == "program":
-        parts = _deal(_program_rows(table, seed), (1 / folds,) * folds)
-    else:
-        units = _shuffled({unit_of(group, table, by) for group in table.groups}, seed)
-        parts = [units[fold::folds] for fold in range(folds)]
-    splits = []
-    for fold in range(folds):
-        after = (fold + 1) % folds
-        rest = [unit for other in range(folds) if other not in (fold, after) for unit in parts[other]]
-        splits.append(_checked(table, by, seed, [rest, parts[after], parts[fold]]))
-    return splits
 
 
 def _shuffled(units: set[str], seed: int) -> list[str]:

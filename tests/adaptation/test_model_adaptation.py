@@ -24,7 +24,7 @@ def test_few_shot_and_online_reports_and_the_adapted_files(trained_run: TrainedR
         streaming=OnlineConfig(every=16, learning_rate=1e-3),
         out=tmp_path,
         device="cpu",
-    )
+    ).content
     zero, tiny, support = content["few_shot"]["fractions"]
     assert zero["rmse_ratio"]["estimate"] == 1.0
     assert tiny["remark"].startswith("no complete window")

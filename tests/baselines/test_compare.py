@@ -117,7 +117,7 @@ def test_a_folder_of_another_comparison_is_refused_with_what_differs(
     toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
 ) -> None:
     run(toy, None, tmp_path, tiny_budget, config, models="persistence", seeds=1)
-    with pytest.raises(ConfigError, match="differs in: budget"):
+    with pytest.raises(ConfigError, match=r"budget\.epochs: \d+ there, 3 asked"):
         run(toy, None, tmp_path, tiny_budget.model_copy(update={"epochs": 3}), config, models="persistence")
     with pytest.raises(ConfigError, match="sources"):
         run(toy_table(seed=9), None, tmp_path, tiny_budget, config, models="persistence")

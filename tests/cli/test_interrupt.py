@@ -77,7 +77,7 @@ def test_an_interrupted_search_runs_every_run_once(folder: Path) -> None:
     tables = ["--source", "source.parquet", "--target", "target.parquet", "--keep-targets"]
     _run(folder, "study", "init", "study", *tables, "--size", "tiny", *SETTINGS)
     search = ["study", "search", "study", "--only", "preset", "--only", "four_movers", "--seeds", "1"]
-    said = _interrupt(folder, "crossfeed.study.engines:_Template", "ended", 10, *search)
+    said = _interrupt(folder, "crossfeed.study.engines", "wait", 10, *search)
     assert "the same command: crossfeed study search study" in said
     _run(folder, *search)
     told = subprocess.run(

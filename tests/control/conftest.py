@@ -76,7 +76,11 @@ def small_model(table: Table, members: int = 2) -> WorldModel:
     normaliser = Normaliser.fit(split_table(table).train_rows(table))
     update = {"context": CONTEXT, "horizons": HORIZONS, "members": members}
     torch.manual_seed(0)
-    return WorldModel.build(crossfeed("tiny").model.model_copy(update=update), table.schema, normaliser).eval()
+    model = WorldModel.build(crossfeed("tiny").model.model_copy(update=update), table.schema, normaliser).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():  # fresh heads say nothing, all of them the same
+            parameter.add_(0.02 * torch.randn_like(parameter))
+    return model
 
 
 @pytest.fixture(scope="session")

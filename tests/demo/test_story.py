@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from crossfeed.claim import claim
+from crossfeed.cli.render.demo import show_headline
 from crossfeed.demo import selection
-from crossfeed.demo.headline import sentences, show
+from crossfeed.demo.headline import sentences
 from crossfeed.demo.settings import DemoSettings
-from crossfeed.demo.story import chapters, claim, run_demo
+from crossfeed.demo.story import IDENTITY, chapters, run_demo
 from crossfeed.errors import ConfigError
 from crossfeed.study.study import Study
 
@@ -34,7 +36,7 @@ def test_the_story_ends_with_a_locked_model_its_rivals_and_a_report(
     assert set(content["rows"]) == {"crossfeed (locked)", "persistence", "ridge"}
     assert (told / "report" / "report.html").read_text(encoding="utf-8").startswith("<!")
     assert [entry.kind for entry in Study(told / "study").ledger()].count("opening") == 1
-    show(content, simulated=False)
+    show_headline(content, simulated=False)
     assert "One physical machine" in capsys.readouterr().out
 
 
@@ -92,14 +94,13 @@ def test_ctrl_c_ends_with_a_sentence_and_the_way_on(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_another_demo_or_something_else_is_refused(tmp_path: Path) -> None:
-    claim(tmp_path / "demo", DemoSettings(seed=1))
-    claim(tmp_path / "demo", DemoSettings(seed=1))
-    with pytest.raises(ConfigError, match="seed 1"):
-        claim(tmp_path / "demo", DemoSettings(seed=2))
+    claim(tmp_path / "demo", IDENTITY, DemoSettings(seed=1).model_dump(mode="json"), "a demo")
+    with pytest.raises(ConfigError, match="seed: 1 there, 2 asked"):
+        run_demo(tmp_path / "demo", DemoSettings(seed=2))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(ConfigError, match="holds no demo"):
-        claim(tmp_path / "mine", DemoSettings())
+    with pytest.raises(ConfigError, match="not the folder of a demo"):
+        run_demo(tmp_path / "mine", DemoSettings())
 
 
 def test_only_simulated_machines_have_a_simulator_to_ask(tmp_path: Path) -> None:

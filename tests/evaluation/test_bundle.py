@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.bundle import measure_bundle
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.overrides import override
 from crossfeed.training.run import train
 from tests.evaluation.conftest import TrainedRun, small_config
 

@@ -7,16 +7,14 @@ import pytest
 import torch
 from scipy import stats
 
-from crossfeed.distribution import Gaussian, Mixture
+from crossfeed.distribution import Gaussian
 from crossfeed.errors import TableError
 from crossfeed.evaluation.conformal import (
-    SplitConformal,
+    Recorder,
     Trace,
     adaptive_widths,
     coverage,
     split_widths,
-    trace,
-    widened,
 )
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
@@ -25,7 +23,6 @@ from crossfeed.windows.windows import WindowBatch
 from tests.evaluation.small_machine import (
     HORIZONS,
     SCHEMA,
-    Physicist,
     evaluation_set,
     normaliser_of,
     small_table,
@@ -54,19 +51,16 @@ def white_noise(runs: int = 8, rows: int = 400) -> EvaluationSet:
 def test_split_conformal_covers_exchangeable_data_within_binomial_error() -> None:
     data = white_noise()
     half = len(data.windows) // 2
-    calibration, test = torch.arange(half), torch.arange(half, len(data.windows))
-    before = evaluate(Overconfident(), data, test).metrics()
-    assert before["coverage90"] < 0.5
-    conformal = SplitConformal(Overconfident())
-    conformal.calibrate(data.windows, calibration)
-    after = evaluate(conformal, data, test)
-    for level in LEVELS:
-        for channel in SCHEMA.sensor_names:
-            found = after.metrics(channel=[channel], horizon=[1])
-            # Both halves are samples: their binomial errors add.
-            error = 4.0 * math.sqrt(level * (1.0 - level) * (1.0 / found["count"] + 1.0 / half))
-            assert found[f"coverage{100 * level:.0f}"] == pytest.approx(level, abs=error)
-    assert not conformal.borrowed.any()
+    record = Recorder(data.windows)
+    assert evaluate(Overconfident(), data, on_forecast=record).metrics()["coverage90"] < 0.5
+    _, stream = record.trace()
+    first = np.arange(len(data.windows)) < half
+    width_LHC, borrowed = split_widths(stream.scores[first])
+    others = stream.select(~first)
+    for level, share in zip(LEVELS, coverage(others, width_LHC[None]), strict=True):
+        # Both halves are samples: their binomial errors add. Channels and horizons of one window count once.
+        assert share == pytest.approx(level, abs=4.0 * math.sqrt(2.0 * level * (1.0 - level) / half))
+    assert not borrowed.any()
 
 
 def test_the_promise_is_exact_over_many_small_calibration_sets() -> None:
@@ -80,21 +74,16 @@ def test_the_promise_is_exact_over_many_small_calibration_sets() -> None:
 
 
 def test_a_channel_seen_too_rarely_borrows_from_the_others() -> None:
-    table = small_table()
-    normaliser = normaliser_of(table)
-    windows = window_set(table, normaliser, hidden=("power",))
-    conformal = SplitConformal(Physicist(normaliser))
-    conformal.calibrate(windows)
-    assert conformal.borrowed[:, 1].all()
-    assert not conformal.borrowed[:, [0, 2]].any()
+    scores = np.random.default_rng(0).exponential(size=(60, 2, 3))
+    scores[5:, :, 1] = np.nan
+    _, borrowed = split_widths(scores)
+    assert borrowed[:, 1].all()
+    assert not borrowed[:, [0, 2]].any()
 
 
 def test_too_few_observations_are_refused_with_the_number_needed() -> None:
-    data = evaluation_set()
     with pytest.raises(TableError, match=r"6 observed values are too few for 95% intervals\.\nExpected: at least 19"):
-        SplitConformal(Physicist(data.normaliser)).calibrate(data.windows, torch.arange(2))
-    with pytest.raises(TableError, match="before it was calibrated"):
-        SplitConformal(Physicist(data.normaliser)).predict(data.windows.batch(torch.arange(1)))
+        split_widths(np.ones((2, 2, 3)))
 
 
 def stream(scale_N: np.ndarray, shift_N: np.ndarray, seed: int = 0) -> Trace:
@@ -151,13 +140,6 @@ def test_the_trace_is_in_time_order() -> None:
     persistence, _ = floors(HORIZONS)
     persistence.fit(data.windows, data.windows, 0)
     shuffled = torch.randperm(len(data.windows), generator=torch.Generator().manual_seed(0))
-    np.testing.assert_array_equal(trace(persistence, data.windows, shuffled).clock_N, data.windows.last_W)
-
-
-def test_intervals_stand_around_the_median_and_leave_the_mean_alone() -> None:
-    weight, place, scale = torch.tensor([[[[0.7, 0.3]], [[0.7, 0.3]]]]).log(), torch.tensor([0.0, 4.0]), torch.ones(2)
-    said = Mixture(weight, place.expand(1, 2, 1, 2), scale.expand(1, 2, 1, 2))
-    found = widened(said, (0.5, 0.9), torch.tensor([[[1.0], [1.0]], [[2.0], [2.0]]], dtype=torch.float64))
-    torch.testing.assert_close(found.median, said.plain().median)
-    torch.testing.assert_close(found.mean, said.plain().mean)
-    torch.testing.assert_close(found.quantile(0.95) - found.median, 2.0 * said.plain().standard_deviation)
+    record = Recorder(data.windows)
+    evaluate(persistence, data, shuffled, on_forecast=record)
+    np.testing.assert_array_equal(record.trace()[1].clock_N, data.windows.last_W)

@@ -9,7 +9,7 @@ from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.evaluation.judge import Contender, judge
+from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, Physicist, evaluation_set, small_table
 
@@ -25,7 +25,7 @@ class Broken:
 
 def test_a_forecaster_that_returns_nan_is_named_and_the_others_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     data = evaluation_set()
-    found = judge([Contender(Broken(), data), Contender(Physicist(data.normaliser), data)], [], 1.0)
+    found = judge([JudgedModel(Broken(), data), JudgedModel(Physicist(data.normaliser), data)], [], 1.0)
     assert found.models == ("physicist",)
     assert set(found.scores) == {"physicist"}
     assert "'broken' returned" in found.excluded["broken"]
@@ -34,7 +34,7 @@ def test_a_forecaster_that_returns_nan_is_named_and_the_others_go_on(capsys: pyt
 
 def test_models_come_first_and_floors_are_not_probed() -> None:
     data = evaluation_set()
-    found = judge([Contender(Physicist(data.normaliser), data)], floors(HORIZONS), 2.0)
+    found = judge([JudgedModel(Physicist(data.normaliser), data)], floors(HORIZONS), 2.0)
     assert list(found.scores) == ["physicist", "persistence", "linear drift"]
     assert found.models == ("physicist",)
     assert found.period == 2.0
@@ -48,9 +48,9 @@ def test_models_that_read_other_windows_are_not_compared() -> None:
     data, table = evaluation_set(), small_table()
     longer = WindowSet.build(table, None, data.normaliser, context=CONTEXT + 1, horizons=HORIZONS)
     other = EvaluationSet(longer, SCHEMA, data.normaliser, data.space)
-    contenders = [Contender(Physicist(one.normaliser), one) for one in (data, other)]
+    models = [JudgedModel(Physicist(one.normaliser), one) for one in (data, other)]
     with pytest.raises(ConfigError, match="reads other windows"):
-        judge(contenders, [], 1.0)
+        judge(models, [], 1.0)
 
 
 def test_nobody_to_judge_is_refused() -> None:

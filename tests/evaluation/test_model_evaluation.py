@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
+from crossfeed.configuration import override
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.evaluation.model_evaluation import evaluate_model, evaluate_target
 from crossfeed.evaluation.opened_model import open_model
@@ -21,7 +22,6 @@ from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.schema import Channel, Schema
-from crossfeed.training.overrides import override
 from crossfeed.training.run import train
 from crossfeed.windows.split import split_table
 from tests.evaluation.conftest import TrainedRun, small_config

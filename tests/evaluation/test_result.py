@@ -9,7 +9,7 @@ import pytest
 
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.evaluation.judge import Contender, judge
+from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.statistics import Interval
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, small_table
@@ -22,7 +22,7 @@ def found() -> Evaluation:
     table.sensors[:, 2] = 7.0
     data = evaluation_set(table)
     return replace(
-        judge([Contender(Physicist(data.normaliser), data)], floors(HORIZONS), 0.5, "full"),
+        judge([JudgedModel(Physicist(data.normaliser), data)], floors(HORIZONS), 0.5, "full"),
         model=ModelFacts("model.safetensors", "physicist", "0" * 64),
         table=TableFacts("a.parquet", "1" * 64, ("mill",)),
         absent_commands={"feed_y": 0.0},
@@ -41,11 +41,16 @@ def test_a_result_with_more_in_it_is_read_too(found: Evaluation) -> None:
     assert Evaluation.from_dict(more) == found
 
 
-def test_a_result_from_before_there_were_intervals_by_channel_is_judged_by_its_estimates(found: Evaluation) -> None:
+def test_an_opening_of_an_older_version_could_not_be_read(found: Evaluation) -> None:
     content = json.loads(json.dumps(found.to_dict()))
     for row in content["by_channel"]["physicist"].values():
         del row["intervals"]
-    del content["power"], content["unit"], content["verdict"]
+    for calibration in content["calibration"].values():
+        del calibration["width90"]
+    for plan in content["command_use"]["physicist"].values():
+        if isinstance(plan, dict):
+            plan.pop("mae_ratio", None)
+    del content["power"], content["unit"], content["verdict"], content["examples"]
     old = Evaluation.from_dict(content)
     light = next(one for one in old.verdict().channels if one.channel == "power")
     assert light.skill == Interval(found.by_channel["physicist"]["power"].metrics["skill_rmse"])

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import torch
 
+from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import parse, parse_model
+from crossfeed.model.config import parse_model
 from crossfeed.model.jepa.config import SIZES, JepaConfig
 from crossfeed.model.jepa.objectives import losses
 from crossfeed.model.jepa.views import draw_views

@@ -124,7 +124,7 @@ def test_quantiles_and_frames_follow_the_family() -> None:
         np.testing.assert_array_equal(forecast.median, forecast.mean)
         np.testing.assert_allclose(forecast.quantiles([0.95])[0], forecast.mean + scale * standard, rtol=1e-6)
         frame = forecast.to_polars(levels=[0.05, 0.95])
-        assert frame.shape == (10, 9)
+        assert frame.shape == (10, 10)
         row = frame.filter((polars.col("horizon") == 3) & (polars.col("sensor") == "current_4"))
         assert row["mean"].item() == forecast.mean[1, 4]
         assert row["median"].item() == forecast.median[1, 4]

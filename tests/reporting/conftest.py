@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from crossfeed.json_file import write_json
 from crossfeed.study.study import Study
-from crossfeed.training.record.folder import write_json
 from tests.reporting import material
 from tests.reporting.runs import run_folder
 from tests.study.conftest import InProcess, Invented, begin

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.evaluation.judge import Contender, judge
+from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import ModelFacts, TableFacts
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, normaliser_of, small_table
 
@@ -25,7 +25,7 @@ def evaluation(own: bool = False, name: str = "run", machine: str = "lathe") -> 
     for floor in known:
         floor.fit(data.windows, data.windows, 0)
     found = replace(
-        judge([Contender(physicist, data)], known, 1.0, "full"),
+        judge([JudgedModel(physicist, data)], known, 1.0, "full"),
         model=ModelFacts("model.safetensors", name, "0" * 64),
         table=TableFacts("table.parquet", "1" * 64, tuple(table.machines())),
         part="test" if own else "all",
@@ -117,7 +117,7 @@ def comparison() -> dict[str, Any]:
 
 
 def forecast(sensor: str = "power") -> dict[str, Any]:
-    """What `crossfeed forecast` writes, two plans."""
+    """What `crossfeed what-if` writes, two plans."""
     energy = {"mean": 61.0, "low": 55.2, "high": 67.1, "level": 0.9, "unit": "Wh", "sensors": [sensor], "truth": None}
 
     def plan(level: float) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def test_a_stored_forecast_can_be_drawn_again_in_every_format(place: Place, tmp_
 def test_the_command_line_prints_a_table_and_json(place: Place, tmp_path: Path) -> None:
     plan = tmp_path / "plan.csv"
     plan.write_text("time,spindle_speed,feed_x\n" + "".join(f"{row},5000,200\n" for row in range(10)))
-    words = ["forecast", str(place.model), "--history", str(place.log), "--at", "30", "--commands", "table"]
+    words = ["what-if", str(place.model), "--history", str(place.log), "--at", "30", "--commands", "table"]
     words += ["--compare", str(plan), "--limit", "power=1", "--samples", "20", "--seconds", "8", "--device", "cpu"]
     shown = CliRunner().invoke(app, [*words, "--plot", str(tmp_path / "a.png")], env={"COLUMNS": "160"})
     assert shown.exit_code == 0, shown.output

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from crossfeed.configuration import differences, override
 from crossfeed.errors import ConfigError
 from crossfeed.model.jepa.config import SIZES
 from crossfeed.study.candidates import from_yaml, named, some
 from crossfeed.study.paper_candidates import PAPER_CANDIDATES, plain_control
 from crossfeed.study.rules import PROTOCOLS, rules_of
-from crossfeed.training.overrides import differences, override
 from crossfeed.training.run_config import RunConfig, preset
 
 

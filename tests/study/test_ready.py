@@ -3,11 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crossfeed.configuration import differences, override
 from crossfeed.errors import ConfigError
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study.ready import READY, arms
 from crossfeed.study.study import Study
-from crossfeed.training.overrides import differences, override
 from crossfeed.training.run import train
 from crossfeed.training.run_config import RunConfig, preset
 from tests.study.conftest import LENIENT, InProcess, begin

@@ -6,23 +6,23 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from multiprocessing.context import BaseContext
 from pathlib import Path
 
 import pytest
 
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.evaluation import bundle
-from crossfeed.study import ledger, worker
-from crossfeed.study.engines import Engine, LocalEngine, RayEngine, _Template, make_engine
+from crossfeed.study import engines, ledger, worker
+from crossfeed.study.engines import Engine, LocalEngine, RayEngine, make_engine
 from crossfeed.study.owners import owner
 from crossfeed.study.store import Store
 from crossfeed.study.study import Study
 from crossfeed.training import loop, run, step
 from crossfeed.training.record import checkpoint
-from crossfeed.training.record import folder as folder_files
 from tests.study.conftest import InProcess, Invented, begin
 
-# Forked, so that a search begins at once; the runs of a local engine still start in processes of their own.
+# Forked, so that a search begins at once.
 FORK = multiprocessing.get_context("fork")
 
 
@@ -72,7 +72,7 @@ MOMENTS: tuple[tuple[object, str, int], ...] = (
     (Store, "claim", 1), (worker, "check_version", 1), (step.TrainStep, "__call__", 1), (step.TrainStep, "__call__", 3),
     (checkpoint, "write_tensors", 1), (loop, "write_history", 1), (step.TrainStep, "__call__", 2),
     (checkpoint, "write_tensors", 2), (loop, "write_history", 2), (run, "write_json", 1), (run, "remove_state", 1),
-    (bundle, "measure_bundle", 1), (folder_files, "write_json", 1), (Store, "finish", 1), (ledger, "append", 1),
+    (bundle, "measure_bundle", 1), (worker, "write_json", 1), (Store, "finish", 1), (ledger, "append", 1),
     (Store, "claim", 2), (step.TrainStep, "__call__", 1), (Store, "release", 1), (loop, "write_history", 1),
     (Store, "finish", 1),
 )  # fmt: skip
@@ -85,20 +85,20 @@ def _search_and_die(folder: Path, owner: object, name: str, count: int) -> None:
 
 def _search_and_die_beside_a_run(folder: Path) -> None:
     """A search in processes of its own that is killed while one of them trains."""
-    real = _Template.ended
+    real = engines.wait
 
-    def dying(template: _Template) -> int | None:
+    def dying(sentinels: list[int], timeout: float) -> list[int]:
         if list((folder / "runs").glob("*/state.safetensors")):
             os.kill(os.getpid(), signal.SIGKILL)
-        return real(template)
+        return real(sentinels, timeout)
 
-    _Template.ended = dying  # type: ignore[method-assign]
+    engines.wait = dying  # type: ignore[assignment]
     _search(folder, LocalEngine(jobs=1))
 
 
-def _killed(target: object, *arguments: object) -> None:
+def _killed(target: object, *arguments: object, context: BaseContext = FORK) -> None:
     """Start a process and see it die by its own hand."""
-    process = FORK.Process(target=target, args=arguments)  # type: ignore[arg-type]
+    process = context.Process(target=target, args=arguments)  # type: ignore[attr-defined]
     process.start()
     process.join(timeout=600)
     assert process.exitcode == -signal.SIGKILL, arguments
@@ -123,7 +123,8 @@ def test_a_search_killed_twenty_times_loses_no_run_and_doubles_none(
 
 def test_a_search_killed_beside_its_working_run_is_taken_over(tmp_path: Path, undisturbed: dict[str, object]) -> None:
     study = plan_two(tmp_path / "study")
-    _killed(_search_and_die_beside_a_run, study.store.folder)
+    # Not forked: it starts processes through a server, and one that this process has is not its child's.
+    _killed(_search_and_die_beside_a_run, study.store.folder, context=multiprocessing.get_context("spawn"))
     study.search(LocalEngine(jobs=1))
     assert numbers(study) == undisturbed
     assert [entry.kind for entry in study.ledger()].count("run") == 2
@@ -163,35 +164,30 @@ def test_a_search_waits_for_runs_that_another_search_has_taken(tmp_path: Path, m
     assert clean == {"no_auxiliary_terms": 1.0, "low_latent_weight": 2.0}
 
 
-# Started in place of Python: the first run to come to its second saved state kills itself.
-MORTAL = """#!{python}
-import os, runpy, signal, sys
-from pathlib import Path
-from crossfeed.training.record import checkpoint
-mark, real, calls = Path({mark!r}), checkpoint.write_tensors, []
+def _mortal(folder: Path, *arguments: object) -> None:
+    """A run that kills itself when it comes to its second saved state, the first time round."""
+    mark = folder / "killed"
+    if not mark.exists():
+        real, calls = checkpoint.write_tensors, []
 
-def dying(*arguments, **named):
-    calls.append(None)
-    if len(calls) == 2 and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(*arguments, **named)
+        def dying(*values: object, **named: object) -> None:
+            calls.append(None)
+            if len(calls) == 2:
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            real(*values, **named)  # type: ignore[arg-type]
 
-checkpoint.write_tensors = dying
-sys.argv[:] = sys.argv[2:]
-runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-"""
+        checkpoint.write_tensors = dying
+    worker.execute_logged(folder, *arguments)  # type: ignore[arg-type]
 
 
 def test_a_killed_run_is_started_again_and_finds_the_same_numbers(
     tmp_path: Path, undisturbed: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study, mark, python = plan_two(tmp_path / "study"), tmp_path / "killed", tmp_path / "python"
-    python.write_text(MORTAL.format(python=sys.executable, mark=str(mark)), encoding="utf-8")
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
+    study = plan_two(tmp_path / "study")
+    monkeypatch.setattr(engines, "execute_logged", _mortal)
     study.search(LocalEngine(jobs=1))
-    assert mark.exists(), "nothing was killed, so nothing was shown"
+    assert (study.store.folder / "killed").exists(), "nothing was killed, so nothing was shown"
     assert numbers(study) == undisturbed
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from crossfeed.configuration import leaves
 from crossfeed.errors import CheckpointError, ConfigError, CrossfeedError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.study import vault
@@ -13,7 +14,6 @@ from crossfeed.study.lock import LOCK
 from crossfeed.study.rules import PROTOCOLS
 from crossfeed.study.score import WEIGHTS
 from crossfeed.study.study import Study
-from crossfeed.training.overrides import leaves
 from tests.study.conftest import CANDIDATES, InProcess, begin, kinds
 from tests.training.conftest import toy_table
 

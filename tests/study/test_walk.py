@@ -32,7 +32,9 @@ def test_a_protocol_is_walked_to_its_end(protocol: str, tmp_path: Path) -> None:
     assert "The leader stands" in command("confirm", folder, "--most-seeds", 6)
     rule = {"paper": "best", "mended": "median"}[protocol]
     assert f"(the {rule} one)" in command("lock", folder)
-    assert "persistence" in command("unseal", folder)
+    opened = command("unseal", folder)
+    assert "persistence" in opened
+    assert "May it be trusted on " in opened
     condition = "any of clean, masked better on source validation"
     assert "Declared 'revin'" in command("declare", folder, "revin", *ARMS, "--condition", condition, "--seeds", 1)
     command("search", folder, "--planned", engine=Flagging())

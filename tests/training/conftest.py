@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from crossfeed.configuration import override
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Channel, Schema
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig, preset
 
 torch.set_num_threads(1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from crossfeed.training.overrides import leaves
+from crossfeed.configuration import leaves
 from crossfeed.training.run_config import preset
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from crossfeed.configuration import override
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.ingest.table import Table
 from crossfeed.model.model_file import read_model_file
-from crossfeed.training.overrides import override
 from crossfeed.training.record import checkpoint
 from crossfeed.training.record.history import Row, read_history
 from crossfeed.training.run import RunResult, train

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 import torch
 
+from crossfeed.configuration import override, read_yaml
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import HealthConfig, TrainingConfig
 from crossfeed.training.measure.validate import Validator
-from crossfeed.training.overrides import override, read_yaml
 from crossfeed.training.record.history import read_history
 from crossfeed.training.run import RunResult, train
-from crossfeed.training.run_config import DataConfig, preset
+from crossfeed.training.run_config import preset
+from crossfeed.windows.split_tables import DataConfig
 from tests.training.conftest import small_config, toy_table
 
 ONLY_LATENT = {f"objectives.weights.{name}": 0.0 for name in ("vicreg", "schema", "recovery")}

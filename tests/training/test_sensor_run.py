@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from crossfeed.cli.render.training import show_training
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.budget import planned
 from crossfeed.training.record.history import Row, read_history
-from crossfeed.training.record.summary import summary_lines
 from crossfeed.training.run import RunResult, train
 from crossfeed.training.update.average import WeightAverage
 from tests.training.conftest import small_config, toy_table
@@ -63,8 +63,16 @@ def test_the_file_holds_the_average_of_the_epoch_that_was_kept(learned: RunResul
     assert learned.summary["validation"]["model"]["rmse"] == pytest.approx(kept["rmse"], rel=1e-5)
 
 
-def test_the_remarks_speak_of_no_latents(learned: RunResult) -> None:
-    assert "rank" not in " ".join(summary_lines(learned.summary))
+def test_the_terminal_shows_every_horizon_and_no_latents(
+    learned: RunResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_training(learned.summary, learned.model)
+    shown = capsys.readouterr().out
+    for horizon, rmse in learned.summary["validation"]["model"]["rmse_by_horizon"].items():
+        (line,) = [line for line in shown.splitlines() if f"RMSE, {horizon} ahead" in line]
+        assert f"{rmse:.3f}" in line
+    assert "rank" not in shown
+    assert f"model: {learned.model}" in shown
 
 
 def test_the_planned_epochs_are_part_of_the_run(tmp_path: Path) -> None:

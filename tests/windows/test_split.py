@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import Table
-from crossfeed.windows.split import PARTS, By, Split, TrainRows, k_fold, split_table, unit_of
+from crossfeed.windows.split import PARTS, By, Split, TrainRows, split_table, unit_of
 from tests.windows.tables import random_table, study_table
 
 lengths = st.lists(st.integers(1, 30), min_size=6, max_size=25)
@@ -37,17 +37,6 @@ def test_sides_are_disjoint_and_cover_every_row(lengths: list[int], seed: int, b
     assert sorted(np.concatenate(rows)) == list(range(len(table)))
     sides = [{unit_of(group, table, by) for group in split.groups(table, part)} for part in PARTS]
     assert sum(len(side) for side in sides) == len(set.union(*sides))
-
-
-@given(lengths, st.integers(3, 5), st.sampled_from(["session", "program"]), st.integers(0, 100))
-@settings(max_examples=30)
-def test_every_unit_is_tested_once_and_validated_once(lengths: list[int], folds: int, by: str, seed: int) -> None:
-    programs = [f"p{i % 6}" for i in range(len(lengths))]
-    table = random_table(lengths, programs=programs)
-    splits = k_fold(table, folds, by, seed)
-    for part in ("test", "validation"):
-        units = [unit for split in splits for unit in getattr(split, part)]
-        assert sorted(units) == sorted({unit_of(group, table, by) for group in table.groups})
 
 
 def test_program_split_balances_rows() -> None:
@@ -82,11 +71,6 @@ def test_a_split_with_an_empty_side_is_refused(by: str) -> None:
 def test_impossible_fractions_are_refused(fractions: tuple[float, float]) -> None:
     with pytest.raises(TableError, match="fractions"):
         split_table(study_table(), fractions=fractions)
-
-
-def test_two_folds_are_refused() -> None:
-    with pytest.raises(TableError, match="2 folds"):
-        k_fold(study_table(), 2)
 
 
 def test_json_round_trip_keeps_the_hash() -> None:
@@ -172,7 +156,6 @@ def test_runs_and_days_stay_whole(by: By, units: int) -> None:
             day = str(np.datetime64(int(table.time[group.start]), "s").astype("datetime64[D]"))
             sides.setdefault(group.run if by == "run" else day, set()).add(part)
     assert all(len(found) == 1 for found in sides.values())
-    assert len(k_fold(table, 3, by)) == 3
 
 
 def test_a_clock_without_a_date_cannot_be_split_by_day() -> None:

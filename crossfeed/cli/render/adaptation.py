@@ -29,7 +29,7 @@ def show_adaptation(content: dict[str, Any]) -> None:
 
 def _few_shot(console: Console, content: dict[str, Any]) -> None:
     title = f"Few-shot ({content['config']['mode']}): common query of {content['query_windows']} windows"
-    table = grid(title, ["support", "windows", *METRICS.values(), RATIO], left=0)
+    table = grid(title, ["support", "windows", *METRICS.values(), RATIO], words=0)
     for row in content["fractions"]:
         values = (number(row[name]) for name in METRICS)
         ratio = estimate(Interval(**row["rmse_ratio"]))

@@ -1,7 +1,9 @@
-"""What every table on a terminal shares: one grid, and one way to write a number, its bounds and a note."""
+"""What everything on a terminal shares: one grid, one way to write a number and its bounds, one JSON document."""
 
+import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -11,19 +13,29 @@ if TYPE_CHECKING:
 MISSING = "-"
 
 
-def grid(title: str, columns: Sequence[str], left: int = 1) -> Table:
-    """An empty table; the first columns hold words, the others numbers."""
-    table = Table(title=title or None, title_justify="left")
+def grid(title: str, columns: Sequence[str], words: int = 1, boxed: bool = True) -> Table:
+    """An empty table; the first columns hold `words`, the others numbers."""
+    if boxed:
+        table = Table(title=title or None, title_justify="left")
+    else:
+        table = Table(title=title or None, title_justify="left", box=None, padding=(0, 1, 0, 0), header_style="bold")
     for position, column in enumerate(columns):
-        table.add_column(column, justify="left" if position < left else "right")
+        table.add_column(
+            column, justify="left" if position < words else "right", no_wrap=not boxed and position >= words
+        )
     return table
 
 
 def number(value: float | None) -> str:
     """Three digits after the point, or three that matter where these would say nothing; a dash for the undefined."""
-    if value is None:
+    if value is None or value != value:
         return MISSING
     return f"{value:.3f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.3g}"
+
+
+def short(value: float | None, sign: str = "") -> str:
+    """Three digits that matter, for quantities of any size in their own unit."""
+    return MISSING if value is None else f"{value:{sign}.3g}"
 
 
 def bounds(interval: "Interval") -> str:
@@ -34,3 +46,32 @@ def bounds(interval: "Interval") -> str:
 def estimate(interval: "Interval") -> str:
     """An estimate with its bounds in brackets, where there are any."""
     return number(interval.estimate) + ("" if interval.low is None else f" ({bounds(interval)})")
+
+
+def plural(count: int, noun: str) -> str:
+    """One run, two runs."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def print_json(content: Any) -> None:
+    """One JSON document on standard output and nothing else."""
+    content = asdict(content) if is_dataclass(content) and not isinstance(content, type) else content
+    print(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table of raw values; numbers are never cut: on a narrow terminal the first column folds."""
+    from crossfeed.progress import output
+
+    table, cells = grid(title, names, boxed=False), [[_cell(value) for value in row] for row in rows]
+    for position, column in enumerate(table.columns):
+        column.no_wrap = position > 0
+        column.overflow = "fold"
+        column.min_width = max([len(names[position]), *(len(row[position]) for row in cells)]) if position else None
+    for row in cells:
+        table.add_row(*row)
+    output().print(table)
+
+
+def _cell(value: Any) -> str:
+    return number(value) if value is None or isinstance(value, float) else str(value)

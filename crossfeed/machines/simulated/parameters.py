@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from crossfeed.configuration import problems
 from crossfeed.errors import MachineError
 from crossfeed.schema import canonical
 
@@ -29,19 +30,11 @@ class Parameters(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            problems = "; ".join(
-                ".".join(str(part) for part in problem["loc"]) + f": {problem['msg']}{_found(problem['input'])}"
-                for problem in error.errors()
-            )
             raise MachineError(
-                f"These {type(self).__name__} parameters describe no machine: {problems}.",
+                f"These {type(self).__name__} parameters describe no machine: {problems(error)}.",
                 expected="positive masses, constants and times, and limits that the drive can reach",
                 remedy="Correct the named values; docs/simulator.md lists every parameter with its unit.",
             ) from error
-
-
-def _found(value: Any) -> str:
-    return f" (found {value})" if isinstance(value, (int, float, str)) else ""
 
 
 class Heat(Parameters):

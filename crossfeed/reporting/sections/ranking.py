@@ -4,13 +4,13 @@ import math
 from statistics import fmean, pstdev
 from typing import Any
 
+from crossfeed.configuration import leaves
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
 from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
 from crossfeed.study.score import WEIGHTS
-from crossfeed.training.overrides import leaves
 
 _NAMES = {
     "clean": ("clean RMSE", "Clean RMSE"),

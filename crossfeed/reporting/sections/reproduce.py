@@ -5,9 +5,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import crossfeed
+from crossfeed.configuration import leaves
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Grid, Listing, Note, Section, columns
-from crossfeed.training.overrides import leaves
 from crossfeed.training.run_config import preset
 
 _LIBRARIES = ("torch", "numpy", "polars", "pyarrow", "pydantic")

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from crossfeed.evaluation.plain import plain
 from crossfeed.evaluation.result import Evaluation
+from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Light, Verdict
 from crossfeed.reporting.next_steps import next_steps
 from crossfeed.reporting.numbers import interval, number, share
-from crossfeed.training.record.summary import WEAK_COMMAND_USE
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
 
 QUESTION = "May the model be trusted on the other machine, and on which channels?"
 

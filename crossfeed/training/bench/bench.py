@@ -16,17 +16,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.configuration import override
 from crossfeed.ingest.table import Group, Table
+from crossfeed.model.device import choose_device
 from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.training.bench.cost import step_flops
 from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.devices.precision import autocast, choose_device, resolve_precision
+from crossfeed.training.devices.precision import autocast, resolve_precision
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.order import epoch_order
-from crossfeed.training.overrides import override
 from crossfeed.training.run_config import RunConfig, resolve_config
 from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep

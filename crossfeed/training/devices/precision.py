@@ -1,4 +1,4 @@
-"""Which number format a run computes in, and on which device."""
+"""Which number format a run computes in."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -8,21 +8,6 @@ from crossfeed.errors import ConfigError
 from crossfeed.training.config import Precision
 
 AMPERE = 8  # first generation of NVIDIA cards with real bf16 units
-
-
-def choose_device(name: str) -> torch.device:
-    """The device of that name; `auto` takes a GPU when there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(
-            f"The device '{name}' cannot be used: {reason}", expected="auto, cpu, cuda or cuda:<number>"
-        ) from error
-    return device
 
 
 def has_bf16(device: torch.device) -> bool:

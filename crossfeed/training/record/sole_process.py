@@ -1,16 +1,16 @@
 """One process to a run: a lock in its folder, which the system lets go of when the process dies."""
 
-import fcntl
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import FileIO
 from pathlib import Path
 
-from crossfeed.atomic import storage_error
 from crossfeed.errors import TrainingError
+from crossfeed.locks import HeldElsewhereError, locked
 
 LOCK = ".lock"
+HOLDER = ".lock-holder"
 
 
 @contextmanager
@@ -19,37 +19,19 @@ def sole_process(folder: Path) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         yield  # whoever opens the folder will say so
         return
-    path = folder / LOCK
-    handle = _take(path)
+    holder = folder / HOLDER
     try:
-        with suppress(OSError):  # a full disk: the lock holds without a name in it
-            handle.truncate(0)
-            handle.write(f"process {os.getpid()} on {os.uname().nodename}".encode())
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        handle.close()
-
-
-def _take(path: Path) -> FileIO:
-    """The locked file; one that was removed between opening and locking does not count."""
-    while True:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = path.open("a+b", buffering=0)
-        except OSError as error:
-            raise storage_error("Making the lock file", path, error) from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            handle.seek(0)
-            holder = handle.read().decode(errors="replace") or "another process"
-            handle.close()
-            raise TrainingError(
-                f"A run is under way in {path.parent}, by {holder}.",
-                expected="one process to a run",
-                remedy="Wait for it, stop it, or choose another folder.",
-            ) from None
-        if path.exists() and os.path.samestat(os.fstat(handle.fileno()), path.stat()):
-            return handle
-        handle.close()
+        with locked(folder / LOCK, wait=False):
+            with suppress(OSError):  # a full disk: the lock holds without a name beside it
+                holder.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
+            try:
+                yield
+            finally:
+                holder.unlink(missing_ok=True)
+    except HeldElsewhereError:
+        name = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
+        raise TrainingError(
+            f"A run is under way in {folder}, by {name}.",
+            expected="one process to a run",
+            remedy="Wait for it, stop it, or choose another folder.",
+        ) from None

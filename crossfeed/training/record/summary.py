@@ -1,25 +1,18 @@
-"""What a run found, as plain data for summary.json and the model's provenance, and as a table for people."""
+"""What a run found, as plain data for summary.json and the model's provenance."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from crossfeed.distribution import Point
 from crossfeed.training.data import TrainingData
 from crossfeed.training.measure.floors import FLOORS
-from crossfeed.training.measure.metrics import ForecastSums
+from crossfeed.training.measure.metrics import WEAK_COMMAND_USE, ForecastSums
 from crossfeed.training.measure.reading import batches
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.record.history import Row
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
-WEAK_COMMAND_USE = 1.02
 
 
 def data_facts(data: TrainingData) -> dict[str, Any]:
@@ -102,66 +95,3 @@ def _floor(validator: Validator, name: str) -> Any:
         said = Point(FLOORS[name](batch.x_BKC, batch.m_BKC, model.horizons))
         sums.add(batch.future_x_BHC, batch.future_m_BHC, said)
     return sums.scores()
-
-
-def print_summary(summary: dict[str, Any], model: Path, as_json: bool = False) -> None:
-    """Print the headline of a run and where its model lies, or the whole summary as JSON."""
-    from crossfeed.progress import output
-
-    if as_json:
-        print(json.dumps(summary, indent=2, ensure_ascii=False))
-        return
-    console = output()
-    console.print(summary_table(summary))
-    for line in (*summary_lines(summary), f"model: {model}"):
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def summary_table(summary: dict[str, Any]) -> "RichTable":
-    """The headline of a run: the model and its floors on source validation."""
-    from rich.table import Table as RichTable
-
-    validation = summary["validation"]
-    named = {"crossfeed": "model", **{name: name for name in (*FLOORS, "shuffled commands")}}
-    table = RichTable(title=f"Source validation, {validation['windows']} windows, z-space")
-    table.add_column("")
-    for title in named:
-        table.add_column(title, justify="right")
-    for title, *path in _metrics(validation["model"]["rmse_by_horizon"]):
-        values = [_look_up(validation[name], path) for name in named.values()]
-        table.add_row(title, *("-" if value is None else f"{value:.3f}" for value in values))
-    return table
-
-
-def _metrics(horizons: dict[Any, Any]) -> list[tuple[Any, ...]]:
-    """Titles of the rows and where their numbers lie."""
-    by_horizon = [(f"RMSE, {horizon} ahead", "rmse_by_horizon", horizon) for horizon in horizons]
-    soft = [("NLL", "nll"), ("CRPS", "crps"), ("coverage of 90 %", "coverage90")]
-    return [("RMSE", "rmse"), ("MAE", "mae"), *by_horizon, *soft]
-
-
-def _look_up(scores: dict[str, Any], path: Sequence[Any]) -> float | None:
-    found: Any = scores
-    for name in path:
-        found = found[name]
-    value: float | None = found
-    return value
-
-
-def summary_lines(summary: dict[str, Any]) -> list[str]:
-    """What else to know about the run, one remark a line."""
-    lines = []
-    for stage, facts in summary["stages"].items():
-        line = f"{stage}: epoch {facts['best_epoch'] + 1} of {facts['epochs']} kept, score {facts['score']:.4g}, "
-        if facts["target_rank"] is not None:
-            line += f"rank of context {facts['context_rank']:.0%}, target {facts['target_rank']:.0%}, "
-            line += f"predicted {facts['predicted_rank']:.0%}, ridge probe R2 {facts['probe_r2']:.3f}, "
-        lines.append(f"{line}{facts['seconds']:.0f} s")
-        if facts["collapse"]:
-            lines.append(f"{stage}: latents collapsed ({facts['collapse']})")
-    validation = summary["validation"]
-    for machine, scores in validation["by_machine"].items():
-        lines.append(f"{machine}: RMSE {scores['rmse']:.3f} on {scores['windows']} validation windows")
-    weak = ", below 1.02: the model hardly uses the commands" if validation["weak_command_use"] else ""
-    lines.append(f"shuffled commands cost a factor of {validation['shuffled_command_ratio']:.3f} in RMSE{weak}")
-    return lines

@@ -10,7 +10,6 @@ from crossfeed.cli import app
 from crossfeed.errors import ConfigError
 from crossfeed.training.bench.bench import bench
 from crossfeed.training.bench.cost import step_flops
-from crossfeed.training.bench.table import print_bench, remarks
 from crossfeed.training.run_config import preset
 
 SMALL = ("model.context=4", "model.horizons=[1,2]", "training.validation_windows=16")
@@ -26,7 +25,7 @@ BOTH = {"crossfeed": SMALL_SENSORS, "mended": SMALL_JEPA}
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_figures_hang_together(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_hang_together(name: str) -> None:
     threads = torch.get_num_threads()
     found = bench("tiny", name, batch=8, device="cpu", seconds=0.02, settings=BOTH[name])
     assert found.preset == name
@@ -37,11 +36,6 @@ def test_figures_hang_together(name: str, capsys: pytest.CaptureFixture[str]) ->
     assert found.threads_ms[found.threads] == min(found.threads_ms.values())
     assert list(found.parts_ms) == ["gather windows", "draw masks", "forward", "backward", "optimiser", "validation"]
     assert min(found.plain_ms, *found.parts_ms.values()) >= 0.0
-    print_bench(found)
-    shown = capsys.readouterr().out
-    assert "plain" in shown
-    assert "backward" in shown
-    assert all("OMP_NUM_THREADS" not in line for line in remarks(found)) == (len(found.threads_ms) == 1)
 
 
 def test_the_command_prints_json() -> None:

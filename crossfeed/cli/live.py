@@ -1,0 +1,184 @@
+"""`crossfeed live`: a model beside a running machine, and a recorder for what it tells."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from crossfeed.live.sources import SourceOptions
+
+app = typer.Typer(
+    help="Beside a running machine: watch it, record it. Read only, nothing is ever sent to it.", no_args_is_help=True
+)
+
+Address = Annotated[str, typer.Argument(help="file:LOG.csv, opc.tcp://HOST:4840, http://HOST:5000, mqtt://HOST/TOPIC.")]
+MappingFile = Annotated[Path | None, typer.Option(help="What the source's names mean; `live discover` proposes one.")]
+Speed = Annotated[float, typer.Option(min=0.01, help="The source is a replay that runs so many times faster.")]
+Policy = Annotated[str | None, typer.Option("--security", help="OPC UA: Basic256Sha256 or Aes256Sha256RsaPss.")]
+Certificate = Annotated[Path | None, typer.Option(help="OPC UA: our own certificate; `live certificate` makes one.")]
+Key = Annotated[Path | None, typer.Option(help="OPC UA: the private key of our certificate.")]
+Trusted = Annotated[Path | None, typer.Option("--trust", help="OPC UA: folder with the certificates that are trusted.")]
+Login = Annotated[
+    Path | None,
+    typer.Option("--credentials", help="YAML with user and password, mode 600; or CROSSFEED_LIVE_USER and _PASSWORD."),
+]
+
+
+def _options(
+    mapping: Path | None, policy: str | None, certificate: Path | None, key: Path | None, trust: Path | None,
+    credentials: Path | None,
+) -> "SourceOptions":  # fmt: skip
+    import logging
+
+    from crossfeed.live.credentials import read_credentials
+    from crossfeed.live.opcua_security import read_security
+    from crossfeed.live.sources import SourceOptions
+
+    # Lost connections are told in our own words; the library's tracebacks would hide them.
+    logging.getLogger("asyncua").setLevel(logging.CRITICAL)
+    security = read_security(policy, certificate, key, trust)
+    return SourceOptions(mapping=mapping, security=security, credentials=read_credentials(credentials))
+
+
+@app.command()
+def watch(
+    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    source: Address,
+    mapping: MappingFile = None,
+    programs: Annotated[
+        Path | None, typer.Option(help="Folder with the NC programs: the running one becomes the plan.")
+    ] = None,
+    limits: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
+    learn: Annotated[
+        Path | None, typer.Option(help="Learn while watching; the journal and the learned model go into this folder.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds; without it, with Ctrl-C.")] = None,
+    speed: Speed = 1.0,
+    json: Annotated[bool, typer.Option("--json", help="Print each snapshot as one line of JSON.")] = False,
+    security: Policy = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    trust: Trusted = None,
+    credentials: Login = None,
+) -> None:
+    """Watch a machine in the terminal: history, the next seconds, and whether the forecast may be believed.
+
+    Example: crossfeed live watch run/ opc.tcp://127.0.0.1:4840 --programs nc/
+    """
+    import asyncio
+
+    from crossfeed.cli.live_screen import show
+    from crossfeed.evaluation.opened_model import open_model
+    from crossfeed.live.monitor import Monitor
+    from crossfeed.live.sources import open_source
+    from crossfeed.programs.limits import read_limits
+
+    options = _options(mapping, security, certificate, key, trust, credentials)
+    monitor = Monitor(
+        open_model(model, "cpu"), open_source(source, options), programs, speed=speed, learn=learn,
+        limits=read_limits(limits) if limits else None,
+    )  # fmt: skip
+    asyncio.run(show(monitor, seconds, json))
+
+
+@app.command()
+def record(
+    source: Address,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the spool; an existing one is continued.")],
+    mapping: MappingFile = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds; without it, with Ctrl-C.")] = None,
+    speed: Speed = 1.0,
+    security: Policy = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    trust: Trusted = None,
+    credentials: Login = None,
+) -> None:
+    """Record everything a source tells, so that a kill at any moment loses at most the open second.
+
+    Example: crossfeed live record file:log.csv --mapping mapping.yaml --out spool/
+    """
+    import asyncio
+    from contextlib import suppress
+
+    from crossfeed.live.recorder import record as run_record
+    from crossfeed.live.sources import open_source
+    from crossfeed.progress import console
+
+    opened = open_source(source, _options(mapping, security, certificate, key, trust, credentials))
+    screen = console()
+
+    def show(counts: dict[str, float]) -> None:
+        if screen.is_terminal:
+            told = ", ".join(f"{value:g} {name}" for name, value in counts.items() if value or name == "samples")
+            screen.print(f"\r{told}   ", end="", markup=False, soft_wrap=True)
+
+    async def work() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await run_record(opened, out, speed=speed, on_flush=show)
+
+    asyncio.run(work())
+    screen.print(f"wrote {out}; make a table of it with: crossfeed live to-table {out} table.parquet", markup=False)
+
+
+@app.command("to-table")
+def to_table(
+    spool: Annotated[Path, typer.Argument(help="A folder that `crossfeed live record` wrote.")],
+    out: Annotated[Path, typer.Argument(help="The Parquet file to write; the manifest goes beside it.")],
+    period: Annotated[float | None, typer.Option(help="Seconds between rows (default: as the source says).")] = None,
+    machine: Annotated[str | None, typer.Option(help="Name of the machine in the table.")] = None,
+) -> None:
+    """Make a canonical table of a spool, by the very code that ingests logs.
+
+    Example: crossfeed live to-table spool/ table.parquet
+    """
+    from crossfeed.cli.render.logs import show_manifest
+    from crossfeed.live.to_table import spool_to_table
+    from crossfeed.progress import output
+
+    if out.suffix.lower() != ".parquet":
+        raise typer.BadParameter(f"{out} must end in .parquet", param_hint="OUT")
+    table = spool_to_table(spool, period=period, machine=machine)
+    table.write(out)
+    screen = output()
+    show_manifest(table.manifest, screen)
+    screen.print(f"wrote {out}", markup=False)
+
+
+@app.command()
+def discover(
+    source: Address,
+    security: Policy = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    trust: Trusted = None,
+    credentials: Login = None,
+) -> None:
+    """Look at a source and print a proposed mapping; check it, then give it to watch and record with --mapping.
+
+    Example: crossfeed live discover opc.tcp://127.0.0.1:4840 > mapping.yaml
+    """
+    import asyncio
+
+    from crossfeed.live.sources import discover_mapping
+
+    options = _options(None, security, certificate, key, trust, credentials)
+    typer.echo(asyncio.run(discover_mapping(source, options)), nl=False)
+
+
+@app.command()
+def certificate(
+    folder: Annotated[Path, typer.Argument(help="Folder for certificate.der and key.pem.")],
+) -> None:
+    """Make a certificate of our own for secured OPC UA connections; the server's operator has to trust it.
+
+    Example: crossfeed live certificate pki/
+    """
+    import asyncio
+
+    from crossfeed.live.opcua_security import make_certificate
+
+    made, private = asyncio.run(make_certificate(folder))
+    typer.echo(f"wrote {made}\nwrote {private}")

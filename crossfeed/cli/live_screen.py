@@ -1,0 +1,93 @@
+"""The terminal view of a monitor: one table that is drawn again with every snapshot."""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from crossfeed.live.monitor import Monitor
+    from crossfeed.live.snapshot import Snapshot
+
+_COLOURS = {"green": "green", "amber": "yellow", "red": "red"}
+_BARS = "▁▂▃▄▅▆▇█"
+_DRAWN_ROWS = 30
+
+
+async def show(monitor: "Monitor", seconds: float | None, as_json: bool) -> None:
+    """Draw until Ctrl-C, the end of the source, or so many seconds; an error of the source comes through."""
+    running = asyncio.create_task(monitor.run())
+    drawing = asyncio.create_task(_print_lines(monitor) if as_json else _draw(monitor))
+    await asyncio.wait({running, drawing}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finished = [task for task in (running, drawing) if task.done()]
+    for task in (drawing, running):
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            if task not in finished:
+                await task
+    for task in finished:
+        task.result()
+
+
+async def _print_lines(monitor: "Monitor") -> None:
+    from json import dumps
+
+    async for snapshot in monitor.updates():
+        print(dumps(snapshot.as_dict(), ensure_ascii=False), flush=True)
+
+
+async def _draw(monitor: "Monitor") -> None:
+    from rich.live import Live
+
+    from crossfeed.progress import output
+
+    screen = output()
+    with Live(picture(monitor.snapshot()), console=screen, refresh_per_second=4, transient=False) as live:
+        async for snapshot in monitor.updates():
+            live.update(picture(snapshot))
+
+
+def picture(snapshot: "Snapshot") -> "Group":
+    """A snapshot as text: the verdict, a line for each sensor, the plan, what happened to the connection."""
+    from rich.console import Group
+    from rich.markup import escape
+    from rich.table import Table
+
+    places = [0, len(snapshot.horizons) - 1] if len(snapshot.horizons) > 1 else [0]
+    ahead = [f"in {snapshot.horizons[place] * (snapshot.period or 1.0):g} s" for place in places]
+    table = Table("", "sensor", "last rows", "now", *ahead, "may it be believed", expand=False)
+    for name, light in snapshot.lights.items():
+        values = snapshot.recent.sensors.get(name, ())[-_DRAWN_ROWS:]
+        now = values[-1] if values else None
+        said = snapshot.forecast.get(name)
+        told = [
+            f"{said.median[place]:.4g} ({said.low[place]:.4g} to {said.high[place]:.4g})" if said else ""
+            for place in places
+        ]
+        unit = escape(snapshot.units[name])
+        shown = "absent" if now is None else f"{now:.4g} {unit}"
+        table.add_row(f"[{_COLOURS[light.colour]}]●[/]", name, _bars(values), shown, *told, escape(light.sentence))
+    head = f"[bold]{escape(snapshot.machine or snapshot.source)}[/]  {snapshot.clock:%H:%M:%S} UTC"
+    if snapshot.row_age is not None:
+        head += f"  newest row {snapshot.row_age:.1f} s old"
+    verdict = f"[{_COLOURS[snapshot.verdict.colour]}]{escape(snapshot.verdict.sentence)}[/]"
+    counts = snapshot.counters
+    told_counts = ", ".join(
+        f"{getattr(counts, name):,} {name}"
+        for name in ("rows", "samples", "gaps", "late", "dropped", "doubled", "reconnects", "restarts")
+        if getattr(counts, name) or name == "rows"
+    )
+    newest = [escape(notice) for notice in snapshot.notices[:3]]
+    return Group(head, verdict, table, f"plan: {escape(snapshot.plan.sentence)}", told_counts, *newest)
+
+
+def _bars(values: "tuple[float | None, ...]") -> str:
+    """The last values as a row of little bars; a dot where nothing is known."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ""
+    low, span = min(known), max(known) - min(known)
+    return "".join(
+        "·" if value is None else _BARS[int((value - low) / span * (len(_BARS) - 1)) if span else 0] for value in values
+    )

@@ -1,0 +1,41 @@
+"""What a training step costs, on a terminal."""
+
+from crossfeed.cli.render.grid import grid, plural
+from crossfeed.progress import output
+from crossfeed.training.bench.bench import Bench
+
+
+def show_bench(found: Bench) -> None:
+    """Print step time beside the plain pipeline, throughput, share of the peak, and where the time goes."""
+    console = output()
+    table = grid(f"A training step: {found.preset}, {found.size}, batch {found.batch}", ["", "crossfeed", "plain"])
+    table.caption = f"{found.device}, torch {found.torch}, {found.precision}"
+    if found.threads is not None:
+        table.caption += f", {plural(found.threads, 'thread')}"
+    rates = [1000.0 * found.batch / milliseconds for milliseconds in (found.step_ms, found.plain_ms)]
+    table.add_row("step", _time(found.step_ms), _time(found.plain_ms))
+    table.add_row("windows a second", *(f"{rate:,.0f}" for rate in rates))
+    table.add_row("share of the matrix-product peak", f"{found.share_of_peak:.0%}", "")
+    for name, milliseconds in found.parts_ms.items():
+        table.add_row(f"  {name}", _time(milliseconds), "")
+    if found.peak_gib is not None:
+        table.add_row("largest memory", f"{found.peak_gib:.1f} GiB", "")
+    console.print(table)
+    for line in remarks(found):
+        console.print(line, soft_wrap=True)
+
+
+def remarks(found: Bench) -> list[str]:
+    """What the figures mean, one remark a line."""
+    lines = [
+        f"{found.gigaflop:,.0f} GFLOP a step; a large matrix product runs at {found.peak_gigaflops:,.0f} GFLOP/s here. "
+        "Parts are timed one by one; validation is for as many windows as a batch has."
+    ]
+    if len(found.threads_ms) > 1:
+        timed = ", ".join(f"{count}: {_time(value)}" for count, value in sorted(found.threads_ms.items()))
+        lines.append(f"Step by number of threads - {timed}. Set OMP_NUM_THREADS={found.threads} to train like this.")
+    return lines
+
+
+def _time(milliseconds: float) -> str:
+    return f"{milliseconds:,.0f} ms" if milliseconds >= 100.0 else f"{milliseconds:.2f} ms"

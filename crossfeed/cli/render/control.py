@@ -1,0 +1,60 @@
+"""An advice on a terminal."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from crossfeed.control.offpolicy.estimate import PolicyValue
+from crossfeed.progress import output
+
+_SHOWN = 24  # blocks
+
+
+def show_advice(content: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
+    """Print the verdict, the blocks that matter most, what was left alone and why."""
+    console = output()
+    console.print(f"[bold]{escape(content['program'])}[/]: {escape(content['verdict'])}")
+    seconds, energy = content["seconds"], content["energy"]
+    saved, gain = content["energy_saved"], content["gain"]
+    console.print(
+        f"time {seconds['as_written']:.0f} -> {seconds['planned']:.0f} s, energy {energy['as_written']:.1f} -> "
+        f"{energy['planned']:.1f} Wh (saved {saved['low']:.2g} to {saved['high']:.2g}), "
+        f"gain {gain['low']:.2g} to {gain['high']:.2g} s at 90 %"
+    )
+    stretches = content["stretches"]
+    console.print(f"acts in {stretches['acted']} of {stretches['all']} stretches and leaves the others alone")
+    table = Table("line", "tool", "s as written", "s", "feed", "saved Wh", "margin", "why", title_justify="left")
+    blocks = sorted(content["blocks"], key=lambda row: -row["seconds_as_written"])[:_SHOWN]
+    for row in sorted(blocks, key=lambda row: content["blocks"].index(row)):
+        margin = "-" if row["margin"] is None else f"{row['margin']:.0%}"
+        table.add_row(
+            str(row["line"]), escape(row["tool"]), f"{row['seconds_as_written']:.0f}", f"{row['seconds']:.1f}",
+            f"{row['feed']:.0%}", f"{row['energy_saved']:.2g}", margin, escape(f"{row['verdict']}: {row['why']}"),
+        )  # fmt: skip
+    console.print(table)
+    if len(content["blocks"]) > _SHOWN:
+        console.print(f"the {_SHOWN} longest of {len(content['blocks'])} NC blocks; all of them are in blocks.csv")
+    deadline = content["deadline"]
+    if not deadline["met"]:
+        console.print(f"[yellow]The given {deadline['within']:g} s cannot be met; this is the best found.[/]")
+    if not content["search_finished"]:
+        console.print("[yellow]The search ran out of time; this is the best found so far.[/]")
+    for warning in content["warnings"]:
+        console.print(f"[yellow]warning:[/] {escape(warning)}")
+    for file in files:
+        console.print(f"wrote {escape(str(file))}")
+
+
+def show_values(values: Sequence[PolicyValue], logged: float) -> None:
+    """Print what a policy would have earned by each method."""
+    table = Table("method", "a run earns", "90 % interval", "runs that count", "weights cut")
+    for value in values:
+        known = value.value is not None
+        interval = f"{value.low:.4g} to {value.high:.4g}" if known else value.refused
+        earned = f"{value.value:.4g}" if known else "refused"
+        table.add_row(value.method, earned, interval, f"{value.effective:.1f}", f"{value.clipped:.1%}")
+    output().print(table)
+    output().print(f"as logged a run earned {logged:.4g}")

@@ -1,0 +1,129 @@
+"""Manifests, kinds of log and simulated logs on a terminal."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from crossfeed.cli.render.grid import MISSING, grid, short
+from crossfeed.ingest.table import Table
+from crossfeed.machines.declaration import LogKind
+from crossfeed.machines.simulated.summary import LogSummary
+
+
+def show_manifest(manifest: dict[str, Any], console: Console) -> None:
+    """Print what came in, what was kept, what was repaired, and the channels with units and ranges."""
+    counts = manifest["counts"]
+    console.print(f"[bold]{manifest['machine']}[/] ({manifest['kind']}), licence {manifest['licence']}")
+    doubled = counts["duplicates_dropped"]
+    console.print(
+        (f"{counts['rows_read']:,} rows read, {doubled:,} of them twice -> " if doubled else "")
+        + f"{counts['raw_rows']:,} raw rows -> {counts['kept_rows']:,} kept rows -> {counts['rows']:,} rows of "
+        f"{manifest['rules']['period_s']:g} s; {counts['sessions']} sessions in {counts['runs']} runs; "
+        f"rule {manifest['rules']['rule']}"
+    )
+    for title, entries in (
+        ("dropped rows", counts["dropped_rows"]),
+        ("dropped sessions", counts["dropped_sessions"]),
+        ("repairs", manifest["repairs"]),
+    ):
+        for what, count in entries.items():
+            console.print(f"  {title}: {count:,} {what}", markup=False)
+    if counts["empty_bins"] or counts["sensor_values_carried_forward"]:
+        console.print(
+            f"  gaps: {counts['empty_bins']:,} empty bins, {counts['sensor_values_carried_forward']:,} sensor values "
+            f"carried forward (at most {manifest['rules']['carry_forward_s']:g} s)"
+        )
+    for finding in manifest["findings"]:
+        console.print(f"  [yellow]note[/]: {finding}")
+    console.print(_channels(manifest["channels"]))
+
+
+def _channels(channels: dict[str, Any]) -> Grid:
+    table = grid("", ["channel", "role", "unit", "absent", "min", "median", "max"], words=3, boxed=False)
+    for name, entry in channels.items():
+        cells = ["100.0%", *(MISSING,) * 3]
+        if entry["count"]:
+            numbers = [entry["min"], entry["quantiles"]["0.5"], entry["max"]]
+            cells = [f"{entry['null_share']:.1%}", *map(short, numbers)]
+        table.add_row(name, entry["role"], entry["unit"], *cells)
+    return table
+
+
+def show_table(path: Path, console: Console) -> None:
+    """Print the manifest of a table, or for a foreign table what can be said about it."""
+    table = Table.read(path)
+    if "counts" in table.manifest:
+        show_manifest(table.manifest, console)
+        return
+    console.print(
+        f"{path} was not made by crossfeed: {len(table):,} rows of {table.period:g} s in {len(table.groups)} groups, "
+        f"{int(table.present().sum())} of {len(table.schema.sensors)} sensors of the schema '{table.schema.name}'"
+    )
+
+
+def show_kinds(kinds: Sequence[LogKind], console: Console) -> None:
+    """Print every kind of log that is known, and the one that a mapping describes."""
+    table = grid("", ["kind", "what", "channels", "licence", "fetch"], words=5, boxed=False)
+    for kind in kinds:
+        channels = f"{len(kind.schema.sensors)} + {len(kind.schema.commands)}"
+        table.add_row(kind.name, kind.title, channels, kind.licence, "yes" if kind.downloads else "by hand")
+    table.add_row("table", "any CSV or Parquet, described by a mapping", "yours", "yours", MISSING)
+    console.print(table)
+
+
+def show_licence(kind: LogKind, console: Console) -> None:
+    """Print under which terms a data set may be used and whom to cite."""
+    console.print(f"[bold]{kind.title}[/]\nlicence: {kind.licence}\ncite: {kind.citation}\nhome: {kind.homepage}")
+    if kind.non_commercial:
+        console.print("[bold red]Not for commercial use.[/]")
+
+
+def show_kind(kind: LogKind, console: Console) -> None:
+    """Print what a kind of log declares: columns with the factors derived from their units, and the rules."""
+    show_licence(kind, console)
+    if kind.notes:
+        console.print(f"note: {kind.notes}")
+    rules = {name: value for name, value in asdict(kind.segmentation).items() if value not in (None, (), {}, 0.0, 1)}
+    console.print(f"rows every {kind.period:g} s; sessions: {rules or 'one for each run'}", markup=False)
+    table = grid("", ["native column", "unit", "channel", "unit", "factor", "valid"], words=6, boxed=False)
+    for column in kind.columns:
+        scale, offset = kind.conversion(column)
+        factor = f"{scale:g}" + (f" {offset:+g}" if offset else "")
+        valid = f"{column.valid[0]:g} to {column.valid[1]:g}" if column.valid else ""
+        unit = kind.schema.channel(column.channel).unit
+        table.add_row(column.native, column.unit, column.channel, unit, factor, valid)
+    console.print(table)
+
+
+def show_simulated(summaries: Sequence[LogSummary], console: Console) -> None:
+    """Print what the simulator wrote; the ranges of the channels while there are few machines."""
+    table = grid("", ["machine", "files", "rows written", "rows kept", "sessions", "machine time"])
+    for summary in summaries:
+        counts = (len(summary.files), summary.raw_rows, summary.rows, summary.sessions)
+        table.add_row(summary.machine, *(f"{count:,}" for count in counts), f"{summary.seconds:,.0f} s")
+    console.print(table)
+    few = len(summaries) <= 2
+    if few:
+        console.print(_ranges(summaries))
+    for summary in summaries:
+        for remark in summary.remarks:
+            console.print(f"note: {escape(remark)}")
+        if few:
+            console.print("\n".join(f"wrote {escape(str(path))}" for path in summary.files))
+
+
+def _ranges(summaries: Sequence[LogSummary]) -> Grid:
+    """Lowest and highest value of every channel, a column per machine."""
+    machines = [f"{summary.machine}, lowest to highest" for summary in summaries]
+    table = grid("", ["channel", "unit", *machines], words=2 + len(machines))
+    spans = [{row[0]: row for row in summary.ranges.rows()} for summary in summaries]
+    for name in dict.fromkeys(name for span in spans for name in span):
+        unit = next(span[name][1] for span in spans if name in span)
+        shown = (f"{span[name][2]:,.2f} to {span[name][3]:,.2f}" if name in span else "not logged" for span in spans)
+        table.add_row(name, unit, *shown)
+    return table

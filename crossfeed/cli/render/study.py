@@ -1,0 +1,128 @@
+"""How a study is shown on a terminal."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from crossfeed.cli.render.grid import print_json, print_table
+from crossfeed.errors import ConfigError
+from crossfeed.progress import output
+
+if TYPE_CHECKING:
+    from crossfeed.study.score import CandidateScore
+    from crossfeed.study.study import Study
+    from crossfeed.study.verify import Verification
+
+SHORT = {
+    "clean": "clean", "schema_drop": "drop", "masked": "masked", "long_horizon": "worst", "calibration": "calib.",
+    "ssl": "ssl",
+}  # fmt: skip
+
+
+def ranking(study: "Study", as_json: bool = False) -> None:
+    """Candidates by the protocol's score, with the other score beside it."""
+    from crossfeed.study.confirm import score_of
+    from crossfeed.study.halving import pool
+    from crossfeed.study.score import leaders_disagree
+
+    lines = study.rank()
+    if as_json:
+        print_json([asdict(line) for line in lines])
+        return
+    shown = list(lines[0].components) if lines else []
+    names = ["candidate", "robust", "paper", "seeds", "flags", *(SHORT[name] for name in shown)]
+    rows = [
+        [line.candidate, line.robust, line.paper, line.seeds, _flags(line), *line.components.values()] for line in lines
+    ]
+    if not any(row[4] for row in rows):
+        names, rows = names[:4] + names[5:], [row[:4] + row[5:] for row in rows]
+    print_table(f"Ranked by the {score_of(study.protocol)} score (lower is better)", names, rows)
+    if lines and "ssl" not in shown:
+        output().print("This network has no latents, so no self-supervised component; the others share its weight.")
+    halved = any(line.dropped_after for line in lines)
+    if halved:
+        output().print("Dropped candidates are shown as they stood in their last rung: not comparable with the rest.")
+    if rows and leaders_disagree(pool(study.store)):
+        output().print(
+            "[yellow]The two scores crown different candidates:[/] look at the components before trusting either."
+        )
+
+
+def _flags(line: "CandidateScore") -> str:
+    """What speaks against a candidate, in a few letters."""
+    counts = {"invalid": line.invalid_seeds, "collapsed": line.collapsed_seeds, "weak": line.weak_seeds}
+    flags = [f"{count} {name}" for name, count in counts.items() if count]
+    return ", ".join(flags + ([f"dropped after {line.dropped_after}"] if line.dropped_after else []))
+
+
+def run_table(study: "Study", as_json: bool = False) -> None:
+    """Every run on a line."""
+    frame = study.runs()
+    if as_json:
+        print_json(frame.to_dicts())
+        return
+    rows = [["" if value is None else value for value in row.values()] for row in frame.to_dicts()]
+    print_table(f"{len(rows)} runs", frame.columns, rows)
+
+
+def one_run(study: "Study", name: str) -> None:
+    """Configuration and outcome of one run."""
+    run = next((run for run in study.store.runs() if run.name == name), None)
+    if run is None:
+        raise ConfigError(f"The study has no run named '{name}'.", remedy="List them with crossfeed study runs.")
+    print_json(run)
+
+
+def standing(study: "Study", as_json: bool = False) -> None:
+    """Counts, next steps, ledger."""
+    console = output()
+    counts = study.runs()["status"].value_counts().to_dicts() if study.store.runs() else []
+    if as_json:
+        facts = {name: study.protocol[name] for name in ("name", "protocol_version")}
+        runs = {row["status"]: row["count"] for row in counts}
+        ledger = [asdict(entry) for entry in study.ledger()]
+        print_json({**facts, "runs": runs, "refusals": study.refusals(), "ledger": ledger})
+        return
+    console.print(f"Protocol {study.protocol['name']}, version {study.protocol['protocol_version']}")
+    console.print("Runs: " + (", ".join(f"{row['count']} {row['status']}" for row in counts) or "none planned"))
+    entries = [[entry.number, entry.time, entry.kind] for entry in study.ledger()]
+    print_table("Ledger", ["entry", "time", "what"], entries)
+    for reason in study.refusals():
+        console.print(f"Cannot be locked now: {reason}.")
+    console.print(f"Ledger head: {study.verify().head}")
+
+
+def target_result(result: dict[str, Any], as_json: bool = False) -> None:
+    """The sealed pass beside its floors, and where one model was opened, the verdict on it."""
+    from crossfeed.cli.render.evaluation import verdict_lines
+    from crossfeed.evaluation.result import Evaluation
+
+    if as_json:
+        print_json(result)
+        return
+    names = ["target", "RMSE", "MAE", "R2", "CRPS", "NLL", "coverage 90 %"]
+    keys = ("rmse", "mae", "r2", "crps", "nll", "coverage90")
+    flagged = result.get("flagged", {})
+    rows = [
+        [f"{name} *" if name in flagged else name, *(scores[key] for key in keys)]
+        for name, scores in result["scores"].items()
+    ]
+    print_table(f"Target: {result['windows']} windows of {len(result['runs'])} runs", names, rows)
+    for name, reason in flagged.items():
+        output().print(f"* {name} was flagged by the latent gate: {reason}", highlight=False)
+    found = Evaluation.from_dict(result, "The result of the opening")
+    if len(found.models) == 1:
+        output().print("\n".join(verdict_lines(found, found.models[0])), markup=False, soft_wrap=True)
+
+
+def verification(found: "Verification", as_json: bool = False) -> None:
+    """What verify found."""
+    if as_json:
+        print_json(found)
+        return
+    console = output()
+    for problem in found.problems:
+        console.print(f"[red]changed:[/] {problem}")
+    for remark in found.remarks:
+        console.print(f"[yellow]note:[/] {remark}")
+    console.print(f"{found.entries} ledger entries, head {found.head}")
+    console.print("Nothing changed." if not found.problems else f"{len(found.problems)} problem(s).")

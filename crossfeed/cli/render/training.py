@@ -1,0 +1,49 @@
+"""A training run on a terminal: the model beside its floors, and what else to know."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from crossfeed.cli.render.grid import grid, number
+from crossfeed.progress import output
+from crossfeed.training.measure.floors import FLOORS
+
+
+def show_training(summary: dict[str, Any], model: Path) -> None:
+    """Print the headline of a run and where its model lies."""
+    console = output()
+    console.print(_headline(summary["validation"]))
+    for line in (*remarks(summary), f"model: {model}"):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _headline(validation: dict[str, Any]) -> Table:
+    """The model and its floors on source validation."""
+    shown = {"crossfeed": validation["model"], **{name: validation[name] for name in (*FLOORS, "shuffled commands")}}
+    table = grid(f"Source validation, {validation['windows']} windows, z-space", ["", *shown])
+    horizons = validation["model"]["rmse_by_horizon"]
+    rows = {"RMSE": "rmse", "MAE": "mae", **{f"RMSE, {horizon} ahead": horizon for horizon in horizons}}
+    rows |= {"NLL": "nll", "CRPS": "crps", "coverage of 90 %": "coverage90"}
+    for title, key in rows.items():
+        found = (scores["rmse_by_horizon"][key] if key in horizons else scores[key] for scores in shown.values())
+        table.add_row(title, *map(number, found))
+    return table
+
+
+def remarks(summary: dict[str, Any]) -> Iterator[str]:
+    """What else to know about the run, one remark a line."""
+    for stage, facts in summary["stages"].items():
+        line = f"{stage}: epoch {facts['best_epoch'] + 1} of {facts['epochs']} kept, score {facts['score']:.4g}, "
+        if facts["target_rank"] is not None:
+            line += f"rank of context {facts['context_rank']:.0%}, target {facts['target_rank']:.0%}, "
+            line += f"predicted {facts['predicted_rank']:.0%}, ridge probe R2 {facts['probe_r2']:.3f}, "
+        yield f"{line}{facts['seconds']:.0f} s"
+        if facts["collapse"]:
+            yield f"{stage}: latents collapsed ({facts['collapse']})"
+    validation = summary["validation"]
+    for machine, scores in validation["by_machine"].items():
+        yield f"{machine}: RMSE {scores['rmse']:.3f} on {scores['windows']} validation windows"
+    weak = ", below 1.02: the model hardly uses the commands" if validation["weak_command_use"] else ""
+    yield f"shuffled commands cost a factor of {validation['shuffled_command_ratio']:.3f} in RMSE{weak}"

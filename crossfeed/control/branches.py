@@ -1,0 +1,118 @@
+"""Moments of a log from which the model goes on for a while: where policies learn, a few seconds at a time.
+
+Rollouts are short because forecasts are good for seconds and not for minutes. Each member of the model has its own idea
+of every branch. B branches, E members, T places, P powers and limited sensors.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from crossfeed.control.course import Course
+from crossfeed.control.limits import Limit
+from crossfeed.control.observation import Marks, sensors_of
+from crossfeed.control.walk import usual_doubt, walk
+from crossfeed.errors import TableError
+from crossfeed.evaluation.source import align
+from crossfeed.ingest.table import Table
+from crossfeed.model.world_model import WorldModel
+from crossfeed.progress import progress
+from crossfeed.serving.measures import check_sensors, power_sensors
+
+_AT_ONCE = 32
+_RAPID = 0.6  # of the fastest feed in the log; what is faster is a rapid, unless no feed of a cut can be meant
+_FASTEST_CUT = 10_000.0  # mm/min
+_MOVING = 1.0  # mm/min
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """As written, what every branch brings: means of each member, spreads, and how far members disagree."""
+
+    sensors: tuple[str, ...]
+    mean_EBTP: np.ndarray  # physical units
+    spread_BTP: np.ndarray
+    doubt_BT: np.ndarray  # in parts of what is usual
+    load_BP: np.ndarray  # the last measured row
+    courses: tuple[Course, ...]
+    marks: tuple[Marks, ...]
+
+    def __len__(self) -> int:
+        return len(self.courses)
+
+
+def grow(
+    model: WorldModel, table: Table, limits: Sequence[Limit], count: int = 64, seed: int = 0, cutting: bool = True
+) -> Branches:
+    """Draw moments of a table, most of them in the cut, and let the model go on from each as the log's commands did."""
+    rows, reach, context = align(table, model.schema), model.horizons[-1], model.config.context
+    starts = _moments(rows, context, reach, count, seed, cutting)
+    sensors_NC, commands_NA = rows.sensors, rows.commands
+    normaliser = model.normaliser
+    present = np.isfinite(sensors_NC).any(axis=0)
+    check_sensors([limit.sensor for limit in limits], model.schema, present, "The limited sensor")
+    names = tuple(dict.fromkeys([*sensors_of(limits), *power_sensors(model.schema, present)]))
+    columns = [model.schema.sensor_names.index(name) for name in names]
+    before = starts[:, None] + np.arange(-context, 0)
+    after = starts[:, None] + np.arange(reach)
+    means, spreads, doubts = [], [], []
+    usual = usual_doubt(model)
+    with progress("Growing branches from the log", total=len(starts)) as task:
+        for first in range(0, len(starts), _AT_ONCE):
+            own = slice(first, first + _AT_ONCE)
+            x, a = normaliser.transform_sensors(sensors_NC[before[own]]), normaliser.transform_commands(commands_NA)
+            parts = [_tensor(part) for part in (x, a[before[own]], a[after[own]])]
+            walked = walk(model.eval(), parts[0], parts[1], parts[2], members=True)
+            means.append(normaliser.inverse_sensors(walked.member_EBTC.double().numpy())[..., columns])
+            scale = normaliser.sensor_scale[columns]
+            spreads.append(walked.said.standard_deviation.double().numpy()[..., columns] * scale)
+            doubts.append(walked.apart[..., columns].mean(-1).double().numpy() / usual)
+            task.advance(len(before[own]))
+    fastest = float(np.nanmax(np.abs(np.delete(commands_NA, _spindle(model), axis=1))))
+    courses = tuple(_course(commands_NA[part], _spindle(model), fastest, rows.period) for part in after)
+    return Branches(
+        names, np.concatenate(means, 1), np.concatenate(spreads), np.concatenate(doubts),
+        np.nan_to_num(sensors_NC[starts - 1][:, columns]), courses, tuple(Marks.of(each, limits) for each in courses),
+    )  # fmt: skip
+
+
+def _moments(table: Table, context: int, reach: int, count: int, seed: int, cutting: bool) -> np.ndarray:
+    """Rows at which a whole context lies behind and a whole reach ahead, in one session and with every command."""
+    known = np.isfinite(table.commands).all(axis=1)
+    speed = np.abs(table.commands).max(axis=1)
+    found: list[int] = []
+    for group in table.groups:
+        for row in range(group.start + context, group.stop - reach + 1):
+            moves = not cutting or speed[row : row + reach].max() > _MOVING
+            if moves and known[row - context : row + reach].all():
+                found.append(row)
+    if not found:
+        raise TableError(
+            "No moment of the table has enough rows around it to grow a branch from.",
+            expected=f"sessions of at least {context + reach} rows with all commands",
+        )
+    draw = np.random.default_rng(seed)
+    return np.sort(draw.choice(np.array(found), size=min(count, len(found)), replace=False))
+
+
+def _course(commands_TA: np.ndarray, spindle: int, fastest: float, period: float) -> Course:
+    """Logged commands as a course: a log does not say what is a rapid, but how fast."""
+    path_T = np.sqrt((np.delete(commands_TA, spindle, axis=1) ** 2).sum(axis=1))
+    turning = np.abs(commands_TA[:, spindle]) > 0.0
+    feeding = (path_T > _MOVING) & (path_T < max(_RAPID * fastest, _FASTEST_CUT)) & turning
+    none = np.zeros(len(commands_TA))
+    course = Course(
+        "log", period, commands_TA, feeding.astype(float), none, none.astype(int), ("",) * len(none),
+        np.where(feeding, 0, -1), spindle, len(none),
+    )  # fmt: skip
+    return replace(course, commands_TA=commands_TA.copy())
+
+
+def _spindle(model: WorldModel) -> int:
+    return model.schema.command_names.index("spindle_speed")
+
+
+def _tensor(values: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(values, dtype=np.float32))

@@ -1,0 +1,97 @@
+"""Policies by reinforcement learning inside the model: short branches, many at once, doubt that costs something."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from crossfeed.control.imagined import Imagined
+from crossfeed.control.observation import free_knobs
+from crossfeed.control.policy_file import LearnedPolicy
+from crossfeed.control.task import Task
+from crossfeed.errors import ConfigError
+from crossfeed.ingest.table import Table
+from crossfeed.model.world_model import WorldModel
+from crossfeed.progress import progress
+
+
+class LearnConfig(BaseModel):
+    """How long and how wide; the best of the seeds, by what it earns in branches it was not trained on, is kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    steps: int = Field(default=60_000, ge=1)
+    seeds: int = Field(default=3, ge=1)
+    copies: int = Field(default=64, ge=1)  # branches at once
+    branches: int = Field(default=96, ge=2)
+    width: int = Field(default=32, ge=2)
+    learning_rate: float = Field(default=1e-3, gt=0.0)
+    discount: float = Field(default=0.95, gt=0.0, lt=1.0)
+
+
+def learn(
+    model: WorldModel | Path | str, table: Table | Path | str, task: Task, config: LearnConfig | None = None,
+    out: Path | str | None = None,
+) -> LearnedPolicy:  # fmt: skip
+    """PPO of stable-baselines3 in imagined branches; several seeds, the best one exported."""
+    config = config or LearnConfig()
+    try:
+        from stable_baselines3 import PPO
+
+        from crossfeed.control.environments import imagined
+        from crossfeed.control.sb3 import BranchVecEnv
+    except ImportError as error:
+        raise ConfigError(
+            "Learning a policy needs stable-baselines3, which is not installed.",
+            remedy="pip install 'crossfeed[control]'",
+        ) from error
+    training = imagined(model, table, task, config.copies, config.branches, seed=0)
+    held = imagined(model, table, task, 4 * config.copies, max(2, config.branches // 3), seed=1)
+    found = []
+    with progress("Learning a policy in the model", total=config.seeds) as bar:
+        for seed in range(config.seeds):
+            training.draw = np.random.default_rng([seed, 7])
+            learner = PPO(
+                "MlpPolicy", BranchVecEnv(training), seed=seed, device="cpu", n_steps=32, batch_size=256, n_epochs=8,
+                learning_rate=config.learning_rate, gamma=config.discount, ent_coef=1e-3,
+                policy_kwargs={"net_arch": [config.width, config.width]},
+            )  # fmt: skip
+            learner.learn(config.steps)
+            policy = LearnedPolicy(_layers(learner), task, {})
+            found.append((earned(held, policy), seed, policy))
+            bar.advance()
+    nothing = earned(held, None)
+    earnings = [value for value, _, _ in found]
+    best, seed, policy = max(found, key=lambda each: each[0])
+    about = {"earned": best, "as_written": nothing, "seed": seed, "all_seeds": earnings, "config": config.model_dump()}
+    policy = LearnedPolicy(policy.layers, task, about)
+    if out is not None:
+        policy.save(out)
+    return policy
+
+
+def earned(branches: Imagined, policy: LearnedPolicy | None, steps: int = 16) -> float:
+    """What a period earns on average, in branches that always begin the same; None leaves the knobs alone."""
+    branches.draw = np.random.default_rng(99)
+    everything = np.ones(branches.count, dtype=bool)
+    seen, total = branches.reset(everything), 0.0
+    for _ in range(steps):
+        action = np.zeros((branches.count, len(free_knobs(branches.task)))) if policy is None else policy.action(seen)
+        stepped = branches.step(action)
+        total += float(stepped.reward_B.mean())
+        if stepped.done_B.any():
+            branches.reset(stepped.done_B)
+        seen = branches.observation()
+    return total / steps
+
+
+def _layers(learner: Any) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """The mean action of a PPO policy as plain arrays."""
+    linear = [*_linear(learner.policy.mlp_extractor.policy_net), learner.policy.action_net]
+    return tuple((layer.weight.detach().numpy().copy(), layer.bias.detach().numpy().copy()) for layer in linear)
+
+
+def _linear(modules: Sequence[Any]) -> list[Any]:
+    return [module for module in modules if hasattr(module, "weight")]

@@ -1,0 +1,60 @@
+"""Policies that can be judged from logs: an override that is linear in what is known, with dither around it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from crossfeed.configuration import parse
+from crossfeed.control.offpolicy.log import normal_log_density
+from crossfeed.errors import ConfigError
+
+
+class LinearPolicyConfig(BaseModel):
+    """As it stands in a YAML file: override = intercept + sum of weight x feature, and its dither."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    intercept: float = Field(default=1.0, gt=0.0, le=2.0)
+    weights: dict[str, float] = {}
+    spread: float = Field(default=0.03, gt=0.0, le=0.3)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPolicy:
+    """override ~ Normal(intercept + state . weights, spread)."""
+
+    intercept: float
+    weights_F: np.ndarray
+    spread: float
+    name: str = field(default="policy")
+
+    @classmethod
+    def of(cls, config: LinearPolicyConfig, features: tuple[str, ...], name: str = "policy") -> "LinearPolicy":
+        """A policy over the features of a log."""
+        unknown = [feature for feature in config.weights if feature not in features]
+        if unknown:
+            raise ConfigError(
+                f"The policy looks at '{unknown[0]}', which the log does not have.",
+                expected=f"some of {', '.join(features) or 'no features'}",
+            )
+        weights = np.array([config.weights.get(feature, 0.0) for feature in features])
+        return cls(config.intercept, weights, config.spread, name)
+
+    def mean(self, state_xF: np.ndarray) -> np.ndarray:
+        return np.asarray(self.intercept + state_xF @ self.weights_F)
+
+    def log_density(self, state_xF: np.ndarray, override_x: np.ndarray) -> np.ndarray:
+        return normal_log_density(override_x, self.mean(state_xF), self.spread)
+
+
+def read_policy(path: Path | str, features: tuple[str, ...]) -> LinearPolicy:
+    """A policy from a YAML file."""
+    try:
+        content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"The policy {path} cannot be read: {error}", expected="a YAML text file") from error
+    return LinearPolicy.of(parse(LinearPolicyConfig, content or {}, f"The policy in {path}"), features, Path(path).stem)

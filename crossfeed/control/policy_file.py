@@ -1,0 +1,98 @@
+"""A learned policy as a small network in one file, with the knobs' limits and slew rate built in."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from crossfeed.atomic import atomic_file
+from crossfeed.control.controllers import Knobs, Moment
+from crossfeed.control.course import Course
+from crossfeed.control.limits import Limit
+from crossfeed.control.observation import Marks, observe, sensors_of, size, wanted_knobs
+from crossfeed.control.task import Task
+from crossfeed.errors import CheckpointError
+from crossfeed.schema import Schema
+
+_FORMAT = "crossfeed-policy/1"
+_NEAR = 0.95  # of a limit, from which on the knob is not turned up
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedPolicy:
+    """Layers with tanh between them; numpy alone, so that a decision takes microseconds."""
+
+    layers: tuple[tuple[np.ndarray, np.ndarray], ...]  # weight (out, in) and bias
+    task: Task
+    about: dict[str, Any]
+
+    def action(self, seen_BF: np.ndarray) -> np.ndarray:
+        """What the network asks for, -1 to 1 for each free knob."""
+        values = seen_BF
+        for weight, bias in self.layers[:-1]:
+            values = np.tanh(values @ weight.T + bias)
+        weight, bias = self.layers[-1]
+        return np.asarray(np.tanh(values @ weight.T + bias))
+
+    def knobs(self, seen_F: np.ndarray, now: Knobs, used: float, period: float = 1.0) -> Knobs:
+        """The knobs after a period: inside the range, no faster than the slew rate, never up when a limit is near."""
+        wanted = wanted_knobs(self.action(seen_F[None]), self.task)[0]
+        room = self.task.slew * period
+        feed, spindle = (float(np.clip(aim, at - room, at + room)) for aim, at in zip(wanted, now))
+        return (min(feed, now[0]) if used > _NEAR else feed), spindle
+
+    def save(self, path: Path | str) -> None:
+        """Write one file with everything in it."""
+        tensors = {f"{kind}{n}": part for n, pair in enumerate(self.layers) for kind, part in zip(("w", "b"), pair)}
+        content = {"format": _FORMAT, "task": self.task.model_dump(mode="json"), "about": self.about}
+        with atomic_file(path) as temporary:
+            save_file(
+                {name: np.ascontiguousarray(value, dtype=np.float32) for name, value in tensors.items()},
+                temporary,
+                metadata={"crossfeed": json.dumps(content)},
+            )
+
+    @classmethod
+    def load(cls, path: Path | str) -> "LearnedPolicy":
+        """Read a file that `save` wrote."""
+        from safetensors import safe_open
+
+        try:
+            with safe_open(path, "numpy") as file:
+                content = json.loads((file.metadata() or {}).get("crossfeed", "{}"))
+            tensors = load_file(path)
+        except (OSError, SafetensorError, ValueError) as error:
+            raise CheckpointError(f"{path} cannot be read as a policy: {error}", expected="a policy file") from error
+        if content.get("format") != _FORMAT:
+            raise CheckpointError(f"{path} is no policy.", expected="a file made by crossfeed control learn")
+        layers = tuple((tensors[f"w{n}"], tensors[f"b{n}"]) for n in range(len(tensors) // 2))
+        return cls(layers, Task.model_validate(content["task"]), content["about"])
+
+
+class PolicyControl:
+    """A learned policy as a controller."""
+
+    def __init__(self, policy: LearnedPolicy, schema: Schema, limits: tuple[Limit, ...], name: str = "policy") -> None:
+        expected = policy.layers[0][0].shape[1]
+        if size(limits) != expected:
+            raise CheckpointError(
+                f"The policy sees {expected} numbers, this task has {size(limits)}.",
+                expected="as many limited sensors as it was trained with",
+            )
+        self.name, self._policy, self._limits = name, policy, limits
+        self._columns = [schema.sensor_names.index(sensor) for sensor in sensors_of(limits)]
+
+    def start(self, course: Course, task: Task) -> None:  # noqa: ARG002
+        self._marks = Marks.of(course, self._limits)
+
+    def act(self, moment: Moment) -> Knobs:
+        place = min(int(moment.place), len(self._marks) - 1)
+        load_1L = np.nan_to_num(moment.sensors_RC[-1:, self._columns])
+        highest_1L = self._marks.highest_TL[place][None]
+        seen = observe(self._marks.plan_TF[place][None], highest_1L, load_1L, np.array([moment.knobs]))[0]
+        used = float((load_1L / highest_1L).max(initial=0.0))
+        return self._policy.knobs(seen, moment.knobs, used)

@@ -1,0 +1,56 @@
+"""Imagined branches in the form in which stable-baselines3 takes many environments."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import VecEnv
+
+from crossfeed.control.imagined import Imagined
+from crossfeed.control.observation import free_knobs, size
+
+
+class BranchVecEnv(VecEnv):
+    """Each episode ends where the model's reach ends, which is no end of the work: it is marked as cut short."""
+
+    def __init__(self, imagined: Imagined) -> None:
+        self.imagined = imagined
+        seen = spaces.Box(-10.0, 10.0, (size(imagined.limits),), np.float32)
+        # Wider than what is obeyed, so that the squashed action is the network's own.
+        super().__init__(imagined.count, seen, spaces.Box(-3.0, 3.0, (len(free_knobs(imagined.task)),), np.float32))
+        self._actions = np.zeros((imagined.count, 1))
+
+    def reset(self) -> np.ndarray:
+        return self.imagined.reset(np.ones(self.num_envs, dtype=bool))
+
+    def step_async(self, actions: np.ndarray) -> None:
+        self._actions = np.tanh(np.asarray(actions, dtype=np.float64))
+
+    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        stepped = self.imagined.step(self._actions)
+        seen = self.imagined.observation()
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for index in np.flatnonzero(stepped.done_B):
+            infos[index] = {"terminal_observation": seen[index], "TimeLimit.truncated": True}
+        if stepped.done_B.any():
+            seen = self.imagined.reset(stepped.done_B)
+        return seen, stepped.reward_B.astype(np.float32), stepped.done_B, infos
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        return [getattr(self, attr_name, None)] * len(self._indices(indices))
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:  # noqa: ARG002
+        setattr(self, attr_name, value)
+
+    def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **named: Any) -> list[Any]:
+        raise NotImplementedError(f"branches have no method {method_name} of their own")
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:  # noqa: ARG002
+        return [False] * len(self._indices(indices))
+
+    def _indices(self, indices: Any) -> Sequence[int]:
+        return list(range(self.num_envs)) if indices is None else list(np.atleast_1d(indices))

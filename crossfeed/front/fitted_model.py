@@ -1,0 +1,175 @@
+"""A model that was trained, adapted or read from a file: it forecasts, says what it is, and can be kept."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossfeed.errors import ConfigError
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.front.moment import moment_of
+from crossfeed.front.plans import check_reach, check_trained, readable_plan
+from crossfeed.grid import Grid
+from crossfeed.model.forecast import Forecast, Shown
+from crossfeed.model.locate import MODEL
+from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import Schema
+from crossfeed.serving.plan import read_plans
+
+_SHOWN_ROWS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A world model with its origin.
+
+    `summary` is what training found, `adaptation` what adapting did; both are empty for a model from a file.
+    """
+
+    opened: OpenedModel
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    adaptation: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def network(self) -> WorldModel:
+        """The network itself, for whoever wants tensors."""
+        return self.opened.model
+
+    @property
+    def schema(self) -> Schema:
+        """The channels the model speaks about."""
+        return self.network.schema
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """How many rows ahead it was trained to forecast."""
+        return self.network.horizons
+
+    @property
+    def context(self) -> int:
+        """How many rows of history it reads."""
+        return self.network.config.context
+
+    @property
+    def period(self) -> float | None:
+        """Seconds between two rows, where the file says it."""
+        known: float | None = self.opened.provenance.get("row_period")
+        return known
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The machines it learned from."""
+        adapted = self.opened.provenance.get("adapted", {}).get("to", {}).get("machines", ())
+        return (*self.opened.provenance.get("machines", ()), *adapted)
+
+    def forecast(
+        self,
+        history: Any,
+        plan: Any,
+        horizons: Sequence[int] | None = None,
+        *,
+        session: str | None = None,
+        at: float | None = None,
+    ) -> Forecast:
+        """What the sensors will do under the planned commands, at the horizons the model was trained for.
+
+        `history`: a frame (pandas, polars, pyarrow, dict of columns) of the last rows of one session, or a Table or
+        its file, of which the last session counts unless `session` and `at` (seconds) name a moment. `plan`: a frame of
+        the commands of the rows to come, a file, an NC program, or "table" for what really followed. Names decide; any
+        sensors may be absent. For every row of a long plan, or to compare plans, ask `cf.what_if`.
+
+        Examples:
+            >>> import crossfeed as cf
+            >>> model, table = cf.load("run"), cf.Table.read("a.parquet")
+            >>> rows = table.to_polars().filter(session=table.groups[0].session)
+            >>> forecast = model.forecast(rows[:32], rows[32:48])
+            >>> forecast.quantile(0.9).shape == (len(model.horizons), len(forecast.sensors))
+            True
+            >>> forecast.to_polars().columns[:5]
+            ['window', 'horizon', 'seconds', 'sensor', 'unit']
+        """
+        asked = check_trained(self.network, horizons)
+        moment, now = moment_of(self.opened, history, session, at)
+        (planned,) = read_plans({"plan": readable_plan(plan, moment, now)}, moment)
+        check_reach(planned.commands, asked, moment.period)
+        rows = np.concatenate([moment.sensors, moment.commands], axis=1)[-self.context :]
+        said = self.network.forecast(rows, planned.commands[: max(asked)], asked)
+        return replace(said, period=moment.period, shown=Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth))
+
+    def save(self, path: Path | str) -> Path:
+        """Keep the model as one file: `path` if it ends in .safetensors, else model.safetensors in that folder."""
+        path = Path(path)
+        file = path if path.suffix == ".safetensors" else path / MODEL
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self.network.save(file, self.opened.provenance)
+        return file
+
+    def inspect(self) -> dict[str, Any]:
+        """Everything the model says about itself as plain data, as `crossfeed inspect --json` prints it."""
+        from crossfeed.model.model_file import ModelFile
+        from crossfeed.training.record.inspection import describe_contents
+
+        model = self.network
+        tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+        file = ModelFile(
+            model.config, model.schema, model.normaliser, self.opened.provenance, tensors, self.opened.sha256
+        )
+        return describe_contents(file)
+
+    def __repr__(self) -> str:
+        return self._grid().text()
+
+    def _repr_html_(self) -> str:
+        return self._grid().html()
+
+    def _grid(self) -> Grid:
+        """The model in a few lines: what it reads, what it says, how good it was on sessions it had not seen."""
+        unseen = self.network.normaliser.unseen
+        sensors = [name for name in self.schema.sensor_names if name not in unseen]
+        step = f" of {self.period:g} s" if self.period else ""
+        rows = [
+            ["reads", f"{self.context} rows{step}: {', '.join(sensors)}"],
+            ["under the commands", ", ".join(self.schema.command_names)],
+            ["forecasts", f"{', '.join(map(str, self.horizons))} rows ahead"],
+            ["parameters", f"{sum(tensor.numel() for tensor in self.network.parameters()):,}"],
+        ]
+        validation = self.summary.get("validation")
+        if validation:
+            own, floor = validation["model"], validation["persistence"]
+            rows.append(["RMSE, held-out sessions", f"{own['rmse']:.3f} (last value repeated: {floor['rmse']:.3f})"])
+            rows.append(["inside 90 % intervals", f"{own['coverage90']:.0%}"])
+        for row in self.adaptation.get("few_shot", {}).get("fractions", ())[-1:]:
+            change = row["rmse_ratio"]["estimate"]
+            rows.append(["adapted", f"from {row['support_windows']:,} windows; RMSE {change:.3f} times that of before"])
+        return Grid(f"World model of {', '.join(self.machines) or 'an unnamed machine'}", ("", ""), rows, words=2)
+
+
+def load(path: Path | str, device: str = "auto") -> FittedModel:
+    """Read a model: its file, or the folder of a training run or of an adaptation.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> cf.load("run").machines
+        ('mill_a',)
+    """
+    return FittedModel(open_model(path, device))
+
+
+def as_model(model: "FittedModel | Path | str", device: str = "auto") -> FittedModel:
+    """A model, or the one at a path."""
+    if isinstance(model, FittedModel):
+        return model
+    if isinstance(model, Path | str):
+        return load(model, device)
+    raise ConfigError(
+        f"A {type(model).__name__} is no fitted model.",
+        expected="what cf.fit, cf.adapt or cf.load return, or the path of a model",
+    )
+
+
+def in_memory(network: WorldModel, name: str, provenance: dict[str, Any], sha256: str) -> OpenedModel:
+    """A network that lies in no file yet, with the origin its file will state."""
+    return OpenedModel(Path(f"{name}.safetensors"), WorldModelForecaster(network, name), sha256, provenance)

@@ -1,0 +1,209 @@
+"""Learning beside the machine, on request: the code of `adaptation/`, a journal, and a guard that can take it all back.
+
+K context rows, H horizons, T longest horizon, C sensors, A commands.
+"""
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from crossfeed.adaptation.learning import observed_errors, update
+from crossfeed.adaptation.online import OnlineConfig
+from crossfeed.adaptation.parameters import Prepared, finish, prepare
+from crossfeed.configuration import parse
+from crossfeed.distribution import Distribution, Quantiles
+from crossfeed.evaluation.conformal import Trace, adaptive_widths, centre_and_spread
+from crossfeed.evaluation.metrics import LEVELS
+from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.live.rows import Row
+from crossfeed.model.forecast import Forecast
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.update.adamw import AdamW
+from crossfeed.windows.windows import WindowBatch
+
+JOURNAL, LEARNED = "journal.jsonl", "learned.safetensors"
+_GUARDED = 64  # windows over which the learned and the locked model are compared
+_FEWEST = 24
+_WORSE = 1.02
+_KEPT = 2000
+_TRACKED = 300
+
+
+@dataclass(frozen=True, eq=False)
+class _Window:
+    batch: WindowBatch
+    ahead_HC: torch.Tensor  # errors of the forecast as it was made
+    crps: tuple[float, float]  # of the learned and of the locked model
+
+
+class Learner:
+    """Forecast first, learn once the targets were observed; worse than the locked model means back to it."""
+
+    def __init__(self, model: OpenedModel, folder: Path, config: OnlineConfig | None = None) -> None:
+        self._opened, self._config, self.folder = model, config or parse(OnlineConfig, {}, "Learning"), folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._locked = WorldModelForecaster(model.model, "locked")
+        self._windows: deque[_Window] = deque(maxlen=_KEPT)
+        self._guarded: deque[tuple[float, float]] = deque(maxlen=_GUARDED)
+        self._generator = torch.Generator().manual_seed(self._config.seed)
+        self._since = self._done = -1.0
+        self.updates = self.returns = 0
+        self._begin()
+        self._write("start", {"model": model.sha256, "config": self._config.model_dump(mode="json")})
+
+    def _begin(self) -> None:
+        self._prepared: Prepared = prepare(self._locked, self._config.mode, self._config.rank, self._config.seed)
+        rate = torch.tensor(self._config.learning_rate)
+        self._optimiser = AdamW([(self._prepared.parameters, 0.0)], rate)
+        self._new = 0
+
+    @property
+    def model(self) -> WorldModel:
+        """The model that forecasts now."""
+        forecaster = self._prepared.forecaster
+        assert isinstance(forecaster, WorldModelForecaster)
+        return forecaster.model
+
+    def observe(self, rows: Sequence[Row]) -> bool:
+        """Take in windows whose targets have all come; True when the model has changed."""
+        model = self._opened.model
+        context, longest = model.config.context, model.horizons[-1]
+        for end in range(context, len(rows) - longest + 1):
+            if rows[end - 1].time > self._done:
+                self._done = rows[end - 1].time
+                self._take(rows[end - context : end + longest])
+        if self._worse():
+            self._go_back()
+            return True
+        if self._new < self._config.every:
+            return False
+        self._learn()
+        return True
+
+    def _take(self, rows: Sequence[Row]) -> None:
+        batch = self._batch(rows)
+        with torch.no_grad():
+            said, locked = self._prepared.forecaster.predict(batch), self._locked.predict(batch)
+        present, target = batch.future_m_BHC, batch.future_x_BHC
+        if not bool(present.any()):
+            return
+        scores = tuple(float(one.crps(target)[present].mean()) for one in (said, locked))
+        ahead = observed_errors(said, batch)[0]
+        self._windows.append(_Window(batch, ahead, (scores[0], scores[1])))
+        self._guarded.append((scores[0], scores[1]))
+        self._new += 1
+
+    def _batch(self, rows: Sequence[Row]) -> WindowBatch:
+        model = self._opened.model
+        context, horizons = model.config.context, model.horizons
+
+        def values(names: Sequence[str]) -> np.ndarray:
+            return np.array([[row.values[name] for name in names] for row in rows], dtype=np.float64)
+
+        x = model.normaliser.transform_sensors(values(model.schema.sensor_names))
+        a = model.normaliser.transform_commands(values(model.schema.command_names)).astype(np.float32)
+        present = np.isfinite(x)
+        x = np.where(present, x, 0.0).astype(np.float32)
+        future = a[context:]
+        targets = [context + horizon - 1 for horizon in horizons]
+        means = np.stack([future[:horizon].mean(axis=0) for horizon in horizons])
+        parts = (x[:context], present[:context], a[:context], x[targets], present[targets], means, future)
+        zero = torch.zeros(1, dtype=torch.long)
+        tensors = [*(torch.from_numpy(np.ascontiguousarray(part)).unsqueeze(0) for part in parts), zero, zero]
+        return WindowBatch(**dict(zip(WindowBatch.__slots__, tensors, strict=True)))
+
+    def _learn(self) -> None:
+        config, known = self._config, list(self._windows)
+        recent, older = known[-config.recent :], known[: -config.recent]
+        for _ in range(config.steps):
+            drawn = torch.randperm(len(older), generator=self._generator)[: config.replay].tolist()
+            chosen = [*recent, *(older[place] for place in drawn)]
+            batch = _joined([window.batch for window in chosen])
+            ahead = torch.stack([window.ahead_HC for window in chosen])
+            update(self._prepared, batch, ahead, self._optimiser, config.clip_norm)
+        self.updates += config.steps
+        self._new = 0
+        self._write("update", {"updates": self.updates, "windows": len(known), "crps_ratio": self.ratio})
+
+    @property
+    def ratio(self) -> float | None:
+        """CRPS of the learned model over that of the locked one, on the newest windows; below 1 it helps."""
+        if not self._guarded:
+            return None
+        learned, locked = (sum(column) for column in zip(*self._guarded, strict=True))
+        return learned / locked if locked > 0.0 else None
+
+    def _worse(self) -> bool:
+        ratio = self.ratio
+        return self.updates > 0 and len(self._guarded) >= _FEWEST and ratio is not None and ratio > _WORSE
+
+    def _go_back(self) -> None:
+        self.returns += 1
+        self._write("guard", {"crps_ratio": self.ratio, "what": "worse than the locked model, which forecasts again"})
+        self._guarded.clear()
+        self._begin()
+
+    def close(self) -> None:
+        """Keep what was learned as a model file of its own."""
+        if self.updates:
+            finish(self._prepared)
+            history = {"from": self._opened.sha256, "to": "live", "how": self._config.model_dump(mode="json")}
+            self.model.save(self.folder / LEARNED, {**self._opened.provenance, "adapted_live": history})
+        self._write("end", {"updates": self.updates, "returns": self.returns, "crps_ratio": self.ratio})
+
+    def _write(self, event: str, facts: dict[str, Any]) -> None:
+        line = json.dumps({"time": datetime.now(UTC).isoformat(), "event": event, **facts})
+        with (self.folder / JOURNAL).open("a", encoding="utf-8") as journal:
+            journal.write(line + "\n")
+
+
+class TrackedIntervals:
+    """Intervals whose widths follow the errors found so far, so that in the long run they hold what they promise."""
+
+    def __init__(self, horizons: Sequence[int], period: float) -> None:
+        self._horizons, self._period = tuple(horizons), period
+        self._made: deque[tuple[int, np.ndarray, np.ndarray]] = deque(maxlen=_TRACKED)
+
+    def widen(self, row: Row, forecast: Forecast, rows: Sequence[Row]) -> Forecast:
+        """The forecast with tracked widths, which use only rows that have come."""
+        centre, spread = (one.numpy() for one in centre_and_spread(forecast.distribution))
+        self._made.append((round(row.time / self._period), centre, spread))
+        stream = self._trace(forecast.sensors, rows)
+        width_LHC = adaptive_widths(stream, self._horizons)[-1]
+        return replace(forecast, distribution=_widened(forecast.distribution, width_LHC))
+
+    def _trace(self, names: Sequence[str], rows: Sequence[Row]) -> Trace:
+        by_number = {round(row.time / self._period): row for row in rows}
+        clock = np.array([number for number, _, _ in self._made])
+        x = np.full((len(clock), len(self._horizons), len(names)), np.nan)
+        for place, number in enumerate(clock.tolist()):
+            for position, horizon in enumerate(self._horizons):
+                if (row := by_number.get(number + horizon)) is not None:
+                    x[place, position] = [np.nan if row.values[name] is None else row.values[name] for name in names]
+        centre, spread = (np.stack([made[part] for made in self._made]) for part in (1, 2))
+        return Trace(clock, centre, spread, x, np.isfinite(x))
+
+
+def _widened(said: Distribution, width_LHC: np.ndarray) -> Quantiles:
+    """The same median and mean with intervals of `width` predicted standard deviations to either side."""
+    centre, spread = centre_and_spread(said)
+    # Higher levels must not lie inside lower ones, whatever the widths were tracked to.
+    widths = torch.from_numpy(np.maximum.accumulate(width_LHC, axis=0))
+    pairs = list(zip(sorted(LEVELS), widths, strict=True))
+    below = [(0.5 - level / 2.0, centre - width * spread) for level, width in reversed(pairs)]
+    above = [(0.5 + level / 2.0, centre + width * spread) for level, width in pairs]
+    levels, values = zip(*below, (0.5, centre), *above, strict=True)
+    return Quantiles(levels, torch.stack(values, -1), said.plain().mean)
+
+
+def _joined(batches: Sequence[WindowBatch]) -> WindowBatch:
+    names = WindowBatch.__slots__
+    return WindowBatch(**{name: torch.cat([getattr(batch, name) for batch in batches]) for name in names})

@@ -1,0 +1,121 @@
+"""What the nodes, topics and metrics of a live source mean: the mapping that `crossfeed live discover` proposes."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from crossfeed.live.frame import live_segmentation
+from crossfeed.live.source import FEED_OVERRIDE, LINE, RAPID_OVERRIDE, SPINDLE_OVERRIDE
+from crossfeed.machines.declaration import PROGRAM, Column, LogKind, Segmentation
+from crossfeed.machines.mapping import MappedColumn, read_mapping
+from crossfeed.schema import Schema, canonical
+
+
+class States(BaseModel):
+    """Where the control tells what it is doing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    program: str | None = None
+    line: str | None = None
+    feed_override: str | None = None
+    rapid_override: str | None = None
+    spindle_override: str | None = None
+
+    def names(self) -> dict[str, str]:
+        """Native name -> name under which it is told."""
+        told = {
+            PROGRAM: self.program,
+            LINE: self.line,
+            FEED_OVERRIDE: self.feed_override,
+            RAPID_OVERRIDE: self.rapid_override,
+            SPINDLE_OVERRIDE: self.spindle_override,
+        }
+        return {native: name for name, native in told.items() if native is not None}
+
+
+class LiveMapping(BaseModel):
+    """A user's description of a live source."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    machine: str
+    schema_: str | dict[str, Any] = Field(default="canonical", alias="schema")
+    columns: tuple[MappedColumn, ...] = Field(min_length=1)
+    states: States = States()
+    period: float = Field(default=1.0, gt=0)
+    sampling_ms: float = Field(default=100.0, gt=0)
+    publishing_ms: float = Field(default=250.0, gt=0)
+    gap_s: float = Field(default=10.0, gt=0)
+
+    @classmethod
+    def from_yaml(cls, path: Path) -> Self:
+        """Read a mapping file; a schema in a file of its own lies beside it."""
+        mapping = read_mapping(cls, path)
+        if isinstance(mapping.schema_, str) and mapping.schema_ != "canonical":
+            own = Schema.from_yaml(path.parent / mapping.schema_)
+            return mapping.model_copy(update={"schema_": own.model_dump(mode="json")})
+        return mapping
+
+    @property
+    def schema_used(self) -> Schema:
+        """The schema the mapping names."""
+        if isinstance(self.schema_, dict):
+            return Schema.from_mapping(self.schema_, origin="The schema in the mapping")
+        return canonical()
+
+    def kind(self, title: str, change_driven: bool = True) -> LogKind:
+        """What the source will tell."""
+        schema = self.schema_used
+        columns = tuple(
+            Column(c.native or "", c.channel, c.unit or schema.channel(c.channel).unit, c.valid, constant=c.constant)
+            for c in self.columns
+        )
+        base = Segmentation(gap_s=self.gap_s)
+        return LogKind(
+            name="live",
+            title=title,
+            machine=self.machine,
+            schema=schema,
+            columns=columns,
+            period=self.period,
+            segmentation=live_segmentation(self.gap_s, base) if change_driven else base,
+            read=lambda kind, path: iter(()),  # noqa: ARG005 (it is heard, not read)
+            change_driven=change_driven,
+        )
+
+    def names(self) -> dict[str, str]:
+        """Native name -> channel or state, of everything that is to be listened to."""
+        return {c.native: c.channel for c in self.columns if c.native} | self.states.names()
+
+    def to_yaml(self, remarks: dict[str, str], unused: list[str]) -> str:
+        """The mapping as a text to check by hand; `remarks` say why a column is what it is."""
+        lines = [f"machine: {self.machine}", "schema: canonical", f"period: {self.period:g}", "columns:"]
+        for column in self.columns:
+            if column.native is None:
+                entry = f"  - {{constant: {column.constant:g}, channel: {column.channel}}}"
+            else:
+                entry = f'  - {{native: "{column.native}", channel: {column.channel}, unit: "{column.unit}"}}'
+            lines.append(f"{entry:<96} # {remarks.get(column.channel, '')}")
+        states = {name: value for name, value in self.states.model_dump().items() if value}
+        if states:
+            lines.append("states:")
+            lines += [f'  {name}: "{value}"' for name, value in states.items()]
+        lines.append(f"sampling_ms: {self.sampling_ms:g}")
+        lines.append(f"publishing_ms: {self.publishing_ms:g}")
+        lines += [f"# not used: {name}" for name in unused]
+        return "\n".join(lines) + "\n"
+
+
+def with_missing_commands(mapping: LiveMapping) -> LiveMapping:
+    """Commands of the schema that the source does not tell stand still, as on a machine that lacks them."""
+    told = {column.channel for column in mapping.columns}
+    idle = [MappedColumn(channel=name, constant=0.0) for name in mapping.schema_used.command_names if name not in told]
+    return mapping.model_copy(update={"columns": (*mapping.columns, *idle)})
+
+
+def without(kind: LogKind, channels: set[str]) -> LogKind:
+    """A kind that does not tell some of its sensors."""
+    return replace(kind, columns=tuple(column for column in kind.columns if column.channel not in channels))

@@ -1,0 +1,249 @@
+"""MQTT: JSON by a mapping, or Sparkplug B. It subscribes and never publishes.
+
+A Sparkplug listener that comes late waits for the next birth before it can name what it hears: asking for one would be
+a command to the machine's gateway.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from time import time as now
+from typing import Any
+from urllib.parse import urlsplit
+
+from crossfeed.errors import ConfigError, LogError
+from crossfeed.live.backoff import backoff
+from crossfeed.live.credentials import Credentials
+from crossfeed.live.extras import need
+from crossfeed.live.mapping import LiveMapping
+from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
+from crossfeed.live.source import ALIVE, Arrival, Notice, Sample
+from crossfeed.live.sparkplug import Payload, by_alias, decode
+from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
+
+_TIMES = ("timestamp", "time", "ts", "t")
+_DISCOVERY_S = 5.0
+_SPARKPLUG = "spBv1.0"
+
+
+class MqttSource:
+    """Topics under a filter; in JSON a value is named TOPIC#KEY, in Sparkplug by its metric."""
+
+    def __init__(self, address: str, mapping: Path | None = None, credentials: Credentials | None = None) -> None:
+        parts = urlsplit(address)
+        self.address, self.title = address, f"the MQTT broker {parts.hostname}"
+        self._host, self._port = parts.hostname or "localhost", parts.port or 1883
+        self._filter = parts.path.lstrip("/") or "#"
+        if "#" not in self._filter and "+" not in self._filter:
+            self._filter = f"{self._filter.rstrip('/')}/#"
+        self._credentials = credentials
+        self._mapping = None if mapping is None else LiveMapping.from_yaml(mapping)
+        self._names = self._mapping.names() if self._mapping is not None else {}
+        self._aliases: dict[str, dict[int, str]] = {}
+        self._sequence: dict[str, int] = {}
+        self._seen: dict[str, tuple[int, Any]] = {}
+        self._newest = 0
+        self._dead_since: int | None = None
+        self._lost_at: int | None = None
+
+    def _client(self) -> Any:
+        aiomqtt = need("aiomqtt", "MQTT")
+        login = {} if self._credentials is None else {
+            "username": self._credentials.user, "password": self._credentials.password
+        }  # fmt: skip
+        return aiomqtt.Client(self._host, self._port, timeout=10.0, **login)
+
+    async def open(self) -> LogKind:
+        """Without a mapping, listen for a while and propose one."""
+        if self._mapping is None:
+            self._mapping = (await self.propose()).mapping
+            self._names = self._mapping.names()
+        return self._mapping.kind(self.title)
+
+    async def propose(self, seconds: float = _DISCOVERY_S) -> Discovery:
+        """What is told within a few seconds, and what it may mean."""
+        found: dict[str, FoundNode] = {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                async for topic, content in self._messages():
+                    for native, value, _, _ in self._values(topic, content):
+                        path = tuple(native.replace("#", "/").split("/"))
+                        found[native] = FoundNode(native, path, None, isinstance(value, int | float))
+        if not found:
+            raise LogError(
+                f"Nothing was told under '{self._filter}' within {seconds:g} s.",
+                expected="JSON or Sparkplug B messages",
+                remedy="Check the topic in the address: mqtt://HOST:1883/TOPIC.",
+            )
+        machine = next(iter(found)).split("/")[0].split("#")[0] or "machine"
+        return propose_mapping(machine, found.values())
+
+    async def _messages(self) -> AsyncIterator[tuple[str, bytes]]:
+        aiomqtt = need("aiomqtt", "MQTT")
+        try:
+            async with self._client() as client:
+                await client.subscribe(self._filter, qos=1)
+                async for message in client.messages:
+                    yield str(message.topic), bytes(message.payload)
+        except (aiomqtt.MqttError, OSError) as error:
+            raise LogError(
+                f"There is no MQTT broker at {self._host}:{self._port}, or it refuses us: {error}.",
+                expected="an address such as mqtt://192.168.0.10:1883/mill_7",
+            ) from error
+
+    def resume(self, position: Mapping[str, Any]) -> None:
+        """A broker keeps nothing for us."""
+
+    async def close(self) -> None:
+        """The connection ends with its reader."""
+
+    async def arrivals(self) -> AsyncIterator[Arrival]:
+        waits = backoff()
+        lost = False
+        while True:
+            try:
+                async for topic, content in self._messages():
+                    if lost:
+                        lost, waits, self._lost_at = False, backoff(), self._newest
+                        yield Notice("reconnect", "the broker is back")
+                    for arrival in self._arrivals_of(topic, content):
+                        yield arrival
+            except LogError as error:
+                if not lost:
+                    yield Notice("degraded", f"the connection was lost: {error.found}")
+                lost = True
+                await asyncio.sleep(next(waits))
+
+    def _arrivals_of(self, topic: str, content: bytes) -> Iterator[Arrival]:
+        kind = _message_kind(topic)
+        if kind in ("NDEATH", "DDEATH"):
+            if self._dead_since is None:
+                self._dead_since = self._newest
+                yield Notice("degraded", f"{topic.rpartition('/')[2]} says that it is dead")
+            return
+        try:
+            told = list(self._values(topic, content))
+        except LogError as error:
+            yield Notice("degraded", error.found)
+            return
+        yield from self._missed(topic)
+        for native, value, stamp, historical in told:
+            name = self._names.get(native)
+            if name is None:
+                continue
+            if self._seen.get(native) == (stamp, value):
+                yield Notice("doubled", f"{native} was told twice")
+                continue
+            self._seen[native] = (stamp, value)
+            if not historical:
+                yield from self._end_of_gap(stamp)
+                self._newest = max(self._newest, stamp)
+            if name == PROGRAM:
+                yield Sample(name, str(value or ""), stamp)
+            else:
+                yield Sample(name, float(value) if isinstance(value, int | float) else None, stamp)
+        if told:
+            yield Sample(ALIVE, 1.0, max(stamp for _, _, stamp, _ in told))
+
+    def _end_of_gap(self, stamp: int) -> Iterator[Arrival]:
+        since = [begin for begin in (self._dead_since, self._lost_at) if begin]
+        if since and stamp > min(since):
+            begin, self._dead_since, self._lost_at = min(since), None, None
+            seconds = (stamp - begin) / MICROSECONDS
+            yield Notice("gap", f"nothing was heard for {seconds:.1f} s", begin, stamp)
+
+    def _missed(self, topic: str) -> Iterator[Arrival]:
+        """A gap where the numbers of Sparkplug messages do not follow each other."""
+        node = self._node(topic)
+        jump = self._sequence.pop(f"{node}!", None)
+        if jump is not None and self._newest:
+            self._lost_at = self._lost_at or self._newest
+            yield Notice("degraded", f"{jump} messages of {node} are missing")
+
+    def _values(self, topic: str, content: bytes) -> Iterator[tuple[str, Any, int, bool]]:
+        """Native name, value, stamp and whether it is history, of everything in a message."""
+        if topic.startswith(f"{_SPARKPLUG}/"):
+            yield from self._sparkplug(topic, content)
+        else:
+            yield from _json(topic, content)
+
+    def _node(self, topic: str) -> str:
+        parts = topic.split("/")
+        return "/".join([*parts[1:2], *parts[3:4]])
+
+    def _sparkplug(self, topic: str, content: bytes) -> Iterator[tuple[str, Any, int, bool]]:
+        kind = _message_kind(topic)
+        if kind not in ("NBIRTH", "DBIRTH", "NDATA", "DDATA"):
+            return
+        payload: Payload = decode(content)
+        node, owner = self._node(topic), topic.replace(f"/{kind}/", "/")
+        if kind in ("NBIRTH", "DBIRTH"):
+            self._aliases[owner] = by_alias(payload.metrics)
+        self._number(node, kind, payload.sequence)
+        names = self._aliases.get(owner, {})
+        for metric in payload.metrics:
+            name = metric.name or (names.get(metric.alias) if metric.alias is not None else None)
+            stamp = metric.time or payload.time
+            if name is not None and stamp is not None and not name.startswith(("bdSeq", "Node Control/")):
+                yield name, metric.value, stamp * 1000, metric.historical
+
+    def _number(self, node: str, kind: str, sequence: int | None) -> None:
+        if sequence is None:
+            return
+        before = self._sequence.get(node)
+        if before is not None and kind != "NBIRTH" and (jump := (sequence - before - 1) % 256):
+            self._sequence[f"{node}!"] = jump
+        self._sequence[node] = sequence
+
+
+def _message_kind(topic: str) -> str:
+    parts = topic.split("/")
+    return parts[2] if len(parts) > 3 and parts[0] == _SPARKPLUG else ""
+
+
+def _json(topic: str, content: bytes) -> Iterator[tuple[str, Any, int, bool]]:
+    """Every value of a JSON message, nested keys joined with dots; a bare value is called by its topic."""
+    try:
+        told = json.loads(content)
+    except ValueError as error:
+        raise LogError(f"A message on {topic} is no JSON.", expected="an object or a number") from error
+    if not isinstance(told, dict):
+        yield topic, told, round(now() * MICROSECONDS), False
+        return
+    clock = next((name for name in _TIMES if name in told), None)
+    stamp = _stamp(told[clock]) if clock else round(now() * MICROSECONDS)
+    for name, value in _flat(told, ""):
+        if name != clock:
+            yield f"{topic}#{name}", value, stamp, False
+
+
+def _flat(content: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
+    for name, value in content.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _stamp(told: Any) -> int:
+    """A time as ISO text, or as a number of seconds, milliseconds or microseconds, told apart by its size."""
+    try:
+        if isinstance(told, str):
+            return round(datetime.fromisoformat(told.replace("Z", "+00:00")).timestamp() * MICROSECONDS)
+        factor = 1 if told > 1e14 else 1000 if told > 1e11 else MICROSECONDS
+        return round(float(told) * factor)
+    except (TypeError, ValueError) as error:
+        raise LogError(f"'{told}' is no time.", expected="ISO 8601, or seconds or milliseconds since 1970") from error
+
+
+def check_address(address: str) -> None:
+    """Refuse secrets in an address, where every user of the computer sees them."""
+    if urlsplit(address).password is not None:
+        raise ConfigError(
+            "The address holds a password.",
+            expected="an address without one",
+            remedy="Give it with --credentials FILE.",
+        )

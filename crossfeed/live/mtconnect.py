@@ -1,0 +1,271 @@
+"""MTConnect agents: /probe says what there is, /current where it stands, /sample streams what changes."""
+
+import asyncio
+import xml.etree.ElementTree as ElementTree
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from crossfeed.errors import ConfigError, LogError
+from crossfeed.live.backoff import backoff
+from crossfeed.live.frame import live_segmentation
+from crossfeed.live.http_stream import get
+from crossfeed.live.source import (
+    ALIVE,
+    FEED_OVERRIDE,
+    LINE,
+    RAPID_OVERRIDE,
+    SPINDLE_OVERRIDE,
+    Arrival,
+    Mark,
+    Notice,
+    Sample,
+)
+from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
+from crossfeed.machines.devices import Item, read_devices, tag
+from crossfeed.machines.mtconnect import KIND
+from crossfeed.machines.mtconnect_channels import propose
+from crossfeed.machines.mtconnect_mapping import DeviceMapping
+from crossfeed.schema import canonical
+
+_INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 250, 2000, 10000
+_UNAVAILABLE = "UNAVAILABLE"
+_OVERRIDES = {"feed_override": FEED_OVERRIDE, "rapid_override": RAPID_OVERRIDE, "spindle_override": SPINDLE_OVERRIDE}
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """One streams document: who wrote it, what follows, and its observations in order of their sequence."""
+
+    instance: int
+    following: int
+    created: int
+    observations: list[tuple[int, int, str, str]]  # sequence, stamp, item, value
+
+
+class MtconnectSource:
+    """One device of an agent; a mapping of the kind `crossfeed ingest mtconnect` takes renames or drops items."""
+
+    def __init__(self, address: str, mapping: Path | None = None) -> None:
+        self.address, self.title = address.rstrip("/"), f"the MTConnect agent {address}"
+        self._mapping = DeviceMapping.from_yaml(mapping) if mapping is not None else None
+        self._names: dict[str, str] = {}
+        self._execution = ""
+        self._texts: set[str] = set()
+        self._instance: int | None = None
+        self._next: int | None = None
+        self._newest = 0
+        self._active: str | None = None
+
+    async def open(self) -> LogKind:
+        """Ask the agent what there is and choose channels for it."""
+        device, items = await self.devices()
+        proposal = propose(items)
+        where = f"{self.address}/probe"
+        if self._mapping is not None:
+            machine, (schema, columns) = self._mapping.machine, self._mapping.channels(items, proposal, where)
+        else:
+            machine, columns, schema = device.lower(), proposal.columns(where), proposal.schema(device)
+            known = canonical()
+            named = {column.channel for column in columns}
+            if {*known.command_names} <= named and named & {*known.sensor_names}:
+                schema = known
+                columns = tuple(column for column in columns if column.channel in {c.name for c in known.channels})
+        by_name = {item.name: item for item in items.values()}
+        for column in columns:
+            if column.constant is None:
+                self._names[_key(by_name[column.native])] = column.channel
+        for item in items.values():
+            if item.type == "LINE" or item.type == "LINE_NUMBER":
+                self._names.setdefault(_key(item), LINE)
+        for one in proposal.channels:
+            if one.name in _OVERRIDES:
+                self._names.setdefault(_key(one.item), _OVERRIDES[one.name])
+        base = replace(KIND.segmentation, keep={}, drop_programs=(), boundaries=())
+        if proposal.program is not None:
+            self._names[_key(by_name[proposal.program])] = PROGRAM
+        if proposal.execution is not None:
+            self._execution = _key(by_name[proposal.execution])
+        return replace(
+            KIND,
+            name="live",
+            title=self.title,
+            machine=machine,
+            schema=schema,
+            columns=columns,
+            period=self._mapping.period if self._mapping and self._mapping.period else KIND.period,
+            segmentation=live_segmentation(base=replace(base, min_s=0.0)),
+            prepare=None,
+        )
+
+    async def probe(self) -> bytes:
+        """The device model as the agent gives it."""
+        return await self._page("/probe")
+
+    async def devices(self) -> tuple[str, Mapping[str, Item]]:
+        """The device that is meant, and its items."""
+        page = await self.probe()
+        with TemporaryDirectory(prefix="crossfeed-live-") as folder:
+            file = Path(folder) / "Devices.xml"
+            file.write_bytes(page)
+            devices = read_devices(file)
+        wanted = self._mapping.device if self._mapping is not None else None
+        if wanted is None and len(devices) == 1:
+            return next(iter(devices.items()))
+        match = next((name for name in devices if wanted is not None and name.lower() == wanted.lower()), None)
+        if match is None:
+            raise ConfigError(
+                f"The agent knows {', '.join(devices)}" + (f", not {wanted}." if wanted else "."),
+                expected="one device, named in a mapping",
+                remedy=f"`crossfeed live discover {self.address}` writes one.",
+            )
+        return match, devices[match]
+
+    async def _page(self, path: str) -> bytes:
+        try:
+            answer = await get(self.address + path)
+            page = await asyncio.wait_for(answer.whole(), 30.0)
+            answer.close()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            raise LogError(
+                f"There is no MTConnect agent at {self.address}: {error or 'no answer'}.",
+                expected="an address such as http://192.168.0.10:5000 that answers /probe",
+            ) from error
+        return page
+
+    def resume(self, position: Mapping[str, Any]) -> None:
+        self._instance, self._next = int(position["instance"]), int(position["next"])
+        self._newest = int(position.get("newest", 0))
+
+    async def close(self) -> None:
+        """Every stream ends with its reader."""
+
+    async def arrivals(self) -> AsyncIterator[Arrival]:
+        waits = backoff()
+        lost = False
+        while True:
+            try:
+                async for arrival in self._stream():
+                    if lost:
+                        lost, waits = False, backoff()
+                        yield Notice("reconnect", "the agent is back")
+                    yield arrival
+                raise LogError("the stream ended")
+            except _OutOfRangeError:
+                # The agent's buffer no longer holds what we want: whatever was in between is lost.
+                self._next = None
+            except (OSError, TimeoutError, LogError, ValueError, asyncio.IncompleteReadError) as error:
+                if not lost:
+                    yield Notice("degraded", f"the connection was lost: {str(error) or type(error).__name__}")
+                lost = True
+                await asyncio.sleep(next(waits))
+
+    async def _stream(self) -> AsyncIterator[Arrival]:
+        if self._next is None:
+            async for arrival in self._begin():
+                yield arrival
+        query = f"from={self._next}&count={_COUNT}&interval={_INTERVAL_MS}&heartbeat={_HEARTBEAT_MS}"
+        answer = await get(f"{self.address}/sample?{query}")
+        try:
+            parts = answer.parts()
+            while True:
+                part = await asyncio.wait_for(anext(parts, None), 3.0 * _HEARTBEAT_MS / 1000.0 + 4.0)
+                if part is None:
+                    return
+                page = _read(part)
+                if page.instance != self._instance:
+                    raise _OutOfRangeError  # sequences of another instance: begin again
+                for arrival in self._tell(page):
+                    yield arrival
+        finally:
+            answer.close()
+
+    async def _begin(self) -> AsyncIterator[Arrival]:
+        """Where everything stands, after which the stream goes on; what lies between is a gap."""
+        page = _read(await self._page("/current"))
+        restarted = self._instance is not None and page.instance != self._instance
+        self._instance, self._next = page.instance, page.following
+        stamps = [stamp for _, stamp, _, _ in page.observations]
+        now = max(stamps, default=page.created)
+        if restarted:
+            yield Notice("restart", "the agent was restarted")
+        if self._newest and now > self._newest:
+            text = "the agent was restarted" if restarted else "the agent's buffer did not reach back"
+            yield Notice("gap", f"{text}: {(now - self._newest) / MICROSECONDS:.1f} s are lost", self._newest, now)
+        for _, _, item, value in page.observations:
+            for sample in self._samples(item, value, now, None):
+                yield sample
+        self._newest = max(now, self._newest)
+        yield self._mark()
+
+    def _tell(self, page: _Page) -> Iterator[Arrival]:
+        assert self._next is not None
+        for sequence, stamp, item, value in page.observations:
+            if sequence < self._next:
+                yield Notice("doubled", f"the observation {sequence} was told again")
+                continue
+            self._newest = max(self._newest, stamp)
+            yield from self._samples(item, value, stamp, sequence)
+        if not page.observations and page.created > self._newest + MICROSECONDS:
+            # A heartbeat: nothing changed, so everything is still in force.
+            self._newest = page.created
+            yield Sample(ALIVE, 1.0, page.created)
+        self._next = max(self._next, page.following)
+        yield self._mark()
+
+    def _mark(self) -> Mark:
+        return Mark({"instance": self._instance, "next": self._next, "newest": self._newest})
+
+    def _samples(self, item: str, value: str, stamp: int, sequence: int | None) -> Iterator[Sample]:
+        name = self._names.get(item)
+        if name is None:
+            return
+        gone = value == _UNAVAILABLE
+        if name == PROGRAM:
+            yield Sample(name, "" if gone else value, stamp, sequence)
+            return
+        with suppress(ValueError):
+            yield Sample(name, None if gone else float(value), stamp, sequence)
+
+
+class _OutOfRangeError(Exception):
+    """The agent no longer holds the sequence that was asked for."""
+
+
+def _read(document: bytes) -> _Page:
+    try:
+        root = ElementTree.fromstring(document)
+    except ElementTree.ParseError as error:
+        raise LogError(f"the agent sent something that is no XML: {error}") from error
+    errors = [element for element in root.iter() if tag(element) == "Error"]
+    if errors:
+        if any(element.get("errorCode") == "OUT_OF_RANGE" for element in errors):
+            raise _OutOfRangeError
+        raise LogError(f"the agent says: {errors[0].get('errorCode')} {(errors[0].text or '').strip()}")
+    header = next((element for element in root.iter() if tag(element) == "Header"), None)
+    if header is None:
+        raise LogError("the agent's answer has no header")
+    observations = [
+        (int(element.get("sequence") or 0), _stamp(element.get("timestamp") or ""), element.get("dataItemId") or "",
+         (element.text or "").strip())
+        for element in root.iter()
+        if element.get("dataItemId") and element.get("sequence")
+    ]  # fmt: skip
+    return _Page(
+        int(header.get("instanceId") or 0),
+        int(header.get("nextSequence") or 0),
+        _stamp(header.get("creationTime") or ""),
+        sorted(observations),
+    )
+
+
+def _stamp(text: str) -> int:
+    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * MICROSECONDS)
+
+
+def _key(item: Item) -> str:
+    return item.id or item.name

@@ -1,0 +1,264 @@
+"""OPC UA: subscribe to mapped nodes, notice what was lost, come back when the server does. Read only."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from crossfeed.errors import ConfigError, LogError
+from crossfeed.live.backoff import backoff
+from crossfeed.live.credentials import Credentials
+from crossfeed.live.extras import need
+from crossfeed.live.mapping import LiveMapping
+from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
+from crossfeed.live.opcua_security import Security, secure
+from crossfeed.live.source import ALIVE, Arrival, Notice, Sample
+from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
+
+_WATCH_S, _ANSWER_S = 1.0, 4.0
+_QUEUE = 200  # values a server keeps of each node between two publications
+_DEEPEST, _MOST_NODES = 10, 5000
+_REPEATED_S = 60.0  # a stamp further back than this at connecting is when the value last changed, long ago
+
+
+class OpcUaSource:
+    """One server, one subscription; a node that the server does not know costs that channel alone."""
+
+    def __init__(
+        self,
+        address: str,
+        mapping: Path | None = None,
+        security: Security | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.address, self.title = address, f"the OPC UA server {address}"
+        self._mapping = None if mapping is None else LiveMapping.from_yaml(mapping)
+        self._security, self._credentials = security, credentials
+        self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
+        self._client: Any = None
+        self._newest: int | None = None
+        self._lost_at: int | None = None
+        self._degraded: set[str] = set()
+
+    async def open(self) -> LogKind:
+        """Connect once, and without a mapping propose one."""
+        need("asyncua", "OPC UA")
+        client = await self._connect()
+        try:
+            if self._mapping is None:
+                self._mapping = (await discover(client)).mapping
+        finally:
+            await client.disconnect()
+        return self._mapping.kind(self.title)
+
+    def resume(self, position: Mapping[str, Any]) -> None:
+        """A server does not repeat what nobody heard."""
+
+    async def close(self) -> None:
+        if self._client is not None:
+            with suppress(Exception):
+                await self._client.disconnect()
+
+    async def propose(self) -> Discovery:
+        """Look at the server and propose a mapping."""
+        client = await self._connect()
+        try:
+            return await discover(client)
+        finally:
+            await client.disconnect()
+
+    async def _connect(self) -> Any:
+        asyncua = need("asyncua", "OPC UA")
+        client = asyncua.Client(self.address, timeout=_ANSWER_S)
+        if self._credentials is not None:
+            client.set_user(self._credentials.user)
+            client.set_password(self._credentials.password)
+        try:
+            if self._security is not None:
+                await secure(client, self._security)
+            elif self._credentials is not None:
+                raise ConfigError(
+                    "A password would travel in the clear: the connection is not secured.",
+                    expected="--security Basic256Sha256 with --certificate, --key and --trust",
+                )
+            await client.connect()
+        except (OSError, TimeoutError) as error:
+            raise LogError(
+                f"There is no OPC UA server at {self.address}: {error or 'no answer'}.",
+                expected="an address such as opc.tcp://192.168.0.10:4840 that answers",
+            ) from error
+        except asyncua.ua.UaError as error:
+            raise LogError(
+                f"The OPC UA server at {self.address} and we do not trust each other: {_reason(error)}.",
+                expected="a server certificate in the trust list, and a user and a certificate that the server accepts",
+            ) from error
+        return client
+
+    async def arrivals(self) -> AsyncIterator[Arrival]:
+        keeping = asyncio.create_task(self._keep_connected())
+        try:
+            while True:
+                arrival = asyncio.create_task(self._arrivals.get())
+                await asyncio.wait({arrival, keeping}, return_when=asyncio.FIRST_COMPLETED)
+                if not arrival.done():
+                    arrival.cancel()
+                    keeping.result()
+                    return
+                yield arrival.result()
+        finally:
+            keeping.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await keeping
+
+    async def _keep_connected(self) -> None:
+        """Connect, listen until the connection breaks, and again, for ever."""
+        waits = backoff()
+        first = True
+        while True:
+            try:
+                self._client = await self._connect()
+                await self._listen(self._client, first)
+            except ConfigError:
+                raise
+            except Exception as error:  # whatever broke, the answer is the same: connect again
+                if self._lost_at is None and self._newest is not None:
+                    self._lost_at = self._newest
+                    self._put(Notice("degraded", f"the connection was lost: {_reason(error)}"))
+                    waits = backoff()
+            with suppress(Exception):
+                if self._client is not None:
+                    await self._client.disconnect()
+            self._client, first = None, False
+            await asyncio.sleep(next(waits))
+
+    async def _listen(self, client: Any, first: bool) -> None:
+        assert self._mapping is not None
+        ua = need("asyncua", "OPC UA").ua
+        names = self._mapping.names()
+        handler = _Handler(self, {ua.NodeId.from_string(native): name for native, name in names.items()}, not first)
+        subscription = await client.create_subscription(self._mapping.publishing_ms, handler)
+        nodes = [client.get_node(native) for native in names]
+        results = await subscription.subscribe_data_change(
+            nodes, queuesize=_QUEUE, sampling_interval=self._mapping.sampling_ms
+        )
+        for name, result in zip(names.values(), results, strict=True):
+            if not isinstance(result, int) and name not in self._degraded:
+                self._degraded.add(name)
+                self._put(
+                    Notice("degraded", f"the server does not know the node of {name}: {result.name}", channel=name)
+                )
+        if all(not isinstance(result, int) for result in results):
+            raise LogError("The server knows none of the mapped nodes.", remedy="Discover the nodes again.")
+        clock = client.get_node(ua.ObjectIds.Server_ServerStatus_CurrentTime)
+        while True:
+            # The server's own clock, read every second, is the heartbeat: what did not change is still in force.
+            now = await asyncio.wait_for(clock.read_value(), _ANSWER_S)
+            self._alive(_stamp(now))
+            await asyncio.sleep(_WATCH_S)
+
+    def _alive(self, stamp: int) -> None:
+        if self._newest is not None and stamp > self._newest + round(_WATCH_S * MICROSECONDS):
+            self._newest = stamp
+            self._put(Sample(ALIVE, 1.0, stamp))
+
+    def tell(self, name: str, data: Any, returning: bool) -> None:
+        """One notification of the subscription."""
+        value = data.Value.Value if data.Value is not None else None
+        good = data.StatusCode is None or not data.StatusCode.is_bad()
+        stamp = _stamp(data.SourceTimestamp or data.ServerTimestamp)
+        if self._lost_at is not None and returning:
+            self._end_of_gap(stamp)
+        if self._newest is None or stamp > self._newest:
+            self._newest = stamp
+        elif stamp < self._newest - round(_REPEATED_S * MICROSECONDS):
+            stamp = self._newest  # the value of something that has not changed for long: it is in force now
+        if name == PROGRAM:
+            told: float | str | None = str(value or "")
+        elif not good or not isinstance(value, int | float):
+            told = None
+        else:
+            told = float(value)
+        if not good and name not in self._degraded:
+            self._degraded.add(name)
+            self._put(Notice("degraded", f"{name} has no good value: {data.StatusCode.name}", channel=name))
+        elif good and name in self._degraded:
+            self._degraded.discard(name)
+        self._put(Sample(name, told, stamp))
+
+    def _end_of_gap(self, stamp: int) -> None:
+        begin = self._lost_at
+        assert begin is not None
+        if stamp <= begin:
+            return
+        self._lost_at = None
+        seconds = (stamp - begin) / MICROSECONDS
+        self._put(Notice("reconnect", "the server is back"))
+        self._put(Notice("gap", f"nothing was heard for {seconds:.1f} s", begin, stamp))
+
+    def _put(self, arrival: Arrival) -> None:
+        self._arrivals.put_nowait(arrival)
+
+
+class _Handler:
+    """What the subscription calls for every change."""
+
+    def __init__(self, source: OpcUaSource, names: Mapping[Any, str], returning: bool) -> None:
+        self._source, self._names, self._returning = source, names, returning
+
+    def datachange_notification(self, node: Any, _: Any, data: Any) -> None:
+        name = self._names.get(node.nodeid)
+        if name is not None:
+            self._source.tell(name, data.monitored_item.Value, self._returning)
+
+    def status_change_notification(self, _: Any) -> None:
+        """The clock that is read every second finds out by itself that the subscription ended."""
+
+
+async def discover(client: Any) -> Discovery:
+    """Walk through the objects of a server and propose channels for its variables."""
+    ua = need("asyncua", "OPC UA").ua
+    found: list[FoundNode] = []
+    machine = ""
+    children = await client.nodes.objects.get_children()
+    stack: list[tuple[Any, tuple[str, ...], int]] = [(child, (), 0) for child in reversed(children)]
+    begin = time.monotonic()
+    while stack and len(found) < _MOST_NODES and time.monotonic() - begin < 60.0:
+        node, path, depth = stack.pop()
+        if node.nodeid.NamespaceIndex == 0 and node.nodeid.Identifier in (
+            ua.ObjectIds.Server, ua.ObjectIds.Aliases, ua.ObjectIds.Locations, ua.ObjectIds.Quantities,
+        ):  # fmt: skip
+            continue
+        name = (await node.read_browse_name()).Name
+        kind = await node.read_node_class()
+        if kind == ua.NodeClass.Variable:
+            found.append(await _variable(node, (*path, name), ua))
+        elif depth < _DEEPEST:
+            if name not in ("Machines", "DeviceSet") and not machine:
+                machine = name
+            stack += [(child, (*path, name), depth + 1) for child in reversed(await node.get_children())]
+    return propose_mapping(machine or "machine", found)
+
+
+async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> FoundNode:
+    unit = None
+    for child in await node.get_properties():
+        if (await child.read_browse_name()).Name == "EngineeringUnits":
+            told = await child.read_value()
+            unit = told.DisplayName.Text if told is not None else None
+    # By its type, not by its value: a sensor that has failed just now still is one.
+    kind = await node.read_data_type_as_variant_type()
+    numbers = ("SByte", "Byte", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float", "Double")
+    return FoundNode(node.nodeid.to_string(), path, unit, kind in [ua.VariantType[name] for name in numbers])
+
+
+def _stamp(moment: datetime) -> int:
+    """Microseconds since 1970 of a time that OPC UA gives in UTC."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return round(aware.timestamp() * MICROSECONDS)
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

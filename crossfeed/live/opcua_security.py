@@ -1,0 +1,81 @@
+"""Secured OPC UA: a policy, our own certificate, and a list of trusted certificates that is really checked."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from crossfeed.errors import ConfigError
+from crossfeed.live.extras import need
+
+Policy = Literal["Basic256Sha256", "Aes256Sha256RsaPss"]
+APPLICATION_URI = "urn:crossfeed:live"
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Which policy, who we are, and whom we trust: certificates of servers, or of authorities that signed them."""
+
+    policy: Policy
+    certificate: Path
+    key: Path
+    trust: Path
+
+
+def read_security(
+    policy: str | None, certificate: Path | None, key: Path | None, trust: Path | None
+) -> Security | None:
+    """All four, or none of them."""
+    given = [part for part in (policy, certificate, key, trust) if part is not None]
+    if not given:
+        return None
+    if policy not in get_args(Policy):
+        raise ConfigError(f"There is no security policy '{policy}'.", expected=f"one of {', '.join(get_args(Policy))}")
+    if certificate is None or key is None or trust is None:
+        raise ConfigError(
+            "A secured connection needs to know who we are and whom we trust.",
+            expected="--certificate, --key and --trust together with --security",
+            remedy="`crossfeed live certificate FOLDER` makes a certificate; the server's goes into the trust folder.",
+        )
+    for path in (certificate, key):
+        if not path.is_file():
+            raise ConfigError(f"There is no file {path}.", expected="a certificate and its private key")
+    if not trust.is_dir() or not any(trust.iterdir()):
+        raise ConfigError(
+            f"The trust list {trust} is empty.", expected="a folder with the server's certificate (.der or .pem)"
+        )
+    return Security(policy, certificate, key, trust)  # type: ignore[arg-type]
+
+
+async def secure(client: Any, security: Security) -> None:
+    """Sign and encrypt, and refuse a server whose certificate is expired, for another purpose, or not trusted."""
+    policies = need("asyncua.crypto.security_policies", "OPC UA")
+    validation = need("asyncua.crypto.validator", "OPC UA")
+    stores = need("asyncua.crypto.truststore", "OPC UA")
+    ua = need("asyncua", "OPC UA").ua
+    store = stores.TrustStore([security.trust], [])
+    await store.load()
+    options = validation.CertificateValidatorOptions
+    wanted = options.TIME_RANGE | options.EXT_KEY_USAGE | options.TRUSTED | options.REVOKED | options.PEER_SERVER
+    client.certificate_validator = validation.CertificateValidator(wanted, store).validate
+    client.application_uri = APPLICATION_URI
+    await client.set_security(
+        getattr(policies, f"SecurityPolicy{security.policy}"),
+        str(security.certificate),
+        str(security.key),
+        mode=ua.MessageSecurityMode.SignAndEncrypt,
+    )
+
+
+async def make_certificate(folder: Path, uri: str = APPLICATION_URI, server: bool = False) -> tuple[Path, Path]:
+    """A self-signed certificate and its key, for a start; a shop with an authority of its own has that sign one."""
+    generation = need("asyncua.crypto.cert_gen", "OPC UA")
+    oids = need("cryptography.x509.oid", "OPC UA")
+    folder.mkdir(parents=True, exist_ok=True)
+    key, certificate = folder / "key.pem", folder / "certificate.der"
+    usage = oids.ExtendedKeyUsageOID
+    await generation.setup_self_signed_certificate(
+        key, certificate, uri, "localhost", [usage.SERVER_AUTH if server else usage.CLIENT_AUTH],
+        {"commonName": "crossfeed", "organizationName": "crossfeed"},
+    )  # fmt: skip
+    key.chmod(0o600)
+    return certificate, key

@@ -1,0 +1,107 @@
+"""The running program as the plan: where the control is in its NC file, and what that file asks for next."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from crossfeed.errors import CrossfeedError
+from crossfeed.live.plan import held_plan
+from crossfeed.live.snapshot import PlanUsed
+from crossfeed.live.source import FEED_OVERRIDE, LINE, RAPID_OVERRIDE, SPINDLE_OVERRIDE, Value
+from crossfeed.machines.declaration import PROGRAM
+from crossfeed.programs.limits import MotionLimits
+from crossfeed.programs.parse import read_program
+from crossfeed.programs.plan import plan
+from crossfeed.programs.trajectory import CommandTrace
+from crossfeed.schema import Schema, conversion
+
+_TOLD = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
+_FINE_HZ = 10.0
+_STEP = 5.0  # per cent: overrides are planned in these steps
+
+
+@dataclass(slots=True)
+class ProgramFollower:
+    """Finds the active program in a folder and follows the control along its lines."""
+
+    folder: Path | None
+    schema: Schema
+    period: float
+    limits: MotionLimits
+    _seen: tuple[str, int] = ("", -1)
+    _since: float = 0.0
+
+    def plan(self, states: Mapping[str, Value], now: float, last: Mapping[str, float | None], steps: int) -> PlanUsed:
+        """The commands of the next rows: those of the program where it can be followed, else the last one held."""
+        program, line = states.get(PROGRAM), states.get(LINE)
+        if self.folder is None:
+            return held_plan(last, self.schema, steps, "no folder with NC programs was given (--programs)")
+        if not program:
+            return held_plan(last, self.schema, steps, "the control runs no program")
+        if not isinstance(line, float):
+            return held_plan(last, self.schema, steps, "the control does not tell the line it executes")
+        missing = [name for name in self.schema.command_names if name not in _TOLD]
+        if missing:
+            return held_plan(last, self.schema, steps, f"a program does not tell {', '.join(missing)}")
+        path = _find(self.folder, str(program))
+        if path is None:
+            return held_plan(last, self.schema, steps, f"there is no file {program} in {self.folder.name}")
+        overrides = tuple(_rounded(states.get(name)) for name in (FEED_OVERRIDE, RAPID_OVERRIDE, SPINDLE_OVERRIDE))
+        try:
+            trace = _planned(path, path.stat().st_mtime_ns, overrides, self.limits)
+        except (CrossfeedError, OSError) as error:
+            return held_plan(last, self.schema, steps, f"{path.name} cannot be planned: {error}")
+        return self._from_line(trace, path.name, int(line), now, last, steps, overrides)
+
+    def _from_line(
+        self, trace: CommandTrace, name: str, line: int, now: float, last: Mapping[str, float | None], steps: int,
+        overrides: tuple[float, ...],
+    ) -> PlanUsed:  # fmt: skip
+        if self._seen != (name, line):
+            self._seen, self._since = (name, line), now
+        places = np.flatnonzero(trace.line == line)
+        if not len(places):
+            after = np.flatnonzero(trace.line > line)
+            if not len(after):
+                return held_plan(last, self.schema, steps, f"line {line} of {name} moves nothing, and nothing follows")
+            places = after[:1]
+        # A line may last for many bins, or be met again in a loop: the stay on it says how far along it is.
+        stay = round((now - self._since) * _FINE_HZ)
+        begin = int(places[min(stay, len(places) - 1)])
+        width = round(self.period * _FINE_HZ)
+        commands = {}
+        for channel in self.schema.commands:
+            factor = conversion(_TOLD[channel.name], channel.unit)
+            fine = np.asarray(getattr(trace, channel.name), dtype=np.float64)[begin : begin + steps * width]
+            fine = np.concatenate([fine, np.zeros(steps * width - len(fine))])
+            values = fine.reshape(steps, width).mean(axis=1) * factor.scale + factor.offset
+            commands[channel.name] = tuple(values.tolist())
+        feed, rapid, spindle = overrides
+        knobs = f"feed {feed:g} %, rapid {rapid:g} %, spindle {spindle:g} %"
+        return PlanUsed("program", f"the running program {name} from line {line} on, at {knobs}", commands)
+
+
+def _find(folder: Path, program: str) -> Path | None:
+    """A file of that name, with or without its ending, whatever folder of the control stands before it."""
+    plain = program.replace("\\", "/").rpartition("/")[2].lower()
+    if not plain or not folder.is_dir():
+        return None
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    exact = [path for path in files if path.name.lower() == plain]
+    stems = [path for path in files if path.stem.lower() == plain.partition(".")[0]]
+    return next(iter(exact or stems), None)
+
+
+def _rounded(value: Value) -> float:
+    known = float(value) if isinstance(value, float) and np.isfinite(value) else 100.0
+    return max(_STEP, round(known / _STEP) * _STEP)
+
+
+@lru_cache(maxsize=32)
+def _planned(path: Path, changed: int, overrides: tuple[float, ...], limits: MotionLimits) -> CommandTrace:  # noqa: ARG001 (a changed file is another plan)
+    feed, rapid, spindle = (value / 100.0 for value in overrides)
+    trajectory = plan(read_program(path), limits, feed_override=feed, rapid_override=rapid, spindle_override=spindle)
+    return trajectory.sample(_FINE_HZ, "mean")

@@ -1,0 +1,150 @@
+"""What was promised and what came: share inside 90 %, CRPS against its own promise, a test that may be read any time.
+
+H horizons, C sensors.
+"""
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from crossfeed.live.rows import Row
+from crossfeed.live.snapshot import PlanUsed
+from crossfeed.model.forecast import Forecast
+from crossfeed.schema import Schema
+
+LEVEL = 0.9
+TOLERATED = 0.2  # misses that are forgiven: twice the promised share
+_BETS = (0.25, 0.5, 1.0, 2.0, 4.0)  # below 1 / TOLERATED, so that no bet can lose everything
+_RECENT = 200
+_SPAN_SHARE = 0.05  # of a command's range: a plan that was off by more was not followed
+_RANKS = tuple((number + 0.5) / 10 for number in range(10))
+
+
+@dataclass
+class EProcess:
+    """Wealth of a gambler who bets that misses are more frequent than tolerated: large wealth is evidence of drift.
+
+    If every miss has at most the tolerated probability, the chance that the wealth ever reaches W is at most 1 / W,
+    however often one looks (Ville's inequality). Several bets are mixed, so none has to be the right one.
+    """
+
+    logs: list[float] = field(default_factory=lambda: [0.0] * len(_BETS))
+
+    def see(self, missed: bool) -> None:
+        """One more forecast of the next row has been checked."""
+        outcome = float(missed) - TOLERATED
+        self.logs = [log + math.log1p(bet * outcome) for log, bet in zip(self.logs, _BETS, strict=True)]
+
+    @property
+    def wealth(self) -> float:
+        top = max(self.logs)
+        return math.exp(min(top, 600.0)) * sum(math.exp(log - top) for log in self.logs) / len(self.logs)
+
+
+@dataclass
+class Record:
+    """How the promises about one sensor were kept."""
+
+    inside: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    crps: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    evidence: EProcess = field(default_factory=EProcess)
+    judged: int = 0
+
+    @property
+    def coverage(self) -> float | None:
+        return sum(self.inside) / len(self.inside) if self.inside else None
+
+    @property
+    def crps_ratio(self) -> float | None:
+        """CRPS found over CRPS promised; 1 is a forecast that is as good as it says."""
+        promised = sum(one for _, one in self.crps)
+        return sum(found for found, _ in self.crps) / promised if promised > 0.0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Promise:
+    time: float
+    plan: PlanUsed
+    forecast: Forecast
+    low: np.ndarray
+    high: np.ndarray
+    crps: np.ndarray
+
+
+class Promises:
+    """Keeps forecasts until the rows they spoke about have come, and judges those whose plan was followed."""
+
+    def __init__(self, schema: Schema, horizons: Sequence[int], spans: Mapping[str, float]) -> None:
+        self._schema, self._horizons, self._spans = schema, tuple(horizons), spans
+        self._open: deque[_Promise] = deque()
+        self._judged = -math.inf
+        self.records = {name: Record() for name in schema.sensor_names}
+        self.not_followed = 0
+
+    def add(self, row: Row, forecast: Forecast, plan: PlanUsed) -> None:
+        """A forecast made from this row."""
+        low, high = forecast.quantiles(((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0))
+        said = forecast.distribution
+        # The CRPS that the forecast expects of itself: its mean over its own ranks.
+        own = torch.stack([said.crps(said.quantile(rank)) for rank in _RANKS]).mean(0)
+        self._open.append(_Promise(row.time, plan, forecast, low, high, own.numpy()))
+
+    def judge(self, rows: Sequence[Row], period: float) -> None:
+        """Compare every new row with what was promised for it."""
+        by_number = {round(row.time / period): row for row in rows}
+        for row in rows:
+            if row.time > self._judged:
+                for promise in self._open:
+                    self._compare(promise, row, by_number, period)
+        if rows:
+            self._judged = max(self._judged, rows[-1].time)
+            oldest = rows[-1].time - (self._horizons[-1] + 1) * period
+            while self._open and self._open[0].time < oldest:
+                self._open.popleft()
+
+    def _compare(self, promise: _Promise, row: Row, rows: Mapping[int, Row], period: float) -> None:
+        ahead = round((row.time - promise.time) / period)
+        if ahead not in self._horizons:
+            return
+        if not self._followed(promise, ahead, rows, period):
+            self.not_followed += 1
+            return
+        place = self._horizons.index(ahead)
+        x = np.array([np.nan if row.values[name] is None else row.values[name] for name in promise.forecast.sensors])
+        crps = promise.forecast.distribution[place].crps(torch.from_numpy(np.nan_to_num(x))).numpy()
+        for column, name in enumerate(promise.forecast.sensors):
+            if name not in promise.forecast.measured or not np.isfinite(x[column]):
+                continue
+            record = self.records[name]
+            inside = bool(promise.low[place, column] <= x[column] <= promise.high[place, column])
+            record.judged += 1
+            record.inside.append(inside)
+            record.crps.append((float(crps[column]), float(promise.crps[place, column])))
+            if place == 0:
+                record.evidence.see(not inside)
+
+    def _followed(self, promise: _Promise, ahead: int, rows: Mapping[int, Row], period: float) -> bool:
+        """Whether the commands were those of the plan: a forecast under another plan promised nothing about these."""
+        begin = round(promise.time / period)
+        for step in range(1, ahead + 1):
+            row = rows.get(begin + step)
+            if row is None:
+                return False
+            for name in self._schema.command_names:
+                found = row.values[name]
+                if found is None or abs(found - promise.plan.commands[name][step - 1]) > self._spans[name]:
+                    return False
+        return True
+
+
+def spans_of(schema: Schema, ranges: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """How far each command may be off the plan and still count as following it."""
+    spans = {}
+    for channel in schema.commands:
+        low, high = ranges.get(channel.name, (0.0, 0.0))
+        spans[channel.name] = max(_SPAN_SHARE * (high - low), 1e-6)
+    return spans

@@ -1,0 +1,102 @@
+"""The recorder: what arrives goes to the disk once a second, late samples up to two seconds late included."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from crossfeed.live.clock import SourceClock
+from crossfeed.live.queue import LONGEST, BoundedQueue
+from crossfeed.live.rows import LATEST_S
+from crossfeed.live.source import Arrival, Mark, Notice, Sample, Source
+from crossfeed.live.spool import HEADER, Record, SpoolWriter, last_position
+from crossfeed.machines.declaration import MICROSECONDS, LogKind
+
+FLUSH_S = 1.0
+OnFlush = Callable[[dict[str, float]], None]
+_REMEMBERED = 4096
+
+
+class Recorder:
+    """Sorts arrivals into records; a sample told twice is kept once, one that is too late is counted."""
+
+    def __init__(self, folder: Path, kind: LogKind, source: str) -> None:
+        self._writer = SpoolWriter(folder, kind, source)
+        self._record = Record()
+        self._newest: int | None = None
+        self._seen: dict[tuple[str, int], None] = {}
+        self.counts: Counter[str] = Counter()
+
+    def take(self, arrival: Arrival) -> None:
+        """Keep an arrival for the next record."""
+        if isinstance(arrival, Mark):
+            self._record.position = arrival.position
+        elif isinstance(arrival, Notice):
+            self._record.notices.append(arrival)
+            self.counts[arrival.kind] += 1
+        elif self._newest is not None and arrival.time < self._newest - round(LATEST_S * MICROSECONDS):
+            self.counts["late"] += 1
+        elif (arrival.channel, arrival.time) in self._seen:
+            self.counts["doubled"] += 1
+        else:
+            self._seen[arrival.channel, arrival.time] = None
+            if len(self._seen) > _REMEMBERED:
+                del self._seen[next(iter(self._seen))]
+            self._newest = arrival.time if self._newest is None else max(arrival.time, self._newest)
+            self._record.samples.append(arrival)
+            self.counts["samples"] += 1
+
+    def flush(self) -> None:
+        """Bring what was taken to the disk."""
+        if self._record.samples or self._record.notices or self._record.position is not None:
+            self._writer.append(self._record)
+            self._record = Record()
+
+    def close(self) -> None:
+        self.flush()
+        self._writer.close()
+
+
+async def record(
+    source: Source, folder: Path, *, speed: float = 1.0, longest: int = LONGEST, on_flush: OnFlush | None = None
+) -> dict[str, float]:
+    """Record a source until cancelled or at its end; a spool that exists is continued where it stopped."""
+    kind = await source.open()
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / HEADER).exists() and (position := last_position(folder)) is not None:
+        source.resume(position)
+    recorder, queue, clock = Recorder(folder, kind, source.title), BoundedQueue(longest), SourceClock(speed)
+
+    async def listen() -> None:
+        async for arrival in source.arrivals():
+            if isinstance(arrival, Sample):
+                clock.see(arrival.time)
+            queue.put(arrival)
+
+    def counts() -> dict[str, float]:
+        names = ("samples", "late", "doubled", "gap", "reconnect", "restart", "degraded")
+        told: dict[str, float] = {name: recorder.counts[name] for name in names}
+        return told | {"dropped": queue.dropped, "skew": round(clock.skew, 3)}
+
+    listening = asyncio.create_task(listen())
+    flushed = time.monotonic()
+    try:
+        while True:
+            for arrival in await queue.take(FLUSH_S / 4):
+                recorder.take(arrival)
+            if time.monotonic() - flushed >= FLUSH_S or listening.done():
+                await asyncio.to_thread(recorder.flush)
+                flushed = time.monotonic()
+                if on_flush is not None:
+                    on_flush(counts())
+            if listening.done() and not len(queue):
+                listening.result()
+                return counts()
+    finally:
+        listening.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await listening
+        recorder.close()
+        await source.close()

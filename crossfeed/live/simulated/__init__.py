@@ -1,0 +1,1 @@
+"""A simulated machine behind real protocol servers on the loopback address, with faults on request."""

@@ -1,0 +1,165 @@
+"""Sparkplug B payloads: the small part of protobuf they need, written out by hand.
+
+Fields of Payload: timestamp 1, metrics 2, seq 3. Fields of Metric: name 1, alias 2, timestamp 3, datatype 4,
+is_historical 5, is_null 7, then the value in 10 (int), 11 (long), 12 (float), 13 (double), 14 (boolean), 15 (string).
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from crossfeed.errors import LogError
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_INT8, _INT16, _INT32, _INT64, _DOUBLE, _STRING = 1, 2, 3, 4, 10, 12
+_SIGNED = {_INT8: 8, _INT16: 16, _INT32: 32, _INT64: 64}
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One value; a birth names its alias, later messages may use the alias alone. `time` is in milliseconds."""
+
+    name: str | None
+    value: float | str | bool | None
+    time: int | None = None
+    alias: int | None = None
+    historical: bool = False
+    datatype: int = _DOUBLE
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A message: its own time, the metrics in it, and its number from 0 to 255."""
+
+    time: int | None
+    metrics: tuple[Metric, ...]
+    sequence: int | None
+
+
+def decode(content: bytes) -> Payload:
+    """Read a payload, or say what is wrong with it."""
+    time = sequence = None
+    metrics: list[Metric] = []
+    try:
+        for number, value in _fields(content):
+            if number == 1 and isinstance(value, int):
+                time = value
+            elif number == 2 and isinstance(value, bytes):
+                metrics.append(_metric(value))
+            elif number == 3 and isinstance(value, int):
+                sequence = value
+    except (IndexError, struct.error, UnicodeDecodeError, ValueError) as error:
+        raise LogError(f"A Sparkplug message cannot be read: {error}", expected="a Sparkplug B payload") from error
+    return Payload(time, tuple(metrics), sequence)
+
+
+def encode(payload: Payload) -> bytes:
+    """Write a payload."""
+    content = b"" if payload.time is None else _key(1, _VARINT) + _varint(payload.time)
+    for metric in payload.metrics:
+        packed = _packed(metric)
+        content += _key(2, _BYTES) + _varint(len(packed)) + packed
+    return content + (b"" if payload.sequence is None else _key(3, _VARINT) + _varint(payload.sequence))
+
+
+def _metric(content: bytes) -> Metric:
+    found = dict(_fields(content))
+    datatype = found.get(4, 0)
+    assert isinstance(datatype, int)
+    value: float | str | bool | None = None
+    if not found.get(7):
+        if isinstance(found.get(15), bytes):
+            value = bytes(found[15]).decode()
+        elif isinstance(found.get(13), bytes):
+            value = struct.unpack("<d", found[13])[0]  # type: ignore[arg-type]
+        elif isinstance(found.get(12), bytes):
+            value = struct.unpack("<f", found[12])[0]  # type: ignore[arg-type]
+        elif isinstance(found.get(14), int):
+            value = bool(found[14])
+        elif isinstance(whole := found.get(10, found.get(11)), int):
+            bits = _SIGNED.get(datatype)
+            value = float(whole - (1 << bits) if bits and whole >= 1 << (bits - 1) else whole)
+    name = found.get(1)
+    time, alias = found.get(3), found.get(2)
+    return Metric(
+        name.decode() if isinstance(name, bytes) else None,
+        value,
+        time if isinstance(time, int) else None,
+        alias if isinstance(alias, int) else None,
+        bool(found.get(5, 0)),
+        datatype,
+    )
+
+
+def _packed(metric: Metric) -> bytes:
+    content = b""
+    if metric.name is not None:
+        content += _text(1, metric.name)
+    if metric.alias is not None:
+        content += _key(2, _VARINT) + _varint(metric.alias)
+    if metric.time is not None:
+        content += _key(3, _VARINT) + _varint(metric.time)
+    kind = _STRING if isinstance(metric.value, str) else _DOUBLE
+    content += _key(4, _VARINT) + _varint(kind)
+    if metric.historical:
+        content += _key(5, _VARINT) + b"\x01"
+    if metric.value is None:
+        return content + _key(7, _VARINT) + b"\x01"
+    if isinstance(metric.value, str):
+        return content + _text(15, metric.value)
+    return content + _key(13, _FIXED64) + struct.pack("<d", float(metric.value))
+
+
+def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Number and raw value of every field; fixed-width values stay bytes."""
+    place = 0
+    while place < len(content):
+        key, place = _read_varint(content, place)
+        number, wire = key >> 3, key & 7
+        if wire == _VARINT:
+            value, place = _read_varint(content, place)
+            yield number, value
+            continue
+        if wire == _BYTES:
+            size, place = _read_varint(content, place)
+        elif wire in (_FIXED64, _FIXED32):
+            size = 8 if wire == _FIXED64 else 4
+        else:
+            raise ValueError(f"wire type {wire}")
+        if place + size > len(content):
+            raise ValueError("it ends too early")
+        yield number, content[place : place + size]
+        place += size
+
+
+def _read_varint(content: bytes, place: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = content[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, place
+    raise ValueError("a number that never ends")
+
+
+def _varint(value: int) -> bytes:
+    parts: list[int] = []
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def _key(number: int, wire: int) -> bytes:
+    return _varint(number << 3 | wire)
+
+
+def _text(number: int, text: str) -> bytes:
+    content = text.encode()
+    return _key(number, _BYTES) + _varint(len(content)) + content
+
+
+def by_alias(metrics: Iterable[Metric]) -> dict[int, str]:
+    """The names that a birth gives to its aliases."""
+    return {metric.alias: metric.name for metric in metrics if metric.alias is not None and metric.name is not None}

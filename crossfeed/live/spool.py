@@ -1,0 +1,191 @@
+"""An append-only spool of everything that arrived: checksummed records, one a second, safe against a kill.
+
+A folder holds `source.json` (what the source tells) and numbered segments, a new one for each process. A record is its
+length, the CRC-32 of its content, and the content: samples, notices and the newest mark as packed JSON. What a killed
+process left half written is recognised and left out. Samples are kept as they came, in the source's own units, so that
+ingest's own code makes the table, at any row period, any number of times.
+"""
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from crossfeed.atomic import atomic_file, storage_error
+from crossfeed.errors import LogError
+from crossfeed.live.source import Notice, Sample
+from crossfeed.machines.declaration import Column, LogKind, Segmentation
+from crossfeed.schema import Schema
+
+HEADER, ENDING = "source.json", ".spool"
+_FRAME = struct.Struct("<II")
+_LONGEST = 1 << 28
+_FORMAT = 1
+
+
+@dataclass(slots=True)
+class Record:
+    """What arrived within about a second."""
+
+    samples: list[Sample] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    position: Mapping[str, Any] | None = None
+
+    def pack(self) -> bytes:
+        names = list(dict.fromkeys(sample.channel for sample in self.samples))
+        numbers = {name: number for number, name in enumerate(names)}
+        content = {
+            "names": names,
+            "channel": [numbers[sample.channel] for sample in self.samples],
+            "time": [sample.time for sample in self.samples],
+            "value": [sample.value for sample in self.samples],
+            "sequence": [sample.sequence for sample in self.samples],
+            "notices": [asdict(notice) for notice in self.notices],
+            "position": self.position,
+        }
+        return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 1)
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "Record":
+        content = json.loads(zlib.decompress(packed))
+        columns = zip(content["channel"], content["value"], content["time"], content["sequence"], strict=True)
+        samples = [Sample(content["names"][channel], value, time, number) for channel, value, time, number in columns]
+        return cls(samples, [Notice(**notice) for notice in content["notices"]], content["position"])
+
+
+class SpoolWriter:
+    """Appends records to a segment of its own; each is on the disk when `append` returns."""
+
+    def __init__(self, folder: Path, kind: LogKind, source: str) -> None:
+        self.folder = folder
+        self._check_kind(kind, source)
+        self._file: BinaryIO = self._segment().open("xb", buffering=0)
+        _sync_folder(folder)
+
+    def _check_kind(self, kind: LogKind, source: str) -> None:
+        told = {"format": _FORMAT, "source": source, **described(kind)}
+        header = self.folder / HEADER
+        if not header.exists():
+            with atomic_file(header) as temporary:
+                temporary.write_text(json.dumps(told, indent=1, ensure_ascii=False), encoding="utf-8")
+            return
+        known = _header(self.folder)
+        if any(known.get(name) != json.loads(json.dumps(told[name])) for name in ("machine", "schema", "columns")):
+            raise LogError(
+                f"The spool {self.folder} was begun with other channels, of {known.get('machine')}.",
+                expected=f"the channels of {kind.machine}",
+                remedy="Record into another folder.",
+            )
+
+    def _segment(self) -> Path:
+        numbers = [int(path.stem) for path in self.folder.glob(f"*{ENDING}") if path.stem.isdecimal()]
+        return self.folder / f"{max(numbers, default=0) + 1:06d}{ENDING}"
+
+    def append(self, record: Record) -> None:
+        """Write one record and wait until it is on the disk."""
+        packed = record.pack()
+        try:
+            self._file.write(_FRAME.pack(len(packed), zlib.crc32(packed)) + packed)
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise storage_error("Writing", self.folder, error) from error
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass(slots=True)
+class Damage:
+    """What could not be read: ends that a kill cut off, and records whose checksum is wrong."""
+
+    cut_off: int = 0
+    broken: int = 0
+
+
+def read_spool(folder: Path, damage: Damage | None = None) -> Iterator[Record]:
+    """Every whole record, in the order in which they were written."""
+    damage = damage or Damage()
+    for path in sorted(folder.glob(f"*{ENDING}")):
+        with path.open("rb") as file:
+            while head := file.read(_FRAME.size):
+                length, checksum = _FRAME.unpack(head) if len(head) == _FRAME.size else (_LONGEST + 1, 0)
+                packed = file.read(length) if length <= _LONGEST else b""
+                if len(packed) < length:
+                    damage.cut_off += 1
+                    break
+                if zlib.crc32(packed) != checksum:
+                    damage.broken += 1
+                    continue
+                yield Record.unpack(packed)
+
+
+def last_position(folder: Path) -> Mapping[str, Any] | None:
+    """Where an earlier process stopped."""
+    position = None
+    for record in read_spool(folder):
+        position = record.position or position
+    return position
+
+
+def spooled_kind(folder: Path) -> LogKind:
+    """What the source of a spool tells, without a way to read it."""
+    told = _header(folder)
+    return LogKind(
+        name="live",
+        title=str(told["source"]),
+        machine=told["machine"],
+        schema=Schema.from_mapping(told["schema"], origin=str(folder / HEADER)),
+        columns=tuple(_column(column) for column in told["columns"]),
+        period=told["period"],
+        segmentation=_segmentation(told["segmentation"]),
+        read=lambda kind, path: iter(()),  # noqa: ARG005 (`to_table` brings its own)
+        change_driven=told["change_driven"],
+        local_time=told["local_time"],
+    )
+
+
+def described(kind: LogKind) -> dict[str, Any]:
+    """A kind as JSON holds it."""
+    return {
+        "machine": kind.machine,
+        "schema": kind.schema.model_dump(mode="json"),
+        "columns": [asdict(column) for column in kind.columns],
+        "period": kind.period,
+        "segmentation": asdict(kind.segmentation),
+        "change_driven": kind.change_driven,
+        "local_time": kind.local_time,
+    }
+
+
+def _column(told: dict[str, Any]) -> Column:
+    valid: Sequence[float] | None = told.pop("valid")
+    return Column(**told, valid=None if valid is None else (valid[0], valid[1]))
+
+
+def _segmentation(told: dict[str, Any]) -> Segmentation:
+    content: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in told.items()}
+    return Segmentation(**content)
+
+
+def _header(folder: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise LogError(
+            f"{folder} is no spool.", expected=f"a folder that `crossfeed live record` wrote, with {HEADER}"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise LogError(f"{folder / HEADER} cannot be read: {error}", expected="a JSON file") from error
+    return content
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,124 @@
+"""A forecast as columns, as a table to read and as a figure.
+
+W windows, H horizons, C sensors.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crossfeed.errors import ConfigError
+from crossfeed.grid import Grid
+from crossfeed.plots import COLOURS, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from crossfeed.model.forecast import Forecast
+
+_MOST_PANELS = 6
+_PAST = "#444444"
+
+
+def columns(forecast: "Forecast", levels: Sequence[float]) -> dict[str, Any]:
+    """One entry per window, horizon and sensor in each column."""
+    shape = forecast.mean.shape if forecast.mean.ndim == 3 else (1, *forecast.mean.shape)
+    window, horizon, sensor = (axis.ravel() for axis in np.indices(shape))
+    rows_ahead = np.array(forecast.horizons)[horizon]
+    quantiles = dict(zip(levels, forecast.quantiles(levels))) if levels else {}
+    return {
+        "window": window,
+        "horizon": rows_ahead,
+        **({"seconds": rows_ahead * forecast.period} if forecast.period is not None else {}),
+        "sensor": np.array(forecast.sensors)[sensor],
+        **({"unit": np.array(forecast.units)[sensor]} if forecast.units else {}),
+        "measured": np.isin(np.array(forecast.sensors), forecast.measured)[sensor],
+        "mean": forecast.mean.ravel(),
+        "median": forecast.median.ravel(),
+        "standard_deviation": forecast.standard_deviation.ravel(),
+        **{f"q{level:g}": values.ravel() for level, values in quantiles.items()},
+    }
+
+
+def grid(forecast: "Forecast") -> Grid:
+    """Median and central 90 % interval of every measured sensor at every horizon; for many windows what there is."""
+    ahead = [_ahead(forecast, horizon) for horizon in forecast.horizons]
+    if forecast.mean.ndim == 3:
+        return Grid(
+            f"Forecasts of {forecast.mean.shape[0]:,} windows, {len(forecast.measured)} measured sensors, "
+            f"{', '.join(ahead)} ahead",
+            (), (), ("See to_pandas(), to_polars(), mean, median, quantile(0.9) and interval(0.9).",),
+        )  # fmt: skip
+    low_HC, high_HC = forecast.interval(0.9)
+    rows = []
+    for name in forecast.measured:
+        column = forecast.sensors.index(name)
+        values = zip(forecast.median[:, column], low_HC[:, column], high_HC[:, column])
+        cells = [f"{median:.3g}\n{low:.3g} to {high:.3g}" for median, low, high in values]
+        rows.append([name, _unit(forecast, column), *cells])
+    absent = [name for name in forecast.sensors if name not in forecast.measured]
+    remarks = [f"not measured in the history, so not shown: {', '.join(absent)}"] if absent else []
+    return Grid(
+        "Forecast: median, and below it the interval that holds 90 %",
+        ("sensor", "unit", *ahead),
+        rows,
+        remarks,
+        words=2,
+    )
+
+
+def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
+    """One panel per sensor: measured rows, then median and intervals at each horizon."""
+    if forecast.mean.ndim == 3:
+        raise ConfigError(
+            f"A figure shows one window, not {forecast.mean.shape[0]}.", expected="the forecast of one history"
+        )
+    unknown = [name for name in sensors if name not in forecast.measured]
+    if unknown:
+        raise ConfigError(
+            f"The forecast does not show '{unknown[0]}'.", expected=f"some of {', '.join(forecast.measured)}"
+        )
+    chosen = list(sensors) or list(forecast.measured[:_MOST_PANELS])
+    across = 1 if len(chosen) <= 2 else 2
+    down = -(-len(chosen) // across)
+    with new_figure(5.2 * across, 0.5 + 1.9 * down) as drawn:
+        panels: Any = drawn.subplots(down, across, sharex=True, squeeze=False)
+        for axes, name in zip(panels.ravel(), chosen):
+            _panel(axes, forecast, name)
+        for axes in panels.ravel()[len(chosen) :]:
+            axes.remove()
+        for axes in panels.ravel()[max(0, len(chosen) - across) : len(chosen)]:
+            axes.tick_params(labelbottom=True)
+            axes.set_xlabel("rows from now" if forecast.period is None else "seconds from now")
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        drawn.legend(handles, labels, loc="outside upper left", fontsize=8, ncols=5)
+        return drawn
+
+
+def _panel(axes: Any, forecast: "Forecast", name: str) -> None:
+    step, column = forecast.period or 1.0, forecast.sensors.index(name)
+    time = np.array(forecast.horizons) * step
+    levels = {level: forecast.quantile(level)[:, column] for level in (0.05, 0.25, 0.5, 0.75, 0.95)}
+    if forecast.shown is not None:
+        past = forecast.shown.past[:, column]
+        axes.plot(np.arange(1 - len(past), 1) * step, past, color=_PAST, label="measured")
+        if forecast.shown.truth is not None:
+            truth = forecast.shown.truth[: max(forecast.horizons), column]
+            axes.plot((np.arange(len(truth)) + 1) * step, truth, color="#000000", linewidth=0.9, label="what followed")
+    # Bars, not bands: nothing is said about the rows between two horizons.
+    axes.vlines(time, levels[0.05], levels[0.95], color=COLOURS[0], alpha=0.35, linewidth=2.0, label="90 %")
+    axes.vlines(time, levels[0.25], levels[0.75], color=COLOURS[0], alpha=0.6, linewidth=4.5, label="50 %")
+    axes.plot(time, levels[0.5], ".:", color=COLOURS[0], linewidth=0.7, markersize=5, label="median")
+    axes.axvline(0.0, color="#888888", linewidth=0.8)
+    axes.set_title(
+        f"{name.replace('_', ' ')} in {_unit(forecast, column)}".removesuffix(" in "), fontsize=9, loc="left"
+    )
+
+
+def _ahead(forecast: "Forecast", horizon: int) -> str:
+    return f"{horizon} rows" if forecast.period is None else f"{horizon * forecast.period:g} s"
+
+
+def _unit(forecast: "Forecast", column: int) -> str:
+    return forecast.units[column] if forecast.units else ""

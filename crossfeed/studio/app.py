@@ -1,0 +1,235 @@
+"""The application: what stands under which address. Handlers only hand over; the work is in the other files."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, TypeVar
+
+from crossfeed import __version__
+from crossfeed.errors import ConfigError, CrossfeedError
+from crossfeed.studio.access import cookie_name
+from crossfeed.studio.bounds import Bounds
+from crossfeed.studio.facts import model_facts
+from crossfeed.studio.files import PLOTLY, PageFile, map_style, page_files
+from crossfeed.studio.gate import ENTER, Gate
+from crossfeed.studio.questions import ForecastAsked, WhatIfAsked
+from crossfeed.studio.refusal import RefusalError, error_content, status_of, validation_error
+from crossfeed.studio.runs import runs_content
+from crossfeed.studio.service import Service
+from crossfeed.studio.trust import recorded_verdict
+
+Result = TypeVar("Result")
+_INSIDE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>crossfeed studio</title>'
+    '<link rel="icon" href="/page/icon.svg"><meta http-equiv="refresh" content="0;url=/"></html>'
+)
+
+
+def build_app(service: Service) -> Gate:
+    """The whole service as one ASGI application behind its gate."""
+    try:
+        from fastapi import FastAPI, Request, UploadFile, WebSocket
+        from fastapi.exceptions import RequestValidationError
+        from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+        from starlette.exceptions import HTTPException
+        from starlette.websockets import WebSocketDisconnect
+    except ImportError as error:
+        raise ConfigError(
+            f"{error.name} is not installed.",
+            expected="the extra 'serve'",
+            remedy="Install it: pip install 'crossfeed[serve]'.",
+        ) from error
+
+    settings, engine, keys = service.settings, service.engine, service.keys
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    app = FastAPI(
+        title="crossfeed",
+        version=__version__,
+        description="What will the machine do if I command this? Physical units, channels by name. Errors have three "
+        "parts: found, expected, remedy. Every request needs 'Authorization: Bearer TOKEN'.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+    )
+    files = page_files()
+    gate: Gate
+
+    @app.exception_handler(CrossfeedError)
+    async def _told(_: Request, error: CrossfeedError) -> JSONResponse:
+        status = status_of(error)
+        headers = {"retry-after": "1"} if status == 503 else None
+        return JSONResponse(error_content(error), status, headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        return JSONResponse(error_content(validation_error(list(error.errors()))), 422)
+
+    @app.exception_handler(HTTPException)
+    async def _http(_: Request, error: HTTPException) -> JSONResponse:
+        told = CrossfeedError(f"{error.detail}.", expected="an address and a method of /docs")
+        return JSONResponse(error_content(told), error.status_code)
+
+    @app.get("/healthz", tags=["service"], summary="Does the service run?")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/metrics", tags=["service"], summary="Counters in the text format of Prometheus")
+    async def metrics() -> PlainTextResponse:
+        return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/api/model", tags=["model"], summary="What the model is")
+    async def model() -> dict[str, Any]:
+        return model_facts(engine.opened, settings.limits)
+
+    @app.get("/api/sessions", tags=["model"], summary="Moments that can be named")
+    async def sessions() -> dict[str, Any]:
+        return {"sessions": engine.moments.sessions() if engine.moments else [], "live": service.beside is not None}
+
+    @app.post("/api/forecast", tags=["model"], summary="Forecast at the trained horizons, under one plan or several")
+    async def forecast(asked: ForecastAsked, request: Request) -> dict[str, Any]:
+        history, questions = await asyncio.to_thread(engine.questions, asked)
+        told = asyncio.gather(*(service.batcher.ask(question) for question in questions))
+        answers = await _while_connected(request, asyncio.wait_for(told, settings.limits.answer_seconds))
+        return engine.forecast_content(history, questions, answers)
+
+    @app.post("/api/what-if", tags=["model"], summary="Plans rolled forward and compared: time, energy, peaks, limits")
+    async def what_if(asked: WhatIfAsked, request: Request) -> dict[str, Any]:
+        return await _while_connected(request, service.workshop.do(lambda go_on: engine.compare(asked, go_on)))
+
+    @app.post("/api/programs", tags=["model"], summary="Upload an NC program, or a CSV with commands", status_code=201)
+    async def programs(file: UploadFile, request: Request) -> dict[str, Any]:
+        content = await file.read()
+        name = file.filename or "program"
+        kept = await _while_connected(request, service.workshop.do(lambda _: service.shelf.read(name, content)))
+        service.shelf.put(kept)
+        return kept.content()
+
+    @app.get("/api/live", tags=["live"], summary="The newest moment beside the machine")
+    async def live() -> dict[str, Any]:
+        if service.beside is None:
+            raise RefusalError(404, "Nothing runs beside this service.", remedy="Start it with --live or --history.")
+        content = service.beside.snapshot()
+        if not content:
+            raise RefusalError(503, "No row has arrived yet.", remedy="Try again in a second.")
+        return content
+
+    @app.get("/api/trust", tags=["live"], summary="The channel verdict, and calibration so far")
+    async def trust() -> dict[str, Any]:
+        recorded = await asyncio.to_thread(recorded_verdict, service.opened)
+        beside = service.beside
+        now = {} if beside is None else beside.snapshot()
+        return {
+            "recorded": recorded,
+            "so_far": {} if beside is None else beside.calibration(),
+            "lights": now.get("lights", {}),
+            "verdict": now.get("verdict"),
+        }
+
+    @app.get("/api/runs", tags=["research"], summary="Studies, comparisons and trainings with their progress")
+    async def runs() -> dict[str, Any]:
+        return await asyncio.to_thread(runs_content, service.folders)
+
+    @app.post("/api/link", tags=["service"], summary="A link that lets one more browser in, once", status_code=201)
+    async def link() -> dict[str, str]:
+        return {"link": f"{settings.address(gate.port)}{ENTER}{keys.link()}"}
+
+    @app.get(ENTER + "{code}", include_in_schema=False)
+    async def enter(code: str) -> HTMLResponse:
+        cookie = keys.enter(code)
+        if cookie is None:
+            raise RefusalError(
+                401,
+                "This link was used before, or never given.",
+                expected="a fresh link",
+                remedy="A browser that is in makes another under 'Another device'; else start crossfeed serve again.",
+            )
+        answer = HTMLResponse(_INSIDE)
+        answer.set_cookie(cookie_name(gate.port), cookie, httponly=True, samesite="strict", secure=settings.secure)
+        return answer
+
+    @app.websocket("/api/stream")
+    async def stream(socket: WebSocket) -> None:
+        await _stream(service, socket, WebSocketDisconnect)
+
+    for path, one in files.items():
+        app.add_api_route(path, _served(one, Request, Response), methods=["GET"], include_in_schema=False)
+
+    bounded = Bounds(app, settings.limits, service.metrics)
+    gate = Gate(bounded, settings, keys, service.metrics, map_style(files[PLOTLY].content))
+    return gate
+
+
+def _served(one: PageFile, request_type: Any, response_type: Any) -> Any:
+    """A handler that gives one file, packed where the browser can unpack it."""
+
+    async def file(request: request_type) -> response_type:
+        headers = {"etag": one.tag, "cache-control": "private, max-age=86400" if one.kept else "no-cache"}
+        if request.headers.get("if-none-match") == one.tag:
+            return response_type(status_code=304, headers=headers)
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return response_type(one.content, media_type=one.kind, headers=headers)
+        packed = await asyncio.to_thread(lambda: one.packed)
+        headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
+        return response_type(packed, media_type=one.kind, headers=headers)
+
+    return file
+
+
+async def _while_connected(request: Any, work: Awaitable[Result]) -> Result:
+    """The result of the work, which is cancelled as soon as the client is gone."""
+    task = asyncio.ensure_future(work)
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    leaving = asyncio.ensure_future(gone())
+    try:
+        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise RefusalError(499, "The client left before the answer.")
+    except TimeoutError:
+        raise RefusalError(504, "The answer took too long and was given up.", remedy="Ask for less at once.") from None
+    finally:
+        for one in (task, leaving):
+            if not one.done():
+                one.cancel()
+
+
+async def _stream(service: Service, socket: Any, left: type[Exception]) -> None:
+    """Every new moment to one listener; whatever the listener says is read and thrown away."""
+    if service.beside is None or service.streams >= service.settings.limits.streams:
+        reason = "nothing runs beside this service" if service.beside is None else "too many streams"
+        await socket.close(1013, reason)
+        return
+    await socket.accept()
+    service.streams += 1
+
+    async def listen() -> None:
+        with contextlib.suppress(left, RuntimeError, KeyError):
+            while True:
+                await socket.receive_text()
+
+    async def tell() -> None:
+        assert service.beside is not None
+        with contextlib.suppress(left, RuntimeError):
+            async for content in service.beside.updates():
+                await socket.send_json(content)
+
+    tasks = {asyncio.create_task(listen()), asyncio.create_task(tell())}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        service.streams -= 1
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(left, RuntimeError):
+            await socket.close()

@@ -1,0 +1,163 @@
+"""The model behind the service: quick forecasts that share passes, and plans rolled forward and compared."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from crossfeed.errors import CrossfeedError
+from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.json_file import plain
+from crossfeed.model.forecast import forecast
+from crossfeed.model.packed_weights import packed
+from crossfeed.programs.limits import MotionLimits
+from crossfeed.serving.history import History
+from crossfeed.serving.measures import check_sensors
+from crossfeed.serving.plan import Plan
+from crossfeed.serving.trained_range import warnings_about, warnings_of
+from crossfeed.serving.what_if import what_if
+from crossfeed.studio.moments import Moments, sent_moment
+from crossfeed.studio.plans import make_plans
+from crossfeed.studio.questions import ForecastAsked, MomentAsked, WhatIfAsked
+from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.settings import Limits
+from crossfeed.studio.shelf import Shelf
+
+
+def ready_to_answer(opened: OpenedModel) -> OpenedModel:
+    """The model with its weights laid out once for many small questions."""
+    twin = packed(opened.model.eval())
+    return replace(opened, forecaster=WorldModelForecaster(twin, opened.forecaster.name))
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One window under one plan; those with equal horizons can share a pass."""
+
+    rows: np.ndarray  # (K, sensors + commands)
+    plan: Plan
+    horizons: tuple[int, ...]
+    levels: tuple[float, ...]
+
+
+@dataclass(eq=False)
+class Engine:
+    """A model that answers; `moments` is None when clients must send their rows."""
+
+    opened: OpenedModel
+    moments: Moments | None
+    shelf: Shelf
+    limits: Limits
+    motion: MotionLimits
+
+    def moment(self, asked: MomentAsked) -> History:
+        """The rows before the forecast."""
+        if asked.history is not None:
+            return sent_moment(asked, self.opened)
+        if self.moments is None:
+            raise RefusalError(
+                409,
+                "The service has no history of its own.",
+                expected="rows under 'history' in the request",
+                remedy="Start crossfeed serve with --history or --live.",
+            )
+        return self.moments.at(asked.session, asked.at)
+
+    def questions(self, asked: ForecastAsked) -> tuple[History, list[Question]]:
+        """What has to be computed for a quick forecast."""
+        model, history = self.opened.model, self.moment(asked)
+        plans = make_plans(asked.plans, history, self.shelf, self.limits, self.motion, model.horizons[-1])
+        context = model.config.context
+        rows = np.concatenate([history.sensors[-context:], history.commands[-context:]], axis=1)
+        return history, [
+            Question(rows, plan, tuple(h for h in model.horizons if h <= len(plan)), tuple(asked.levels))
+            for plan in plans
+        ]
+
+    def answer_all(self, questions: Sequence[Question]) -> list[dict[str, Any] | Exception]:
+        """Distributions in physical units; questions of equal horizons go through the network together."""
+        answers: list[dict[str, Any] | Exception] = [CrossfeedError("There was no answer.")] * len(questions)
+        for horizons in {question.horizons for question in questions}:
+            places = [place for place, question in enumerate(questions) if question.horizons == horizons]
+            try:
+                told = self._together([questions[place] for place in places], horizons)
+                for place, answer in zip(places, told):
+                    answers[place] = answer
+            except CrossfeedError:
+                # One bad question must not spoil the others: ask again one by one.
+                for place in places:
+                    answers[place] = self._alone(questions[place], horizons)
+        return answers
+
+    def _alone(self, question: Question, horizons: tuple[int, ...]) -> dict[str, Any] | Exception:
+        try:
+            return self._together([question], horizons)[0]
+        except CrossfeedError as error:
+            return error
+
+    def _together(self, questions: Sequence[Question], horizons: tuple[int, ...]) -> list[dict[str, Any]]:
+        model = self.opened.model
+        said = forecast(
+            model, np.stack([question.rows for question in questions]),
+            np.stack([question.plan.commands[: horizons[-1]] for question in questions]), horizons,
+        )  # fmt: skip
+        levels = sorted({level for question in questions for level in question.levels})
+        values = dict(zip(levels, said.quantiles(levels)))
+        sensors = model.schema.sensor_names
+        told = []
+        for window, question in enumerate(questions):
+            present = np.isfinite(question.rows[:, : len(sensors)]).any(axis=0)
+            told.append(
+                {
+                    "horizons": list(horizons),
+                    "sensors": {
+                        name: {
+                            "mean": said.mean[window, :, column].tolist(),
+                            "quantiles": {f"{x:g}": values[x][window, :, column].tolist() for x in question.levels},
+                        }
+                        for column, name in enumerate(sensors)
+                        if present[column]
+                    },
+                }
+            )
+        return told
+
+    def forecast_content(self, history: History, questions: Sequence[Question], told: Sequence[Any]) -> dict[str, Any]:
+        """The answer to a quick forecast: each plan with its commands and its fan."""
+        period = history.period
+        plans = {
+            question.plan.name: {
+                "time": [horizon * period for horizon in question.horizons],
+                "duration": len(question.plan) * period,
+                "commands": dict(zip(history.schema.command_names, question.plan.commands.T)),
+                "sensors": answer["sensors"],
+                "warnings": warnings_of(question.plan, history, self.opened.provenance),
+            }
+            for question, answer in zip(questions, told)
+        }
+        content = {
+            "machine": history.group.machine,
+            "session": history.group.session,
+            "at": history.at,
+            "period": period,
+            "units": {channel.name: channel.unit for channel in (*history.schema.sensors, *history.schema.commands)},
+            "plans": plans,
+            "warnings": warnings_about(history, self.opened.provenance),
+        }
+        return dict(plain(content))
+
+    def compare(self, asked: WhatIfAsked, go_on: Callable[[], None]) -> dict[str, Any]:
+        """Plans rolled forward on sampled futures."""
+        if asked.samples > self.limits.samples:
+            raise RefusalError(422, f"{asked.samples} samples were asked for.", expected=f"20 to {self.limits.samples}")
+        model, history = self.opened.model, self.moment(asked)
+        check_sensors(asked.limits, model.schema, np.isfinite(history.sensors).any(axis=0), "The limited sensor")
+        go_on()
+        plans = make_plans(
+            asked.plans, history, self.shelf, self.limits, self.motion, model.horizons[-1], asked.seconds
+        )
+        return what_if(
+            self.opened, history, plans, samples=asked.samples, seed=asked.seed, limits=asked.limits, go_on=go_on
+        ).content

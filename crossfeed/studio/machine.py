@@ -1,0 +1,137 @@
+"""A live machine beside the service: what its monitor knows, as the page and the what-ifs want it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.json_file import plain
+from crossfeed.live.monitor import Monitor
+from crossfeed.live.snapshot import Snapshot
+from crossfeed.serving.history import History
+from crossfeed.studio.moments import moment_of_rows
+from crossfeed.studio.so_far import SoFar
+
+SHOWN_ROWS = 90
+_AT_MOST_EVERY = 0.2  # s between two moments that are told
+
+
+class Machine:
+    """Reads the monitor, never the machine."""
+
+    def __init__(self, opened: OpenedModel, monitor: Monitor) -> None:
+        self.opened, self.monitor, self._so_far = opened, monitor, SoFar()
+
+    async def run(self) -> None:
+        watching = asyncio.create_task(self._watch())
+        try:
+            await self.monitor.run()
+        finally:
+            watching.cancel()
+
+    async def _watch(self) -> None:
+        """Compare what was forecast with what came."""
+        seen = -1
+        async for snapshot in self.monitor.updates():
+            recent = snapshot.recent
+            if not recent.times or not snapshot.period:
+                continue
+            rows = [round(time / snapshot.period) for time in recent.times]
+            for place, row in enumerate(rows):
+                if row > seen:
+                    self._so_far.observe(row, {name: values[place] for name, values in recent.sensors.items()})
+            seen = rows[-1]
+            behind = (snapshot.forecast_age or 0.0) - (snapshot.row_age or 0.0)
+            if snapshot.forecast and abs(behind) < snapshot.period / 2.0:
+                low = {name: said.low for name, said in snapshot.forecast.items()}
+                high = {name: said.high for name, said in snapshot.forecast.items()}
+                self._so_far.promise(seen, snapshot.horizons, low, high)
+
+    def snapshot(self) -> dict[str, Any]:
+        return live_content(self.monitor.snapshot())
+
+    async def updates(self) -> AsyncIterator[dict[str, Any]]:
+        yield self.snapshot()
+        told = 0.0
+        async for snapshot in self.monitor.updates():
+            if time.monotonic() - told >= _AT_MOST_EVERY:
+                told = time.monotonic()
+                yield live_content(snapshot)
+
+    @property
+    def history(self) -> History | None:
+        """The newest rows without a gap, if there are enough; a running program stands for what follows."""
+        return live_moment(self.opened, self.monitor.snapshot())
+
+    def calibration(self) -> dict[str, dict[str, Any]]:
+        """How the intervals have held since the start, by sensor."""
+        return self._so_far.content()
+
+
+def live_content(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot as JSON: the last rows, and only sensors that the machine tells."""
+    shown = [name for name in snapshot.sensors if name in snapshot.lights]
+    recent = snapshot.recent
+    return dict(
+        plain(
+            {
+                "machine": snapshot.machine,
+                "source": snapshot.source,
+                "clock": snapshot.clock.isoformat(),
+                "row_age": snapshot.row_age,
+                "forecast_age": snapshot.forecast_age,
+                "period": snapshot.period,
+                "sensors": shown,
+                "commands": snapshot.commands,
+                "units": dict(snapshot.units),
+                "recent": {
+                    "times": recent.times[-SHOWN_ROWS:],
+                    "sensors": {name: recent.sensors[name][-SHOWN_ROWS:] for name in shown if name in recent.sensors},
+                    "commands": {name: values[-SHOWN_ROWS:] for name, values in recent.commands.items()},
+                },
+                "plan": {
+                    "kind": snapshot.plan.kind,
+                    "sentence": snapshot.plan.sentence,
+                    "commands": dict(snapshot.plan.commands),
+                },
+                "horizons": snapshot.horizons,
+                "forecast": {name: asdict(said) for name, said in snapshot.forecast.items() if name in shown},
+                "lights": {name: asdict(light) for name, light in snapshot.lights.items()},
+                "verdict": asdict(snapshot.verdict),
+                "counters": asdict(snapshot.counters),
+                "notices": snapshot.notices,
+            }
+        )
+    )
+
+
+def live_moment(opened: OpenedModel, snapshot: Snapshot) -> History | None:
+    """The rows since the last gap as the history of a forecast; None while they are fewer than the context."""
+    schema, recent = opened.model.schema, snapshot.recent
+    if not recent.times:
+        return None
+    times = np.array(recent.times)
+    sensors = _columns(recent.sensors, schema.sensor_names, len(times))
+    commands = _columns(recent.commands, schema.command_names, len(times))
+    broken = np.flatnonzero(np.abs(np.diff(times) - snapshot.period) > 0.01 * snapshot.period) + 1
+    lacking = np.flatnonzero(~np.isfinite(commands).all(axis=1)) + 1
+    first = int(max(broken.max(initial=0), lacking.max(initial=0)))
+    context = opened.model.config.context
+    if len(times) - first < context or not np.isfinite(sensors[-context:]).any():
+        return None
+    moment = moment_of_rows(opened, sensors[first:], commands[first:], snapshot.source)
+    moment = replace(moment, group=replace(moment.group, machine=snapshot.machine))
+    if snapshot.plan.kind != "program":
+        return moment
+    planned = _columns(snapshot.plan.commands, schema.command_names, len(next(iter(snapshot.plan.commands.values()))))
+    unknown = np.full((len(planned), len(schema.sensors)), np.nan)
+    return replace(moment, following_commands=planned, following_sensors=unknown)
+
+
+def _columns(values: Any, names: tuple[str, ...], rows: int) -> np.ndarray:
+    absent = [None] * rows
+    return np.array([values.get(name, absent) for name in names], dtype=np.float64).T.reshape(rows, len(names))

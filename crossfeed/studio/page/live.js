@@ -1,0 +1,53 @@
+// The newest moment: history, the fan of the next seconds, commands below, lights, ages.
+import { element, number } from "./dom.js";
+import { Chooser, Figure } from "./figure.js";
+import { stream } from "./api.js";
+
+const $ = (id) => document.getElementById(id);
+
+export class Live {
+  constructor(onState) {
+    this.state = null;
+    this.onState = onState;
+    this.figure = new Figure($("live-figure"), "Measured values and the forecast of the next seconds");
+    this.chooser = new Chooser($("live-lights"), () => this.show());
+  }
+
+  start() {
+    stream((state) => {
+      this.state = state;
+      this.onState(state);
+      if (!$("live").hidden) this.wanted ??= requestAnimationFrame(() => { this.wanted = null; this.show(); });
+    }, (connected) => {
+      $("connection").textContent = connected ? "" : "The stream is interrupted; what is shown is old.";
+    });
+  }
+
+  show() {
+    const state = this.state;
+    if (!state) return;
+    $("machine").textContent = `${state.machine} · ${state.source}`;
+    const verdict = $("live-verdict");
+    verdict.className = `verdict dot ${state.verdict?.colour ?? "unknown"}`;
+    verdict.textContent = state.verdict?.sentence ?? "";
+    const facts = {
+      "newest row": age(state.row_age), "forecast from": age(state.forecast_age), plan: state.plan.sentence,
+      ...Object.fromEntries(Object.entries(state.counters).filter(([name, count]) => count && name !== "skew")),
+    };
+    $("live-facts").replaceChildren(...Object.entries(facts).map(([name, value]) =>
+      element("div", {}, element("dt", { text: name }), element("dd", { text: typeof value === "number" ? number(value, 9) : value }))));
+    $("live-notices").textContent = (state.notices ?? []).slice(0, 3).join(" · ");
+    this.chooser.offer(state.sensors, state.lights);
+    const times = state.recent.times, last = times.at(-1) ?? 0, horizon = state.horizons.map((rows) => rows * state.period);
+    const planTime = Object.values(state.plan.commands)[0]?.map((_, place) => (place + 1) * state.period) ?? [];
+    this.figure.draw({
+      history: { time: times.map((time) => time - last), sensors: state.recent.sensors, commands: state.recent.commands },
+      fans: Object.keys(state.forecast).length ? [{ name: "forecast", time: horizon, sensors: state.forecast }] : [],
+      plans: [{ name: "planned", time: planTime, commands: state.plan.commands }],
+      sensors: this.chooser.chosen, commands: state.commands, units: state.units,
+      range: [-60 * state.period, (horizon.at(-1) ?? 16) * 1.02],
+    });
+  }
+}
+
+const age = (seconds) => (seconds === null || seconds === undefined ? "none yet" : `${seconds.toFixed(1)} s ago`);

@@ -1,0 +1,64 @@
+"""What clients send: plans, moments and limits, in physical units and by name."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Columns = dict[str, list[float | None]]
+Per_cent = Annotated[float, Field(ge=1.0, le=300.0)]
+
+
+class Asked(BaseModel):
+    """Unknown fields are mistakes, and are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class PlanAsked(Asked):
+    """Commands to come: what followed in the log, what the program will do, the last command, rows, an NC program."""
+
+    name: str = Field(default="", max_length=60, description="How the answer calls it.")
+    kind: Literal["followed", "held", "commands", "program"] = Field(
+        default="followed",
+        description="'followed': what really followed in the log, or what the running program will command; 'held': "
+        "the last command, held; 'commands': the rows in `commands`; 'program': the NC program or table `program`.",
+    )
+    commands: dict[str, list[float]] | None = Field(
+        default=None, description="One list per command of the model, one number per row, in the model's units."
+    )
+    program: str | None = Field(
+        default=None, max_length=80, description="The id of an uploaded program, or 'bundled:NAME'."
+    )
+    feed: Per_cent = Field(default=100.0, description="Feed override in per cent.")
+    rapid: Per_cent = Field(default=100.0, description="Rapid override in per cent, for NC programs.")
+    spindle: Per_cent = Field(default=100.0, description="Spindle override in per cent.")
+
+
+class MomentAsked(Asked):
+    """The rows before the forecast: the newest, a moment of the served table, or rows sent along."""
+
+    session: str | None = Field(default=None, max_length=200, description="Session of the served table.")
+    at: float | None = Field(default=None, ge=0.0, description="Seconds after the session's first row.")
+    history: Columns | None = Field(
+        default=None,
+        description="Rows of any sensors (null where nothing was measured) and of all commands; the last is now.",
+    )
+
+
+class ForecastAsked(MomentAsked):
+    """A forecast at the trained horizons, quick enough for a slider."""
+
+    plans: list[PlanAsked] = Field(default_factory=lambda: [PlanAsked()], min_length=1)
+    levels: list[Annotated[float, Field(gt=0.0, lt=1.0)]] = Field(
+        default=[0.05, 0.25, 0.5, 0.75, 0.95], min_length=1, max_length=19
+    )
+
+
+class WhatIfAsked(MomentAsked):
+    """Plans rolled forward to their end on sampled futures, and compared: time, energy, peaks, limits."""
+
+    plans: list[PlanAsked] = Field(default_factory=lambda: [PlanAsked()], min_length=1)
+    seconds: float | None = Field(default=None, gt=0.0, description="Only the first seconds of every plan.")
+    samples: int = Field(default=64, ge=20)
+    seed: int = Field(default=0, ge=0)
+    limits: dict[str, float] = Field(default_factory=dict, description="Highest allowed value by sensor.")

@@ -1,0 +1,128 @@
+"""Everything one running service holds, built before the first request."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.programs.limits import MotionLimits
+from crossfeed.serving.history import History
+from crossfeed.studio.access import Keys
+from crossfeed.studio.batching import Batcher
+from crossfeed.studio.beside import Beside
+from crossfeed.studio.engine import Engine, Question
+from crossfeed.studio.metrics import Gauge, Metrics
+from crossfeed.studio.moments import Moments
+from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.shelf import Shelf
+from crossfeed.studio.workshop import Workshop
+
+log = logging.getLogger("crossfeed.studio")
+_COLOURS = {"green": 0.0, "amber": 1.0, "red": 2.0}
+
+
+@dataclass(eq=False)
+class Service:
+    """Model, queues, uploads, what runs beside it; `moments` is a table, `beside` a machine or a replay."""
+
+    opened: OpenedModel
+    settings: ServeSettings
+    keys: Keys
+    moments: Moments | None = None
+    beside: Beside | None = None
+    folders: Sequence[Path] = ()
+    motion: MotionLimits = field(default_factory=MotionLimits)
+
+    def __post_init__(self) -> None:
+        limits = self.settings.limits
+        self.metrics, self.shelf, self.streams = Metrics(), Shelf(limits.uploads), 0
+        newest = _Newest(self.moments, self.beside) if self.moments or self.beside else None
+        self.engine = Engine(self.opened, newest, self.shelf, limits, self.motion)
+        self.batcher: Batcher[Question, dict[str, Any]] = Batcher(
+            self.engine.answer_all, limits.batch, limits.waiting, self.metrics
+        )
+        self.workshop = Workshop(limits.what_ifs, limits.waiting_what_ifs, limits.answer_seconds, self.metrics)
+        self._watch()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Whatever runs beside the service lives as long as it; its end is logged, not fatal."""
+        task = asyncio.create_task(self._beside()) if self.beside is not None else None
+        try:
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            self.batcher.close()
+            self.workshop.close()
+
+    async def _beside(self) -> None:
+        assert self.beside is not None
+        try:
+            await self.beside.run()
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("what ran beside the service ended")
+
+    def _watch(self) -> None:
+        self.metrics.watch(Gauge("crossfeed_streams", "Open WebSocket streams.", lambda: [({}, self.streams)]))
+        self.metrics.watch(
+            Gauge("crossfeed_what_ifs", "Comparisons under way or waiting.", lambda: [({}, self.workshop.inside)])
+        )
+        if self.beside is None:
+            return
+        beside = self.beside
+        self.metrics.watch(
+            Gauge(
+                "crossfeed_live_age_seconds", "Age of the newest row and of the forecast.",
+                lambda: [
+                    ({"of": name.removesuffix("_age")}, value)
+                    for name in ("row_age", "forecast_age")
+                    if (value := beside.snapshot().get(name)) is not None
+                ],
+            )
+        )  # fmt: skip
+        self.metrics.watch(
+            Gauge(
+                "crossfeed_live_light", "0 green, 1 amber, 2 red.",
+                lambda: [
+                    ({"sensor": name}, _COLOURS[light["colour"]])
+                    for name, light in beside.snapshot().get("lights", {}).items()
+                ],
+            )
+        )  # fmt: skip
+        self.metrics.watch(
+            Gauge(
+                "crossfeed_live_events_total", "What happened to the live source.",
+                lambda: [
+                    ({"kind": name}, float(value)) for name, value in beside.snapshot().get("counters", {}).items()
+                ],
+            )
+        )  # fmt: skip
+
+
+class _Newest:
+    """The newest moment of what runs beside the service, or a named moment of the table."""
+
+    def __init__(self, table: Moments | None, beside: Beside | None) -> None:
+        self.table, self.beside = table, beside
+
+    def at(self, session: str | None, at: float | None) -> History:
+        if session is None and at is None and self.beside is not None and self.beside.history is not None:
+            return self.beside.history
+        if self.table is None:
+            if session is None and at is None:
+                raise RefusalError(409, "Too few live rows have arrived for a forecast.", remedy="Wait some seconds.")
+            raise RefusalError(409, "There is no table to choose a moment from.", expected="no 'session' and no 'at'")
+        return self.table.at(session, at)
+
+    def sessions(self) -> list[dict[str, Any]]:
+        return [] if self.table is None else self.table.sessions()

@@ -1,0 +1,99 @@
+"""Where the service listens, who may ask, and how much at once."""
+
+import ipaddress
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from crossfeed.errors import ConfigError
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Limits(BaseModel):
+    """Bounds on what one client, or all of them together, can cost."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    body_bytes: int = Field(default=2 * 2**20, ge=1024)
+    body_seconds: float = Field(default=20.0, gt=0.0)
+    answer_seconds: float = Field(default=60.0, gt=0.0)
+    plans: int = Field(default=4, ge=1)
+    rows: int = Field(default=3600, ge=16)
+    samples: int = Field(default=256, ge=20)
+    batch: int = Field(default=64, ge=1)
+    waiting: int = Field(default=256, ge=1)
+    what_ifs: int = Field(default=2, ge=1)
+    waiting_what_ifs: int = Field(default=16, ge=1)
+    uploads: int = Field(default=16, ge=1)
+    streams: int = Field(default=32, ge=1)
+    connections: int = Field(default=160, ge=8)
+    idle_seconds: float = Field(default=10.0, gt=0.0)
+
+
+class ServeSettings(BaseModel):
+    """The address: this machine alone, unless a certificate or a proxy keeps what travels secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8400, ge=0, le=65535)
+    certificate: Path | None = None
+    key: Path | None = None
+    proxy_does_tls: bool = False
+    names: tuple[str, ...] = ()
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _secret_on_the_way(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigError("A certificate and its key belong together.", expected="--certificate and --key, or none")
+        if not self.local and self.certificate is None and not self.proxy_does_tls:
+            raise ConfigError(
+                f"On {self.host} others could read the token on its way.",
+                expected="--certificate and --key, or --proxy-does-tls when a proxy in front speaks TLS",
+                remedy="Leave --host away to serve this machine alone, or give a certificate.",
+            )
+        return self
+
+    @property
+    def local(self) -> bool:
+        """Whether only programs on this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def secure(self) -> bool:
+        """Whether browsers see https."""
+        return self.certificate is not None or self.proxy_does_tls
+
+    @property
+    def shown_host(self) -> str:
+        """The name that stands in the link."""
+        if self.names:
+            return self.names[0]
+        if self.host in ("0.0.0.0", "::"):
+            import socket
+
+            return socket.gethostname()
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    def hosts(self, port: int) -> frozenset[str]:
+        """What may stand in the Host header; a proxy passes names on with or without its own port."""
+        names = {*LOOPBACK, *self.names, self.shown_host}
+        found = {f"{name}:{port}" for name in names}
+        standard = 443 if self.secure else 80
+        if self.proxy_does_tls or port == standard:
+            found |= names
+        return frozenset(name.lower() for name in found)
+
+    def address(self, port: int) -> str:
+        """Where a browser finds the page."""
+        scheme = "https" if self.secure else "http"
+        own = "" if self.proxy_does_tls else f":{port}"
+        return f"{scheme}://{self.shown_host}{own}"

@@ -1,0 +1,73 @@
+"""How the intervals have held since the start: every promise is compared with the row it was made for."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
+
+ENOUGH = 30  # forecasts that came due before a channel is judged
+
+
+@dataclass(frozen=True, eq=False)
+class _Promise:
+    row: int
+    horizons: tuple[int, ...]
+    low: Mapping[str, Sequence[float]]
+    high: Mapping[str, Sequence[float]]
+
+
+class SoFar:
+    """Counts, by sensor, the values inside their 90 % interval; rows are numbered by the machine's clock."""
+
+    def __init__(self) -> None:
+        self._open: deque[_Promise] = deque()
+        self._inside: dict[str, int] = {}
+        self._due: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """Promises made before a gap cannot come due."""
+        self._open.clear()
+
+    def promise(
+        self, row: int, horizons: Sequence[int], low: Mapping[str, Sequence[float]], high: Mapping[str, Sequence[float]]
+    ) -> None:
+        """A forecast was made after this row."""
+        if not self._open or self._open[-1].row < row:
+            self._open.append(_Promise(row, tuple(horizons), low, high))
+
+    def observe(self, row: int, values: Mapping[str, float | None]) -> None:
+        """A row arrived; those of None were not measured."""
+        while self._open and self._open[0].row + self._open[0].horizons[-1] < row:
+            self._open.popleft()
+        for promise in self._open:
+            if row - promise.row not in promise.horizons:
+                continue
+            slot = promise.horizons.index(row - promise.row)
+            for name, low in promise.low.items():
+                true = values.get(name)
+                if true is not None and true == true:
+                    self._due[name] = self._due.get(name, 0) + 1
+                    inside = low[slot] <= true <= promise.high[name][slot]
+                    self._inside[name] = self._inside.get(name, 0) + int(inside)
+
+    def content(self) -> dict[str, dict[str, Any]]:
+        """Forecasts that came due, and the share of them that held."""
+        return {
+            name: {"forecasts": count, "inside90": self._inside.get(name, 0) / count}
+            for name, count in self._due.items()
+        }
+
+    def light(self, name: str) -> dict[str, str]:
+        """What the count says about one sensor."""
+        count = self._due.get(name, 0)
+        if count < ENOUGH:
+            return {"colour": "amber", "sentence": f"only {count} forecasts came due so far; {ENOUGH} are needed"}
+        share = self._inside.get(name, 0) / count
+        told = f"{share:.0%} of {count:,} values fell inside their 90 % interval"
+        if share < COVERAGE_BAD:
+            return {"colour": "red", "sentence": f"{told}: far too sure of itself"}
+        if share < COVERAGE[0]:
+            return {"colour": "amber", "sentence": f"{told}: somewhat too sure of itself"}
+        return {"colour": "green", "sentence": told}

@@ -1,0 +1,105 @@
+"""From a model and where its rows come from to a service that runs."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crossfeed.configuration import parse
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.source import read_table
+from crossfeed.live.monitor import Monitor
+from crossfeed.live.sources import SourceOptions, open_source
+from crossfeed.programs.limits import MotionLimits, read_limits
+from crossfeed.progress import be_quiet, console
+from crossfeed.studio.access import Keys
+from crossfeed.studio.beside import Beside
+from crossfeed.studio.engine import ready_to_answer
+from crossfeed.studio.machine import Machine
+from crossfeed.studio.moments import TableMoments
+from crossfeed.studio.replay import Replay
+from crossfeed.studio.server import serve
+from crossfeed.studio.service import Service
+from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.trust import place_of
+
+
+@dataclass(frozen=True)
+class Live:
+    """A live source by its address, what its names mean, and where the NC programs of the machine lie."""
+
+    address: str
+    mapping: Path | None = None
+    programs: Path | None = None
+
+
+def start(
+    model: Path,
+    *,
+    history: Path | None = None,
+    live: Live | None = None,
+    speed: float = 1.0,
+    limits: Path | None = None,
+    runs: Sequence[Path] = (),
+    device: str = "auto",
+    token_file: Path | None = None,
+    open_page: bool = False,
+    **address: Any,
+) -> None:
+    """Serve until Ctrl-C."""
+    settings = parse(ServeSettings, address, "The address")
+    service = make_service(model, settings, history, speed, limits, runs, device, token_file, live)
+    console().print(f"Serving [bold]{service.opened.forecaster.name}[/]. Stop with Ctrl-C.")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    serve(service, lambda address, link: _ready(service, address, link, token_file, open_page))
+
+
+def make_service(
+    model: Path,
+    settings: ServeSettings,
+    history: Path | None = None,
+    speed: float = 1.0,
+    limits: Path | None = None,
+    runs: Sequence[Path] = (),
+    device: str = "auto",
+    token_file: Path | None = None,
+    live: Live | None = None,
+) -> Service:
+    """Open everything that is named; what is wrong with it is said before anybody connects."""
+    keys = Keys.fresh() if token_file is None else Keys.kept_in(token_file)
+    motion = MotionLimits() if limits is None else read_limits(limits)
+    opened = ready_to_answer(open_model(model, device))
+    moments = None
+    if history is not None:
+        moments = TableMoments(read_table(history, opened.model.schema), opened, history.name)
+    beside: Beside | None = None
+    if live is not None:
+        source = open_source(live.address, SourceOptions(mapping=live.mapping))
+        beside = Machine(opened, Monitor(opened, source, live.programs, speed=speed))
+    elif moments is not None:
+        beside = Replay(opened, moments, speed)
+    return Service(opened, settings, keys, moments, beside, _folders(opened, runs), motion)
+
+
+def _folders(opened: OpenedModel, named: Sequence[Path]) -> Sequence[Path]:
+    """Where studies and comparisons are looked for: as named, else around the model."""
+    if named:
+        return tuple(named)
+    place = place_of(opened.path)
+    if place is None:
+        return ()
+    return (place.parent,) if (place / "study.db").is_file() else (place,)
+
+
+def _ready(service: Service, address: str, link: str, token_file: Path | None, open_page: bool) -> None:
+    be_quiet(False)
+    told = console()
+    told.print(f"Open [bold]{link}[/]  (lets one browser in, once)")
+    where = f"in {token_file}" if token_file is not None else service.keys.token
+    told.print(f"For programs: {address}/docs, token {where}")
+    be_quiet()  # bars of single answers would cross each other
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(link)

@@ -1,0 +1,62 @@
+"""May it be believed? What was recorded about this model, and how its intervals have held since the start."""
+
+from pathlib import Path
+from typing import Any
+
+from crossfeed.errors import CrossfeedError
+from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.json_file import plain
+from crossfeed.reporting.artefacts import gather
+from crossfeed.reporting.sections.verdict import verdict
+
+
+def recorded_verdict(opened: OpenedModel) -> dict[str, Any]:
+    """The verdict of the study or of the evaluations that lie with the model; a sentence where there are none."""
+    place = place_of(opened.path)
+    if place is None:
+        return _nothing("The model file lies alone: no study and no evaluation of it is at hand.")
+    try:
+        found = verdict(gather(place))
+    except CrossfeedError as error:
+        return _nothing(f"What lies beside the model cannot be read: {error.found}")
+    return dict(
+        plain(
+            {
+                "question": found.question,
+                "answer": found.answer,
+                "tone": found.tone,
+                "sentences": list(found.sentences),
+                "channels": [
+                    {
+                        "channel": light.channel,
+                        "unit": light.unit,
+                        "light": light.light,
+                        "reasons": list(light.reasons),
+                        "skill": light.skill,
+                        "coverage": light.coverage,
+                    }
+                    for light in found.lights
+                ],
+                "next": list(found.next_steps),
+            }
+        )
+    )
+
+
+def place_of(model: Path) -> Path | None:
+    """The study a model was trained in, or its own run folder."""
+    for folder in (model.parent.parent.parent, model.parent):
+        if (folder / "study.db").is_file() or (folder / "run.json").is_file():
+            return folder
+    return None
+
+
+def _nothing(sentence: str) -> dict[str, Any]:
+    return {
+        "question": "May the model be trusted on the other machine, and on which channels?",
+        "answer": "Not known yet.",
+        "tone": "next",
+        "sentences": [sentence],
+        "channels": [],
+        "next": ["Judge it with crossfeed evaluate MODEL --table TABLE --out FOLDER beside the model."],
+    }

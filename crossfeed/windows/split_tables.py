@@ -1,0 +1,73 @@
+"""Several tables divided, normalised and cut into windows in the one allowed order, as one configuration says."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from crossfeed.ingest.table import Group, Table
+from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
+from crossfeed.windows.split import SPLIT_SEED, By, Part, Split, TrainRows, split_table
+from crossfeed.windows.windows import WindowSet
+
+
+class DataConfig(BaseModel):
+    """How tables are split, normalised and cut into windows; context and horizons belong to the model.
+
+    leave_out: machines of the tables that neither train nor validate, to be met as strangers.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    split_by: By = "session"
+    split_seed: int = SPLIT_SEED
+    train_fraction: float = Field(default=0.67, gt=0.0, lt=1.0)
+    validation_fraction: float = Field(default=0.17, gt=0.0, lt=1.0)
+    normaliser: Method = "zscore"
+    robust_floor: float = Field(default=ROBUST_FLOOR, ge=0.0)
+    stride: int = Field(default=1, ge=1)
+    leave_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SplitTables:
+    """Tables with the sides of their splits; training, evaluation and comparisons all divide their tables here."""
+
+    tables: tuple[Table, ...]
+    splits: tuple[Split, ...]
+
+    @classmethod
+    def of(cls, tables: Sequence[Table], config: DataConfig) -> "SplitTables":
+        """Split every table that is not left out; the same tables and configuration give the same sides."""
+        kept = without_machines(tables, config.leave_out)
+        fractions = (config.train_fraction, config.validation_fraction)
+        splits = (split_table(table, config.split_by, config.split_seed, fractions) for table in kept)
+        return cls(tuple(kept), tuple(splits))
+
+    def normaliser(self, method: Method = "zscore", floor: float = ROBUST_FLOOR) -> Normaliser:
+        """One normaliser for all tables, fitted on their train rows."""
+        pairs = zip(self.splits, self.tables, strict=True)
+        return Normaliser.fit(TrainRows.join([split.train_rows(table) for split, table in pairs]), method, floor)
+
+    def groups(self, part: Part) -> list[tuple[Group, ...]]:
+        """The groups of one side, table by table."""
+        return [split.groups(table, part) for split, table in zip(self.splits, self.tables, strict=True)]
+
+    def windows(
+        self, part: Part, normaliser: Normaliser, context: int, horizons: tuple[int, ...], stride: int,
+        device: torch.device | str, hidden: Iterable[str] = (),
+    ) -> WindowSet:  # fmt: skip
+        """The windows of one side of all tables."""
+        tables, groups = list(self.tables), self.groups(part)
+        return WindowSet.build(tables, groups, normaliser, context, horizons, stride, device, hidden)
+
+
+def without_machines(tables: Sequence[Table], machines: Sequence[str]) -> list[Table]:
+    """The tables without the rows of these machines; a table of theirs alone is gone."""
+    kept = []
+    for table in tables:
+        groups = [group for group in table.groups if group.machine not in machines]
+        if groups:
+            kept.append(table if len(groups) == len(table.groups) else table.select(groups))
+    return kept

@@ -1,0 +1,63 @@
+"""Policies learned in the model: better than nothing there, and unable to leave their limits anywhere."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("stable_baselines3", reason="the extra `control` is not installed")
+
+from crossfeed.control.controllers import Moment
+from crossfeed.control.learn import LearnConfig, learn
+from crossfeed.control.policy_file import LearnedPolicy, PolicyControl
+from crossfeed.control.task import read_task
+from crossfeed.errors import CheckpointError
+from crossfeed.schema import canonical
+from tests.control.conftest import logged, small_model
+
+TASK = read_task(None, {"limits": ["spindle_torque<=400"], "objective": {"base_load": "1.4 kW"}})
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    file = tmp_path_factory.mktemp("policy") / "policy.safetensors"
+    config = LearnConfig(steps=8_000, seeds=1, copies=32, branches=8, learning_rate=3e-3)
+    return learn(small_model(logged()), logged(), TASK, config, file), file
+
+
+def test_far_from_every_limit_it_learns_to_go_faster(learned):
+    about = learned[0].about
+    assert about["earned"] > about["as_written"] + 0.01
+
+
+def test_the_file_says_the_same_as_the_policy(learned):
+    policy, file = learned
+    again = LearnedPolicy.load(file)
+    seen = np.random.default_rng(0).standard_normal((5, 9)).astype(np.float32)
+    assert again.action(seen) == pytest.approx(policy.action(seen), abs=1e-6)
+    assert again.task == TASK
+
+
+def test_whatever_the_network_says_the_knobs_stay_in_range_and_turn_slowly():
+    wild = LearnedPolicy(((np.full((1, 9), 50.0), np.zeros(1)),), TASK, {})
+    now = (1.0, 1.0)
+    for seen in np.random.default_rng(1).standard_normal((60, 9)):
+        after = wild.knobs(seen, now, used=0.2)
+        assert TASK.feed.min - 1e-9 <= after[0] <= TASK.feed.max + 1e-9
+        assert abs(after[0] - now[0]) <= TASK.slew + 1e-9
+        now = after
+    assert wild.knobs(np.ones(9), (1.0, 1.0), used=0.99)[0] <= 1.0
+
+
+def test_as_a_controller_it_refuses_another_task(learned, course):
+    control = PolicyControl(learned[0], canonical(), TASK.limits_of(canonical()))
+    control.start(course, TASK)
+    feed, spindle = control.act(Moment(3.0, (1.0, 1.0), np.ones((40, 17)), np.zeros((40, 4))))
+    assert abs(feed - 1.0) <= TASK.slew + 1e-9
+    assert spindle == 1.0
+    with pytest.raises(CheckpointError, match="sees 9 numbers"):
+        PolicyControl(learned[0], canonical(), ())
+
+
+def test_a_file_that_is_no_policy(tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(b"nothing")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        LearnedPolicy.load(tmp_path / "x.safetensors")

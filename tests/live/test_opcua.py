@@ -1,0 +1,132 @@
+"""OPC UA against a real server: discovery, subscriptions, outages, dead nodes, certificates."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("asyncua", reason="the extra 'live' is not installed")
+
+from crossfeed.errors import ConfigError, LogError
+from crossfeed.live.credentials import Credentials, read_credentials
+from crossfeed.live.opcua import OpcUaSource
+from crossfeed.live.opcua_security import make_certificate, read_security
+from crossfeed.live.simulated.feed import SimulatedFeed
+from crossfeed.live.simulated.opcua_server import APPLICATION_URI, OpcUaServer
+from crossfeed.live.source import Sample
+from crossfeed.schema import canonical
+from tests.live.conftest import LIMIT_S, within
+from tests.live.servers import free_port, hear, notices, samples, staged
+
+
+@pytest.fixture(scope="module")
+def feed() -> SimulatedFeed:
+    return SimulatedFeed()
+
+
+def test_a_server_is_discovered_heard_lost_and_found_again(feed: SimulatedFeed, tmp_path: Path) -> None:
+    async def work() -> None:
+        server = OpcUaServer(feed, free_port())
+        async with staged(feed, server) as stage:
+            found = await OpcUaSource(server.address).propose()
+            channels = {column.channel: column for column in found.mapping.columns}
+            assert set(channels) == set(feed.channels)
+            assert channels["spindle_power"].unit == "kW"
+            assert all(column.native for column in channels.values())
+            assert found.mapping.machine == feed.name
+            assert all(found.mapping.states.model_dump()[name] for name in ("program", "line", "feed_override"))
+
+            mapping = tmp_path / "mapping.yaml"
+            node = str(channels["x_torque"].native)
+            mapping.write_text(found.to_yaml().replace(node, "ns=2;s=nobody"), encoding="utf-8")
+            source = OpcUaSource(server.address, mapping)
+            assert (await source.open()).change_driven
+            arrivals = source.arrivals()
+
+            first = await hear(arrivals, lambda found: len(samples(found, "spindle_current")) >= 20)
+            (unknown,) = notices(first, "degraded")
+            assert unknown.channel == "x_torque"
+            assert not samples(first, "x_torque")
+            told = {(stamp, step.values["spindle_current"]) for stamp, step in stage.told}
+            assert {(one.time, one.value) for one in samples(first, "spindle_current")[1:]} <= told
+
+            stage.missing = frozenset({"spindle_current"})
+            dead = await hear(arrivals, lambda found: len(samples(found, "spindle_power")) >= 20)
+            assert samples(dead, "spindle_current")[-1].value is None
+            assert notices(dead, "degraded")[0].channel == "spindle_current"
+            assert all(one.value is not None for one in samples(dead, "spindle_power"))
+            stage.missing = frozenset()
+
+            await stage.vanish()
+            last = stage.told[-1][0]
+            lost = await hear(arrivals, lambda found: notices(found, "degraded"))
+            assert "lost" in notices(lost, "degraded")[0].text
+            await stage.return_()
+            back = await hear(arrivals, lambda found: len(samples(found, "spindle_current")) >= 10)
+            (gap,) = notices(back, "gap")
+            assert gap.begin <= last < gap.end
+            assert notices(back, "reconnect")
+            assert not [one for one in back if isinstance(one, Sample) and gap.begin < one.time < gap.end]
+            await source.close()
+
+    within(3 * LIMIT_S, work)
+
+
+def test_a_secured_server_is_heard_and_a_stranger_is_not(feed: SimulatedFeed, tmp_path: Path) -> None:
+    async def work() -> None:
+        theirs, their_key = await make_certificate(tmp_path / "server", APPLICATION_URI, server=True)
+        stranger, _ = await make_certificate(tmp_path / "stranger", APPLICATION_URI, server=True)
+        ours, our_key = await make_certificate(tmp_path / "ours")
+        for name, certificate in (("trusted", theirs), ("other", stranger)):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "server.der").write_bytes(certificate.read_bytes())
+        server = OpcUaServer(feed, free_port(), theirs, their_key, {"operator": "secret"})
+        login, wrong = Credentials("operator", "secret"), Credentials("operator", "wrong")
+        async with staged(feed, server):
+            for policy in ("Basic256Sha256", "Aes256Sha256RsaPss"):
+                trusted = read_security(policy, ours, our_key, tmp_path / "trusted")
+                source = OpcUaSource(server.address, security=trusted, credentials=login)
+                await source.open()
+                assert await hear(source.arrivals(), lambda found: len(found) > 20)
+                await source.close()
+                strange = read_security(policy, ours, our_key, tmp_path / "other")
+                with pytest.raises(LogError, match="do not trust each other"):
+                    await OpcUaSource(server.address, security=strange, credentials=login).open()
+            with pytest.raises(LogError, match="do not trust each other"):
+                await OpcUaSource(server.address, security=trusted, credentials=wrong).open()
+            with pytest.raises(LogError):
+                await OpcUaSource(server.address).open()
+
+    within(3 * LIMIT_S, work)
+
+
+def test_a_password_never_travels_in_the_clear(feed: SimulatedFeed) -> None:
+    async def work() -> None:
+        with pytest.raises(ConfigError, match="in the clear"):
+            await OpcUaSource("opc.tcp://127.0.0.1:9", credentials=Credentials("a", "b")).open()
+
+    assert feed.sensors
+    within(LIMIT_S, work)
+
+
+def test_credentials_that_others_may_read_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "login.yaml"
+    file.write_text("user: a\npassword: b\n", encoding="utf-8")
+    file.chmod(0o644)
+    with pytest.raises(ConfigError, match="Others may read"):
+        read_credentials(file)
+    file.chmod(0o600)
+    found = read_credentials(file)
+    assert found == Credentials("a", "b")
+    assert "b'" not in repr(found)
+
+
+def test_a_server_that_is_not_there_is_an_error_with_its_address() -> None:
+    async def work() -> None:
+        with pytest.raises(LogError, match=r"no OPC UA server at opc\.tcp"):
+            await OpcUaSource(f"opc.tcp://127.0.0.1:{free_port()}").open()
+
+    within(LIMIT_S, work)
+
+
+def test_the_simulated_machine_speaks_canonical_channels(feed: SimulatedFeed) -> None:
+    assert set(feed.channels) <= {channel.name for channel in canonical().channels}

@@ -1,0 +1,90 @@
+"""The plan of the next seconds: from the running program, or the last command held, and always said which."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crossfeed.live.program_plan import ProgramFollower
+from crossfeed.live.source import FEED_OVERRIDE, LINE
+from crossfeed.machines.declaration import PROGRAM
+from crossfeed.programs.bundled import program_path
+from crossfeed.programs.limits import MotionLimits
+from crossfeed.programs.parse import read_program
+from crossfeed.programs.plan import plan
+from crossfeed.schema import canonical
+
+LAST = {"spindle_speed": 1000.0, "feed_x": 1.0, "feed_y": 2.0, "feed_z": 3.0}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copy(program_path("bundled:face_pocket"), tmp_path / "FACE_POCKET.MPF")
+    return tmp_path
+
+
+def _follower(folder: Path | None) -> ProgramFollower:
+    return ProgramFollower(folder, canonical(), 1.0, MotionLimits())
+
+
+def test_the_next_rows_are_those_of_the_program_from_the_line_on(folder: Path) -> None:
+    fine = plan(read_program(folder / "FACE_POCKET.MPF"), MotionLimits()).sample(10.0, "mean")
+    place = len(fine) // 2
+    line = int(fine.line[place])
+    begin = int(np.flatnonzero(fine.line == line)[0])
+    told = {PROGRAM: "/_N_WKS_DIR/face_pocket", LINE: float(line)}
+    found = _follower(folder).plan(told, 100.0, LAST, 4)
+    assert found.kind == "program"
+    assert f"line {line}" in found.sentence
+    for name in LAST:
+        wanted = np.asarray(getattr(fine, name))[begin : begin + 40].reshape(4, 10).mean(1)
+        np.testing.assert_allclose(found.commands[name], wanted)
+
+
+def test_a_lower_override_makes_the_same_path_slower(folder: Path) -> None:
+    program = read_program(folder / "FACE_POCKET.MPF")
+    fine = plan(program, MotionLimits()).sample(10.0, "mean")
+    line = float(fine.line[int(np.argmax(np.asarray(fine.cutting)))])
+    told = {PROGRAM: "face_pocket.mpf", LINE: line}
+    full = _follower(folder).plan(told, 0.0, LAST, 8)
+    slow = _follower(folder).plan({**told, FEED_OVERRIDE: 50.0}, 0.0, LAST, 8)
+    assert "feed 50 %" in slow.sentence
+
+    def travel(commands: dict[str, tuple[float, ...]]) -> float:
+        return sum(abs(value) for name in ("feed_x", "feed_y", "feed_z") for value in commands[name])
+
+    assert travel(dict(slow.commands)) < travel(dict(full.commands))
+
+
+def test_time_spent_on_a_line_counts(folder: Path) -> None:
+    fine = plan(read_program(folder / "FACE_POCKET.MPF"), MotionLimits()).sample(10.0, "mean")
+    lines, counts = np.unique(fine.line, return_counts=True)
+    line = float(lines[np.argmax(counts)])
+    follower = _follower(folder)
+    first = follower.plan({PROGRAM: "face_pocket", LINE: line}, 50.0, LAST, 4)
+    later = follower.plan({PROGRAM: "face_pocket", LINE: line}, 51.0, LAST, 4)
+    for name in LAST:
+        assert later.commands[name][:3] == pytest.approx(first.commands[name][1:])
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({}, "runs no program"),
+        ({PROGRAM: "face_pocket"}, "does not tell the line"),
+        ({PROGRAM: "other", LINE: 3.0}, "no file other"),
+        ({PROGRAM: "face_pocket", LINE: 1e6}, "nothing follows"),
+    ],
+)
+def test_without_a_program_the_last_command_is_held_and_the_reason_said(
+    folder: Path, told: dict[str, float | str | None], words: str
+) -> None:
+    found = _follower(folder).plan(told, 0.0, LAST, 3)
+    assert found.kind == "held"
+    assert words in found.sentence
+    assert found.commands["feed_y"] == (2.0, 2.0, 2.0)
+
+
+def test_without_a_folder_the_last_command_is_held() -> None:
+    assert "--programs" in _follower(None).plan({PROGRAM: "x", LINE: 1.0}, 0.0, LAST, 2).sentence

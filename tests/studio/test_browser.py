@@ -1,0 +1,150 @@
+"""The page in a real Chromium: the link, a stream that moves, a slider, an upload, a phone, the keyboard, the dark."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from crossfeed.studio.service import Service
+from tests.studio.browser import Browser, chromium
+from tests.studio.conftest import Running, running
+
+pytest.importorskip("fastapi", reason="needs the extra 'serve'")
+pytest.importorskip("websockets", reason="needs the extra 'serve'")
+pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
+
+READY = "document.documentElement.dataset.ready === 'yes'"
+ROWS = """Number([...document.querySelectorAll('#live-facts div')].find((one) => one.textContent.startsWith('rows'))
+  ?.querySelector('dd').textContent)"""
+DOUBLED = "[...document.querySelectorAll('[id]')].map((x) => x.id).filter((x, i, all) => all.indexOf(x) < i)"
+OTHER_SESSION = """(() => { const choice = document.querySelector('#session'); choice.selectedIndex = 1;
+  choice.dispatchEvent(new Event('change')); })()"""
+DRAWN = "document.querySelectorAll('#{} path.js-line').length > 3"
+# What a screen reader and a keyboard need; contrast as WCAG counts it, of every text that is shown.
+UNNAMED = """[...document.querySelectorAll('button,input,select,a,summary,[role=img],[role=region],[role=tabpanel]')]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => !(one.getAttribute('aria-label') || one.getAttribute('aria-labelledby') || one.labels?.length
+    || one.textContent.trim())).map((one) => one.outerHTML.slice(0, 120))"""
+PALE = """(() => {
+  const part = (value) => { value /= 255; return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4; };
+  const rgba = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  const behind = (one) => { for (; one; one = one.parentElement) {
+    const c = rgba(getComputedStyle(one).backgroundColor);
+    if (c.length < 4 || c[3] > 0) return c;
+  } return [255, 255, 255]; };
+  return [...document.querySelectorAll('body *')]
+    .filter((one) => !one.closest('svg') && one.checkVisibility() && !one.disabled
+      && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim()))
+    .map((one) => {
+      const [a, b] = [light(rgba(getComputedStyle(one).color)), light(behind(one))].sort((x, y) => y - x);
+      return [(a + 0.05) / (b + 0.05), one.outerHTML.slice(0, 100)]; })
+    .filter(([ratio]) => ratio < 4.5).map(([ratio, text]) => ratio.toFixed(2) + ' ' + text);
+})()"""
+
+
+@pytest.fixture
+def server(make_service: Callable[..., Service]) -> Iterator[Running]:
+    with running(make_service(port=0)) as found:
+        yield found
+
+
+def look(browser: Browser, name: str) -> None:
+    """Keep a picture where somebody wants to look at it."""
+    if folder := os.environ.get("CROSSFEED_PICTURES"):
+        browser.picture(Path(folder) / f"{name}.png")
+
+
+def check(browser: Browser, server: Running) -> None:
+    """Nothing complained, nothing came from elsewhere, everything has a name and can be read."""
+    assert browser.complaints == []
+    assert all(address.startswith((server.address, "data:", "blob:")) for address in browser.requested)
+    assert browser.ask(UNNAMED) == []
+    assert browser.ask(PALE) == []
+    assert browser.ask("document.querySelectorAll('main h2').length && document.documentElement.lang") == "en"
+    assert browser.ask(DOUBLED) == []
+
+
+def test_a_newcomer_walks_through_the_studio(server: Running, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as browser:
+        browser.go(server.link)
+        browser.wait(READY)
+        assert browser.ask("location.pathname") == "/"
+        browser.wait(DRAWN.format("live-figure"))
+        first = browser.wait(ROWS)
+        browser.wait(f"{ROWS} > {first} + 10")
+        look(browser, "live")
+        browser.click("#live-figure summary")
+        browser.wait("document.querySelectorAll('#live-figure tbody tr').length > 5")
+        check(browser, server)
+
+        browser.click("#tab-whatif")
+        browser.wait(DRAWN.format("whatif-figure"))
+        browser.wait("document.querySelectorAll('#compared tbody tr').length === 2")
+        assert "energy" in browser.ask("document.querySelector('#compared .reading').textContent")
+        browser.ask(OTHER_SESSION)
+        browser.ask("document.querySelector('#feed-1').focus()")
+        browser.press("ArrowLeft", 37)
+        browser.wait("performance.getEntriesByName('slider to picture').length > 0")
+        assert browser.ask("document.querySelector('#feed-1').value") == "75"
+        browser.wait("document.querySelector('#compared tbody').textContent.includes('feed 75 %')")
+        look(browser, "what-if")
+        check(browser, server)
+
+        program = tmp_path / "part.mpf"
+        program.write_text("G54 G90\nS1000 M3\nG1 X50 F600\nX0\nM30\n")
+        browser.choose_file("#upload", program)
+        browser.wait("document.querySelector('#upload-told').textContent.includes('part.mpf is plan 3')")
+        browser.wait("document.querySelector('#compared tbody').textContent.includes('part.mpf')")
+        program.write_bytes(b"\0\1\2")
+        browser.choose_file("#upload", program)
+        browser.wait("document.querySelector('#upload-told').textContent.includes('binary file')")
+        # The refusal itself is logged by the browser as a failed request; nothing else may be.
+        assert all("422" in complaint for complaint in browser.complaints), browser.complaints
+        browser.complaints.clear()
+
+        browser.click("#tab-trust")
+        browser.wait("document.querySelectorAll('#trust-body tbody tr').length === 3")
+        check(browser, server)
+        browser.click("#tab-runs")
+        browser.wait("document.querySelector('#runs-body').textContent.includes('No study')")
+        browser.click("#another-device")
+        link = browser.wait("document.querySelector('#device-link').textContent")
+        assert link.startswith(f"{server.address}/enter/")
+        browser.go(f"{server.address}/docs")
+        browser.wait("document.querySelectorAll('#docs section').length > 8")
+        check(browser, server)
+
+
+def test_the_keyboard_reaches_every_view(server: Running, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as browser:
+        browser.go(server.link)
+        browser.wait(READY)
+        browser.ask("document.querySelector('#tab-live').focus()")
+        for view in ("whatif", "trust", "runs", "live"):
+            browser.press("ArrowRight", 39)
+            browser.wait(f"document.activeElement.id === 'tab-{view}'")
+            assert browser.ask(f"!document.getElementById('{view}').hidden")
+        assert browser.ask("document.querySelectorAll('[role=tab][tabindex=\"0\"]').length") == 1
+
+
+def test_a_phone_in_the_dark(server: Running, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile", width=390, height=844, dark=True) as browser:
+        browser.go(server.link)
+        browser.wait(READY)
+        browser.wait(DRAWN.format("live-figure"))
+        for view in ("live", "whatif", "trust", "runs"):
+            browser.click(f"#tab-{view}")
+            browser.wait(f"!document.getElementById('{view}').hidden")
+            if view == "whatif":
+                browser.wait("document.querySelectorAll('#compared tbody tr').length === 2")
+            assert browser.ask("document.documentElement.scrollWidth") <= 390, view
+            look(browser, f"phone-{view}")
+            check(browser, server)
+
+
+def test_without_its_link_the_page_says_how_to_get_in(server: Running, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as browser:
+        browser.go(server.address)
+        browser.wait("document.body?.textContent.includes('This page needs its link')")

@@ -1,0 +1,53 @@
+"""A live machine beside the service: its rows reach the page and the what-ifs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossfeed.live.monitor import Monitor
+from crossfeed.live.sources import SourceOptions, open_source
+from crossfeed.studio.access import Keys
+from crossfeed.studio.engine import ready_to_answer
+from crossfeed.studio.machine import Machine
+from crossfeed.studio.questions import PlanAsked, WhatIfAsked
+from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.service import Service
+from crossfeed.studio.settings import ServeSettings
+from tests.evaluation.small_machine import CONTEXT
+from tests.live.conftest import LIMIT_S, Shop, shop, within
+
+__all__ = ["shop"]
+
+
+def test_a_what_if_starts_from_the_newest_live_row_and_intervals_are_counted(shop: Shop, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(shop.header() + shop.lines(0, CONTEXT - 2), encoding="utf-8")
+    opened = ready_to_answer(shop.opened)
+
+    async def work() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        source = open_source(f"file:{log}", SourceOptions(mapping=shop.mapping))
+        machine = Machine(opened, Monitor(opened, source))
+        service = Service(opened, ServeSettings(), Keys.fresh(), None, machine)
+        async with service.running():
+            with pytest.raises(RefusalError, match="Too few live rows"):
+                service.engine.moment(WhatIfAsked())
+            for row in range(CONTEXT - 2, CONTEXT + 12):
+                with log.open("a", encoding="utf-8") as file:
+                    file.write(shop.lines(row, row + 1))
+                async for content in machine.updates():
+                    newest = content["recent"]["times"][-1:] if content else []
+                    if newest and newest[0] >= 1.7e9 + row - 1 and (content["forecast"] or row < CONTEXT + 2):
+                        break
+            asked = WhatIfAsked(plans=[PlanAsked(), PlanAsked(spindle=80.0)], samples=20)
+            told = await service.workshop.do(lambda go_on: service.engine.compare(asked, go_on))
+            return content, told, machine.calibration()
+
+    content, told, so_far = within(LIMIT_S, work)
+    assert content["machine"] == told["history"]["machine"] == "mill"
+    assert content["plan"]["kind"] == "held"
+    assert next(iter(told["plans"])) == "the last command, held"
+    newest = told["history"]["sensors"]["power"][-1]
+    assert abs(shop.table.sensors[CONTEXT : CONTEXT + 12, 1] - newest).min() < 1e-4
+    assert so_far["power"]["forecasts"] >= 1
+    assert 0.0 <= so_far["power"]["inside90"] <= 1.0

@@ -1,0 +1,54 @@
+"""The walk of a row in docs/architecture.md: every file and function is there, and no step goes back to a room."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROW = re.compile(r"^\| (\d+) \| `([a-z_/]+\.py)` \| (.*?) \|")
+
+
+def steps() -> list[tuple[int, str, str]]:
+    """Number, file and function of each step of the walk."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    found = [match for line in text.splitlines() if (match := ROW.match(line))]
+    return [(int(match[1]), match[2], re.findall(r"`(\w+)`", match[3])[0]) for match in found]
+
+
+def floors() -> dict[str, int]:
+    """How deep each room lies, from the import contract: the deepest is 0."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    return {room: depth for depth, layer in enumerate(reversed(layers)) for room in re.findall(r"\w+", layer)}
+
+
+def test_the_walk_is_numbered_without_a_gap() -> None:
+    assert [number for number, _, _ in steps()] == list(range(1, len(steps()) + 1))
+    assert len(steps()) > 20
+
+
+@pytest.mark.parametrize(("file", "name"), [(file, name) for _, file, name in steps()])
+def test_every_step_is_where_the_walk_says(file: str, name: str) -> None:
+    path = ROOT / "crossfeed" / file
+    assert path.is_file()
+    assert re.search(rf"^\s*(def|class) {name}\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_no_step_goes_back_to_an_earlier_room() -> None:
+    depth = floors()
+    passed = [depth[file.split("/")[0]] for _, file, _ in steps()]
+    assert passed == sorted(passed)
+
+
+def test_rooms_do_not_draw_tables() -> None:
+    """Tables belong to cli/render and, for notebooks, to grid; what a room shows is progress."""
+    allowed = {"grid.py", "progress.py", "study/board.py", "demo/chapter.py"}
+    package = ROOT / "crossfeed"
+    drawing = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"^\s*(from|import) rich\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {path for path in drawing if not path.startswith("cli/")} <= allowed

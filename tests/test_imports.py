@@ -1,0 +1,54 @@
+"""What importing the package asks of a machine."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import crossfeed
+
+ROOT = Path(crossfeed.__file__).parent
+# What Windows lacks. The libraries are imported first: they have their own ways around it.
+EVERY_MODULE = """
+import importlib, sys
+import filelock, multiprocessing.connection, numpy, polars, pyarrow, pydantic, scipy, torch
+for name in ("fcntl", "resource", "termios", "pwd", "grp", "tty", "pty"):
+    sys.modules[name] = None
+failed = []
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        if error.name in ("fcntl", "resource", "termios", "pwd", "grp", "tty", "pty"):
+            failed.append(f"{name} needs {error.name}")
+        elif error.name != "triton":
+            raise
+sys.exit("\\n".join(failed) or 0)
+"""
+
+
+def module_names() -> list[str]:
+    paths = [path.relative_to(ROOT.parent).with_suffix("") for path in sorted(ROOT.rglob("*.py"))]
+    return [".".join(path.parts).removesuffix(".__init__") for path in paths if path.stem != "__main__"]
+
+
+def test_a_lock_of_one_system_kept_training_from_importing_on_windows() -> None:
+    names = module_names()
+    assert len(names) > 300
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_MODULE, *names], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+FORECAST = """
+import sys
+from crossfeed.serving.what_if import what_if
+heavy = ("scipy", "polars", "matplotlib", "plotly", "pandas", "crossfeed.machines", "crossfeed.training.loop")
+found = sorted({name for name in sys.modules for part in heavy if name == part or name.startswith(part + ".")})
+sys.exit(", ".join(found) or 0)
+"""
+
+
+def test_a_forecast_imported_the_simulator_and_its_filters() -> None:
+    done = subprocess.run([sys.executable, "-c", FORECAST], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
