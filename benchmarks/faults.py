@@ -34,6 +34,7 @@ from crossfeed.adaptation.fewshot import FewShotConfig
 from crossfeed.adaptation.model_adaptation import adapt_model
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import compare
+from crossfeed.configuration import override
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.model_evaluation import evaluate_model
 from crossfeed.ingest.pipeline import ingest
@@ -46,7 +47,6 @@ from crossfeed.progress import be_quiet
 from crossfeed.reporting.artefacts import read_json
 from crossfeed.schema import Channel, Schema
 from crossfeed.study.study import Study
-from crossfeed.training.overrides import override
 from crossfeed.training.record.checkpoint import STATE, load_state
 from crossfeed.training.record.history import read_history
 from crossfeed.training.run import train

@@ -30,7 +30,7 @@ import numpy as np, torch
 from crossfeed.ingest.table import Group, Table
 from crossfeed.progress import be_quiet
 from crossfeed.schema import canonical
-from crossfeed.training.overrides import override
+from crossfeed.configuration import override
 from crossfeed.training.run import train
 from crossfeed.training.run_config import preset
 folder = Path(sys.argv[1])
