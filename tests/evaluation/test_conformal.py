@@ -116,6 +116,25 @@ def test_a_channel_that_wakes_up_after_exact_silence_is_covered_again() -> None:
     np.testing.assert_allclose(coverage(after, tracked[1700:]), LEVELS, atol=0.04)
 
 
+def test_one_spike_moves_the_recent_mean_by_ten_times_itself_at_most() -> None:
+    count, rate, level = 40, 0.05, 0.9
+    scores = np.full(count, 0.5)
+    scores[10], scores[30] = 1e6, 2.0
+    scores[15:30] = 0.0
+    one = scores[:, None, None]
+    spiked = ForecastTrace(np.arange(count), np.zeros_like(one), np.ones_like(one), one, np.ones(one.shape, dtype=bool))
+    found = adaptive_widths(spiked, (1,), (level,), rate)[:, 0, 0, 0]
+    multiple, recent, expected = stats.norm.interval(level)[1], 1.0, []
+    for now in range(count):
+        if now:
+            score = scores[now - 1]
+            multiple = max(0.0, multiple + rate * (level if score > expected[-1] else level - 1.0))
+            recent += rate * (min(score, max(10.0 * recent, 1.0)) - recent)
+        expected.append(multiple * recent)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert recent < 2.0, "a million must not stay"
+
+
 def test_no_width_depends_on_what_is_observed_later() -> None:
     calm = stream(np.ones(300), np.zeros(300))
     now = 150
