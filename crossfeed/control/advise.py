@@ -135,12 +135,14 @@ def _write(
     """The files asked for, each whole or not at all."""
     from crossfeed.control.figure import draw_advice
 
-    if write_program:
-        copy = out / f"{program.stem}.crossfeed{program.suffix}"
-        content["copy"] = changed_program(program, copy, score.outlook.course, decision)
     write_json(out / "plan.json", content)
     write_schedule(out / "schedule.csv", score.outlook.course, decision)
     write_blocks(out / "blocks.csv", content)
     draw_advice(out / "plan.png", content, score, decision)
+    if write_program:
+        # Last, so that everything else is there even where a program cannot be copied.
+        copy = out / f"{program.stem}.crossfeed{program.suffix}"
+        content["copy"] = changed_program(program, copy, score.outlook.course, decision)
+        write_json(out / "plan.json", content)
     names = ["plan.json", "schedule.csv", "blocks.csv", "plan.png"]
     return (*(out / name for name in names), *((copy,) if write_program else ()))
