@@ -35,6 +35,10 @@ $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt "mkdocs-material" "mkdocstrings[python]"
 	touch $(VENV)/.docs
 
+# Plants small errors in the files that decide numbers and asks whether their tests notice; ten minutes and more.
+mutants: $(STAMP)
+	$(BIN)/python benchmarks/mutants.py
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -22,7 +22,7 @@ from crossfeed.control.machine import Workpiece
 from crossfeed.control.oracle import oracle
 from crossfeed.control.planner import PlannerConfig
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import Past, standing, trial
+from crossfeed.control.trial import Past, cost_by_place, standing, trial
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.machines.simulated.catalogue import machine_named, random_machine
 from crossfeed.machines.simulated.fleet import related
@@ -40,7 +40,7 @@ def machine_of(name):
 
 def case(opened, name, number, law_rows, length_s):
     """One program on one machine: a teach-in at 100 %, then everybody from the state it left."""
-    kind = "finishing" if number % 4 == 3 else "roughing"
+    kind = "finishing" if number % 4 == 1 else "roughing"
     piece = Workpiece.of(random_program(number, kind, length_s), f"part{number}", machine_of(name))
     schema = canonical()
     course = Course.of(piece.program, schema, 1.0, piece.motion_limits)
@@ -92,33 +92,18 @@ def _numbers(run):
 
 def _decisions(planner, found, course, task):
     """Every decision with its promised gain and, from the same places of both runs, the true one."""
-    written, planned = (_cost_by_place(found[who], course, task) for who in ("as written", "planner"))
+    written, planned = (cost_by_place(found[who], course, task) for who in ("as written", "planner"))
     rows = []
     for place, made in planner.decisions:
         decision = made.decision
         choice = decision.choices[0]
-        first, last = round(place), min(round(place) + choice.last + 1, len(course))
+        first = min(round(place), len(course) - 1)
+        last = min(first + choice.last + 1, len(course))
         acts = bool(np.abs(decision.feed_T[: last - first] - 1.0).max() > 1e-3)
         true = float(written[first:last].sum() - planned[first:last].sum())
         rows.append({"acts": acts, "verdict": choice.verdict, "true": true,
                      "low": choice.gain.low, "mean": choice.gain.mean, "high": choice.gain.high})  # fmt: skip
     return rows
-
-
-def _cost_by_place(run, course, task):
-    """What every place of the program cost, rows shared out over the places they passed."""
-    cost_T = np.zeros(len(course))
-    ends = np.append(run.place[1:], len(course))
-    for row, begun, ended in zip(run.rows, run.place, ends):
-        energy = (row.truth[2] + row.truth[9] + task.objective.base_load) * row.seconds / 3600.0
-        cost = task.time_price * row.seconds + task.energy_price * energy
-        first, last = int(begun), min(int(np.ceil(ended)), len(course))
-        share = np.minimum(np.arange(first, last) + 1.0, ended) - np.maximum(np.arange(first, last), begun)
-        if len(share) and share.sum() > 0:
-            cost_T[first:last] += cost * share / share.sum()
-        else:
-            cost_T[min(first, len(course) - 1)] += cost
-    return cost_T
 
 
 def summarise(path):

@@ -24,7 +24,7 @@ from crossfeed.model.jepa.objectives import losses
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.bench.cost import step_flops
 from crossfeed.training.data import prepare
-from crossfeed.training.devices.acceleration import CapturedStep, LossesBeside, measure_room
+from crossfeed.training.devices.acceleration import CapturedStep, LossesWithTeacherStream, measure_token_capacity
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.run_config import preset
 from crossfeed.training.seeds import generator
@@ -47,7 +47,7 @@ def build(table: Table, name: str, turns: tuple[str, ...], dropout: float = 0.1)
     steps = steps_in_epoch(len(data.train), size, None)
     step = TrainStep(model, data.train, config, "pretrain", steps, "bf16")
     if "attention" in turns:
-        step.room = measure_room(model, data.train, config, True, size)
+        step.room = measure_token_capacity(model, data.train, config, True, size)
         pack_tokens(model, step.room.share, step.room.lost)
         use_attention_kernels(model, step._dropout)
     if "rows" in turns:
@@ -56,7 +56,7 @@ def build(table: Table, name: str, turns: tuple[str, ...], dropout: float = 0.1)
     if "flat" in turns:
         step._finish = FlatUpdate(model, step.optimiser, config.training.clip_norm, update_flat)
     if "beside" in turns:
-        step._losses = LossesBeside()
+        step._losses = LossesWithTeacherStream()
     if "compiler" in turns:
         step._losses = torch.compile(losses, dynamic=False)
     if "capture" in turns:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from crossfeed.machines.simulated import joanneum, thws
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import play
 from crossfeed.machines.simulated.pair import SCALES
 from crossfeed.machines.simulated.rollout import SimulatedMachine
@@ -59,7 +59,7 @@ def what_if() -> float:
     """Processor milliseconds of one 16 s rollout under 1 Hz commands, as a planner asks for it."""
     machine = SimulatedMachine(spinner_620())
     state = machine.rest()
-    inputs = Inputs.held(np.tile([9000.0, 600.0, 0.0, 0.0], (16, 1)), 50)
+    inputs = DriveInputs.held(np.tile([9000.0, 600.0, 0.0, 0.0], (16, 1)), 50)
     return timed(lambda: [machine.run(inputs, state) for _ in range(50)])[1] / 50 * 1e3
 
 

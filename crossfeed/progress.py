@@ -34,7 +34,7 @@ def output() -> "Console":
     return Console(highlight=False, soft_wrap=piped, width=_PIPED_WIDTH if piped else None)
 
 
-class Task:
+class ProgressTask:
     """One line of progress; `advance` it as work gets done."""
 
     def __init__(self, draw: Callable[[float, str | None], None] | None = None) -> None:
@@ -47,11 +47,11 @@ class Task:
 
 
 @contextmanager
-def progress(description: str, total: float | None = None) -> Iterator[Task]:
+def progress(description: str, total: float | None = None) -> Iterator[ProgressTask]:
     """Show a bar named `description` while the block runs, and none after it, in a pipe, in CI or when quiet."""
     target = console()
     if _quiet or not target.is_terminal or os.environ.get("CI"):
-        yield Task()
+        yield ProgressTask()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -71,4 +71,4 @@ def progress(description: str, total: float | None = None) -> Iterator[Task]:
             else:
                 bar.update(identifier, advance=amount, note=note)
 
-        yield Task(draw)
+        yield ProgressTask(draw)

@@ -7,6 +7,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
+_SEARCH = (ROOT / "docs" / "offline_search.js").read_text(encoding="utf-8")
 _FOREIGN = re.compile(r'<script[^>]+src="https?:[^"]*"[^>]*></script>')
 
 
@@ -38,8 +39,8 @@ def _links(text: str, name: str) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """No page asks another host for anything."""
-    return _FOREIGN.sub("", output)
+    """No page asks another host for anything; what the theme would fetch to search from the disk is our own."""
+    return _FOREIGN.sub(lambda _: f"<script>{_SEARCH}</script>", output)
 
 
 def on_post_template(output_content: str, **_: Any) -> str:

@@ -27,7 +27,7 @@ BRIEF = (
 
 def test_the_python_example_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On frames whose columns have other names; only the training is cut short."""
-    logs = {name: mill(f"mill_{name}", seed, sessions=4, rows=260) for seed, name in enumerate("ab")}
+    logs = {name: mill(f"mill_{name}", seed, sessions=6, rows=260) for seed, name in enumerate("ab")}
     channels = (*MEASURED, *canonical().command_names)
     columns = [{"native": f"{name}_log", "channel": name, "unit": canonical().channel(name).unit} for name in channels]
     for name in logs:

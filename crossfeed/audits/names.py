@@ -54,7 +54,7 @@ def words_of(name: str) -> set[str]:
     return {word.lower() for word in _SPLIT.findall(name)}
 
 
-class Meaning(NamedTuple):
+class NameMeaning(NamedTuple):
     """What a column measures; `declared` when the name is canonical, otherwise quantity and unit are guesses."""
 
     quantity: str | None
@@ -63,13 +63,13 @@ class Meaning(NamedTuple):
     declared: bool
 
 
-def guess(name: str) -> Meaning:
+def guess(name: str) -> NameMeaning:
     """What a column probably measures, in the usual unit of its quantity."""
     schema = canonical()
     if name in (*schema.sensor_names, *schema.command_names):
         channel = schema.channel(name)
         role: Role = "sensor" if name in schema.sensor_names else "command"
-        return Meaning(channel.quantity, channel.unit, role, declared=True)
+        return NameMeaning(channel.quantity, channel.unit, role, declared=True)
     words = words_of(name)
     for quantity, keywords in _WORDS:
         if words & keywords:
@@ -77,5 +77,7 @@ def guess(name: str) -> Meaning:
                 break
             if quantity in ("feed", "rotational speed"):
                 quantity = "rotational speed" if words & _SPINDLE or not words & _AXES else "feed"
-            return Meaning(quantity, QUANTITIES[quantity], "command" if words & _COMMAND else "sensor", declared=False)
-    return Meaning(None, None, "other", declared=False)
+            return NameMeaning(
+                quantity, QUANTITIES[quantity], "command" if words & _COMMAND else "sensor", declared=False
+            )
+    return NameMeaning(None, None, "other", declared=False)

@@ -22,7 +22,7 @@ UNEXPLAINED_RATIO = 100.0
 KELVIN = 273.15
 
 
-class Verdict(NamedTuple):
+class UnitVerdict(NamedTuple):
     """What the ratio of one shared channel says; no factor means that no usual unit explains it."""
 
     severity: Severity
@@ -40,7 +40,7 @@ def check_units(case: Case) -> Iterator[Finding]:
 
 def _pair(one: Subject, two: Subject) -> Iterator[Finding]:
     """One finding for all channels of a quantity that call for the same factor."""
-    found: dict[tuple[str, Verdict], dict[str, float]] = defaultdict(dict)
+    found: dict[tuple[str, UnitVerdict], dict[str, float]] = defaultdict(dict)
     for signal in one.measured:
         other = two.signal(signal.name)
         if other is None or signal.quantity in (None, "temperature"):
@@ -63,7 +63,7 @@ def _ratio(signal: Signal, other: Signal) -> float | None:
         return None
 
 
-def _verdict(signal: Signal, other: Signal, ratio: float) -> Verdict | None:
+def _verdict(signal: Signal, other: Signal, ratio: float) -> UnitVerdict | None:
     candidates = factors(signal.quantity or "", signal.unit or "")
     # Either machine may be the one with the wrong unit.
     both = [*candidates, *(Factor(factor.unit, 1.0 / factor.inflation) for factor in candidates)]
@@ -74,10 +74,10 @@ def _verdict(signal: Signal, other: Signal, ratio: float) -> Verdict | None:
         allowed = next((within for size, within in EXPLAINED_WITHIN.items() if factor.size >= size), None)
         if _could_be(suspect, factor if suspect is other else Factor(factor.unit, 1.0 / factor.inflation)):
             if allowed is not None and rest <= allowed:
-                return Verdict("violation", factor)
+                return UnitVerdict("violation", factor)
             if allowed is None and rest <= SMALL_FACTOR_WITHIN:
-                return Verdict("warning", factor)
-    return Verdict("warning", None) if larger > UNEXPLAINED_RATIO else None
+                return UnitVerdict("warning", factor)
+    return UnitVerdict("warning", None) if larger > UNEXPLAINED_RATIO else None
 
 
 def _could_be(suspect: Signal, factor: Factor) -> bool:
@@ -86,7 +86,7 @@ def _could_be(suspect: Signal, factor: Factor) -> bool:
     return low <= suspect.reach / factor.inflation <= high
 
 
-def _finding(one: Subject, two: Subject, quantity: str, verdict: Verdict, ratios: dict[str, float]) -> Finding:
+def _finding(one: Subject, two: Subject, quantity: str, verdict: UnitVerdict, ratios: dict[str, float]) -> Finding:
     sizes = sorted(max(ratio, 1.0 / ratio) for ratio in ratios.values())
     size = f"{sizes[0]:.3g}" if len(sizes) == 1 else f"{sizes[0]:.3g} to {sizes[-1]:.3g}"
     farther = two if next(iter(ratios.values())) > 1 else one

@@ -10,7 +10,7 @@ from crossfeed.baselines.arms import ARMS, arm_config, train_arm
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import REPOSITORIES, Clone
 from crossfeed.baselines.comparison_data import ComparisonData
-from crossfeed.baselines.inputs import Inputs
+from crossfeed.baselines.inputs import NetworkInputs
 from crossfeed.baselines.networks import FLAGGED, OPTIONS, RECIPES, ZEROS, network_forecaster
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.official import OfficialForecaster
@@ -101,7 +101,7 @@ def contender(spec: str, setting: Setting) -> Contender:
     if name in FLOORS:
         return Contender(name, "forecast at the source mean", False, _fit_floor(FLOORS.index(name)))
     if name == "ridge":
-        inputs = Inputs(future_commands="none" if "blind" in chosen else "steps")
+        inputs = NetworkInputs(future_commands="none" if "blind" in chosen else "steps")
         return Contender(spec, FLAGGED, False, _fit_ridge(inputs))
     if name == "trees":
         lightgbm()
@@ -137,7 +137,7 @@ def _fit_floor(number: int) -> Fit:
     return fit
 
 
-def _fit_ridge(inputs: Inputs) -> Fit:
+def _fit_ridge(inputs: NetworkInputs) -> Fit:
     def fit(data: ComparisonData, seed: int, folder: Path) -> Fitted:  # noqa: ARG001
         ridge = RidgeForecaster(inputs)
         seconds = _timed(ridge, data, seed)

@@ -34,7 +34,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class NetworkInputs:
     """What a baseline is allowed to see beside the sensor values; each can be switched off."""
 
     presence: bool = True
@@ -47,7 +47,7 @@ class Features(nn.Module):
 
     until_h_HT: Tensor
 
-    def __init__(self, shape: Shape, inputs: Inputs) -> None:
+    def __init__(self, shape: Shape, inputs: NetworkInputs) -> None:
         super().__init__()
         self.shape, self.inputs = shape, inputs
         self.context_width = shape.sensors * (1 + inputs.presence) + shape.commands * inputs.past_commands

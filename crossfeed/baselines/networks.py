@@ -7,7 +7,7 @@ from torch import nn
 
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.dlinear import DLinear
-from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.instance import InstanceNormalised
 from crossfeed.baselines.itransformer import ITransformer
 from crossfeed.baselines.mlp import Mlp
@@ -93,7 +93,7 @@ def network_forecaster(name: str, options: frozenset[str], budget: Budget, size:
         )
     if "gaussian" in options and not recipe.point:
         raise ConfigError(f"'{name}+gaussian' is '{name}': it has a Gaussian head.", remedy=f"Ask for '{name}'.")
-    inputs = Inputs(presence=recipe.absent == FLAGGED, future_commands="none" if "blind" in options else "steps")
+    inputs = NetworkInputs(presence=recipe.absent == FLAGGED, future_commands="none" if "blind" in options else "steps")
     instance = "revin" in options or (recipe.revin and "plain" not in options)
 
     def build(shape: Shape) -> Network:

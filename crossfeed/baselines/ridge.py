@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.spread import learned_spread
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ForecastError
@@ -25,7 +25,7 @@ class RidgeForecaster:
 
     name = "ridge"
 
-    def __init__(self, inputs: Inputs) -> None:
+    def __init__(self, inputs: NetworkInputs) -> None:
         self.uses_future_commands = inputs.future_commands != "none"
         self.penalty = math.nan
         self._inputs = inputs

@@ -23,7 +23,7 @@ _LOWEST = ("rmse", "mae", "crps", "nll")
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One model over its seeds; `mean` and `spread` are keyed by (set, metric) joined with a dot."""
 
     model: str
@@ -43,7 +43,7 @@ class ComparisonTable:
     """Rows in the order of the line-up, and the sentences without which the numbers mean little."""
 
     sets: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     notes: tuple[str, ...]
 
     @classmethod
@@ -80,7 +80,7 @@ class ComparisonTable:
         return best
 
 
-def _row(model: str, results: Sequence[Result], sets: Sequence[str], remark: str) -> Row:
+def _row(model: str, results: Sequence[Result], sets: Sequence[str], remark: str) -> ComparisonRow:
     finished = [result for result in results if result.status == "finished"]
     diverged = [result for result in results if result.status == "diverged"]
     mean: dict[str, float | None] = {}
@@ -93,7 +93,7 @@ def _row(model: str, results: Sequence[Result], sets: Sequence[str], remark: str
             spread[f"{name}.{metric}"] = statistics.stdev(known) if len(known) > 1 else None
     if diverged:
         remark = f"diverged in {len(diverged)} of {len(results)} seeds: {diverged[0].reason}"
-    return Row(
+    return ComparisonRow(
         model=model, seeds=len(finished), diverged=len(diverged), mean=mean, spread=spread,
         parameters=max((result.parameters for result in finished), default=0),
         seconds=statistics.fmean([result.seconds for result in finished]) if finished else 0.0,
@@ -114,7 +114,7 @@ def write_table(folder: Path, table: ComparisonTable, results: Sequence[Result])
         writer.writerows(flat)
 
 
-def _flat(row: Row) -> dict[str, Any]:
+def _flat(row: ComparisonRow) -> dict[str, Any]:
     plain = {key: value for key, value in asdict(row).items() if key not in ("mean", "spread")}
     spread = {f"{column}.sd": value for column, value in row.spread.items()}
     return {"model": plain.pop("model"), **row.mean, **spread, **plain}

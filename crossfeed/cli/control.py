@@ -37,8 +37,11 @@ def plan(
         Path | None, typer.Option("--out", "-o", help="Folder for plan.json, schedule.csv, blocks.csv, plan.png.")
     ] = None,
     write_program: Annotated[bool, typer.Option(help="Also a copy of the program with changed F words.")] = False,
+    rehearse_on: Annotated[
+        str | None, typer.Option(help="Play the plan on a simulated machine first: spinner_620 or random:SEED.")
+    ] = None,
     samples: Annotated[int, typer.Option(help="Sampled futures, at least 20.")] = 32,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
@@ -61,7 +64,7 @@ def plan(
     advice = advise(
         model, history, program, read_task(limits, changes), session=session, at=at, samples=samples, seed=seed,
         motion_limits=read_motion_limits(motion) if motion else None, device=device, out=out,
-        write_program=write_program,
+        write_program=write_program, rehearse_on=rehearse_on,
     )  # fmt: skip
     if json:
         typer.echo(dumps(advice.content, indent=2, ensure_ascii=False))
@@ -80,7 +83,7 @@ def collect(
     stretch: Annotated[int, typer.Option(min=1, help="Seconds of the program under one override.")] = 20,
     dither: Annotated[float, typer.Option(help="Standard deviation of the dither, in per cent: 2 to 5.")] = 4.0,
     limits: Limits = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
 ) -> None:
     """Run a program on a simulated machine with a safe dither of the feed, for judging policies from the log.
 

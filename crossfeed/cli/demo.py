@@ -13,11 +13,17 @@ def demo(
         typer.Option(metavar="KIND DIR", help="Real logs instead of the simulator: michigan DIR or mtconnect DIR."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated machines.")] = 0,
+    live: Annotated[
+        bool, typer.Option("--live", help="Then look at machine B at work, live in the browser, until Ctrl-C.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="For --live: port of the page, 0 for any.")] = 8400,
     json: Annotated[bool, typer.Option("--json", help="Print the headline as JSON.")] = False,
 ) -> None:
     """From raw logs to a sealed target and what-ifs, in about four minutes on two cores; can be stopped at any time.
 
     Examples: crossfeed demo --out demo
+
+    crossfeed demo --live
 
     crossfeed demo --data michigan logs/michigan --out demo-michigan
     """
@@ -30,6 +36,10 @@ def demo(
     content = run_demo(out, settings)
     if json:
         print_json(content)
-        return
-    show_headline(content, settings.simulated)
-    typer.echo(f"Report: {content['report']}")
+    else:
+        show_headline(content, settings.simulated)
+        typer.echo(f"Report: {content['report']}")
+    if live:
+        from crossfeed.demo.live import show_live
+
+        show_live(out, port)

@@ -14,7 +14,9 @@ def export(
         typer.Option(help="Levels the graph itself gives, such as 0.05,0.5,0.95; crossfeed.edge needs none."),
     ] = "",
     int8: Annotated[bool, typer.Option("--int8", help="Weights in int8; --table tells what that costs.")] = False,
-    table: Annotated[Path | None, typer.Option(help="Rows on which int8 is compared with float32, by CRPS.")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--table", "-t", help="Rows on which int8 is compared with float32, by CRPS.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write int8 although it costs more than 1 % CRPS.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
@@ -23,8 +25,8 @@ def export(
     Example: crossfeed export run/ --out model.onnx --int8 --table target.parquet
     """
     from dataclasses import asdict
-    from json import dumps
 
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.errors import ConfigError
     from crossfeed.export.export import export_model
 
@@ -34,7 +36,7 @@ def export(
         raise ConfigError(f"--quantiles {quantiles} holds no numbers.", expected="such as 0.05,0.5,0.95") from error
     done = export_model(model, out, levels=levels, int8=int8, table=table, force=force)
     if json:
-        typer.echo(dumps({**asdict(done), "path": str(done.path)}, indent=2, ensure_ascii=False))
+        print_json({**asdict(done), "path": str(done.path)})
         return
     typer.echo(f"{done.path}: {done.bytes / 1e6:.1f} MB, {done.metadata['precision']}, any batch, any sensors missing")
     typer.echo(f"largest difference to torch, in float32: {done.difference:.1e} z-units")

@@ -37,12 +37,12 @@ def train(
     from crossfeed.errors import ConfigError
     from crossfeed.front.fit import fit
     from crossfeed.progress import be_quiet
-    from crossfeed.training.devices.distributed import speaks
+    from crossfeed.training.devices.distributed import is_leading_process
     from crossfeed.training.record.folder import saved_config
 
-    if not speaks():
+    if not is_leading_process():
         be_quiet()
-    if resume and saved_config(out) is None and speaks():
+    if resume and saved_config(out) is None and is_leading_process():
         typer.echo(f"note: {out} holds no run to go on with; a new one begins there", err=True)
     if resume and budget is not None and saved_config(out) is not None:
         raise ConfigError(
@@ -53,7 +53,7 @@ def train(
         table, size, preset, out, settings=parse_assignments(assign or ()), config=config, pretrained=pretrained,
         device=device, resume=resume, tensorboard=tensorboard, budget=budget or "normal",
     )  # fmt: skip
-    if speaks() and json:
+    if is_leading_process() and json:
         print_json(fitted.summary)
-    elif speaks():
+    elif is_leading_process():
         show_training(dict(fitted.summary), fitted.opened.path)

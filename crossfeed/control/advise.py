@@ -13,6 +13,7 @@ from crossfeed.control.law import CuttingLaw
 from crossfeed.control.limits import check_limits
 from crossfeed.control.outlook import SAMPLES, whole_outlook
 from crossfeed.control.planner import PlannerConfig, plan_whole
+from crossfeed.control.rehearse import rehearse
 from crossfeed.control.score import Score
 from crossfeed.control.task import Task
 from crossfeed.control.write_program import changed_program
@@ -57,11 +58,12 @@ def advise(
     device: str = "auto",
     out: Path | str | None = None,
     write_program: bool = False,
+    rehearse_on: str | None = None,
 ) -> Advice:
     """Plan the overrides of a whole program and decide, stretch by stretch, whether to use them.
 
     With `out`, plan.json, schedule.csv, blocks.csv and plan.png are written there, and with `write_program` a copy of
-    the program with changed F words. The program itself is only read.
+    the program with changed F words. The program itself is only read. `rehearse_on` names a simulated machine.
     """
     opened = model if isinstance(model, OpenedModel) else open_model(model, device)
     refuse_deaf(opened)
@@ -94,6 +96,8 @@ def advise(
         **advice_content(score, decision, task, finished),
         "warnings": [*_warnings(opened, moment, course, decision), *course.warnings],
     }
+    if rehearse_on is not None:
+        content["rehearsal"] = rehearse(path, rehearse_on, task, decision, seed)
     content = dict(plain(content))
     files = () if out is None else _write(Path(out), path, content, score, decision, write_program)
     return Advice(content, course, decision, score, files)
@@ -131,12 +135,14 @@ def _write(
     """The files asked for, each whole or not at all."""
     from crossfeed.control.figure import draw_advice
 
-    if write_program:
-        copy = out / f"{program.stem}.crossfeed{program.suffix}"
-        content["copy"] = changed_program(program, copy, score.outlook.course, decision)
     write_json(out / "plan.json", content)
     write_schedule(out / "schedule.csv", score.outlook.course, decision)
     write_blocks(out / "blocks.csv", content)
     draw_advice(out / "plan.png", content, score, decision)
+    if write_program:
+        # Last, so that everything else is there even where a program cannot be copied.
+        copy = out / f"{program.stem}.crossfeed{program.suffix}"
+        content["copy"] = changed_program(program, copy, score.outlook.course, decision)
+        write_json(out / "plan.json", content)
     names = ["plan.json", "schedule.csv", "blocks.csv", "plan.png"]
     return (*(out / name for name in names), *((copy,) if write_program else ()))

@@ -61,7 +61,8 @@ def decide(
         gain = _estimate(gain_ST[:, own].sum(axis=1), task.confidence)
         danger, before = float(passed_T[own].max()), float(passed_as_written_T[own].max())
         doubt = float(score.outlook.doubt_T[own].max())
-        verdict, why = _judge(off, gain, danger, before, doubt, bool(left_T[own].all()))
+        likely = bool(score.likely[own].any())
+        verdict, why = _judge(off, gain, danger, before, likely, doubt, bool(left_T[own].all()))
         if verdict == "as written":
             feed_T[own] = spindle_T[own] = 1.0
         choices.append(Choice(int(own[0]), int(own[-1]), verdict, why, gain))
@@ -76,15 +77,20 @@ def decide(
     return Decision(feed_T, spindle_T, tuple(replace(each, gain=gain) for each, gain in zip(choices, promised)))
 
 
-def _judge(off: bool, gain: Estimate, danger: float, before: float, doubt: float, left: bool) -> tuple[Verdict, str]:
+def _judge(
+    off: bool, gain: Estimate, danger: float, before: float, likely: bool, doubt: float, left: bool
+) -> tuple[Verdict, str]:  # fmt: skip
     """One stretch: what to do, and the sentence that says why."""
     if left:
         return "as written", "nothing here obeys the knobs"
     if not off:
-        return "as written", "no plan was better" if before <= 0.0 else "a limit is in danger, and slower does not help"
-    if danger > max(before, 0.0) or (danger > 0.0 and danger >= before):
+        return (
+            "as written",
+            "no plan was better" if before <= 0.0 else "a limit may be in danger; faster is out of the question",
+        )
+    if danger > 0.0 and not (likely and danger < before):
         return "as written", "the plan would bring a limit into danger"
-    if before > 0.0 and danger < before:
+    if likely and danger < before:
         return "slower", "a limit is in danger as written"
     if doubt > _DOUBTED:
         return "as written", f"the members of the model disagree {doubt:.1f} times as much as usual"

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import Playback, motion_limits, play, prepare
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
@@ -76,7 +76,7 @@ class MachineRun:
 
     def stand(self, rows: int) -> list[Second]:
         """Let the machine stand idle before the program begins, so that there is a history."""
-        trace, self.state = self.piece.machine.run(Inputs.idle(rows * self._steps), self.state)
+        trace, self.state = self.piece.machine.run(DriveInputs.idle(rows * self._steps), self.state)
         return [self._row(trace, row, self.period) for row in range(rows)]
 
     def step(self, feed: float, spindle: float) -> Second:

@@ -85,10 +85,24 @@ class Score:
         seconds_B = taken_BT.sum(-1)
         energy_B = energy_B + task.objective.base_load * 1000.0 * seconds_B / 3600.0
         cost_B = task.time_price * seconds_B + task.energy_price * energy_B / 1000.0
-        danger_B = (self.passed(feed_BT, spindle_BT) * taken_BT).sum(-1)
+        danger_B = (np.maximum(self.passed(feed_BT, spindle_BT) - self.borne, 0.0) * taken_BT).sum(-1)
         off_BT = np.maximum(np.abs(feed_BT - 1.0), np.abs(spindle_BT - 1.0)) > 1e-3
         doubt_B = (off_BT * np.maximum(self.outlook.doubt_T - _DOUBT, 0.0) * taken_BT).sum(-1)
         return Scored(cost_B, seconds_B, energy_B, danger_B, doubt_B)
+
+    @cached_property
+    def likely(self) -> np.ndarray:
+        """Places (T,) whose load as written lies above its limit with even chance or more: there slower is worth it."""
+        above_T = np.zeros(len(self.outlook), dtype=bool)
+        for name, highest_T in self._highest.items():
+            above_T |= np.median(self.outlook.paths[name], axis=0) > highest_T
+        return np.asarray(above_T & self.outlook.course.cutting)
+
+    @cached_property
+    def borne(self) -> np.ndarray:
+        """The danger (T,) that the program as written brings with it: nobody slows down for a mere possibility."""
+        ones = np.ones(len(self.outlook))
+        return np.where(self.likely, 0.0, self.passed(ones, ones))
 
     def passed(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
         """The share (B, T) by which the cautious quantile of the worst load lies above its limit while cutting."""

@@ -104,3 +104,31 @@ def account(
     cost = task.time_price * seconds + task.energy_price * energy / 1000.0
     passed = int((above_R & cutting_R).sum())
     return Trial(name, seconds, energy, cost, passed, int(cutting_R.sum()), tuple(rows), knobs_R2, place_R)
+
+
+def cost_by_place(run: Trial, course: Course, task: Task) -> np.ndarray:
+    """What every place of the program cost (T,), in s; a row is shared out over the places it passed."""
+    schema, cost_T = canonical(), np.zeros(len(course))
+    powers = [channel.name for channel in schema.sensors if channel.quantity == "power"]
+    for row, begun, ended in zip(run.rows, run.place, np.append(run.place[1:], len(course))):
+        drives = float(energies(row.truth[None] * row.seconds, schema, powers, 1.0))
+        energy = drives / 1000.0 + task.objective.base_load * row.seconds / 3600.0
+        cost = task.time_price * row.seconds + task.energy_price * energy
+        first, last = int(begun), min(int(np.ceil(ended)), len(course))
+        share = np.minimum(np.arange(first, last) + 1.0, ended) - np.maximum(np.arange(first, last), begun)
+        if len(share) and share.sum() > 0.0:
+            cost_T[first:last] += cost * share / share.sum()
+        else:
+            cost_T[min(first, len(course) - 1)] += cost
+    return cost_T
+
+
+def passed_by_place(run: Trial, course: Course, limits: Sequence[Limit]) -> np.ndarray:
+    """Whether a limit was passed at each place (T,) while it was cut."""
+    names, passed_T = canonical().sensor_names, np.zeros(len(course), dtype=bool)
+    ends = np.append(run.place[1:], len(course))
+    for sensor, highest_T in highest_by_row(limits, course.tool_T).items():
+        for row, begun, ended in zip(run.rows, run.place, ends):
+            part = slice(int(begun), max(int(begun) + 1, int(np.ceil(ended))))
+            passed_T[part] |= row.truth[names.index(sensor)] > highest_T[part]
+    return np.asarray(passed_T & course.cutting)

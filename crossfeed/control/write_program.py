@@ -17,7 +17,7 @@ from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import Move, Program
 from crossfeed.programs.parse import parse_program, read_program
 
-_F_WORD = re.compile(r"(?<![A-Z0-9_])F\s*(?:=\s*[A-Z_][A-Z0-9_]*|=?\s*\d*\.?\d+)", re.IGNORECASE)
+_F_WORD = re.compile(r"(?<![A-Z0-9_])F\s*(?:=\s*[A-Z_][A-Z0-9_]*|=?\s*(?:\d+\.?\d*|\.\d+))", re.IGNORECASE)
 # Lines whose feeds are arguments or belong to cycles; those stay as they are.
 _OTHER = re.compile(r"CYCLE|MCALL|POCKET|HOLES|SLOT|REPEAT|\bG0*(?:73|74|76|8[1-9])\b|\bG0*4\b", re.IGNORECASE)
 _SAME = 5e-3  # a feed nearer to the old one than this share is not worth a changed word

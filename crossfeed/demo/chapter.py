@@ -14,7 +14,7 @@ NOTES = "chapters"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ChapterResult:
     """What a chapter has to say in one line, and the files or folders (relative to the demo's folder) it stands for."""
 
     sentence: str
@@ -22,7 +22,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class ChapterRecord:
     """A finished chapter as it lies on disk."""
 
     sentence: str
@@ -36,10 +36,10 @@ class Chapter:
 
     name: str
     title: str
-    work: Callable[[], Told]
+    work: Callable[[], ChapterResult]
 
 
-def tell(folder: Path, chapters: Sequence[Chapter]) -> float:
+def run_chapters(folder: Path, chapters: Sequence[Chapter]) -> float:
     """Work through the chapters in order and say so; gives the seconds that were spent now."""
     spent = 0.0
     for number, chapter in enumerate(chapters, start=1):
@@ -58,16 +58,18 @@ def tell(folder: Path, chapters: Sequence[Chapter]) -> float:
             raise
         seconds = time.monotonic() - began
         spent += seconds
-        write_json(folder / NOTES / f"{chapter.name}.json", asdict(Note(told.sentence, told.made, round(seconds, 1))))
+        write_json(
+            folder / NOTES / f"{chapter.name}.json", asdict(ChapterRecord(told.sentence, told.made, round(seconds, 1)))
+        )
         _say(f"{told.sentence} ({seconds:.0f} s)")
     return spent
 
 
-def read_note(folder: Path, name: str) -> Note | None:
+def read_note(folder: Path, name: str) -> ChapterRecord | None:
     """The note of a finished chapter, if what it made is still there; a damaged note counts as none."""
     try:
         content = json.loads((folder / NOTES / f"{name}.json").read_text(encoding="utf-8"))
-        note = Note(str(content["sentence"]), tuple(content["made"]), float(content["seconds"]))
+        note = ChapterRecord(str(content["sentence"]), tuple(content["made"]), float(content["seconds"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return note if all((folder / path).exists() for path in note.made) else None

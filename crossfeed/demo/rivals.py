@@ -7,7 +7,7 @@ from typing import Any
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import compare
 from crossfeed.baselines.trees import missing_library
-from crossfeed.demo.chapter import Told
+from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.selection import RELEASED, STUDY, is_locked
 from crossfeed.demo.settings import JOBS, RIVALS
 from crossfeed.demo.tables import SOURCE
@@ -34,7 +34,7 @@ def budget(training: TrainingConfig) -> Budget:
     )
 
 
-def rivals(folder: Path) -> Told:
+def rivals(folder: Path) -> ChapterResult:
     """Train and score them; without a lock the target is sealed and they meet on the source alone."""
     target = Table.read(folder / RELEASED) if is_locked(folder) else None
     config = Study(folder / STUDY).config
@@ -46,7 +46,7 @@ def rivals(folder: Path) -> Told:
     )  # fmt: skip
     judged = "source" if target is None else "target"
     said = ", ".join(f"{name} {mean[f'{judged}.rmse']:.3f}" for name, mean in finished_rivals(folder).items())
-    return Told(f"RMSE on the {judged}: {said}", (TABLE,))
+    return ChapterResult(f"RMSE on the {judged}: {said}", (TABLE,))
 
 
 def finished_rivals(folder: Path) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.configuration import override
-from crossfeed.demo.chapter import Told
+from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
 from crossfeed.json_file import write_json
@@ -17,7 +17,7 @@ STUDY, LOCK, REFUSAL, AUDIT = "study", "study/lock.json", "refusal.json", "audit
 RESULT, RELEASED = "study/results/target-1.json", "released/target.parquet"
 
 
-def prepare(folder: Path, settings: DemoSettings) -> Told:
+def prepare(folder: Path, settings: DemoSettings) -> ChapterResult:
     """Logs become tables, and the audit looks at both."""
     from crossfeed.audits.run import audit_files
 
@@ -30,10 +30,10 @@ def prepare(folder: Path, settings: DemoSettings) -> Told:
         f"{shared} of them; audit: {_count(len(found.of('violation')), 'violation')}, "
         f"{_count(len(found.of('warning')), 'warning')}"
     )
-    return Told(told, (SOURCE, AUDIT))
+    return ChapterResult(told, (SOURCE, AUDIT))
 
 
-def seal(folder: Path, settings: DemoSettings) -> Told:
+def seal(folder: Path, settings: DemoSettings) -> ChapterResult:
     """Begin the study; from here on nothing can read the target."""
     beginning = folder / f".{STUDY}.partial"
     if not (folder / STUDY).exists():
@@ -47,14 +47,14 @@ def seal(folder: Path, settings: DemoSettings) -> Told:
         beginning.rename(folder / STUDY)
     study = Study(folder / STUDY)
     (sealed,) = study.protocol["vault"]
-    return Told(
+    return ChapterResult(
         f"{sealed['rows']:,} rows of {', '.join(sealed['machines'])} went into the vault; "
         f"ledger head {study.verify().head[:12]}",
         (f"{STUDY}/study.db",),
     )
 
 
-def search(folder: Path) -> Told:
+def search(folder: Path) -> ChapterResult:
     """Every candidate with every seed, on source rows only."""
     study = Study(folder / STUDY)
     base = study.config
@@ -65,30 +65,32 @@ def search(folder: Path) -> Told:
     told = f"{len(CANDIDATES)} candidates x {SEEDS} seeds; {lines[0].candidate} leads"
     if invalid:
         told += f"; out because a run failed: {', '.join(invalid)}"
-    return Told(told, (f"{STUDY}/study.db",))
+    return ChapterResult(told, (f"{STUDY}/study.db",))
 
 
-def confirm(folder: Path) -> Told:
+def confirm(folder: Path) -> ChapterResult:
     """Further seeds until the leader stands, or the demo's patience ends."""
     study = Study(folder / STUDY)
     found = study.confirm(LocalEngine(JOBS, device="cpu"), MOST_SEEDS)
     counts = sorted(found.leaders)
     if found.stable:
-        return Told(f"{found.leader} leads with {counts[-2]} and with {counts[-1]} seeds", (f"{STUDY}/study.db",))
-    return Told(f"the leader still changes with {counts[-1]} seeds", (f"{STUDY}/study.db",))
+        return ChapterResult(
+            f"{found.leader} leads with {counts[-2]} and with {counts[-1]} seeds", (f"{STUDY}/study.db",)
+        )
+    return ChapterResult(f"the leader still changes with {counts[-1]} seeds", (f"{STUDY}/study.db",))
 
 
-def lock(folder: Path) -> Told:
+def lock(folder: Path) -> ChapterResult:
     """Freeze the leader, or keep the reasons why the protocol refuses."""
     study = Study(folder / STUDY)
     if (folder / LOCK).exists():
-        return Told("the lock stands", (LOCK,))
+        return ChapterResult("the lock stands", (LOCK,))
     reasons = study.refusals()
     if reasons:
         write_json(folder / REFUSAL, reasons)
-        return Told(f"refused, the target stays sealed: {'; '.join(reasons)}", (REFUSAL,))
+        return ChapterResult(f"refused, the target stays sealed: {'; '.join(reasons)}", (REFUSAL,))
     content = study.lock()
-    return Told(
+    return ChapterResult(
         f"{content['candidate']}, seed {content['seed']} (the median one), frozen by five hashes; "
         f"checkpoint {content['checkpoint_sha256'][:12]}",
         (LOCK,),
@@ -115,7 +117,7 @@ def is_locked(folder: Path) -> bool:
     return (folder / LOCK).exists()
 
 
-def open_target(folder: Path) -> Told:
+def open_target(folder: Path) -> ChapterResult:
     """The one look, with few-shot and online adaptation; afterwards the target is handed back for what follows."""
     study = Study(folder / STUDY)
     if not (folder / RESULT).exists():
@@ -125,7 +127,7 @@ def open_target(folder: Path) -> Told:
     found = opening(folder)
     scores, name = found["scores"], chosen_run(folder)
     floors = ", ".join(f"{floor} {scores[floor]['rmse']:.3f}" for floor in scores if floor != name)
-    return Told(
+    return ChapterResult(
         f"{found['windows']:,} windows of {len(found['runs'])} runs, opened once: RMSE {scores[name]['rmse']:.3f} "
         f"({floors}); then released, so that the rest may look",
         (RESULT, RELEASED),

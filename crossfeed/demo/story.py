@@ -7,7 +7,7 @@ from typing import Any
 
 from crossfeed.claim import claim
 from crossfeed.demo import rivals, selection, what_if
-from crossfeed.demo.chapter import Chapter, Told, tell
+from crossfeed.demo.chapter import Chapter, ChapterResult, run_chapters
 from crossfeed.demo.headline import HEADLINE, headline
 from crossfeed.demo.settings import CANDIDATES, SEEDS, DemoSettings
 from crossfeed.demo.tables import make_logs
@@ -26,7 +26,7 @@ def run_demo(folder: Path | str, settings: DemoSettings) -> dict[str, Any]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the same numbers everywhere; two processes side by side do the long work
     try:
-        seconds = tell(folder, chapters(folder, settings))
+        seconds = run_chapters(folder, chapters(folder, settings))
     finally:
         torch.set_num_threads(threads)
     console().print(f"\nThe end, after {seconds:.0f} s." if seconds >= 1 else "\nThe end; nothing was left to do.")
@@ -59,14 +59,14 @@ def chapters(folder: Path, settings: DemoSettings) -> list[Chapter]:
     ]  # fmt: skip
 
 
-def open_or_not(folder: Path) -> Told:
+def open_or_not(folder: Path) -> ChapterResult:
     """The opening, if the protocol allows it."""
     if selection.is_locked(folder):
         return selection.open_target(folder)
-    return Told("not opened: there is no lock; what follows looks at the source machine only")
+    return ChapterResult("not opened: there is no lock; what follows looks at the source machine only")
 
 
-def close(folder: Path) -> Told:
+def close(folder: Path) -> ChapterResult:
     """Write the headline and the report."""
     from crossfeed.reporting.report import write_report
 
@@ -80,4 +80,4 @@ def close(folder: Path) -> Told:
         audits=[folder / selection.AUDIT],
     )
     size = f"{len(written.sections)} sections, {len(written.figures)} figures"
-    return Told(f"{size}. Its verdict: {written.answer}", (HEADLINE, REPORT))
+    return ChapterResult(f"{size}. Its verdict: {written.answer}", (HEADLINE, REPORT))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crossfeed.demo.chapter import Told
+from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.settings import DemoSettings
 from crossfeed.errors import TableError
 from crossfeed.ingest.divide import divide
@@ -45,14 +45,14 @@ DIVISIONS = {
 }  # fmt: skip
 
 
-def make_logs(folder: Path, settings: DemoSettings) -> Told:
+def make_logs(folder: Path, settings: DemoSettings) -> ChapterResult:
     """Let the two simulated machines write their logs."""
     from crossfeed.machines.simulated.pair import simulate_pair
 
     logs = simulate_pair(folder / RAW, "demo", settings.seed)
     files = sum(len(log.files) for log in logs)
     rows = " and ".join(f"{log.raw_rows:,} rows of {log.machine}" for log in logs)
-    return Told(f"{rows} in {files} files, each in its own format and units", (RAW,))
+    return ChapterResult(f"{rows} in {files} files, each in its own format and units", (RAW,))
 
 
 def make_tables(folder: Path, settings: DemoSettings) -> tuple[Table, Table]:

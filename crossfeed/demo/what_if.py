@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.demo.chapter import Told
+from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.selection import RELEASED, is_locked, model_folder
 from crossfeed.demo.tables import SOURCE
 from crossfeed.ingest.table import Group, Table
@@ -21,7 +21,7 @@ def asked_table(folder: Path) -> Path:
     return folder / (RELEASED if is_locked(folder) else SOURCE)
 
 
-def forecast(folder: Path, simulated: bool) -> Told:
+def forecast(folder: Path, simulated: bool) -> ChapterResult:
     """Forecast under two plans and say what they cost: an NC program, or what followed in a real log; feeds at 80 %."""
     from crossfeed.serving.what_if import what_if
 
@@ -37,7 +37,7 @@ def forecast(folder: Path, simulated: bool) -> Told:
         model_folder(folder), table, plans, session=session, at=at, seconds=seconds, samples=32, device="cpu",
         out=folder / FORECAST,
     ).content  # fmt: skip
-    return Told(in_words(content), (f"{FORECAST}/forecast.json", f"{FORECAST}/forecast.png"))
+    return ChapterResult(in_words(content), (f"{FORECAST}/forecast.json", f"{FORECAST}/forecast.png"))
 
 
 def slower(table: Table, group: Group, middle: int) -> np.ndarray:
@@ -60,7 +60,7 @@ def in_words(content: dict[str, Any]) -> str:
     return said
 
 
-def counterfactual(folder: Path) -> Told:
+def counterfactual(folder: Path) -> ChapterResult:
     """Roll the simulated machine out under changed plans and see how much of the change was foreseen."""
     from crossfeed.evaluation.model_evaluation import evaluate_model
 
@@ -74,7 +74,7 @@ def counterfactual(folder: Path) -> Told:
     found = json.loads(path.read_text(encoding="utf-8"))["counterfactual"]
     altered = {name: row for name, row in found.items() if isinstance(row, dict) and "rmse_persistence" in row}
     said = ", ".join(f"{name} {row['rmse']:.2f} ({row['rmse_persistence']:.2f})" for name, row in altered.items())
-    return Told(
+    return ChapterResult(
         f"{found['cases']} moments of {machine}; RMSE under the changed plan, in brackets persistence: {said}",
         (f"{EVALUATION}/evaluation.json",),
     )

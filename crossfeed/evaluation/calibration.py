@@ -22,11 +22,11 @@ class Calibration:
     """Coverage against nominal, the width of 90 %, the PIT histogram and what its shape means."""
 
     coverage: dict[str, float | None]
-    width90: float | None
     penalty90: float
     pit: tuple[float, ...]
     pit_deviation: float
     reading: str
+    width90: float | None = None
     by_regime: dict[str, "Calibration"] = field(default_factory=dict)
 
 

@@ -30,6 +30,10 @@ CONDITIONS = {
 }
 
 
+# What older results did not measure.
+UNKNOWN = Interval(None)
+
+
 @dataclass(frozen=True)
 class FalsePlan:
     """What one false plan costs: errors over those under the true plan, with run-level intervals."""
@@ -37,10 +41,10 @@ class FalsePlan:
     meaning: str
     rmse: float | None
     rmse_ratio: Interval
-    mae_ratio: Interval
-    crps_ratio: Interval
-    runs_worse: int
-    runs: int
+    mae_ratio: Interval = UNKNOWN
+    crps_ratio: Interval = UNKNOWN
+    runs_worse: int = 0
+    runs: int = 0
 
 
 @dataclass(frozen=True)

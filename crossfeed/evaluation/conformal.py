@@ -19,7 +19,7 @@ from crossfeed.windows.windows import WindowSet
 
 
 @dataclass(frozen=True)
-class Trace:
+class ForecastTrace:
     """What a forecaster said about windows in time order, and what happened; `clock` is the row of each window's t."""
 
     clock_N: np.ndarray
@@ -34,10 +34,10 @@ class Trace:
         error = np.abs(self.x_NHC - self.centre_NHC) / self.spread_NHC
         return np.asarray(np.where(self.present_NHC, error, np.nan))
 
-    def select(self, chosen_N: np.ndarray) -> "Trace":
+    def select(self, chosen_N: np.ndarray) -> "ForecastTrace":
         """Some of the windows, still in order."""
         parts = (self.clock_N, self.centre_NHC, self.spread_NHC, self.x_NHC, self.present_NHC)
-        return Trace(*(values[chosen_N] for values in parts))
+        return ForecastTrace(*(values[chosen_N] for values in parts))
 
 
 class Recorder:
@@ -50,14 +50,14 @@ class Recorder:
     def __call__(self, part: Tensor, forecast: Distribution) -> None:
         self._parts.append((part, *centre_and_spread(forecast)))
 
-    def trace(self) -> tuple[Tensor, Trace]:
+    def trace(self) -> tuple[Tensor, ForecastTrace]:
         """Window numbers in time order, and the trace in that order."""
         index, centre, spread = (torch.cat(columns) for columns in zip(*self._parts, strict=True))
         order = self._windows.last_W.cpu()[index].argsort(stable=True)
         index, centre, spread = index[order], centre[order], spread[order]
         batch = self._windows.batch(index.to(self._windows.last_W.device))
         x, present = batch.future_x_BHC.cpu().double().numpy(), batch.future_m_BHC.cpu().numpy()
-        return index, Trace(batch.last_index_B.cpu().numpy(), centre.numpy(), spread.numpy(), x, present)
+        return index, ForecastTrace(batch.last_index_B.cpu().numpy(), centre.numpy(), spread.numpy(), x, present)
 
 
 def centre_and_spread(said: Distribution) -> tuple[Tensor, Tensor]:
@@ -100,7 +100,11 @@ def _conformal_quantile(scores: np.ndarray, level: float) -> float | None:
 
 
 def adaptive_widths(
-    stream: Trace, horizons: Sequence[int], levels: Sequence[float] = LEVELS, rate: float = 0.05, start: float = 1.0
+    stream: ForecastTrace,
+    horizons: Sequence[int],
+    levels: Sequence[float] = LEVELS,
+    rate: float = 0.05,
+    start: float = 1.0,
 ) -> np.ndarray:
     """Widths N L H C tracked while the stream runs, each using only what had been observed at its own time.
 
@@ -132,7 +136,7 @@ def adaptive_widths(
     return widths
 
 
-def coverage(stream: Trace, width_NLHC: np.ndarray) -> np.ndarray:
+def coverage(stream: ForecastTrace, width_NLHC: np.ndarray) -> np.ndarray:
     """Share of present entries inside the tracked intervals, for each level."""
     score_NHC = stream.scores
     inside = (score_NHC[:, None] <= width_NLHC) & np.isfinite(score_NHC)[:, None]

@@ -18,7 +18,7 @@ from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import BATCH, Forecaster, floors
 from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.ingest.table import Group, Table
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import Playback, play
 from crossfeed.machines.simulated.overrides import OverrideSchedule, overridden
 from crossfeed.machines.simulated.path import travel
@@ -87,7 +87,7 @@ def _moments(
         yield past, futures
 
 
-def _altered(ahead: Playback, change: Commands | OverrideSchedule, time_step: float, steps: int) -> Inputs:
+def _altered(ahead: Playback, change: Commands | OverrideSchedule, time_step: float, steps: int) -> DriveInputs:
     """The next steps of a program under an alteration, with the engagement of the places it reaches."""
     if isinstance(change, OverrideSchedule):
         return overridden(ahead, change, time_step, steps).inputs

@@ -13,7 +13,7 @@ from crossfeed.evaluation.channels import ChannelScores
 from crossfeed.evaluation.command_use import CommandUse
 from crossfeed.evaluation.evaluate import Unit
 from crossfeed.evaluation.metrics import Metrics
-from crossfeed.evaluation.statistics import Comparison, Interval, Power
+from crossfeed.evaluation.statistics import Interval, PairedTest, Power
 from crossfeed.evaluation.verdict import Rivals, Verdict, judge_channels
 from crossfeed.json_file import plain, write_json
 
@@ -60,10 +60,11 @@ class Evaluation:
     by_regime: dict[str, dict[str, Metrics]]
     by_run: dict[str, dict[str, Metrics]]
     by_channel: dict[str, dict[str, Annotated[ChannelScores, BeforeValidator(ChannelScores.fields)]]]
-    calibration: dict[str, Calibration]
     command_use: dict[str, Annotated[CommandUse, BeforeValidator(CommandUse.fields)]]
-    examples: dict[str, list[Record]]
-    comparisons: tuple[tuple[Comparison, ...], ...] = ()
+    # From here on what older results may lack: an opening cannot be repeated, so they stay readable.
+    calibration: dict[str, Calibration] = field(default_factory=dict)
+    examples: dict[str, list[Record]] = field(default_factory=dict)
+    comparisons: tuple[tuple[PairedTest, ...], ...] = ()
     power: tuple[Power, ...] = ()
     excluded: dict[str, str] = field(default_factory=dict)
     unit: Unit = "run"

@@ -90,7 +90,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PairedTest:
     """A paired comparison of two forecasters over runs; negative differences favour the first."""
 
     first: str
@@ -106,7 +106,7 @@ class Comparison:
 
 def compare(
     metric_by_name: dict[str, np.ndarray], reference: str, threshold: float = 0.05, seed: int = 0
-) -> list[Comparison]:
+) -> list[PairedTest]:
     """Test `reference` against every other forecaster, run by run, with Holm's correction over the comparisons."""
     others = [name for name in metric_by_name if name != reference]
     raw = []
@@ -120,7 +120,7 @@ def compare(
         units = len(difference)
         floor = sign_flip_floor(units)
         results.append(
-            Comparison(
+            PairedTest(
                 first=reference,
                 second=name,
                 mean_difference=float(difference.mean()) if units else None,

@@ -42,10 +42,14 @@ class SourceClock:
         """The time at the source, in its own seconds since 1970."""
         return self._ours(time.time()) - self.skew
 
+    def age(self, moment: float) -> float:
+        """Seconds of ours since a moment of the source."""
+        return max(0.0, self.now() - moment) / self.speed
+
     @property
     def remark(self) -> str:
         """A sentence where the clocks lie too far apart, else nothing."""
-        if abs(self.skew) <= REPORTED_S:
+        if abs(self.skew) <= REPORTED_S or self.speed != 1.0:
             return ""
         side = "behind" if self.skew > 0 else "ahead of"
         return f"the source's clock is {abs(self.skew):,.1f} s {side} ours"

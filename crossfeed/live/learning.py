@@ -19,7 +19,7 @@ from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.adaptation.parameters import Prepared, finish, prepare
 from crossfeed.configuration import parse
 from crossfeed.distribution import Distribution, Quantiles
-from crossfeed.evaluation.conformal import Trace, adaptive_widths, centre_and_spread
+from crossfeed.evaluation.conformal import ForecastTrace, adaptive_widths, centre_and_spread
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.world_model import WorldModelForecaster
@@ -180,7 +180,7 @@ class TrackedIntervals:
         width_LHC = adaptive_widths(stream, self._horizons)[-1]
         return replace(forecast, distribution=_widened(forecast.distribution, width_LHC))
 
-    def _trace(self, names: Sequence[str], rows: Sequence[Row]) -> Trace:
+    def _trace(self, names: Sequence[str], rows: Sequence[Row]) -> ForecastTrace:
         by_number = {round(row.time / self._period): row for row in rows}
         clock = np.array([number for number, _, _ in self._made])
         x = np.full((len(clock), len(self._horizons), len(names)), np.nan)
@@ -189,7 +189,7 @@ class TrackedIntervals:
                 if (row := by_number.get(number + horizon)) is not None:
                     x[place, position] = [np.nan if row.values[name] is None else row.values[name] for name in names]
         centre, spread = (np.stack([made[part] for made in self._made]) for part in (1, 2))
-        return Trace(clock, centre, spread, x, np.isfinite(x))
+        return ForecastTrace(clock, centre, spread, x, np.isfinite(x))
 
 
 def _widened(said: Distribution, width_LHC: np.ndarray) -> Quantiles:

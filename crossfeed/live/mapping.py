@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from crossfeed.live.frame import live_segmentation
 from crossfeed.live.source import FEED_OVERRIDE, LINE, RAPID_OVERRIDE, SPINDLE_OVERRIDE
-from crossfeed.machines.declaration import PROGRAM, Column, LogKind, Segmentation
+from crossfeed.machines.declaration import PROGRAM, LogKind, NativeColumn, Segmentation
 from crossfeed.machines.mapping import MappedColumn, read_mapping
 from crossfeed.schema import Schema, canonical
 
@@ -70,7 +70,9 @@ class LiveMapping(BaseModel):
         """What the source will tell."""
         schema = self.schema_used
         columns = tuple(
-            Column(c.native or "", c.channel, c.unit or schema.channel(c.channel).unit, c.valid, constant=c.constant)
+            NativeColumn(
+                c.native or "", c.channel, c.unit or schema.channel(c.channel).unit, c.valid, constant=c.constant
+            )
             for c in self.columns
         )
         base = Segmentation(gap_s=self.gap_s)

@@ -194,11 +194,16 @@ class Monitor:
         assert self._follower is not None
         return self._follower.plan(self._states, newest.time, newest.values, self.model.model.horizons[-1])
 
+    @property
+    def forecast_age(self) -> float | None:
+        """Seconds since the end of the row from which the present forecast starts."""
+        return None if self._said is None else self._clock.age(self._said.row.time)
+
     def snapshot(self) -> Snapshot:
         """Everything that is known now."""
         model, schema = self.model.model, self.model.model.schema
         newest = self._rows.newest if self._rows is not None else None
-        age = None if newest is None else max(0.0, self._clock.now() - newest.time)
+        age = None if newest is None else self._clock.age(newest.time)
         told = {column.channel for column in self._kind.columns} if self._kind else set()
         missing = model.config.context - len(self._rows.running()) if self._rows is not None else model.config.context
         lights = self._trust.lights(told, age, self._problem, max(missing, 0))
@@ -207,7 +212,7 @@ class Monitor:
             source=self.source.title,
             clock=datetime.now(UTC),
             row_age=age,
-            forecast_age=None if self._said is None else max(0.0, self._clock.now() - self._said.row.time),
+            forecast_age=self.forecast_age,
             period=self._maker.period if self._maker else 0.0,
             sensors=schema.sensor_names,
             commands=schema.command_names,

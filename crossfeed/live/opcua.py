@@ -21,7 +21,6 @@ from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
 _WATCH_S, _ANSWER_S = 1.0, 4.0
 _QUEUE = 200  # values a server keeps of each node between two publications
 _DEEPEST, _MOST_NODES = 10, 5000
-_REPEATED_S = 60.0  # a stamp further back than this at connecting is when the value last changed, long ago
 
 
 class OpcUaSource:
@@ -42,6 +41,8 @@ class OpcUaSource:
         self._newest: int | None = None
         self._lost_at: int | None = None
         self._degraded: set[str] = set()
+        self._awaited: set[str] | None = None
+        self._waiting: list[tuple[str, Any]] = []
 
     async def open(self) -> LogKind:
         """Connect once, and without a mapping propose one."""
@@ -116,11 +117,10 @@ class OpcUaSource:
     async def _keep_connected(self) -> None:
         """Connect, listen until the connection breaks, and again, for ever."""
         waits = backoff()
-        first = True
         while True:
             try:
                 self._client = await self._connect()
-                await self._listen(self._client, first)
+                await self._listen(self._client)
             except ConfigError:
                 raise
             except Exception as error:  # whatever broke, the answer is the same: connect again
@@ -131,20 +131,23 @@ class OpcUaSource:
             with suppress(Exception):
                 if self._client is not None:
                     await self._client.disconnect()
-            self._client, first = None, False
+            self._client = None
             await asyncio.sleep(next(waits))
 
-    async def _listen(self, client: Any, first: bool) -> None:
+    async def _listen(self, client: Any) -> None:
         assert self._mapping is not None
         ua = need("asyncua", "OPC UA").ua
         names = self._mapping.names()
-        handler = _Handler(self, {ua.NodeId.from_string(native): name for native, name in names.items()}, not first)
+        handler = _Handler(self, {ua.NodeId.from_string(native): name for native, name in names.items()})
+        self._awaited, self._waiting = set(names.values()), []
         subscription = await client.create_subscription(self._mapping.publishing_ms, handler)
         nodes = [client.get_node(native) for native in names]
         results = await subscription.subscribe_data_change(
             nodes, queuesize=_QUEUE, sampling_interval=self._mapping.sampling_ms
         )
         for name, result in zip(names.values(), results, strict=True):
+            if not isinstance(result, int) and self._awaited is not None:
+                self._awaited.discard(name)
             if not isinstance(result, int) and name not in self._degraded:
                 self._degraded.add(name)
                 self._put(
@@ -155,26 +158,44 @@ class OpcUaSource:
         clock = client.get_node(ua.ObjectIds.Server_ServerStatus_CurrentTime)
         while True:
             # The server's own clock, read every second, is the heartbeat: what did not change is still in force.
+            await asyncio.sleep(_WATCH_S)
             now = await asyncio.wait_for(clock.read_value(), _ANSWER_S)
             self._alive(_stamp(now))
-            await asyncio.sleep(_WATCH_S)
 
     def _alive(self, stamp: int) -> None:
+        self._settle()
         if self._newest is not None and stamp > self._newest + round(_WATCH_S * MICROSECONDS):
             self._newest = stamp
             self._put(Sample(ALIVE, 1.0, stamp))
 
-    def tell(self, name: str, data: Any, returning: bool) -> None:
-        """One notification of the subscription."""
+    def tell(self, name: str, data: Any) -> None:
+        """One notification; the first of each node says what is in force, and its stamp may be of long ago."""
+        if self._awaited is None:
+            self._tell(name, data, _stamp_of(data))
+            return
+        self._waiting.append((name, data))
+        self._awaited.discard(name)
+        if not self._awaited:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Every node has told where it stands, or a second has passed: what was told first is in force from now on."""
+        if self._awaited is None or not self._waiting:
+            return
+        waiting, self._waiting, self._awaited = self._waiting, [], None
+        stamps = [_stamp_of(data) for _, data in waiting]
+        begin = max([*stamps, self._newest or 0])
+        if self._lost_at is not None:
+            self._end_of_gap(begin)
+        first: set[str] = set()
+        for (name, data), stamp in zip(waiting, stamps, strict=True):
+            self._tell(name, data, stamp if name in first else begin)
+            first.add(name)
+
+    def _tell(self, name: str, data: Any, stamp: int) -> None:
         value = data.Value.Value if data.Value is not None else None
         good = data.StatusCode is None or not data.StatusCode.is_bad()
-        stamp = _stamp(data.SourceTimestamp or data.ServerTimestamp)
-        if self._lost_at is not None and returning:
-            self._end_of_gap(stamp)
-        if self._newest is None or stamp > self._newest:
-            self._newest = stamp
-        elif stamp < self._newest - round(_REPEATED_S * MICROSECONDS):
-            stamp = self._newest  # the value of something that has not changed for long: it is in force now
+        self._newest = stamp if self._newest is None else max(stamp, self._newest)
         if name == PROGRAM:
             told: float | str | None = str(value or "")
         elif not good or not isinstance(value, int | float):
@@ -184,7 +205,7 @@ class OpcUaSource:
         if not good and name not in self._degraded:
             self._degraded.add(name)
             self._put(Notice("degraded", f"{name} has no good value: {data.StatusCode.name}", channel=name))
-        elif good and name in self._degraded:
+        elif good:
             self._degraded.discard(name)
         self._put(Sample(name, told, stamp))
 
@@ -205,13 +226,13 @@ class OpcUaSource:
 class _Handler:
     """What the subscription calls for every change."""
 
-    def __init__(self, source: OpcUaSource, names: Mapping[Any, str], returning: bool) -> None:
-        self._source, self._names, self._returning = source, names, returning
+    def __init__(self, source: OpcUaSource, names: Mapping[Any, str]) -> None:
+        self._source, self._names = source, names
 
     def datachange_notification(self, node: Any, _: Any, data: Any) -> None:
         name = self._names.get(node.nodeid)
         if name is not None:
-            self._source.tell(name, data.monitored_item.Value, self._returning)
+            self._source.tell(name, data.monitored_item.Value)
 
     def status_change_notification(self, _: Any) -> None:
         """The clock that is read every second finds out by itself that the subscription ended."""
@@ -252,6 +273,10 @@ async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> FoundNode:
     kind = await node.read_data_type_as_variant_type()
     numbers = ("SByte", "Byte", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float", "Double")
     return FoundNode(node.nodeid.to_string(), path, unit, kind in [ua.VariantType[name] for name in numbers])
+
+
+def _stamp_of(data: Any) -> int:
+    return _stamp(data.SourceTimestamp or data.ServerTimestamp)
 
 
 def _stamp(moment: datetime) -> int:

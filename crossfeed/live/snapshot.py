@@ -72,8 +72,8 @@ class Snapshot:
     machine: str
     source: str
     clock: datetime  # ours, UTC
-    row_age: float | None  # s since the end of the newest row, by the source's clock
-    forecast_age: float | None  # s since the end of the row from which the forecast starts
+    row_age: float | None  # s of ours since the end of the newest row
+    forecast_age: float | None  # s of ours since the end of the row from which the forecast starts
     period: float
     sensors: tuple[str, ...]
     commands: tuple[str, ...]

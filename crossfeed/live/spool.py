@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from crossfeed.atomic import atomic_file, storage_error
 from crossfeed.errors import LogError
 from crossfeed.live.source import Notice, Sample
-from crossfeed.machines.declaration import Column, LogKind, Segmentation
+from crossfeed.machines.declaration import LogKind, NativeColumn, Segmentation
 from crossfeed.schema import Schema
 
 HEADER, ENDING = "source.json", ".spool"
@@ -161,9 +161,9 @@ def described(kind: LogKind) -> dict[str, Any]:
     }
 
 
-def _column(told: dict[str, Any]) -> Column:
+def _column(told: dict[str, Any]) -> NativeColumn:
     valid: Sequence[float] | None = told.pop("valid")
-    return Column(**told, valid=None if valid is None else (valid[0], valid[1]))
+    return NativeColumn(**told, valid=None if valid is None else (valid[0], valid[1]))
 
 
 def _segmentation(told: dict[str, Any]) -> Segmentation:

@@ -21,7 +21,7 @@ RESERVED = ("machine", "session", "run", "program", "time")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class NativeColumn:
     """One native column: the channel it measures, the unit it is written in, the values that can be true.
 
     A column with a `constant` is in no file: it stands for what the machine does not have.
@@ -76,7 +76,7 @@ class LogKind:
     title: str
     machine: str
     schema: Schema
-    columns: tuple[Column, ...]
+    columns: tuple[NativeColumn, ...]
     period: float
     segmentation: Segmentation
     read: Callable[["LogKind", Path], Iterator[RawRun]]
@@ -116,7 +116,7 @@ class LogKind:
                 remedy="Add the columns, or use a schema without these commands.",
             )
 
-    def conversion(self, column: Column) -> Conversion:
+    def conversion(self, column: NativeColumn) -> Conversion:
         """The map from the column's unit to the unit of its channel, derived from the two names."""
         channel = self.schema.channel(column.channel)
         try:

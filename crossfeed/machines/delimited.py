@@ -13,7 +13,7 @@ import polars as pl
 
 from crossfeed.atomic import storage_error
 from crossfeed.errors import LogError
-from crossfeed.machines.declaration import Column
+from crossfeed.machines.declaration import NativeColumn
 from crossfeed.machines.dialect import Dialect, sniff
 from crossfeed.machines.files import match_columns
 from crossfeed.machines.numbers import parse_numbers
@@ -159,7 +159,7 @@ def _refuse_only_text(bad: pl.Series, cells: pl.Series, values: pl.Series, nativ
 
 def read_log(
     path: Path,
-    columns: Sequence[Column],
+    columns: Sequence[NativeColumn],
     numbers: Sequence[str] = (),
     texts: Sequence[str] = (),
     dialect: Dialect | None = None,

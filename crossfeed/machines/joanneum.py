@@ -10,7 +10,7 @@ import polars as pl
 
 from crossfeed.errors import LogError
 from crossfeed.machines.clock import clock_from_numbers, require_clock
-from crossfeed.machines.declaration import CLOCK, PROGRAM, Column, Download, LogKind, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, PROGRAM, Download, LogKind, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
@@ -23,20 +23,20 @@ _FILE_PART = "@@file_part"
 _Part = tuple[pl.DataFrame, dict[str, int]]
 
 COLUMNS = (
-    Column("Current_SP1", "spindle_current", "A"),
-    Column("Torque_SP1", "spindle_torque", "N m"),
-    Column("Power_SP1", "spindle_power", "W"),
-    Column("Current_X1", "x_current", "A"),
-    Column("Torque_X1", "x_torque", "N m"),
-    Column("Current_Y1", "y_current", "A"),
-    Column("Torque_Y1", "y_torque", "N m"),
-    Column("Current_Z1", "z_current", "A"),
-    Column("Torque_Z1", "z_torque", "N m"),
-    Column("Power_Z1", "z_power", "W"),
-    Column("CommandedSpeed_SP1", "spindle_speed", "deg/s"),
-    Column("CommandedSpeed_X1", "feed_x", "mm/s"),
-    Column("CommandedSpeed_Y1", "feed_y", "mm/s"),
-    Column("CommandedSpeed_Z1", "feed_z", "mm/s"),
+    NativeColumn("Current_SP1", "spindle_current", "A"),
+    NativeColumn("Torque_SP1", "spindle_torque", "N m"),
+    NativeColumn("Power_SP1", "spindle_power", "W"),
+    NativeColumn("Current_X1", "x_current", "A"),
+    NativeColumn("Torque_X1", "x_torque", "N m"),
+    NativeColumn("Current_Y1", "y_current", "A"),
+    NativeColumn("Torque_Y1", "y_torque", "N m"),
+    NativeColumn("Current_Z1", "z_current", "A"),
+    NativeColumn("Torque_Z1", "z_torque", "N m"),
+    NativeColumn("Power_Z1", "z_power", "W"),
+    NativeColumn("CommandedSpeed_SP1", "spindle_speed", "deg/s"),
+    NativeColumn("CommandedSpeed_X1", "feed_x", "mm/s"),
+    NativeColumn("CommandedSpeed_Y1", "feed_y", "mm/s"),
+    NativeColumn("CommandedSpeed_Z1", "feed_z", "mm/s"),
 )
 
 

@@ -102,7 +102,7 @@ class MappedColumn(ColumnEntry):
         return self
 
 
-class Cut(_Part):
+class SessionCut(_Part):
     """How rows become sessions where the log does not say."""
 
     gap_s: float | None = Field(default=None, gt=0)
@@ -122,7 +122,7 @@ class Mapping(_Part):
     session: NamedColumn | None = None
     run: NamedColumn | None = None
     program: NamedColumn | None = None
-    segmentation: Cut = Cut()
+    segmentation: SessionCut = SessionCut()
     period: float = Field(default=1.0, gt=0)
     separator: str | None = Field(default=None, min_length=1, max_length=1, pattern=r"^[\t ,;:|!#$%&/~^_]$")
     decimal: Literal[".", ","] | None = None

@@ -1,6 +1,6 @@
 """The Mazak Integrex 100-IV of the NIST test bed: the one MTConnect device whose channels are known by name."""
 
-from crossfeed.machines.declaration import Column
+from crossfeed.machines.declaration import NativeColumn
 from crossfeed.schema import Channel, Schema
 
 _LOAD, _TEMPERATURE, _OVERRIDE = (0.0, 300.0), (1.0, 150.0), (0.0, 300.0)
@@ -8,21 +8,21 @@ _SPEED, _FEED = (0.0, 20_000.0), (0.0, 1_000.0)
 
 # Units as in the Mazak's device model; those of the model that lies beside the logs count.
 COLUMNS = (
-    Column("Xload", "x_load", "%", _LOAD),
-    Column("Yload", "y_load", "%", _LOAD),
-    Column("Zload", "z_load", "%", _LOAD),
-    Column("Sload", "spindle_load", "%", _LOAD),
-    Column("S2load", "turning_spindle_load", "%", _LOAD),
-    Column("Stemp", "spindle_temp", "degC", _TEMPERATURE),
-    Column("S2temp", "turning_spindle_temp", "degC", _TEMPERATURE),
-    Column("Srpm", "spindle_speed", "rpm", _SPEED),
-    Column("S2rpm", "turning_spindle_speed", "rpm", _SPEED),
-    Column("Xfrt", "feed_x", "mm/s", _FEED),
-    Column("Yfrt", "feed_y", "mm/s", _FEED),
-    Column("Zfrt", "feed_z", "mm/s", _FEED),
-    Column("Fovr", "feed_override", "%", _OVERRIDE),
-    Column("Frapidovr", "rapid_override", "%", _OVERRIDE),
-    Column("Sovr", "spindle_override", "%", _OVERRIDE),
+    NativeColumn("Xload", "x_load", "%", _LOAD),
+    NativeColumn("Yload", "y_load", "%", _LOAD),
+    NativeColumn("Zload", "z_load", "%", _LOAD),
+    NativeColumn("Sload", "spindle_load", "%", _LOAD),
+    NativeColumn("S2load", "turning_spindle_load", "%", _LOAD),
+    NativeColumn("Stemp", "spindle_temp", "degC", _TEMPERATURE),
+    NativeColumn("S2temp", "turning_spindle_temp", "degC", _TEMPERATURE),
+    NativeColumn("Srpm", "spindle_speed", "rpm", _SPEED),
+    NativeColumn("S2rpm", "turning_spindle_speed", "rpm", _SPEED),
+    NativeColumn("Xfrt", "feed_x", "mm/s", _FEED),
+    NativeColumn("Yfrt", "feed_y", "mm/s", _FEED),
+    NativeColumn("Zfrt", "feed_z", "mm/s", _FEED),
+    NativeColumn("Fovr", "feed_override", "%", _OVERRIDE),
+    NativeColumn("Frapidovr", "rapid_override", "%", _OVERRIDE),
+    NativeColumn("Sovr", "spindle_override", "%", _OVERRIDE),
 )
 
 

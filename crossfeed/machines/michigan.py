@@ -12,9 +12,9 @@ from crossfeed.machines.declaration import (
     LABEL,
     MICROSECONDS,
     PROGRAM,
-    Column,
     Download,
     LogKind,
+    NativeColumn,
     RawRun,
     Segmentation,
 )
@@ -29,30 +29,30 @@ _PROGRAM = "S"
 _DRIVES = {"x": "X1", "y": "Y1", "z": "Z1", "spindle": "S1"}
 
 
-def _drive(name: str, prefix: str) -> tuple[Column, ...]:
+def _drive(name: str, prefix: str) -> tuple[NativeColumn, ...]:
     """The electrical signals of one drive; a drive whose signal is zero throughout a run was not measured."""
     columns = [
-        Column(f"{prefix}_CurrentFeedback", f"{name}_current", "A", (-500.0, 500.0), absent_if_zero=True),
+        NativeColumn(f"{prefix}_CurrentFeedback", f"{name}_current", "A", (-500.0, 500.0), absent_if_zero=True),
         # The header has the next two the wrong way round: a bus of 0.07 V with 320 A cannot be.
-        Column(f"{prefix}_DCBusVoltage", f"{name}_output_current", "A", (-100.0, 100.0), absent_if_zero=True),
-        Column(f"{prefix}_OutputCurrent", f"{name}_dc_voltage", "V", (0.0, 1000.0), absent_if_zero=True),
-        Column(f"{prefix}_OutputVoltage", f"{name}_output_voltage", "V", (-1000.0, 1000.0), absent_if_zero=True),
+        NativeColumn(f"{prefix}_DCBusVoltage", f"{name}_output_current", "A", (-100.0, 100.0), absent_if_zero=True),
+        NativeColumn(f"{prefix}_OutputCurrent", f"{name}_dc_voltage", "V", (0.0, 1000.0), absent_if_zero=True),
+        NativeColumn(f"{prefix}_OutputVoltage", f"{name}_output_voltage", "V", (-1000.0, 1000.0), absent_if_zero=True),
     ]
     if name != "z":
-        columns.append(Column(f"{prefix}_OutputPower", f"{name}_power", "kW", (-50.0, 50.0), absent_if_zero=True))
+        columns.append(NativeColumn(f"{prefix}_OutputPower", f"{name}_power", "kW", (-50.0, 50.0), absent_if_zero=True))
     return tuple(columns)
 
 
 COLUMNS = (
     *(column for name, prefix in _DRIVES.items() for column in _drive(name, prefix)),
-    Column("X1_ActualVelocity", "x_velocity", "mm/s"),
-    Column("Y1_ActualVelocity", "y_velocity", "mm/s"),
-    Column("Z1_ActualVelocity", "z_velocity", "mm/s"),
-    Column("S1_ActualVelocity", "spindle_actual_speed", "revolution/s"),
-    Column("S1_CommandVelocity", "spindle_speed", "revolution/s"),
-    Column("X1_CommandVelocity", "feed_x", "mm/s"),
-    Column("Y1_CommandVelocity", "feed_y", "mm/s"),
-    Column("Z1_CommandVelocity", "feed_z", "mm/s"),
+    NativeColumn("X1_ActualVelocity", "x_velocity", "mm/s"),
+    NativeColumn("Y1_ActualVelocity", "y_velocity", "mm/s"),
+    NativeColumn("Z1_ActualVelocity", "z_velocity", "mm/s"),
+    NativeColumn("S1_ActualVelocity", "spindle_actual_speed", "revolution/s"),
+    NativeColumn("S1_CommandVelocity", "spindle_speed", "revolution/s"),
+    NativeColumn("X1_CommandVelocity", "feed_x", "mm/s"),
+    NativeColumn("Y1_CommandVelocity", "feed_y", "mm/s"),
+    NativeColumn("Z1_CommandVelocity", "feed_z", "mm/s"),
 )
 
 _QUANTITIES = {

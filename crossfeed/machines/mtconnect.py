@@ -29,7 +29,7 @@ _SHORTEST_S = 64.0
 
 
 @dataclass(frozen=True)
-class Source:
+class LogSource:
     """Where the observations of one device lie, and what its items are."""
 
     device: str
@@ -77,7 +77,7 @@ def prepared(kind: LogKind, path: Path, mapping: DeviceMapping | None = None) ->
     )
 
 
-def find_source(path: Path, device: str | None = None) -> Source:
+def find_source(path: Path, device: str | None = None) -> LogSource:
     """The logs at a path, the device model beside them, and the device that they belong to."""
     found = find_files(path, [*(f"*{ending}" for ending in TEXT_ENDINGS), "*.xml"])
     documents = [file for file in found if file.suffix.lower() == ".xml"]
@@ -99,7 +99,7 @@ def find_source(path: Path, device: str | None = None) -> Source:
     model = next((file for file in models if file.name == "Devices.xml"), models[0] if models else None)
     devices = read_devices(model) if model else items_of_streams(streams)
     name = _device(devices, device, str(model or path), logs or streams)
-    return Source(name, devices[name], model, logs, streams)
+    return LogSource(name, devices[name], model, logs, streams)
 
 
 def _device(devices: Mapping[str, Mapping[str, Item]], wanted: str | None, where: str, files: tuple[Path, ...]) -> str:
@@ -122,7 +122,7 @@ def _device(devices: Mapping[str, Mapping[str, Item]], wanted: str | None, where
 class _Reader:
     """Reads the observations of a device run by run: a day for each adapter log, streams documents together."""
 
-    source: Source
+    source: LogSource
     execution: str
     program: str
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from crossfeed.errors import LogError
-from crossfeed.machines.declaration import Column
+from crossfeed.machines.declaration import NativeColumn
 from crossfeed.machines.devices import Item, unit_of
 from crossfeed.schema import QUANTITIES, Channel, Schema, conversion
 
@@ -76,10 +76,11 @@ class Proposal:
                 )
         return Schema(name=_slug(name), sensors=parts[False], commands=parts[True])
 
-    def columns(self, where: str) -> tuple[Column, ...]:
+    def columns(self, where: str) -> tuple[NativeColumn, ...]:
         """The channels as columns of the log, in the units that the device model states."""
         return tuple(
-            Column(one.item.name, one.name, unit_of(one.item, where), native_range(one, where)) for one in self.channels
+            NativeColumn(one.item.name, one.name, unit_of(one.item, where), native_range(one, where))
+            for one in self.channels
         )
 
 

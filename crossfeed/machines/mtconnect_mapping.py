@@ -7,7 +7,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from crossfeed.errors import ConfigError
-from crossfeed.machines.declaration import Column
+from crossfeed.machines.declaration import NativeColumn
 from crossfeed.machines.devices import Item, unit_of
 from crossfeed.machines.files import match_columns
 from crossfeed.machines.mapping import ColumnEntry, read_mapping
@@ -34,7 +34,9 @@ class DeviceMapping(BaseModel):
         mapping._beside = path.parent
         return mapping
 
-    def channels(self, items: Mapping[str, Item], proposal: Proposal, where: str) -> tuple[Schema, tuple[Column, ...]]:
+    def channels(
+        self, items: Mapping[str, Item], proposal: Proposal, where: str
+    ) -> tuple[Schema, tuple[NativeColumn, ...]]:
         """Schema and columns; without a schema of its own, quantities and roles follow from the types of items."""
         natives = match_columns(items, [column.native for column in self.columns if column.native], where)
         proposed = {one.item.name: one for one in proposal.channels}
@@ -45,12 +47,12 @@ class DeviceMapping(BaseModel):
         for column in self.columns:
             channel = own.channel(column.channel)
             if column.native is None:
-                columns.append(Column("", column.channel, column.unit or channel.unit, constant=column.constant))
+                columns.append(NativeColumn("", column.channel, column.unit or channel.unit, constant=column.constant))
             else:
                 item = items[natives[column.native]]
                 known = proposed.get(item.name)
                 valid = column.valid or (native_range(known, where) if known and column.unit is None else None)
-                columns.append(Column(item.name, column.channel, column.unit or unit_of(item, where), valid))
+                columns.append(NativeColumn(item.name, column.channel, column.unit or unit_of(item, where), valid))
         return own, tuple(columns)
 
     def _schema(self) -> Schema | None:

@@ -9,7 +9,7 @@ import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.clock import clock_from_numbers, clock_from_text, first_unread, require_clock, utc_from_local
-from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, Column, LogKind, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, LogKind, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
@@ -36,7 +36,9 @@ def kind_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = None) -> 
         machine=mapping.machine,
         schema=schema,
         columns=tuple(
-            Column(c.native or "", c.channel, c.unit or schema.channel(c.channel).unit, c.valid, constant=c.constant)
+            NativeColumn(
+                c.native or "", c.channel, c.unit or schema.channel(c.channel).unit, c.valid, constant=c.constant
+            )
             for c in mapping.columns
         ),
         period=mapping.period,
@@ -148,7 +150,7 @@ def _stored_times(stamps: pl.Series, zone: str | None) -> pl.Series:
 
 
 def _read_parquet(
-    columns: list[Column], file: Path, numbers: list[str], texts: list[str]
+    columns: list[NativeColumn], file: Path, numbers: list[str], texts: list[str]
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     try:
         rows = pl.scan_parquet(file, glob=False)
@@ -160,7 +162,7 @@ def _read_parquet(
 def _select(
     source: pl.LazyFrame,
     types: dict[str, pl.DataType],
-    columns: list[Column],
+    columns: list[NativeColumn],
     origin: str,
     numbers: list[str],
     texts: list[str],

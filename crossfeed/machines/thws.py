@@ -7,34 +7,34 @@ import polars as pl
 
 from crossfeed.errors import LogError
 from crossfeed.machines.clock import clock_from_text, require_clock
-from crossfeed.machines.declaration import CLOCK, PROGRAM, Column, Download, LogKind, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, PROGRAM, Download, LogKind, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.files import find_files
 from crossfeed.schema import canonical
 
 COLUMNS = (
-    Column("Spindle_smoothed_current", "spindle_current", "A"),
-    Column("Spindle_smoothed_torque", "spindle_torque", "N m"),
+    NativeColumn("Spindle_smoothed_current", "spindle_current", "A"),
+    NativeColumn("Spindle_smoothed_torque", "spindle_torque", "N m"),
     # The feature list of the data set says W, but 30 at 52 N m and 20,000 rpm can only be kW.
-    Column("Spindle_smoothed_active_power", "spindle_power", "kW"),
-    Column("X_Axis_smoothed_current", "x_current", "A"),
-    Column("X_Axis_smoothed_torque", "x_torque", "N m"),
-    Column("Y_Axis_smoothed_current", "y_current", "A"),
-    Column("Y_Axis_smoothed_torque", "y_torque", "N m"),
-    Column("Z_Axis_smoothed_current", "z_current", "A"),
-    Column("Z_Axis_smoothed_torque", "z_torque", "N m"),
-    Column("Z_Axis_smoothed_active_power", "z_power", "kW"),
-    Column("Spindle_motor_temperature", "spindle_motor_temp", "degC"),
-    Column("X_Axis_motor_temperature", "x_motor_temp", "degC"),
-    Column("Y_Axis_Motor_temperature", "y_motor_temp", "degC"),
-    Column("Z_Axis_Motor_temperature", "z_motor_temp", "degC"),
-    Column("Spindle_smoothed_intermediate_circuit_voltage", "spindle_dc_voltage", "V"),
-    Column("Spindle_smoothed_modulation_depth", "spindle_mod_depth", "%"),
-    Column("General_temperature", "ambient_temp", "degC"),
-    Column("Spindle_speed", "spindle_speed", "rpm"),
-    Column("X-axis_feed", "feed_x", "mm/min"),
-    Column("Y-axis_feed", "feed_y", "mm/min"),
-    Column("Z-axis_feed", "feed_z", "mm/min"),
+    NativeColumn("Spindle_smoothed_active_power", "spindle_power", "kW"),
+    NativeColumn("X_Axis_smoothed_current", "x_current", "A"),
+    NativeColumn("X_Axis_smoothed_torque", "x_torque", "N m"),
+    NativeColumn("Y_Axis_smoothed_current", "y_current", "A"),
+    NativeColumn("Y_Axis_smoothed_torque", "y_torque", "N m"),
+    NativeColumn("Z_Axis_smoothed_current", "z_current", "A"),
+    NativeColumn("Z_Axis_smoothed_torque", "z_torque", "N m"),
+    NativeColumn("Z_Axis_smoothed_active_power", "z_power", "kW"),
+    NativeColumn("Spindle_motor_temperature", "spindle_motor_temp", "degC"),
+    NativeColumn("X_Axis_motor_temperature", "x_motor_temp", "degC"),
+    NativeColumn("Y_Axis_Motor_temperature", "y_motor_temp", "degC"),
+    NativeColumn("Z_Axis_Motor_temperature", "z_motor_temp", "degC"),
+    NativeColumn("Spindle_smoothed_intermediate_circuit_voltage", "spindle_dc_voltage", "V"),
+    NativeColumn("Spindle_smoothed_modulation_depth", "spindle_mod_depth", "%"),
+    NativeColumn("General_temperature", "ambient_temp", "degC"),
+    NativeColumn("Spindle_speed", "spindle_speed", "rpm"),
+    NativeColumn("X-axis_feed", "feed_x", "mm/min"),
+    NativeColumn("Y-axis_feed", "feed_y", "mm/min"),
+    NativeColumn("Z-axis_feed", "feed_z", "mm/min"),
 )
 
 

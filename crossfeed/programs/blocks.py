@@ -28,7 +28,7 @@ class Setup(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ProgramFinding:
     """Something in the NC text that was not understood, not applied, or had to be assumed."""
 
     line: int
@@ -123,7 +123,7 @@ class Program:
 
     name: str
     blocks: tuple[Block, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[ProgramFinding, ...]
     lines: int
     motion_lines: int
     understood_motion_lines: int

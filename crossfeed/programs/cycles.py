@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from crossfeed.programs.blocks import Dwell
 from crossfeed.programs.motion import Values, move
-from crossfeed.programs.state import Log, State
+from crossfeed.programs.state import InterpreterState, Log
 from crossfeed.programs.tokens import UnclearError
-from crossfeed.programs.words import Line
+from crossfeed.programs.words import ProgramLine
 
 # mm between the last depth and the return to feed when a peck goes on, and the lift that breaks a chip (G73).
 _PECK_CLEARANCE = 0.5
@@ -22,7 +22,7 @@ class Cycle:
     words: dict[str, float] = field(default_factory=dict)
 
 
-def select_cycle(code: str, state: State) -> None:
+def select_cycle(code: str, state: InterpreterState) -> None:
     """Switch a drilling cycle on or off, or choose the plane to retract to."""
     if code == "G80":
         state.cycle = None
@@ -32,7 +32,7 @@ def select_cycle(code: str, state: State) -> None:
         state.cycle = Cycle(code, state.chain().to_programmed(state.position)[2] / state.length_unit)
 
 
-def drill(line: Line, words: Values, state: State, log: Log) -> None:
+def drill(line: ProgramLine, words: Values, state: InterpreterState, log: Log) -> None:
     """Go to the position, drill to Z and retract."""
     cycle = state.cycle
     assert cycle is not None

@@ -9,9 +9,9 @@ from crossfeed.programs.cycles import drill, select_cycle
 from crossfeed.programs.expressions import evaluate, variable_name
 from crossfeed.programs.geometry import Frame, vector
 from crossfeed.programs.motion import LINEAR_AXES, Values, go_home, is_motion, move
-from crossfeed.programs.state import Log, State
+from crossfeed.programs.state import InterpreterState, Log
 from crossfeed.programs.tokens import UnclearError
-from crossfeed.programs.words import Assignment, Call, Item, Line, Word
+from crossfeed.programs.words import Assignment, Call, Item, ProgramLine, Word
 
 # Words that shape a corner or a speed in ways the planner does not follow.
 _NOT_APPLIED_WORDS = {
@@ -40,7 +40,7 @@ class Parts:
     keywords: set[str] = field(default_factory=set)
 
 
-def execute(line: Line, items: Iterable[Item], state: State, log: Log, tool_needs_code: bool) -> bool:
+def execute(line: ProgramLine, items: Iterable[Item], state: InterpreterState, log: Log, tool_needs_code: bool) -> bool:
     """Let one line act; True when it ends the program."""
     parts = _sort(items, state)
     _follow_calls(line, parts, state, log)
@@ -67,7 +67,7 @@ def execute(line: Line, items: Iterable[Item], state: State, log: Log, tool_need
     return ends
 
 
-def _sort(items: Iterable[Item], state: State) -> Parts:
+def _sort(items: Iterable[Item], state: InterpreterState) -> Parts:
     parts = Parts()
     for item in items:
         if isinstance(item, Assignment):
@@ -93,7 +93,7 @@ def _sort(items: Iterable[Item], state: State) -> Parts:
     return parts
 
 
-def _follow_calls(line: Line, parts: Parts, state: State, log: Log) -> None:
+def _follow_calls(line: ProgramLine, parts: Parts, state: InterpreterState, log: Log) -> None:
     """Count the calls, and follow the few keywords that change path or time."""
     for call in parts.calls:
         if call.name and call.arguments is None and not call.modal and (parts.codes or parts.values):
@@ -116,7 +116,7 @@ def _follow_calls(line: Line, parts: Parts, state: State, log: Log) -> None:
         state.motion = name
 
 
-def _apply_code(line: Line, code: str, state: State, log: Log) -> None:
+def _apply_code(line: ProgramLine, code: str, state: InterpreterState, log: Log) -> None:
     if code in gcodes.MODAL:
         name, value = gcodes.MODAL[code]
         setattr(state, name, value)
@@ -140,7 +140,7 @@ def _apply_code(line: Line, code: str, state: State, log: Log) -> None:
         state.cycle = None
 
 
-def _technology(line: Line, parts: Parts, state: State, log: Log) -> None:
+def _technology(line: ProgramLine, parts: Parts, state: InterpreterState, log: Log) -> None:
     """Feed, spindle speed and direction, and words without a meaning here."""
     if "F" in parts.values:
         state.feed = parts.values["F"][0] * state.feed_unit
@@ -163,7 +163,7 @@ def _technology(line: Line, parts: Parts, state: State, log: Log) -> None:
             log.find(line.number, line.text, f"the address {address} is not known here and has no effect")
 
 
-def _dwell(line: Line, words: Values, state: State, log: Log) -> None:
+def _dwell(line: ProgramLine, words: Values, state: InterpreterState, log: Log) -> None:
     """G4: F seconds or S revolutions (Siemens), X or U seconds, P milliseconds when whole (ISO)."""
     seconds = next((words[address][0] for address in "FXU" if address in words), -1.0)
     if "S" in words:
@@ -181,7 +181,7 @@ def _dwell(line: Line, words: Values, state: State, log: Log) -> None:
         log.blocks.append(Dwell(line.number, seconds, state.position, state.spindle, state.tool))
 
 
-def _tool(line: Line, parts: Parts, state: State, log: Log, tool_needs_code: bool) -> None:
+def _tool(line: ProgramLine, parts: Parts, state: InterpreterState, log: Log, tool_needs_code: bool) -> None:
     if "T" in parts.texts:
         state.next_tool = parts.texts["T"].strip()
     elif "T" in parts.values:
@@ -197,7 +197,7 @@ def _tool(line: Line, parts: Parts, state: State, log: Log, tool_needs_code: boo
         log.blocks.append(ToolChange(line.number, state.tool, state.position))
 
 
-def _motion(line: Line, parts: Parts, state: State, log: Log) -> None:
+def _motion(line: ProgramLine, parts: Parts, state: InterpreterState, log: Log) -> None:
     log.motion.add(line.number)
     if parts.values.keys() & _ANGLES:
         raise UnclearError("an end point given by angles or polar coordinates is not supported")
@@ -218,7 +218,7 @@ def _motion(line: Line, parts: Parts, state: State, log: Log) -> None:
     move(line, parts.values, state, log, machine, stop="G9" in parts.codes)
 
 
-def _change_frame(line: Line, keyword: str, words: Values, state: State, log: Log) -> None:
+def _change_frame(line: ProgramLine, keyword: str, words: Values, state: InterpreterState, log: Log) -> None:
     """TRANS and ROT set the frame anew, ATRANS and AROT add to it."""
     given = vector([words.get(address, (0.0, ""))[0] for address in LINEAR_AXES])
     before = state.frame if keyword.startswith("A") else Frame()

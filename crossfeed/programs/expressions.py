@@ -70,7 +70,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., float]]] = {
 _LARGEST_EXPRESSION = 200
 
 
-class Reader:
+class ExpressionReader:
     """Walks over the tokens of one line; `expression` reads the longest expression at the current place."""
 
     def __init__(self, tokens: list[Token]) -> None:

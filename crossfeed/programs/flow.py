@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from crossfeed.errors import ProgramError
 from crossfeed.programs.expressions import Operation, evaluate, evaluate_number, variable_name
-from crossfeed.programs.state import State
+from crossfeed.programs.state import InterpreterState
 from crossfeed.programs.tokens import UnclearError
-from crossfeed.programs.words import Item, Jump, Line, Structure
+from crossfeed.programs.words import Item, Jump, ProgramLine, Structure
 
 _CLOSES = {"ENDIF": "IF", "ELSE": "IF", "ENDWHILE": "WHILE", "ENDFOR": "FOR", "ENDLOOP": "LOOP", "UNTIL": "REPEAT"}
 
@@ -14,7 +14,7 @@ _CLOSES = {"ENDIF": "IF", "ELSE": "IF", "ENDWHILE": "WHILE", "ENDFOR": "FOR", "E
 class Flow:
     """Hands out the lines of a program in the order of execution."""
 
-    def __init__(self, lines: Sequence[Line], name: str, repeated_lines_limit: int) -> None:
+    def __init__(self, lines: Sequence[ProgramLine], name: str, repeated_lines_limit: int) -> None:
         self.lines, self.name = lines, name
         self.place = 0
         self.executed = 0
@@ -27,7 +27,7 @@ class Flow:
                     self.labels.setdefault(label, []).append(index)
         self.partner = self._match_structures()
 
-    def next_line(self) -> Line | None:
+    def next_line(self) -> ProgramLine | None:
         """The next line, or None after the last one."""
         if self.place >= len(self.lines):
             return None
@@ -38,7 +38,7 @@ class Flow:
             raise self._endless(line, f"after {self.executed} executed lines there is no end in sight")
         return line
 
-    def _go(self, place: int, line: Line, state: State) -> None:
+    def _go(self, place: int, line: ProgramLine, state: InterpreterState) -> None:
         """Continue at a place; going back with every variable as it was the time before can never end."""
         if place < self.place:
             situation = (self.place, hash(frozenset(state.variables.items())))
@@ -47,14 +47,14 @@ class Flow:
             self.seen.add(situation)
         self.place = place
 
-    def _endless(self, line: Line, reason: str) -> ProgramError:
+    def _endless(self, line: ProgramLine, reason: str) -> ProgramError:
         return ProgramError(
             f"{self.name}, line {line.number}: the program goes round in an endless loop; {reason}.",
             expected="a loop whose exit condition becomes true",
             remedy="Correct the jump or the loop around this line; cut an endless production loop down to one part.",
         )
 
-    def follow(self, line: Line, state: State) -> list[Item]:
+    def follow(self, line: ProgramLine, state: InterpreterState) -> list[Item]:
         """Take the jumps and loops of this line and return its other items."""
         rest: list[Item] = []
         for item in line.items:
@@ -67,7 +67,7 @@ class Flow:
                 rest.append(item)
         return rest
 
-    def _holds(self, item: Jump | Structure, line: Line, state: State) -> bool:
+    def _holds(self, item: Jump | Structure, line: ProgramLine, state: InterpreterState) -> bool:
         """The truth of a condition; one that cannot be evaluated leaves no honest way to go on."""
         assert item.condition is not None
         try:
@@ -79,7 +79,7 @@ class Flow:
                 remedy="Give the variable a value at the top of the program.",
             ) from unclear
 
-    def _destination(self, jump: Jump, line: Line) -> int:
+    def _destination(self, jump: Jump, line: ProgramLine) -> int:
         here = self.place - 1
         target = jump.target if not jump.target.isdigit() else f"N{jump.target}"
         if jump.kind == "GOTOS":
@@ -123,14 +123,14 @@ class Flow:
             raise self._unmatched(self.lines[opened[-1][1]], opened[-1][0])
         return partner
 
-    def _unmatched(self, line: Line, kind: str) -> ProgramError:
+    def _unmatched(self, line: ProgramLine, kind: str) -> ProgramError:
         return ProgramError(
             f"{self.name}, line {line.number}: {kind} has no counterpart.",
             expected="IF ... ELSE ... ENDIF, WHILE ... ENDWHILE, FOR ... ENDFOR, LOOP ... ENDLOOP, REPEAT ... UNTIL",
             remedy="Close the structure, or open it on a line of its own.",
         )
 
-    def _structure(self, item: Structure, line: Line, state: State) -> None:
+    def _structure(self, item: Structure, line: ProgramLine, state: InterpreterState) -> None:
         here = self.place - 1
         group = self.partner[here]
         if item.kind == "IF" and not self._holds(item, line, state):
@@ -146,7 +146,7 @@ class Flow:
         elif item.kind in ("FOR", "ENDFOR"):
             self._count_loop(group, line, state, first=item.kind == "FOR")
 
-    def _count_loop(self, group: dict[str, int], line: Line, state: State, first: bool) -> None:
+    def _count_loop(self, group: dict[str, int], line: ProgramLine, state: InterpreterState, first: bool) -> None:
         head = next(item for item in self.lines[group["FOR"]].items if isinstance(item, Structure))
         assert head.variable is not None
         assert head.start is not None

@@ -7,9 +7,9 @@ from typing import Literal
 
 from crossfeed.programs.blocks import Arc, Move, Rotary, Vector
 from crossfeed.programs.geometry import Chain, arc_about, center_from_radius, vector
-from crossfeed.programs.state import Log, State
+from crossfeed.programs.state import InterpreterState, Log
 from crossfeed.programs.tokens import UnclearError
-from crossfeed.programs.words import Line
+from crossfeed.programs.words import ProgramLine
 
 LINEAR_AXES, ROTARY_AXES = "XYZ", "ABC"
 CENTERS = "IJK"
@@ -22,7 +22,9 @@ def is_motion(values: Values) -> bool:
     return any(axis in values for axis in LINEAR_AXES + ROTARY_AXES + CENTERS)
 
 
-def move(line: Line, values: Values, state: State, log: Log, machine_coordinates: bool, stop: bool) -> None:
+def move(
+    line: ProgramLine, values: Values, state: InterpreterState, log: Log, machine_coordinates: bool, stop: bool
+) -> None:
     """Append the move of one line; what does not fit is listed, with what was assumed instead."""
     rotary = _rotary_target(values, state)
     chain = _chain_after(state, rotary)
@@ -71,12 +73,12 @@ def move(line: Line, values: Values, state: State, log: Log, machine_coordinates
     state.position, state.rotary = target, rotary
 
 
-def _chain_after(state: State, rotary: Vector) -> Chain:
+def _chain_after(state: InterpreterState, rotary: Vector) -> Chain:
     """The chain after the rotary axes have turned."""
     return state.chain() if rotary == state.rotary else replace(state, rotary=rotary).chain()
 
 
-def go_home(line: Line, words: Values, state: State, log: Log) -> None:
+def go_home(line: ProgramLine, words: Values, state: InterpreterState, log: Log) -> None:
     """G28: over the programmed point to the home position, at rapid speed, with the named axes only."""
     before, state.motion = state.motion, "rapid"
     move(line, words, state, log, machine_coordinates=False, stop=True)
@@ -90,7 +92,7 @@ def go_home(line: Line, words: Values, state: State, log: Log) -> None:
     state.motion = before
 
 
-def _linear_target(values: Values, state: State) -> Vector:
+def _linear_target(values: Values, state: InterpreterState) -> Vector:
     programmed = list(state.chain().to_programmed(state.position))
     for axis, address in enumerate(LINEAR_AXES):
         if address not in values:
@@ -101,7 +103,7 @@ def _linear_target(values: Values, state: State) -> Vector:
     return vector(programmed)
 
 
-def _machine_target(values: Values, state: State, log: Log) -> Vector:
+def _machine_target(values: Values, state: InterpreterState, log: Log) -> Vector:
     target = list(state.position)
     for axis, address in enumerate(LINEAR_AXES):
         if address in values:
@@ -109,7 +111,7 @@ def _machine_target(values: Values, state: State, log: Log) -> Vector:
     return vector(target)
 
 
-def _rotary_target(values: Values, state: State) -> Vector:
+def _rotary_target(values: Values, state: InterpreterState) -> Vector:
     target = list(state.rotary)
     for axis, address in enumerate(ROTARY_AXES):
         if address not in values:
@@ -132,7 +134,7 @@ def _turn_towards(difference: float, mode: str) -> float:
     return forwards - 360.0 if forwards else 0.0
 
 
-def _arc(line: Line, values: Values, state: State, log: Log, end: Vector, chain: Chain) -> Arc | None:
+def _arc(line: ProgramLine, values: Values, state: InterpreterState, log: Log, end: Vector, chain: Chain) -> Arc | None:
     if state.motion not in ("clockwise", "counterclockwise"):
         return None
     start, clockwise = state.chain().to_programmed(state.position), state.motion == "clockwise"
@@ -167,7 +169,7 @@ def _center_coordinate(word: tuple[float, str] | None, start: float, unit: float
     return word[0] * unit + (0.0 if word[1] == "AC" else start)
 
 
-def _feed(line: Line, length: float, angle: float, state: State, log: Log) -> float:
+def _feed(line: ProgramLine, length: float, angle: float, state: InterpreterState, log: Log) -> float:
     """The path feed in mm/min (deg/min when only rotary axes move)."""
     feed = state.feed
     if feed is not None and state.feed_mode == "per revolution":
@@ -185,7 +187,7 @@ def _feed(line: Line, length: float, angle: float, state: State, log: Log) -> fl
     return feed
 
 
-def _report_stopped_spindle(line: Line, state: State, log: Log) -> None:
+def _report_stopped_spindle(line: ProgramLine, state: InterpreterState, log: Log) -> None:
     """Once per stretch without spindle: the moves after the first one are the same story."""
     reason = "a feed move with the spindle stopped; planned, but not counted as cutting"
     if state.direction and not state.speed:

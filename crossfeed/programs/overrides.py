@@ -10,7 +10,7 @@ import numpy as np
 
 from crossfeed.errors import ProgramError
 from crossfeed.programs.path import LegKind, Legs
-from crossfeed.programs.profile import Segments
+from crossfeed.programs.profile import SpeedSegments
 
 Override = float | Sequence[tuple[float, float]]
 
@@ -53,11 +53,11 @@ class Schedule:
 class Retimed:
     """Segments as they happen under the overrides, with the spindle factor during each."""
 
-    segments: Segments
+    segments: SpeedSegments
     spindle_factor: np.ndarray
 
 
-def retime(segments: Segments, legs: Legs, feed: Schedule, rapid: Schedule, spindle: Schedule) -> Retimed:
+def retime(segments: SpeedSegments, legs: Legs, feed: Schedule, rapid: Schedule, spindle: Schedule) -> Retimed:
     """Slow the planned motion down wherever an override stands below its highest value.
 
     Plans are made for the highest factor, so that no limit is exceeded; a lower factor stretches time, and a factor of
@@ -84,7 +84,9 @@ def retime(segments: Segments, legs: Legs, feed: Schedule, rapid: Schedule, spin
             now = now + elapsed if finished else until
             upcoming += now >= until
     table = np.array(rows, dtype=float).reshape(-1, 6)
-    return Retimed(Segments(table[:, 0].astype(np.int64), *(table[:, column] for column in range(1, 5))), table[:, 5])
+    return Retimed(
+        SpeedSegments(table[:, 0].astype(np.int64), *(table[:, column] for column in range(1, 5))), table[:, 5]
+    )
 
 
 def _rate(legs: Legs, leg: int, now: float, feed: Schedule, rapid: Schedule, spindle: Schedule) -> float:

@@ -11,10 +11,10 @@ from crossfeed.programs.execute import execute
 from crossfeed.programs.flow import Flow
 from crossfeed.programs.gcodes import KEYWORDS
 from crossfeed.programs.geometry import vector
-from crossfeed.programs.state import Log, State
+from crossfeed.programs.state import InterpreterState, Log
 from crossfeed.programs.tokens import UnclearError
-from crossfeed.programs.words import Line, read_line
-from crossfeed.progress import Task, progress
+from crossfeed.programs.words import ProgramLine, read_line
+from crossfeed.progress import ProgressTask, progress
 
 _HEADER = re.compile(r"\s*(%|;?\$PATH|O\d+\s*(\(|$))", re.IGNORECASE)
 _LOOKS_LIKE_MOTION = re.compile(r"(?<![A-Z_$])(?:[XYZABC]|AP|RP)(?![A-Z_$])", re.IGNORECASE)
@@ -54,11 +54,11 @@ def parse_program(text: str, name: str = "program", setup: Setup | None = None) 
     while lines and not lines[-1].text.strip():
         lines.pop()
     start = vector([home - offset for home, offset in zip(setup.home, setup.work_offset)])
-    state, log = State(position=start), Log(setup)
+    state, log = InterpreterState(position=start), Log(setup)
     tool_needs_code = bool(_TOOL_CHANGE.search(text))
     flow = Flow(lines, name, setup.repeated_lines_limit)
     long = len(lines) > _LONG_PROGRAM
-    with progress(f"Following {name}", total=len(lines)) if long else nullcontext(Task()) as task:
+    with progress(f"Following {name}", total=len(lines)) if long else nullcontext(ProgressTask()) as task:
         while (line := flow.next_line()) is not None:
             if _follow(line, flow, state, log, tool_needs_code):
                 _report_rest(lines, flow, log)
@@ -75,7 +75,7 @@ def parse_program(text: str, name: str = "program", setup: Setup | None = None) 
     )
 
 
-def _follow(line: Line, flow: Flow, state: State, log: Log, tool_needs_code: bool) -> bool:
+def _follow(line: ProgramLine, flow: Flow, state: InterpreterState, log: Log, tool_needs_code: bool) -> bool:
     """Let one line act, or list why it cannot; True at the end of the program."""
     if line.skippable and log.setup.block_skip:
         return False
@@ -99,7 +99,7 @@ def _refuse_binary(text: str, name: str) -> None:
         )
 
 
-def _unread(line: Line, reason: str, log: Log) -> None:
+def _unread(line: ProgramLine, reason: str, log: Log) -> None:
     """List a line that is not understood, and count it against the understood share if it would have moved an axis."""
     if line.number in log.motion or _LOOKS_LIKE_MOTION.search(line.text.split(";")[0]):
         log.motion.add(line.number)
@@ -107,7 +107,7 @@ def _unread(line: Line, reason: str, log: Log) -> None:
     log.find(line.number, line.text, f"{reason}; nothing moves in this line", "error")
 
 
-def _report_rest(lines: list[Line], flow: Flow, log: Log) -> None:
+def _report_rest(lines: list[ProgramLine], flow: Flow, log: Log) -> None:
     rest = [line for line in lines[flow.place :] if line.items or line.problem]
     if rest:
         reason = f"what follows the end of the program was not read (lines with code: {len(rest)})"

@@ -8,7 +8,7 @@ a change waits until a spindle that speeds up at `spindle_acceleration` has got 
 import numpy as np
 
 from crossfeed.errors import ProgramError
-from crossfeed.programs.blocks import Finding, Program
+from crossfeed.programs.blocks import Program, ProgramFinding
 from crossfeed.programs.limits import MotionLimits as MotionLimits
 from crossfeed.programs.overrides import Override, Schedule, retime
 from crossfeed.programs.path import Legs, build_legs
@@ -64,12 +64,12 @@ def _spindle_waits(seconds: np.ndarray, taken: np.ndarray, set_point: np.ndarray
     return waits
 
 
-def _remarks(legs: Legs, limits: MotionLimits) -> tuple[Finding, ...]:
+def _remarks(legs: Legs, limits: MotionLimits) -> tuple[ProgramFinding, ...]:
     """Spindle speeds beyond the machine's own, once per speed."""
     beyond = np.where(np.abs(legs.spindle) > limits.spindle_speed, legs.spindle, 0.0)
     excess, first = np.unique(beyond, return_index=True)
     return tuple(
-        Finding(
+        ProgramFinding(
             int(legs.line[leg]),
             f"S{abs(speed):g}",
             f"{abs(speed):g} rpm is above the spindle's {limits.spindle_speed:g} rpm, which is used instead",

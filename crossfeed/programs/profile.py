@@ -9,7 +9,7 @@ from crossfeed.programs.path import LegKind, Legs
 
 
 @dataclass(frozen=True)
-class Segments:
+class SpeedSegments:
     """Stretches of constant acceleration along a leg, in order of time; speeds in mm/s (deg/s while turning)."""
 
     leg: np.ndarray
@@ -95,7 +95,7 @@ def look_ahead(corners: np.ndarray, length: np.ndarray, acceleration: np.ndarray
 
 def trapezoids(
     legs: Legs, speed: np.ndarray, acceleration: np.ndarray, corners: np.ndarray, seconds: np.ndarray
-) -> Segments:
+) -> SpeedSegments:
     """Speed up, hold, brake: up to three segments per moving leg, one per standing leg."""
     count = len(legs)
     standing = legs.kind == LegKind.STANDING
@@ -111,7 +111,7 @@ def trapezoids(
     push = np.where(standing, 0.0, acceleration)
     time = np.stack([np.where(standing, 0.0, gain), hold, np.where(standing, 0.0, loss)], axis=1).ravel()
     kept = time > 0.0
-    return Segments(
+    return SpeedSegments(
         leg=np.repeat(np.arange(count), 3)[kept],
         seconds=time[kept],
         distance=np.stack([zero, up, np.maximum(legs.length - down, 0.0)], axis=1).ravel()[kept],

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from crossfeed.programs.blocks import Block, Finding, Setup, Severity, Vector
+from crossfeed.programs.blocks import Block, ProgramFinding, Setup, Severity, Vector
 from crossfeed.programs.expressions import Value
 from crossfeed.programs.geometry import Chain, Frame, Plane, table_turn
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class State:
+class InterpreterState:
     """Everything an NC line may rely on without saying it."""
 
     position: Vector  # linear axes, mm from the work zero
@@ -54,7 +54,7 @@ class Log:
 
     setup: Setup
     blocks: list[Block] = field(default_factory=list)
-    findings: dict[tuple[int, str], Finding] = field(default_factory=dict)
+    findings: dict[tuple[int, str], ProgramFinding] = field(default_factory=dict)
     motion: set[int] = field(default_factory=set)
     unclear_motion: set[int] = field(default_factory=set)
     calls: Counter[str] = field(default_factory=Counter)
@@ -66,4 +66,4 @@ class Log:
             if once in self.said_once:
                 return
             self.said_once.add(once)
-        self.findings.setdefault((line, reason), Finding(line, text.strip()[:80], reason, severity))
+        self.findings.setdefault((line, reason), ProgramFinding(line, text.strip()[:80], reason, severity))

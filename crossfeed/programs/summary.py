@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from crossfeed.programs.blocks import Finding, Program
+from crossfeed.programs.blocks import Program, ProgramFinding
 from crossfeed.programs.trajectory import Trajectory
 
 
@@ -28,7 +28,7 @@ class Summary:
     spindle_speeds: tuple[float, ...]
     feeds: tuple[float, ...]
     skipped_calls: Mapping[str, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[ProgramFinding, ...]
 
 
 def summarise(program: Program, trajectory: Trajectory) -> Summary:

@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 
 from crossfeed.errors import ProgramError
-from crossfeed.programs.blocks import Finding
+from crossfeed.programs.blocks import ProgramFinding
 from crossfeed.programs.path import LegKind, Legs
-from crossfeed.programs.profile import Segments
+from crossfeed.programs.profile import SpeedSegments
 
 _MOST_BINS = 5e7
 
@@ -42,9 +42,9 @@ class Trajectory:
 
     name: str
     legs: Legs
-    segments: Segments
+    segments: SpeedSegments
     spindle: np.ndarray  # rpm during each segment
-    remarks: tuple[Finding, ...]
+    remarks: tuple[ProgramFinding, ...]
 
     @property
     def tools(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from crossfeed.programs.expressions import Expression, Reader, Variable
+from crossfeed.programs.expressions import Expression, ExpressionReader, Variable
 from crossfeed.programs.tokens import Token, UnclearError, tokenise
 
 _PLAIN_WORD = re.compile(r"([A-Z])\s*([-+]?(?:\d+\.?\d*|\.\d+))")
@@ -67,7 +67,7 @@ class Structure(NamedTuple):
 Item = Word | Assignment | Call | Jump | Structure
 
 
-class Line(NamedTuple):
+class ProgramLine(NamedTuple):
     """One line of the program, ready to be executed."""
 
     number: int
@@ -79,7 +79,7 @@ class Line(NamedTuple):
     problem: str
 
 
-def read_line(text: str, number_in_file: int, keywords: frozenset[str]) -> Line:
+def read_line(text: str, number_in_file: int, keywords: frozenset[str]) -> ProgramLine:
     """Read one line; what cannot be read is said in `problem`, and the line then has no items."""
     head = _NUMBERING.match(text)
     assert head is not None
@@ -88,18 +88,18 @@ def read_line(text: str, number_in_file: int, keywords: frozenset[str]) -> Line:
     if _PLAIN_LINE.fullmatch(rest):
         words = [(letter, float(value)) for letter, value in _PLAIN_WORD.findall(rest)]
         if all(abs(value) < 1e12 for _, value in words):
-            return Line(number_in_file, text, skippable, block, "", tuple(Word(*word) for word in words), "")
+            return ProgramLine(number_in_file, text, skippable, block, "", tuple(Word(*word) for word in words), "")
     label, problem = "", ""
     items: tuple[Item, ...] = ()
     try:
-        reader = Reader(tokenise(rest, keywords))
+        reader = ExpressionReader(tokenise(rest, keywords))
         if reader.peek().kind == "name" and reader.peek(1).text == ":":
             label = reader.take().text
             reader.take()
         items = tuple(_items(reader, keywords))
     except UnclearError as unclear:
         problem = str(unclear)
-    return Line(number_in_file, text, skippable, block, label, items, problem)
+    return ProgramLine(number_in_file, text, skippable, block, label, items, problem)
 
 
 def _upper_outside_strings(text: str) -> str:
@@ -107,7 +107,7 @@ def _upper_outside_strings(text: str) -> str:
     return '"'.join(piece if index % 2 else piece.upper() for index, piece in enumerate(pieces))
 
 
-def _items(reader: Reader, keywords: frozenset[str]) -> list[Item]:
+def _items(reader: ExpressionReader, keywords: frozenset[str]) -> list[Item]:
     items: list[Item] = []
     while reader.peek().kind != "end":
         token = reader.take()
@@ -125,7 +125,7 @@ def _items(reader: Reader, keywords: frozenset[str]) -> list[Item]:
     return items
 
 
-def _letter(reader: Reader, letter: str) -> Item:
+def _letter(reader: ExpressionReader, letter: str) -> Item:
     if letter == "R" and (reader.peek().text == "[" or (reader.peek().kind, reader.peek(1).text) == ("number", "=")):
         reader.place -= 1
         return _assignment(reader)
@@ -144,7 +144,7 @@ def _letter(reader: Reader, letter: str) -> Item:
     raise UnclearError(f"the address {letter} has no value")
 
 
-def _valued(reader: Reader, address: str) -> Word:
+def _valued(reader: ExpressionReader, address: str) -> Word:
     token = reader.peek()
     if token.kind == "name" and token.text in COORDINATE_MODES:
         reader.take()
@@ -153,14 +153,14 @@ def _valued(reader: Reader, address: str) -> Word:
     return Word(address, reader.expression())
 
 
-def _assignment(reader: Reader) -> Assignment:
+def _assignment(reader: ExpressionReader) -> Assignment:
     target = reader.expression(strength=99)
     if not isinstance(target, Variable) or not reader.accept("="):
         raise UnclearError("an assignment was expected")
     return Assignment(target, reader.expression())
 
 
-def _name(reader: Reader, name: str, keywords: frozenset[str]) -> list[Item]:
+def _name(reader: ExpressionReader, name: str, keywords: frozenset[str]) -> list[Item]:
     if name == "DEF":
         return _definition(reader)
     if name in ("PROC", "EXTERN"):
@@ -184,7 +184,7 @@ def _name(reader: Reader, name: str, keywords: frozenset[str]) -> list[Item]:
     return [Call(name, _raw_arguments(reader, name))]
 
 
-def _raw_arguments(reader: Reader, name: str) -> tuple[str, ...] | None:
+def _raw_arguments(reader: ExpressionReader, name: str) -> tuple[str, ...] | None:
     """The arguments of a call as text; calls are skipped, so their values are read only where a cycle is known."""
     if not reader.accept("("):
         return None
@@ -202,7 +202,7 @@ def _raw_arguments(reader: Reader, name: str) -> tuple[str, ...] | None:
             parts[-1] += token.text
 
 
-def _definition(reader: Reader) -> list[Item]:
+def _definition(reader: ExpressionReader) -> list[Item]:
     """DEF REAL _A, _B=5: variables start at zero (or as an empty text) unless they are given a value."""
     kind = reader.take().text
     if kind not in TYPES:
@@ -224,7 +224,7 @@ def _definition(reader: Reader) -> list[Item]:
     return assignments
 
 
-def _target(reader: Reader, kind: str) -> str:
+def _target(reader: ExpressionReader, kind: str) -> str:
     if kind == "GOTOS":
         return ""
     token = reader.take()
@@ -235,7 +235,7 @@ def _target(reader: Reader, kind: str) -> str:
     return token.text
 
 
-def _structure(reader: Reader, kind: str) -> Item:
+def _structure(reader: ExpressionReader, kind: str) -> Item:
     if kind == "FOR":
         target = reader.expression(strength=99)
         if not isinstance(target, Variable) or not reader.accept("="):

@@ -13,6 +13,7 @@ from crossfeed.training.record.history import read_history
 # Where `crossfeed demo` puts things, beside the study.
 COMPARISON, EVALUATION, ADAPTATION, FORECAST, AUDIT = "comparison", "evaluation", "adaptation", "forecast", "audit.json"
 DEMO = "demo.json"
+CONTROL = "control"  # plans of `crossfeed control plan`
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Artefacts:
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     comparison: Mapping[str, Any] = field(default_factory=dict)
     forecasts: Sequence[Mapping[str, Any]] = ()
+    decisions: Sequence[Mapping[str, Any]] = ()
     audits: Sequence[Mapping[str, Any]] = ()
     files: Sequence[Path] = ()
     # Whether a simulator played the machines: the demo says so in a file beside its study.
@@ -90,6 +92,7 @@ def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
     comparisons = _files(_named(extras.comparison, beside / COMPARISON), "table.json")[:1]
     forecasts = _files(_named(extras.forecast, beside / FORECAST), "forecast.json")
     forecasts = forecasts or _made_with(own, place, "forecast.json")
+    decisions = _files(beside / CONTROL, "plan.json") or _made_with(own, place, "plan.json")
     audits = [*(extras.audits or _existing(beside / AUDIT))]
     return Artefacts(
         place=place,
@@ -99,8 +102,17 @@ def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
         adaptation=_adaptation([read_json(path) for path in adaptations], study),
         comparison=read_json(comparisons[0]) if comparisons else {},
         forecasts=[read_json(path) for path in forecasts],
+        decisions=[read_json(path) for path in decisions],
         audits=[read_json(path) for path in audits],
-        files=(*([folder] if folder else []), *evaluations, *adaptations, *comparisons, *forecasts, *audits),
+        files=(
+            *([folder] if folder else []),
+            *evaluations,
+            *adaptations,
+            *comparisons,
+            *forecasts,
+            *decisions,
+            *audits,
+        ),
         simulated=any(read_json(path).get("data") == "simulated" for path in _existing(beside / DEMO)),
     )
 

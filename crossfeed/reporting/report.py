@@ -20,6 +20,7 @@ from crossfeed.reporting.sections import (
     comparison,
     contrasts,
     data,
+    decisions,
     errors,
     forecasts,
     ledger,
@@ -36,7 +37,7 @@ from crossfeed.reporting.tables import write_csv, write_latex
 PARTS: tuple[Callable[[Artefacts], list[Section]], ...] = (
     data.sections, training.sections, ranking.sections, ledger.sections, errors.sections, calibration.sections,
     commands.sections, adaptation.sections, forecasts.sections, ablation.sections, contrasts.sections,
-    comparison.sections, what_if.sections, robustness.sections, reproduce.sections,
+    comparison.sections, what_if.sections, decisions.sections, robustness.sections, reproduce.sections,
 )  # fmt: skip
 
 

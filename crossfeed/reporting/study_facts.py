@@ -10,7 +10,7 @@ from typing import Any
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.ingest.table import Table
 from crossfeed.study.confirm import score_of
-from crossfeed.study.contrast import Line, comparisons, contrasts
+from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
 from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.ledger import Entry
 from crossfeed.study.score import CandidateScore
@@ -36,7 +36,7 @@ class StudyFacts:
     refusals: Sequence[str]
     openings: Sequence[Mapping[str, Any]]
     sides: Sequence[Mapping[str, Any]]
-    contrasts: Sequence[Line]
+    contrasts: Sequence[ContrastLine]
     strangers: Sequence[MachineLine]
 
     def entries(self, kind: str) -> list[Entry]:

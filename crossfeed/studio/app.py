@@ -14,6 +14,7 @@ from crossfeed.studio.files import PLOTLY, PageFile, map_style, page_files
 from crossfeed.studio.gate import ENTER, Gate
 from crossfeed.studio.questions import ForecastAsked, WhatIfAsked
 from crossfeed.studio.refusal import RefusalError, error_content, status_of, validation_error
+from crossfeed.studio.remembered import Remembered
 from crossfeed.studio.runs import runs_content
 from crossfeed.studio.service import Service
 from crossfeed.studio.trust import recorded_verdict
@@ -58,6 +59,8 @@ def build_app(service: Service) -> Gate:
         openapi_url="/api/openapi.json",
     )
     files = page_files()
+    recorded_once = Remembered(lambda: recorded_verdict(service.opened), 60.0)
+    runs_now = Remembered(lambda: runs_content(service.folders), 2.0)
     gate: Gate
 
     @app.exception_handler(CrossfeedError)
@@ -94,9 +97,12 @@ def build_app(service: Service) -> Gate:
     @app.post("/api/forecast", tags=["model"], summary="Forecast at the trained horizons, under one plan or several")
     async def forecast(asked: ForecastAsked, request: Request) -> dict[str, Any]:
         history, questions = await asyncio.to_thread(engine.questions, asked)
-        told = asyncio.gather(*(service.batcher.ask(question) for question in questions))
-        answers = await _while_connected(request, asyncio.wait_for(told, settings.limits.answer_seconds))
-        return engine.forecast_content(history, questions, answers)
+
+        async def all_answers() -> list[dict[str, Any]]:
+            return await asyncio.gather(*(service.batcher.ask(question) for question in questions))
+
+        within = asyncio.wait_for(all_answers(), settings.limits.answer_seconds)
+        return engine.forecast_content(history, questions, await _while_connected(request, within))
 
     @app.post("/api/what-if", tags=["model"], summary="Plans rolled forward and compared: time, energy, peaks, limits")
     async def what_if(asked: WhatIfAsked, request: Request) -> dict[str, Any]:
@@ -121,7 +127,7 @@ def build_app(service: Service) -> Gate:
 
     @app.get("/api/trust", tags=["live"], summary="The channel verdict, and calibration so far")
     async def trust() -> dict[str, Any]:
-        recorded = await asyncio.to_thread(recorded_verdict, service.opened)
+        recorded = await recorded_once.get()
         beside = service.beside
         now = {} if beside is None else beside.snapshot()
         return {
@@ -133,7 +139,7 @@ def build_app(service: Service) -> Gate:
 
     @app.get("/api/runs", tags=["research"], summary="Studies, comparisons and trainings with their progress")
     async def runs() -> dict[str, Any]:
-        return await asyncio.to_thread(runs_content, service.folders)
+        return await runs_now.get()
 
     @app.post("/api/link", tags=["service"], summary="A link that lets one more browser in, once", status_code=201)
     async def link() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -16,6 +16,8 @@ from crossfeed.serving.history import History
 from crossfeed.studio.moments import moment_of_rows
 from crossfeed.studio.so_far import SoFar
 
+# What has to run before the source can be heard, such as a simulated machine; it says when it is there.
+Companion = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
 SHOWN_ROWS = 90
 _AT_MOST_EVERY = 0.2  # s between two moments that are told
 
@@ -23,18 +25,26 @@ _AT_MOST_EVERY = 0.2  # s between two moments that are told
 class Machine:
     """Reads the monitor, never the machine."""
 
-    def __init__(self, opened: OpenedModel, monitor: Monitor) -> None:
-        self.opened, self.monitor, self._so_far = opened, monitor, SoFar()
+    def __init__(self, opened: OpenedModel, monitor: Monitor, companion: Companion | None = None) -> None:
+        self.opened, self.monitor, self._companion, self._so_far = opened, monitor, companion, SoFar()
 
     async def run(self) -> None:
-        watching = asyncio.create_task(self._watch())
+        """Listen, and compare what was forecast with what came; a companion begins before and ends with it."""
+        beside = [asyncio.create_task(self._watch())]
         try:
+            if self._companion is not None:
+                ready = asyncio.Event()
+                beside.append(asyncio.create_task(self._companion(ready.set)))
+                waiting = asyncio.create_task(ready.wait())
+                await asyncio.wait({waiting, beside[-1]}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
             await self.monitor.run()
         finally:
-            watching.cancel()
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Compare what was forecast with what came."""
         seen = -1
         async for snapshot in self.monitor.updates():
             recent = snapshot.recent

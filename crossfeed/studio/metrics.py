@@ -81,6 +81,7 @@ class Metrics:
         with self._lock:
             lines = [
                 *_lines("crossfeed_up_seconds", "Seconds since the start.", "gauge", [({}, self._up())]),
+                *_lines("process_cpu_seconds_total", "CPU time.", "counter", [({}, time.process_time())]),
                 *_lines(
                     "crossfeed_requests_total",
                     "Requests that were answered.",

@@ -16,7 +16,7 @@ from crossfeed.progress import be_quiet, console
 from crossfeed.studio.access import Keys
 from crossfeed.studio.beside import Beside
 from crossfeed.studio.engine import ready_to_answer
-from crossfeed.studio.machine import Machine
+from crossfeed.studio.machine import Companion, Machine
 from crossfeed.studio.moments import TableMoments
 from crossfeed.studio.replay import Replay
 from crossfeed.studio.server import serve
@@ -32,6 +32,7 @@ class Live:
     address: str
     mapping: Path | None = None
     programs: Path | None = None
+    companion: Companion | None = None
 
 
 def start(
@@ -76,7 +77,7 @@ def make_service(
     beside: Beside | None = None
     if live is not None:
         source = open_source(live.address, SourceOptions(mapping=live.mapping))
-        beside = Machine(opened, Monitor(opened, source, live.programs, speed=speed))
+        beside = Machine(opened, Monitor(opened, source, live.programs, limits=motion, speed=speed), live.companion)
     elif moments is not None:
         beside = Replay(opened, moments, speed)
     return Service(opened, settings, keys, moments, beside, _folders(opened, runs), motion)

@@ -32,7 +32,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ConditionVerdict:
     """What the software found, component by component; recorded before any target row is read."""
 
     holds: bool
@@ -66,7 +66,7 @@ def evaluate(
     condition: Condition,
     control: Mapping[int, Mapping[str, float]],
     variant: Mapping[int, Mapping[str, float]],
-) -> Verdict:
+) -> ConditionVerdict:
     """Compare two arms, given as seed -> components; only seeds that both arms have count."""
     seeds = tuple(sorted(control.keys() & variant.keys()))
     if not seeds:
@@ -76,7 +76,7 @@ def evaluate(
         )
     differences = {name: [variant[seed][name] - control[seed][name] for seed in seeds] for name in condition.components}
     results = [_better(values, condition.every_seed) for values in differences.values()]
-    return Verdict(all(results) if condition.need_all else any(results), seeds, differences)
+    return ConditionVerdict(all(results) if condition.need_all else any(results), seeds, differences)
 
 
 def _better(differences: Sequence[float], every_seed: bool) -> bool:

@@ -27,7 +27,7 @@ HIGHER_IS_BETTER = ("command_ratio", "rank")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ContrastLine:
     """One arm and one metric; a negative difference favours the arm where lower is better."""
 
     contrast: str
@@ -55,7 +55,7 @@ class Line:
         }
 
 
-def contrasts(store: Store) -> list[Line]:
+def contrasts(store: Store) -> list[ContrastLine]:
     """Every ready study and every declared ablation of the folder; Holm's correction within a contrast and metric."""
     lines = []
     for name, candidates in comparisons(store):
@@ -102,7 +102,7 @@ def _check_anchor(name: str, runs: Mapping[str, Mapping[int, Run]]) -> None:
         )
 
 
-def _lines(name: str, metric: str, runs: Mapping[str, Mapping[int, Run]]) -> list[Line]:
+def _lines(name: str, metric: str, runs: Mapping[str, Mapping[int, Run]]) -> list[ContrastLine]:
     seeds = sorted({seed for by_seed in runs.values() for seed in by_seed})
     values = {arm: np.array([_value(by_seed.get(seed), metric) for seed in seeds]) for arm, by_seed in runs.items()}
     reference = next(iter(runs))
@@ -130,7 +130,9 @@ def _lines(name: str, metric: str, runs: Mapping[str, Mapping[int, Run]]) -> lis
     return lines
 
 
-def _line(name: str, metric: str, arm: str, values: np.ndarray, by_seed: Mapping[int, Run], **tested: Any) -> Line:
+def _line(
+    name: str, metric: str, arm: str, values: np.ndarray, by_seed: Mapping[int, Run], **tested: Any
+) -> ContrastLine:
     known = values[np.isfinite(values)]
     ratios = [run.outcome["bundle"]["command_ratio"] for run in by_seed.values()]
     fallen = [run.outcome["invalid"] or run.outcome["bundle"]["collapsed"] for run in by_seed.values()]
@@ -138,7 +140,7 @@ def _line(name: str, metric: str, arm: str, values: np.ndarray, by_seed: Mapping
         "difference": math.nan, "low": None, "high": None, "wins": 0, "seeds": len(known), "p": math.nan,
         "p_holm": math.nan, "floor": math.nan, "verdict": "the reference",
     }  # fmt: skip
-    return Line(
+    return ContrastLine(
         contrast=name,
         metric=metric,
         arm=arm,

@@ -7,7 +7,7 @@ from typing import Any
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
 from crossfeed.study import ledger
-from crossfeed.study.conditions import Verdict, evaluate, parse_condition
+from crossfeed.study.conditions import ConditionVerdict, evaluate, parse_condition
 from crossfeed.study.lock import verified_lock
 from crossfeed.study.release import refuse_after_release
 from crossfeed.study.search import flag_of, has_numbers, plan
@@ -76,7 +76,7 @@ def declared(store: Store, name: str) -> Declaration:
     )
 
 
-def verdict_of(store: Store, declaration: Declaration) -> Verdict:
+def verdict_of(store: Store, declaration: Declaration) -> ConditionVerdict:
     """The condition on the recorded source metrics; with several variants it must hold for each."""
     runs = [run for run in store.runs() if run.stage == declaration.stage]
     unfinished = [run.name for run in runs if run.status in ("pending", "running")]

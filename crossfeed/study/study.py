@@ -9,7 +9,7 @@ from crossfeed.model.network_config import Size
 from crossfeed.study import ledger
 from crossfeed.study.candidates import from_yaml, some
 from crossfeed.study.confirm import FINALISTS, Confirmation, confirm, score_of
-from crossfeed.study.contrast import Line, contrasts
+from crossfeed.study.contrast import ContrastLine, contrasts
 from crossfeed.study.declaration import Declaration, declare
 from crossfeed.study.engines import Engine, LocalEngine
 from crossfeed.study.halving import halve, ranking, refuse_mixture
@@ -99,7 +99,7 @@ class Study:
         """Plan the arms of a ready study (ablations, ..., leave-one-out); gives the new runs."""
         return plan_ready(self.store, kind, self.config, seeds, only)
 
-    def contrasts(self) -> list[Line]:
+    def contrasts(self) -> list[ContrastLine]:
         """Every arm of ready studies and declared ablations against its reference, paired by seed."""
         return contrasts(self.store)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from crossfeed.errors import TrainingError
 from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
-from crossfeed.progress import Task, console, progress
+from crossfeed.progress import ProgressTask, console, progress
 from crossfeed.training.data import TrainingData
 from crossfeed.training.devices.acceleration import WARM_UP
 from crossfeed.training.devices.distributed import Team
@@ -130,7 +130,7 @@ def spoken(seconds: float) -> str:
     return f"{round(seconds / 60.0)} min" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} h"
 
 
-def _train(run: StageRun, step: TrainStep, stage: Stage, epoch: int, task: Task) -> dict[str, Any]:
+def _train(run: StageRun, step: TrainStep, stage: Stage, epoch: int, task: ProgressTask) -> dict[str, Any]:
     """Train one epoch; gives the losses and the time it took."""
     training, began = run.config.training, time.perf_counter()
     order = generator(training.seed, "order", stage, epoch)
@@ -217,7 +217,7 @@ def _save(
     write_history(run.folder.history, run.history)
 
 
-def _tell(row: Row, task: Task) -> None:
+def _tell(row: Row, task: ProgressTask) -> None:
     """Score and health beside the bar; on a terminal also a line above it with every loss of the epoch."""
     health = "[red]collapsed[/]" if row["collapse"] else ""
     if not health and "target_rank" in row:

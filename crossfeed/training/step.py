@@ -19,7 +19,13 @@ from crossfeed.model.jepa.views import Views, draw_views
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import forecast_losses
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.devices.acceleration import CapturedStep, LossesBeside, TokenRoom, measure_room, prepare_model
+from crossfeed.training.devices.acceleration import (
+    CapturedStep,
+    LossesWithTeacherStream,
+    TokenCapacity,
+    measure_token_capacity,
+    prepare_model,
+)
 from crossfeed.training.devices.distributed import Team
 from crossfeed.training.devices.precision import autocast
 from crossfeed.training.run_config import RunConfig
@@ -72,7 +78,7 @@ class TrainStep:
         self._place = torch.zeros(1, dtype=torch.long, device=device)
         self._number = torch.zeros(1, dtype=torch.long, device=device)
         self._dropout = dropout_seeds(model, device)
-        self.room: TokenRoom | None = None
+        self.room: TokenCapacity | None = None
         self.captured = False
         team.check_batch(training.batch_size)
         self._losses: Callable[..., dict[str, Tensor]] = losses if team.size == 1 else team.losses()
@@ -91,11 +97,11 @@ class TrainStep:
 
         batch_size, clip_norm = self.config.training.batch_size, self.config.training.clip_norm
         share = batch_size // self.team.size
-        self.room = measure_room(model, self.windows, self.config, "schema" in self.names, share)
+        self.room = measure_token_capacity(model, self.windows, self.config, "schema" in self.names, share)
         prepare_model(model, self.room, self._dropout, self.precision)
         self._finish = FlatUpdate(model, self.optimiser, clip_norm, update_flat)
         if self.team.size == 1:
-            self._losses = LossesBeside()
+            self._losses = LossesWithTeacherStream()
 
     def begin_epoch(self, epoch: int, order_SB: Tensor) -> None:
         """Load the epoch's order and reseed masks and dropout, so that every epoch can be repeated on its own."""

@@ -5,7 +5,7 @@ import torch
 
 from crossfeed.baselines.budget import Budget, named_budget
 from crossfeed.baselines.fitting import DivergedError, Stage, fit_stage
-from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.mlp import Mlp
 from crossfeed.baselines.network import Network, estimate, forecast_loss
 from crossfeed.baselines.networks import RECIPES, network_forecaster
@@ -44,7 +44,7 @@ def test_every_network_learns_the_toy_better_than_persistence(name: str, parts: 
 
 
 def test_ridge_learns_the_toy_almost_completely_and_listens_to_commands(parts: dict[str, WindowSet]) -> None:
-    seeing, blind = RidgeForecaster(Inputs()), RidgeForecaster(Inputs(future_commands="none"))
+    seeing, blind = RidgeForecaster(NetworkInputs()), RidgeForecaster(NetworkInputs(future_commands="none"))
     for forecaster in (seeing, blind):
         forecaster.fit(parts["train"], parts["validation"], seed=0)
     assert rmse(seeing, parts["test"]) < 0.3 * persistence_rmse(parts["test"])
@@ -52,7 +52,7 @@ def test_ridge_learns_the_toy_almost_completely_and_listens_to_commands(parts: d
 
 
 def test_ridge_solves_the_normal_equations_where_targets_are_missing(gappy: WindowSet) -> None:
-    forecaster = RidgeForecaster(Inputs(past_commands=False, future_commands="means"))
+    forecaster = RidgeForecaster(NetworkInputs(past_commands=False, future_commands="means"))
     forecaster.fit(gappy, gappy, seed=0)
     batch = gappy.batch(torch.arange(len(gappy)))
     forecast = forecaster.predict(batch).mean
@@ -104,7 +104,7 @@ def test_point_networks_get_the_larger_spread_of_their_train_and_validation_erro
 
 def test_the_best_epoch_is_kept_and_patience_ends_training(parts: dict[str, WindowSet], shape: Shape) -> None:
     torch.manual_seed(0)
-    network = Mlp(Features(shape, Inputs()), 8)
+    network = Mlp(Features(shape, NetworkInputs()), 8)
     scores = iter([3.0, 1.0, 2.0, 2.0, 2.0, 2.0])
     states = []
 
@@ -137,14 +137,14 @@ def test_a_loss_that_is_no_number_is_called_diverged_with_its_epoch(
     parts: dict[str, WindowSet], tiny_budget: Budget
 ) -> None:
     forecaster = NeuralForecaster(
-        "exploding", lambda shape: Exploding(Mlp(Features(shape, Inputs()), 8)), tiny_budget, 1e-3
+        "exploding", lambda shape: Exploding(Mlp(Features(shape, NetworkInputs()), 8)), tiny_budget, 1e-3
     )
     with pytest.raises(DivergedError, match="exploding diverged: after epoch 1"):
         forecaster.fit(parts["train"], parts["validation"], seed=0)
 
 
 def test_an_unfitted_forecaster_says_so(parts: dict[str, WindowSet], tiny_budget: Budget) -> None:
-    for forecaster in (network_forecaster("mlp", frozenset(), tiny_budget, "tiny"), RidgeForecaster(Inputs())):
+    for forecaster in (network_forecaster("mlp", frozenset(), tiny_budget, "tiny"), RidgeForecaster(NetworkInputs())):
         with pytest.raises(ForecastError, match="before it was fitted"):
             forecaster.predict(parts["test"].batch(torch.arange(2)))
 

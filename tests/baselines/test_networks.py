@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crossfeed.baselines.budget import Budget
-from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.instance import InstanceNormalised
 from crossfeed.baselines.network import Network
 from crossfeed.baselines.networks import FLAGGED, RECIPES, network_forecaster
@@ -19,7 +19,7 @@ NAMES = sorted(RECIPES)
 
 def network(name: str, shape: Shape, *options: str) -> Network:
     recipe = RECIPES[name]
-    inputs = Inputs(presence=recipe.absent == FLAGGED, future_commands="none" if "blind" in options else "steps")
+    inputs = NetworkInputs(presence=recipe.absent == FLAGGED, future_commands="none" if "blind" in options else "steps")
     torch.manual_seed(0)
     built = recipe.build(Features(shape, inputs), "tiny", "gaussian" in options)
     return InstanceNormalised(built) if recipe.revin or "revin" in options else built
@@ -146,7 +146,9 @@ def test_drop_hides_whole_channels_in_training_only(
     parts: dict[str, WindowSet], tiny_budget: Budget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: dict[bool, list[torch.Tensor]] = {True: [], False: []}
-    forward = RECIPES["mlp"].build(Features(Shape(16, 3, 2, (1, 2, 4)), Inputs()), "tiny", False).__class__.forward
+    forward = (
+        RECIPES["mlp"].build(Features(Shape(16, 3, 2, (1, 2, 4)), NetworkInputs()), "tiny", False).__class__.forward
+    )
 
     def watched(self: Network, batch: WindowBatch) -> object:
         seen[self.training].append(batch.m_BKC)
@@ -164,7 +166,7 @@ def test_drop_hides_whole_channels_in_training_only(
 
 
 def test_sizes_shrink_and_base_has_the_widths_of_the_paper(shape: Shape) -> None:
-    features = Features(shape, Inputs())
+    features = Features(shape, NetworkInputs())
     counts = {
         size: sum(p.numel() for p in RECIPES["gru"].build(features, size, False).parameters())
         for size in ("tiny", "compact", "base")

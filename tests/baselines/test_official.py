@@ -15,7 +15,7 @@ from torch import nn
 from crossfeed.baselines.budget import Budget, named_budget
 from crossfeed.baselines.clones import REPOSITORIES, Clone, find_clones, official_class
 from crossfeed.baselines.contenders import Setting, contender
-from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.itransformer import ITransformer
 from crossfeed.baselines.network import Network
 from crossfeed.baselines.networks import RECIPES
@@ -26,7 +26,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 PAPER = Shape(context=32, sensors=17, commands=4, horizons=tuple(range(1, 17)))
-BLIND = Inputs(presence=False, future_commands="none")
+BLIND = NetworkInputs(presence=False, future_commands="none")
 VARIABLES = {"official-patchtst": "CROSSFEED_PATCHTST", "official-itransformer": "CROSSFEED_ITRANSFORMER"}
 
 PATCHTST_NAMES = [

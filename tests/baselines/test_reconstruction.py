@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.networks import RECIPES
 from crossfeed.baselines.reconstruction.emit import event_score
 from crossfeed.baselines.reconstruction.lomar import LocalAutoencoder
@@ -22,7 +22,7 @@ SIX = ("mae", "simmtm", "patchformer", "emit", "mmr", "lomar")
 
 def built(name: str, shape: Shape) -> PretextNetwork:
     torch.manual_seed(0)
-    network = RECIPES[name].build(Features(shape, Inputs()), "tiny", False)
+    network = RECIPES[name].build(Features(shape, NetworkInputs()), "tiny", False)
     assert isinstance(network, PretextNetwork)
     return network.eval()
 
@@ -73,7 +73,7 @@ def test_the_six_pretexts_are_six_different_losses(parts: dict[str, WindowSet], 
 
 
 def test_mae_shows_its_encoder_a_quarter_of_the_rows(parts: dict[str, WindowSet], shape: Shape) -> None:
-    network = MaskedAutoencoder(Features(shape, Inputs()), 16, 1)
+    network = MaskedAutoencoder(Features(shape, NetworkInputs()), 16, 1)
     rows = []
     network.encoder.blocks.register_forward_pre_hook(lambda _, inputs: rows.append(inputs[0].shape[1]))
     network.pretext(parts["train"].batch(torch.arange(4)), draws())
@@ -81,7 +81,7 @@ def test_mae_shows_its_encoder_a_quarter_of_the_rows(parts: dict[str, WindowSet]
 
 
 def test_lomar_attends_inside_stretches_only(parts: dict[str, WindowSet], shape: Shape) -> None:
-    network = LocalAutoencoder(Features(shape, Inputs()), 16, 1)
+    network = LocalAutoencoder(Features(shape, NetworkInputs()), 16, 1)
     shapes = []
     network.encoder.blocks.register_forward_pre_hook(lambda _, inputs: shapes.append(inputs[0].shape[:2]))
     network.pretext(parts["train"].batch(torch.arange(4)), draws())

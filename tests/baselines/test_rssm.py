@@ -6,14 +6,14 @@ import torch
 from torch.distributions import Normal as TorchNormal
 from torch.distributions import kl_divergence
 
-from crossfeed.baselines.inputs import Features, Inputs, Shape
+from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.rssm import Normal, Rssm, divergence
 from crossfeed.windows.windows import WindowSet
 
 
 def rssm(shape: Shape) -> Rssm:
     torch.manual_seed(0)
-    return Rssm(Features(shape, Inputs()), width=16, stochastic=4).eval()
+    return Rssm(Features(shape, NetworkInputs()), width=16, stochastic=4).eval()
 
 
 def test_the_divergence_is_the_one_of_normals() -> None:

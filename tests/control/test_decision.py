@@ -38,6 +38,16 @@ def test_where_the_program_itself_is_in_danger_it_slows_down(course, law):
     assert score.passed(decision.feed_T, decision.spindle_T).sum() < 0.5 * before
 
 
+def test_nobody_slows_down_for_a_mere_possibility(course, law):
+    """A finishing program became twice as long because the 95 % quantile of its forecast lay above a tight limit."""
+    task = read_task(None, {"limits": ["spindle_torque<=10"]})
+    outlook = known_outlook(course, 9.5)
+    wide = np.random.default_rng(2).standard_normal(outlook.paths["spindle_torque"].shape)
+    outlook = replace(outlook, paths={**outlook.paths, "spindle_torque": 7.0 + 4.0 * wide})
+    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    assert course.taken(decision.feed_T, decision.spindle_T).sum() <= course.seconds + 1e-9
+
+
 def test_an_unsure_gain_leaves_the_program_alone(course, law):
     """Energy alone counts, and the forecast does not know its sign."""
     task = read_task(None, {"objective": {"minimise": "energy", "within": "1000 s"}, "limits": ["spindle_torque<=40"]})

@@ -10,8 +10,8 @@ from scipy import stats
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import TableError
 from crossfeed.evaluation.conformal import (
+    ForecastTrace,
     Recorder,
-    Trace,
     adaptive_widths,
     coverage,
     split_widths,
@@ -86,11 +86,11 @@ def test_too_few_observations_are_refused_with_the_number_needed() -> None:
         split_widths(np.ones((2, 2, 3)))
 
 
-def stream(scale_N: np.ndarray, shift_N: np.ndarray, seed: int = 0) -> Trace:
+def stream(scale_N: np.ndarray, shift_N: np.ndarray, seed: int = 0) -> ForecastTrace:
     count = len(scale_N)
     noise = np.random.default_rng(seed).normal(size=(count, 2, 3))
     x = shift_N[:, None, None] + scale_N[:, None, None] * noise
-    return Trace(np.arange(count), np.zeros_like(x), np.ones_like(x), x, np.ones(x.shape, dtype=bool))
+    return ForecastTrace(np.arange(count), np.zeros_like(x), np.ones_like(x), x, np.ones(x.shape, dtype=bool))
 
 
 def test_adaptive_conformal_recovers_after_a_level_shift() -> None:
@@ -98,7 +98,7 @@ def test_adaptive_conformal_recovers_after_a_level_shift() -> None:
     shifted = stream(np.ones(count), np.where(np.arange(count) < 2000, 0.0, 6.0))
     fixed = np.repeat(stats.norm.interval(0.9)[1], len(LEVELS))[None, :, None, None] * np.ones((count, 1, 2, 3))
     tracked = adaptive_widths(shifted, (1, 4))
-    after = Trace(*(values[2200:] for values in vars(shifted).values()))
+    after = ForecastTrace(*(values[2200:] for values in vars(shifted).values()))
     assert coverage(after, fixed[2200:])[LEVELS.index(0.9)] < 0.01
     np.testing.assert_allclose(coverage(after, tracked[2200:]), LEVELS, atol=0.03)
 
@@ -112,14 +112,33 @@ def test_adaptive_conformal_follows_a_change_of_spread_and_keeps_the_long_run_sh
 def test_a_channel_that_wakes_up_after_exact_silence_is_covered_again() -> None:
     waking = stream(np.where(np.arange(3000) < 1500, 0.0, 1.0), np.zeros(3000))
     tracked = adaptive_widths(waking, (1, 4))
-    after = Trace(*(values[1700:] for values in vars(waking).values()))
+    after = ForecastTrace(*(values[1700:] for values in vars(waking).values()))
     np.testing.assert_allclose(coverage(after, tracked[1700:]), LEVELS, atol=0.04)
+
+
+def test_one_spike_moves_the_recent_mean_by_ten_times_itself_at_most() -> None:
+    count, rate, level = 40, 0.05, 0.9
+    scores = np.full(count, 0.5)
+    scores[10], scores[30] = 1e6, 2.0
+    scores[15:30] = 0.0
+    one = scores[:, None, None]
+    spiked = ForecastTrace(np.arange(count), np.zeros_like(one), np.ones_like(one), one, np.ones(one.shape, dtype=bool))
+    found = adaptive_widths(spiked, (1,), (level,), rate)[:, 0, 0, 0]
+    multiple, recent, expected = stats.norm.interval(level)[1], 1.0, []
+    for now in range(count):
+        if now:
+            score = scores[now - 1]
+            multiple = max(0.0, multiple + rate * (level if score > expected[-1] else level - 1.0))
+            recent += rate * (min(score, max(10.0 * recent, 1.0)) - recent)
+        expected.append(multiple * recent)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert recent < 2.0, "a million must not stay"
 
 
 def test_no_width_depends_on_what_is_observed_later() -> None:
     calm = stream(np.ones(300), np.zeros(300))
     now = 150
-    changed = Trace(calm.clock_N, calm.centre_NHC, calm.spread_NHC, calm.x_NHC.copy(), calm.present_NHC)
+    changed = ForecastTrace(calm.clock_N, calm.centre_NHC, calm.spread_NHC, calm.x_NHC.copy(), calm.present_NHC)
     for position, horizon in enumerate((1, 4)):
         changed.x_NHC[now - horizon + 1 :, position] += 100.0
     before, after = adaptive_widths(calm, (1, 4)), adaptive_widths(changed, (1, 4))

@@ -16,6 +16,16 @@ def test_the_exact_floors(units: int, floor: float) -> None:
     assert statistics.sign_flip(unanimous) == floor == statistics.sign_flip_floor(units)
 
 
+@pytest.mark.parametrize(("units", "floor"), [(0, 1.0), (1, 1.0), (2, 0.5), (20, 2.0**-19)])
+def test_the_floor_of_few_and_of_many_runs(units: int, floor: float) -> None:
+    assert statistics.sign_flip_floor(units) == floor
+    assert statistics.sign_flip(np.ones(units)) == floor
+
+
+def test_random_flips_never_give_less_than_one_in_all_that_were_drawn() -> None:
+    assert statistics.sign_flip(np.ones(62)) == 1.0 / (statistics.MONTE_CARLO_FLIPS + 1)
+
+
 @settings(max_examples=30)
 @given(st.lists(st.integers(-6, 6), min_size=2, max_size=9))
 def test_sign_flip_counts_ties_like_a_permutation_test_in_whole_numbers(values: list[int]) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from crossfeed.cli import app
 from crossfeed.edge import EdgeModel
 from crossfeed.errors import ConfigError
 from crossfeed.export.export import export_model
@@ -95,3 +97,13 @@ def test_int8_needs_data_and_its_price_is_refused_above_one_per_cent(tmp_path: P
     Price(100, 0.2, 0.25).check(force=True)
     with pytest.raises(ConfigError, match=r"grows by 5\.0 %"):
         Price(100, 0.2, 0.21).check(force=False)
+
+
+def test_the_command_prints_one_document(tmp_path: Path) -> None:
+    toy.sensor_model().save(tmp_path / "model.safetensors", {"row_period": 0.5})
+    words = ["export", str(tmp_path / "model.safetensors"), "--out", str(tmp_path / "model.onnx"), "--json"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    content = json.loads(found.stdout)
+    assert Path(content["path"]).stat().st_size == content["bytes"]
+    assert content["difference"] <= TOLERANCE

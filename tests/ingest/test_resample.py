@@ -184,6 +184,31 @@ def test_change_driven_values_hold_until_the_next_change() -> None:
     assert rows(frame, change_driven=True, rule="paper")["c"] == [1.0, 2.0, 2.0, 2.0, 3.0]
 
 
+@given(
+    st.lists(st.integers(1, 2_500_000), min_size=1, max_size=12),
+    st.lists(st.floats(-100, 100), min_size=12, max_size=12),
+    st.integers(0, 3_000_000),
+)
+@settings(max_examples=60)
+def test_change_driven_bins_weigh_every_value_by_its_time_inside_the_bin(
+    steps: list[int], values: list[float], start: int
+) -> None:
+    """A bin's weights once counted from the wrong edge, and no test saw it."""
+    edges = (start + np.cumsum([0, *steps])).tolist()
+    clock, until, held = edges[:-1], edges[1:], values[: len(steps)]
+    found = rows(frame_of(clock, held, held, until), change_driven=True, deviation=True)
+    for row, time in enumerate(found["time"]):
+        begin, end = round((time - 1.0) * SECOND), round(time * SECOND)
+        weights = [max(0, min(end, stop) - max(begin, first)) for first, stop in zip(clock, until, strict=True)]
+        mean = sum(w * v for w, v in zip(weights, held, strict=True)) / sum(weights)
+        assert found["s"][row] == pytest.approx(mean, abs=1e-9)
+        assert found["c"][row] == pytest.approx(mean, abs=1e-9)
+        if sum(weight > 0 for weight in weights) > 1:
+            variance = sum(w * (v - mean) ** 2 for w, v in zip(weights, held, strict=True)) / sum(weights)
+            assert found["s__std"][row] == pytest.approx(math.sqrt(variance), abs=1e-6)
+    assert len(found["time"]) == math.ceil(edges[-1] / SECOND) - edges[0] // SECOND
+
+
 def test_change_driven_means_ignore_the_time_in_which_nothing_is_known() -> None:
     frame = frame_of([0, 250_000, 750_000], [4.0, None, 8.0], [1.0, 1.0, 1.0], [250_000, 750_000, SECOND])
     assert rows(frame, change_driven=True)["s"] == [6.0]

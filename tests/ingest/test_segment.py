@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.ingest.segment import SESSION, UNTIL, segment
-from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, Column, LogKind, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, LogKind, NativeColumn, RawRun, Segmentation
 from crossfeed.schema import Channel, Schema
 
 SECOND = 1_000_000
@@ -24,7 +24,7 @@ def kind_of(**rules) -> LogKind:
         title="toy",
         machine="toy",
         schema=SCHEMA,
-        columns=(Column("S", "s", "A"), Column("C", "c", "mm/min")),
+        columns=(NativeColumn("S", "s", "A"), NativeColumn("C", "c", "mm/min")),
         period=1.0,
         segmentation=Segmentation(**rules),
         read=lambda *_: iter(()),

@@ -1,5 +1,6 @@
 """OPC UA against a real server: discovery, subscriptions, outages, dead nodes, certificates."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,22 @@ def test_a_secured_server_is_heard_and_a_stranger_is_not(feed: SimulatedFeed, tm
                 await OpcUaSource(server.address).open()
 
     within(3 * LIMIT_S, work)
+
+
+def test_a_value_that_has_not_changed_for_long_is_in_force_from_the_start() -> None:
+    from asyncua import ua
+
+    source = OpcUaSource("opc.tcp://127.0.0.1:9")
+    source._awaited = {"spindle_speed", "spindle_power"}
+    now = datetime(2026, 1, 1, 12, 0, 0)
+    old = ua.DataValue(ua.Variant(3000.0), SourceTimestamp=now - timedelta(minutes=20))
+    source.tell("spindle_speed", old)
+    source.tell("spindle_power", ua.DataValue(ua.Variant(2.0), SourceTimestamp=now))
+    source.tell("spindle_power", ua.DataValue(ua.Variant(3.0), SourceTimestamp=now + timedelta(seconds=1)))
+    found = [source._arrivals.get_nowait() for _ in range(3)]
+    begin = samples(found, "spindle_power")[0].time
+    assert [(one.value, one.time) for one in samples(found, "spindle_speed")] == [(3000.0, begin)]
+    assert samples(found, "spindle_power")[1].time == begin + 1_000_000
 
 
 def test_a_password_never_travels_in_the_clear(feed: SimulatedFeed) -> None:

@@ -15,7 +15,7 @@ from crossfeed.ingest.table import Table
 from crossfeed.live.frame import to_frame
 from crossfeed.live.rows import Row, RowMaker
 from crossfeed.live.source import ALIVE, Sample
-from crossfeed.machines.declaration import Column, LogKind, RawRun, Segmentation
+from crossfeed.machines.declaration import LogKind, NativeColumn, RawRun, Segmentation
 from crossfeed.schema import Channel, Schema
 
 BEGIN = 1_700_000_000_000_000
@@ -30,7 +30,7 @@ SCHEMA = Schema(
 
 
 def _kind(samples: list[Sample], change_driven: bool, gap_s: float | None) -> LogKind:
-    columns = (Column("P", "power", "W"), Column("T", "temp", "degC"), Column("n", "speed", "rpm"))
+    columns = (NativeColumn("P", "power", "W"), NativeColumn("T", "temp", "degC"), NativeColumn("n", "speed", "rpm"))
 
     def read(kind: LogKind, path: Path) -> Iterable[RawRun]:  # noqa: ARG001
         frame = to_frame(samples, kind)

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import LogError
-from crossfeed.machines.declaration import Column
+from crossfeed.machines.declaration import NativeColumn
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 
-COLUMNS = (Column("Value A", "a", "A"), Column("b", "b", "A"))
+COLUMNS = (NativeColumn("Value A", "a", "A"), NativeColumn("b", "b", "A"))
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.programs.expressions import Reader, evaluate
+from crossfeed.programs.expressions import ExpressionReader, evaluate
 from crossfeed.programs.tokens import UnclearError, tokenise
 
 NO_KEYWORDS: frozenset[str] = frozenset()
 
 
 def value_of(text: str, **variables: float) -> float | str:
-    reader = Reader(tokenise("=" + text, NO_KEYWORDS))
+    reader = ExpressionReader(tokenise("=" + text, NO_KEYWORDS))
     reader.take()
     result = evaluate(reader.expression(), variables)
     assert reader.peek().kind == "end"

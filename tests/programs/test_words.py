@@ -3,10 +3,10 @@
 import pytest
 
 from crossfeed.programs.gcodes import KEYWORDS
-from crossfeed.programs.words import Call, Jump, Line, Word, read_line
+from crossfeed.programs.words import Call, Jump, ProgramLine, Word, read_line
 
 
-def read(text: str) -> Line:
+def read(text: str) -> ProgramLine:
     return read_line(text, 1, KEYWORDS)
 
 

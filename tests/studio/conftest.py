@@ -43,6 +43,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def make_service(place: Place) -> Callable[..., Service]:
     """A service of the small machine; `limits` and the address can be changed."""
     pytest.importorskip("fastapi", reason="needs the extra 'serve'")
+    pytest.importorskip("plotly", reason="needs the extra 'serve'")
     from crossfeed.studio.start import make_service as start
 
     def make(limits: dict[str, Any] | None = None, history: bool = True, **address: Any) -> Service:

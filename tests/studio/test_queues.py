@@ -10,6 +10,7 @@ from crossfeed.errors import TableError
 from crossfeed.studio.batching import Batcher
 from crossfeed.studio.metrics import Metrics
 from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.remembered import Remembered
 from crossfeed.studio.workshop import Workshop
 
 
@@ -118,3 +119,15 @@ def test_work_that_takes_too_long_is_given_up_and_a_full_house_refuses() -> None
         workshop.close()
 
     asyncio.run(run())
+
+
+def test_a_slow_answer_is_computed_once_for_all_who_ask() -> None:
+    computed: list[int] = []
+
+    async def run() -> list[int]:
+        kept: Remembered[int] = Remembered(lambda: computed.append(1) or len(computed), 60.0)
+        first = await asyncio.gather(*(kept.get() for _ in range(5)))
+        again = Remembered(lambda: computed.append(1) or len(computed), 0.0)
+        return [*first, await kept.get(), await again.get(), await again.get()]
+
+    assert asyncio.run(run()) == [1, 1, 1, 1, 1, 1, 2, 3]

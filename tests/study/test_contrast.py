@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError
-from crossfeed.study.contrast import METRICS, Line
+from crossfeed.study.contrast import METRICS, ContrastLine
 from crossfeed.study.study import Study
 from tests.study.conftest import Invented, begin, command, write_tables
 
@@ -36,7 +36,7 @@ def study(tmp_path: Path) -> Study:
     return study
 
 
-def lines(study: Study, metric: str = "clean") -> dict[str, Line]:
+def lines(study: Study, metric: str = "clean") -> dict[str, ContrastLine]:
     return {line.arm: line for line in study.contrasts() if line.metric == metric}
 
 

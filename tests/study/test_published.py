@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crossfeed.study.contrast import HIGHER_IS_BETTER, Line, _lines
+from crossfeed.study.contrast import HIGHER_IS_BETTER, ContrastLine, _lines
 from crossfeed.study.score import rank
 from crossfeed.study.store import Run
 from crossfeed.training.measure.health import collapse_reasons
@@ -36,7 +36,7 @@ PAIRED = {
 TARGET = {"locked": (0.5456, 0.5716, 0.5470), "revin": (0.4994, 0.4924, 0.4928)}
 
 
-def contrast(metric: str, arms: dict[str, tuple[float, ...]]) -> Line:
+def contrast(metric: str, arms: dict[str, tuple[float, ...]]) -> ContrastLine:
     """The line of the second arm against the first, from the values of one metric by seed."""
 
     def run(arm: str, seed: int, value: float) -> Run:

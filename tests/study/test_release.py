@@ -6,7 +6,7 @@ import pytest
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
 from crossfeed.study import opening, vault
-from crossfeed.study.conditions import Verdict
+from crossfeed.study.conditions import ConditionVerdict
 from crossfeed.study.study import Study
 from tests.study.conftest import InProcess, begin, command, kinds
 from tests.training.conftest import toy_table
@@ -108,7 +108,7 @@ def test_after_a_release_nothing_new_can_be_declared_but_what_was_declared_may_o
     assert "exploration" in caught.value.remedy
     assert kinds(opened).count("declaration") == 1
     opened.search(InProcess())
-    monkeypatch.setattr(opening, "verdict_of", lambda *_: Verdict(True, (0,), {"clean": [-0.1]}))
+    monkeypatch.setattr(opening, "verdict_of", lambda *_: ConditionVerdict(True, (0,), {"clean": [-0.1]}))
     result = opened.unseal("before")
     assert {"before.control-0", "before.floor-0"} <= result["scores"].keys()
     assert "adaptation" not in result

@@ -208,15 +208,15 @@ def test_a_declared_condition_that_holds_opens_and_one_that_fails_does_not(
     opened: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from crossfeed.study import opening
-    from crossfeed.study.conditions import Verdict
+    from crossfeed.study.conditions import ConditionVerdict
 
     opened.declare("again", {"control": {}, "floor": {"model.instance_norm.kind": "floored"}}, 1, CONDITION)
     opened.search(InProcess())
-    monkeypatch.setattr(opening, "verdict_of", lambda *_: Verdict(False, (0,), {"clean": [0.1]}))
+    monkeypatch.setattr(opening, "verdict_of", lambda *_: ConditionVerdict(False, (0,), {"clean": [0.1]}))
     with pytest.raises(ConfigError, match="does not hold"):
         opened.unseal("again")
     assert kinds(opened).count("opening") == 1
-    monkeypatch.setattr(opening, "verdict_of", lambda *_: Verdict(True, (0,), {"clean": [-0.1]}))
+    monkeypatch.setattr(opening, "verdict_of", lambda *_: ConditionVerdict(True, (0,), {"clean": [-0.1]}))
     result = opened.unseal("again")
     assert {"again.control-0", "again.floor-0"} <= result["scores"].keys()
     assert kinds(opened)[-3:] == ["verdict", "opening", "opening result"]

@@ -10,7 +10,7 @@ from crossfeed.model.fast.acceleration import hash_dropout, pack_tokens
 from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.data import prepare
-from crossfeed.training.devices.acceleration import measure_room
+from crossfeed.training.devices.acceleration import measure_token_capacity
 from crossfeed.training.order import epoch_order
 from crossfeed.training.seeds import derive, generator
 from crossfeed.training.step import TrainStep
@@ -156,7 +156,7 @@ def test_the_fast_path_without_its_kernels_gives_the_losses_of_the_plain_one(tab
     """Packed tokens, fused activations, hashed dropout and the flat update, by their references on a CPU."""
     changes = {"model.blocks.dropout": 0.0}
     plain, fast = (make_step(table, changes=changes, name=name) for _ in range(2))
-    fast.room = measure_room(fast.model, fast.windows, fast.config, True, fast.config.training.batch_size)
+    fast.room = measure_token_capacity(fast.model, fast.windows, fast.config, True, fast.config.training.batch_size)
     pack_tokens(fast.model, fast.room.share, fast.room.lost)
     hash_dropout(fast.model, fast._dropout)
     fast._finish = FlatUpdate(fast.model, fast.optimiser, fast.config.training.clip_norm, update=update_flat)

@@ -1,5 +1,7 @@
 """Windows lie inside one group, and a batch is what a naive loop over the table would collect."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table
+from crossfeed.windows.listing import GroupCount
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
 from crossfeed.windows.windows import WindowSet
@@ -139,6 +142,22 @@ def test_windows_do_not_jump_over_a_gap_in_the_clock() -> None:
     windows = WindowSet.build(table, table.groups[:1], _normaliser(table), 8, (1, 4))
     assert windows.last_W.tolist() == [end for end in range(7, 56) if not end - 7 < 30 <= end + 4]
     assert windows.counts[0].lost_to_gaps == 11
+
+
+def test_a_missing_command_or_a_gap_at_the_very_first_row_counts_too() -> None:
+    table = random_table([60] * 8)
+    normaliser = _normaliser(table)
+    table.commands[0, 0] = np.nan
+    table.time[61:120] += 5.0
+    first, second = (WindowSet.build(table, table.groups[n : n + 1], normaliser, 8, (1, 4)) for n in (0, 1))
+    assert first.last_W.tolist() == list(range(8, 56))
+    assert second.counts[0].windows == 48
+    assert (first.counts[0].lost_to_commands, second.counts[0].lost_to_gaps) == (1, 1)
+
+
+@pytest.mark.parametrize("counts", list(itertools.product((0, 1, 2), repeat=3)))
+def test_a_group_is_too_short_only_if_no_window_fits_into_it(counts: tuple[int, int, int]) -> None:
+    assert GroupCount("a", "s", "r", "p", 60, *counts).too_short == (counts == (0, 0, 0))
 
 
 def test_two_machines_with_different_sensors_in_one_set() -> None:

@@ -42,6 +42,16 @@ def show_advice(content: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
         console.print(f"[yellow]The given {deadline['within']:g} s cannot be met; this is the best found.[/]")
     if not content["search_finished"]:
         console.print("[yellow]The search ran out of time; this is the best found so far.[/]")
+    if "rehearsal" in content:
+        played = content["rehearsal"]
+        before, after = played["as_written"], played["planned"]
+        console.print(
+            f"rehearsed on {played['machine']}: {before['seconds']:.0f} -> {after['seconds']:.0f} s, "
+            f"{before['energy']:.0f} -> {after['energy']:.0f} Wh, "
+            f"above a limit {before['passed']} -> {after['passed']} s; "
+            f"right in {played['acted_rightly']} of {played['acted']} stretches acted in "
+            f"and {played['left_rightly']} of {played['left_alone']} left alone"
+        )
     for warning in content["warnings"]:
         console.print(f"[yellow]warning:[/] {escape(warning)}")
     for file in files:

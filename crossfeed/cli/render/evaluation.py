@@ -41,7 +41,8 @@ def show_evaluation(found: Evaluation) -> None:
         console.print(_rows("By horizon", {f"h = {label}": row for label, row in found.by_horizon[model].items()}))
         console.print(_rows("By regime", found.by_regime[model]))
         console.print(_channels(found.by_channel[model]))
-        console.print(f"Calibration: {found.calibration[model].reading}.")
+        if model in found.calibration:
+            console.print(f"Calibration: {found.calibration[model].reading}.")
         console.print(_commands(found.command_use[model], found.unit))
         if found.counterfactual is not None:
             console.print(_counterfactual(found.counterfactual))

@@ -26,9 +26,12 @@ _NEAR = 0.9
 
 def collect(
     piece: Workpiece, course: Course, task: Task, limits: Sequence[Limit], policy: LinearPolicy, runs: int,
-    stretch: int = 20, seed: int = 0,
+    stretch: int = 20, seed: int = 0, mirrored: bool = False,
 ) -> DecisionLog:  # fmt: skip
-    """Run a program many times under a dithered policy; the same call with another policy is the truth about it."""
+    """Run a program many times under a dithered policy; the same call with another policy is the truth about it.
+
+    `mirrored` runs come in pairs with opposite dither, whose mean is nearly free of it: for truths, not for logs.
+    """
     if runs < 1 or stretch < 1:
         raise ConfigError(f"{runs} runs in stretches of {stretch} places.", expected="at least one of each")
     edges = [*range(stretch, len(course), stretch), len(course)]
@@ -36,13 +39,14 @@ def collect(
     state, override, reward = np.zeros((*shape, len(FEATURES))), np.empty(shape), np.empty(shape)
     with progress("Running the program with dither", total=runs) as bar:
         for number in range(runs):
-            draw = np.random.default_rng([seed, number])
+            draw = np.random.default_rng([seed, number // 2 if mirrored else number])
+            side = -1.0 if mirrored and number % 2 else 1.0
             run = MachineRun(piece, seed=int(draw.integers(2**31)))
             load, before = 0.0, 1.0
             for index, edge in enumerate(edges):
                 state[number, index] = load, before - 1.0
                 mean = float(policy.mean(state[number, index]))
-                wanted = mean + policy.spread * float(draw.standard_normal())
+                wanted = mean + side * policy.spread * float(draw.standard_normal())
                 override[number, index] = before = float(np.clip(wanted, task.feed.min, task.feed.max))
                 seconds, truth = run.stretch(edge * course.period, before, 1.0)
                 reward[number, index], load = _earned(seconds, truth, course, task, limits, edge)

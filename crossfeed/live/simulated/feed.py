@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.catalogue import machine_named
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import play, prepare
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.workshop import material_named, material_noted, tool_notes
@@ -58,7 +58,7 @@ class SimulatedFeed:
         """Without end; the state of the machine, its heat above all, goes on from one part to the next."""
         machine, stride = self._machine, self._stride
         state = machine.rest(self._seed)
-        pause = Inputs.idle(round(PAUSE_S / machine.time_step))
+        pause = DriveInputs.idle(round(PAUSE_S / machine.time_step))
         count = round(self._job.seconds / machine.time_step)
         played = play(self._job, 1.0, self._material, machine.time_step, count)
         # Before and after the program the control shows its first and its last line.

@@ -10,7 +10,7 @@ import numpy as np
 from crossfeed.machines.simulated import heat, noise, process, spindle
 from crossfeed.machines.simulated.axes import AxisMotion, follow, friction_force, motor_speed, motor_torque
 from crossfeed.machines.simulated.filters import decay, lag, lag_rows, wander
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM, MachineParameters
 from crossfeed.machines.simulated.state import SimulationState
@@ -42,7 +42,7 @@ class Physics:
 
 
 def advance(
-    machine: MachineParameters, time_step: float, inputs: Inputs, state: SimulationState
+    machine: MachineParameters, time_step: float, inputs: DriveInputs, state: SimulationState
 ) -> tuple[Floats, Physics, SimulationState]:
     """The canonical sensors (17, N), the physics behind them, and the state afterwards."""
     draws = noise.normals(state.seed, state.step, len(inputs))
@@ -108,7 +108,7 @@ def advance(
 
 
 def _drives(
-    machine: MachineParameters, inputs: Inputs, motions: list[AxisMotion], turning: spindle.SpindleMotion
+    machine: MachineParameters, inputs: DriveInputs, motions: list[AxisMotion], turning: spindle.SpindleMotion
 ) -> tuple[list[Floats], Physics, Floats]:
     """Losses that heat each motor, the physics, and the ten drive values the control reports (kW, signs of the log)."""
     motor = machine.spindle

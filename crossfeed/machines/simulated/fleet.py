@@ -7,7 +7,7 @@ import numpy as np
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.catalogue import random_machine
 from crossfeed.machines.simulated.jobs import fit
-from crossfeed.machines.simulated.mapped import Dialect, LoggedRun, write_mapped
+from crossfeed.machines.simulated.mapped import ControllerDialect, LoggedRun, write_mapped
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.shop import open_shop
@@ -70,4 +70,4 @@ def _at_work(out: Path, machine: MachineParameters, draw: np.random.Generator) -
         trace, state = simulated.run(played.inputs, state)
         runs.append(LoggedRun(product.program, trace))
     units = {unit: other for unit, other in _OTHER_UNITS.items() if draw.random() < 0.5}
-    return write_mapped(out, machine, runs, Dialect(str(draw.choice(_PREFIXES)), units))
+    return write_mapped(out, machine, runs, ControllerDialect(str(draw.choice(_PREFIXES)), units))

@@ -14,7 +14,7 @@ _REMEDY = "Check the commands for missing values and give each field one value p
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class DriveInputs:
     """Commands and engagement at every inner step; under other commands `path.travel` finds what the tool meets."""
 
     spindle_speed: Floats  # (N,) rpm, negative for counter-clockwise
@@ -64,7 +64,7 @@ class Inputs:
         return cls(zero, np.zeros((steps, 3)), zero, zero, one, one, one, zero)
 
     @classmethod
-    def joined(cls, parts: Sequence["Inputs"]) -> Self:
+    def joined(cls, parts: Sequence["DriveInputs"]) -> Self:
         """One after another."""
         return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfeed.errors import MachineError
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM, MachineParameters
 from crossfeed.machines.simulated.stock import Engagement, engage
@@ -66,7 +66,7 @@ class Job:
 class Playback:
     """A job as it ran: inputs for the machine at its inner rate, and what the control knows beside them."""
 
-    inputs: Inputs
+    inputs: DriveInputs
     position: Floats  # (N, 3) mm
     line: NDArray[np.int64]
     tool: NDArray[np.intp]
@@ -143,7 +143,7 @@ def play(job: Job, override: float | Floats, material: Material, time_step: floa
     diameters = np.array([tool.diameter for tool in job.tools])
     teeth = np.array([float(tool.teeth) for tool in job.tools])
     tool = job.tool[sample]
-    inputs = Inputs(
+    inputs = DriveInputs(
         spindle_speed=job.spindle_speed[sample] * ~over,
         feed=feed * pace[:, None],
         depth=job.engagement.depth[sample] * ~over,
@@ -191,6 +191,6 @@ def joined(parts: Sequence[Playback]) -> Playback:
     """One playback after the other."""
     beside = [field.name for field in fields(Playback) if field.name != "inputs"]
     return Playback(
-        inputs=Inputs.joined([part.inputs for part in parts]),
+        inputs=DriveInputs.joined([part.inputs for part in parts]),
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in beside},
     )

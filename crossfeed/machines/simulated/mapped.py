@@ -28,7 +28,7 @@ class LoggedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ControllerDialect:
     """How a control names its columns and in which units it writes them."""
 
     prefix: str = ""
@@ -36,10 +36,14 @@ class Dialect:
 
 
 def write_mapped(
-    out: Path, machine: MachineParameters, runs: Sequence[LoggedRun], dialect: Dialect | None = None, min_rows: int = 48
+    out: Path,
+    machine: MachineParameters,
+    runs: Sequence[LoggedRun],
+    dialect: ControllerDialect | None = None,
+    min_rows: int = 48,
 ) -> LogSummary:
     """Write OUT/log.csv, one row every logging period, and OUT/mapping.yaml for `crossfeed ingest table`."""
-    dialect = dialect or Dialect()
+    dialect = dialect or ControllerDialect()
     schema = canonical()
     units = dialect.units or {}
     names = (*machine.logging.sensors, *schema.command_names)

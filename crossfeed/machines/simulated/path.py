@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfeed.errors import MachineError
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.noise import Floats
 
 _STANDING = 6e-5  # mm/min, the slowest feed that cuts
@@ -26,21 +26,21 @@ _SAME_PLACE = 1e-6  # mm/min x step; rounding of sums stays below, every step th
 class Travel:
     """Changed commands on a planned path."""
 
-    inputs: Inputs  # (M,) the commands as asked, with the engagement of the places they reach
+    inputs: DriveInputs  # (M,) the commands as asked, with the engagement of the places they reach
     step: NDArray[np.intp]  # (M,) the planned step whose engagement each of them meets
-    rest: Inputs  # the plan from the place reached; its first step is repeated where it was not finished
+    rest: DriveInputs  # the plan from the place reached; its first step is repeated where it was not finished
 
     @property
-    def carried_on(self) -> Inputs:
+    def carried_on(self) -> DriveInputs:
         """The changed stretch, then the program from where it is: a slow stretch makes the whole longer."""
-        return Inputs.joined([self.inputs, self.rest])
+        return DriveInputs.joined([self.inputs, self.rest])
 
 
-def travel(planned: Inputs, commands: Floats) -> Travel:
+def travel(planned: DriveInputs, commands: Floats) -> Travel:
     """Send the tool along a planned path under other commands, (M, 4) at the inner rate."""
     if not len(planned):
         raise MachineError("There is no path to follow: the plan has no steps.", expected="at least one planned step")
-    asked = Inputs.held(commands, 1)
+    asked = DriveInputs.held(commands, 1)
     ends, planned_moves = _distances(planned)
     places = np.concatenate(([0.0], ends))
     reached, moves = _distances(asked)
@@ -52,7 +52,7 @@ def travel(planned: Inputs, commands: Floats) -> Travel:
     return Travel(planned[step].commanded(asked.commands), step, planned[int(last[-1] + finished[-1]) :])
 
 
-def _distances(inputs: Inputs) -> tuple[Floats, NDArray[np.bool_]]:
+def _distances(inputs: DriveInputs) -> tuple[Floats, NDArray[np.bool_]]:
     """Path length at the end of each step, in mm/min x steps, and whether the step moves at all."""
     x, y, z = inputs.feed.T
     speed = np.sqrt(x * x + y * y + z * z)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crossfeed.machines.simulated.axes import AxisMotion
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.noise import Floats
 
 # Mean forces on the tool as parts of the tangential force 2 T / D.
@@ -42,7 +42,7 @@ def torque(
     return gain
 
 
-def cut(inputs: Inputs, motions: Sequence[AxisMotion], liveliness: Floats) -> Cut:
+def cut(inputs: DriveInputs, motions: Sequence[AxisMotion], liveliness: Floats) -> Cut:
     """The cut that the true slide velocities make of the engagement."""
     squared = sum((motion.velocity * motion.velocity for motion in motions), start=np.zeros(len(inputs)))
     velocity = np.sqrt(squared)
@@ -60,7 +60,9 @@ def cut(inputs: Inputs, motions: Sequence[AxisMotion], liveliness: Floats) -> Cu
     return Cut(gain, 1 - inputs.exponent, 2 * np.pi * velocity / inputs.teeth)
 
 
-def feed_forces(inputs: Inputs, motions: Sequence[AxisMotion], tooth_torque: Floats) -> tuple[Floats, Floats, Floats]:
+def feed_forces(
+    inputs: DriveInputs, motions: Sequence[AxisMotion], tooth_torque: Floats
+) -> tuple[Floats, Floats, Floats]:
     """Forces in N that the x, y and z drives must overcome: against the feed, across it, and along the tool."""
     zero = np.zeros(len(inputs))
     cutting = np.flatnonzero(tooth_torque > 0)

@@ -10,7 +10,7 @@ from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.dynamics import Physics, advance
 from crossfeed.machines.simulated.filters import decay
 from crossfeed.machines.simulated.heat import Modes
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.path import travel
@@ -114,7 +114,7 @@ class SimulatedMachine:
         }
         return SimulationState(self.fingerprint, seed, 0, memory)
 
-    def run(self, inputs: Inputs, state: SimulationState) -> tuple[Trace, SimulationState]:
+    def run(self, inputs: DriveInputs, state: SimulationState) -> tuple[Trace, SimulationState]:
         """Play the inputs from a state; returns the trace and the state after it."""
         if state.machine != self.fingerprint:
             raise MachineError(
@@ -141,7 +141,11 @@ def _joined(parts: list[Physics]) -> Physics:
 
 
 def counterfactual(
-    machine: SimulatedMachine, state: SimulationState, inputs: Inputs, commands: ArrayLike, beyond: Inputs | None = None
+    machine: SimulatedMachine,
+    state: SimulationState,
+    inputs: DriveInputs,
+    commands: ArrayLike,
+    beyond: DriveInputs | None = None,
 ) -> tuple[Trace, Trace]:
     """The run as it was, and as it would have been under other commands: same start, same noise, same path.
 
@@ -150,6 +154,6 @@ def counterfactual(
     be in what lies `beyond` the inputs.
     """
     factual, _ = machine.run(inputs, state)
-    planned = inputs if beyond is None else Inputs.joined([inputs, beyond])
+    planned = inputs if beyond is None else DriveInputs.joined([inputs, beyond])
     altered, _ = machine.run(travel(planned, inputs.commanded(commands).commands).inputs, state)
     return factual, altered

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import play
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import Logging, MachineParameters
@@ -157,10 +157,10 @@ def _played(machine: MachineParameters, program: str, seed: int) -> SheetColumn:
     shop = open_shop(machine, {program})
     job = shop.jobs[program]
     product = next(product for product in shop.products if product.program == program)
-    idle = Inputs.idle(round(8 / simulated.time_step))
+    idle = DriveInputs.idle(round(8 / simulated.time_step))
     steps = round(job.seconds / simulated.time_step)
     played = play(job, 1.0, material_named(product.material), simulated.time_step, steps)
-    inputs = Inputs.joined([idle, played.inputs, idle])
+    inputs = DriveInputs.joined([idle, played.inputs, idle])
     trace, _ = simulated.run(inputs, simulated.rest(seed))
     period = f"{machine.logging.period:g} s" if machine.logging.period >= 1 else f"{machine.logging.period * 1000:g} ms"
     title = f"{machine.name}: {program} in {product.material}, a row every {period}"

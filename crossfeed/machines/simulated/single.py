@@ -5,7 +5,7 @@ from pathlib import Path
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.catalogue import machine_named
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import Job, play, prepare
 from crossfeed.machines.simulated.mapped import LoggedRun, write_mapped
 from crossfeed.machines.simulated.rollout import SimulatedMachine
@@ -39,8 +39,8 @@ def simulate_program(
     steps = round(job.seconds / simulated.time_step)
     if not steps:
         raise MachineError(f"{path.name} takes no time at all.", expected="a program that moves or dwells")
-    idle = Inputs.idle(round(_IDLE / simulated.time_step))
-    inputs = Inputs.joined([idle, play(job, 1.0, chosen, simulated.time_step, steps).inputs, idle])
+    idle = DriveInputs.idle(round(_IDLE / simulated.time_step))
+    inputs = DriveInputs.joined([idle, play(job, 1.0, chosen, simulated.time_step, steps).inputs, idle])
     trace, _ = simulated.run(inputs, simulated.rest(seed))
     written = write_mapped(out, machine, [LoggedRun(program.name, trace)], min_rows=1)
     title = f"{program.name} on {machine.name}, {chosen.name}"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.machines.simulated.csvfile import rounded, write_csv
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import Motion, Playback, fit
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
@@ -92,7 +92,7 @@ class _Day:
         if phase.kind == "jog":
             return _standing(jogging(steps, self.machine.time_step, self.draw), self.position)
         if phase.kind == "idle" or phase.product is None:
-            return _standing(Inputs.idle(steps), self.position)
+            return _standing(DriveInputs.idle(steps), self.position)
         if phase.run < 0 or self.running is None or self.running[0] != phase.run:
             job, material = self.shop.jobs[phase.product.program], material_named(phase.product.material)
             played = fit(job, material, phase.run_seconds, self.machine.time_step, self.draw)
@@ -103,7 +103,7 @@ class _Day:
             return played[first : first + steps]
         # A feed hold leaves the spindle turning, a stop does not.
         speed = played.inputs.spindle_speed[first - 1] if phase.status == Status.INTERRUPTED else 0.0
-        return _standing(Inputs.held([[speed, 0, 0, 0]], steps), self.position)
+        return _standing(DriveInputs.held([[speed, 0, 0, 0]], steps), self.position)
 
     def _log(self, phase: Phase, playback: Playback, trace: Trace, seconds: Floats) -> dict[str, Any]:
         """Rows at these seconds of a phase; a stamp is the whole second a row falls in."""
@@ -151,7 +151,7 @@ class _Day:
         return columns
 
 
-def _standing(inputs: Inputs, position: Floats) -> Playback:
+def _standing(inputs: DriveInputs, position: Floats) -> Playback:
     """Inputs without a program: the control shows no line and 100 % override."""
     count = len(inputs)
     travelled = np.cumsum(inputs.feed, axis=0) / 60 * TIME_STEP
@@ -160,7 +160,7 @@ def _standing(inputs: Inputs, position: Floats) -> Playback:
     return Playback(inputs, position + travelled, zero, zero, np.ones(count), motion)
 
 
-def jogging(steps: int, time_step: float, draw: np.random.Generator) -> Inputs:
+def jogging(steps: int, time_step: float, draw: np.random.Generator) -> DriveInputs:
     """An operator jogs one axis at a time to touch off a part, with pauses to look."""
     commands = np.zeros((steps, 4))
     now = 0
@@ -169,4 +169,4 @@ def jogging(steps: int, time_step: float, draw: np.random.Generator) -> Inputs:
         axis = int(draw.integers(1, 4))
         commands[now : now + length, axis] = draw.choice((-1, 1)) * draw.choice((200.0, 1000.0, 2000.0, 6000.0))
         now += length + int(draw.uniform(0.3, 2.0) / time_step)
-    return Inputs.idle(steps).commanded(commands)
+    return DriveInputs.idle(steps).commanded(commands)

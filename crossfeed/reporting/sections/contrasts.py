@@ -6,7 +6,7 @@ from typing import Any
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
 from crossfeed.reporting.panels import Dot, Dots
-from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, Line
+from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, ContrastLine
 from crossfeed.study.leave_one_out import MachineLine
 
 _TITLES = {
@@ -55,7 +55,7 @@ def _strangers(lines: Sequence[MachineLine]) -> Grid:
     return Grid("leave-one-out", caption, heads, rows)
 
 
-def _contrast(name: str, lines: list[Line]) -> list[Block]:
+def _contrast(name: str, lines: list[ContrastLine]) -> list[Block]:
     arms = list(dict.fromkeys(line.arm for line in lines))
     blocks: list[Block] = []
     flagged = [
@@ -71,7 +71,7 @@ def _contrast(name: str, lines: list[Line]) -> list[Block]:
     return blocks
 
 
-def _figure(name: str, lines: list[Line]) -> Figure:
+def _figure(name: str, lines: list[ContrastLine]) -> Figure:
     dots = tuple(Dot(line.difference, line.low, line.high) for line in lines[1:])
     panel = Dots(
         f"{name}: clean RMSE against {lines[0].arm}", "difference (left of 0: the arm is better)",
@@ -80,7 +80,7 @@ def _figure(name: str, lines: list[Line]) -> Figure:
     return Figure(f"contrast-{name}", "Mean paired difference with its 95 % bootstrap interval over seeds.", (panel,))
 
 
-def _by_arm(name: str, lines: list[Line]) -> Grid:
+def _by_arm(name: str, lines: list[ContrastLine]) -> Grid:
     """All arms by the clean RMSE: the layout of Tables 2a and 2b, with what the pairs say."""
     rows = tuple(
         {
@@ -101,7 +101,7 @@ def _by_arm(name: str, lines: list[Line]) -> Grid:
     return Grid(f"contrast-{name}", caption, heads, rows, lowest=("rmse",))
 
 
-def _paired(name: str, lines: list[Line], reference: str, arm: str) -> Grid:
+def _paired(name: str, lines: list[ContrastLine], reference: str, arm: str) -> Grid:
     """One arm on every metric: the layout of the paper's Appendix H."""
     found = {(line.metric, line.arm): line for line in lines}
     rows = []
@@ -126,15 +126,15 @@ def _paired(name: str, lines: list[Line], reference: str, arm: str) -> Grid:
     return Grid(f"contrast-{name}-{arm}", caption, heads, tuple(rows), folded=True)
 
 
-def _spread(line: Line) -> dict[str, Any]:
+def _spread(line: ContrastLine) -> dict[str, Any]:
     return {"estimate": line.mean, "spread": line.deviation if line.deviation == line.deviation else None}
 
 
-def _difference(line: Line) -> dict[str, Any] | None:
+def _difference(line: ContrastLine) -> dict[str, Any] | None:
     if line.difference != line.difference:
         return None
     return {"estimate": line.difference, "low": line.low, "high": line.high}
 
 
-def _wins(line: Line) -> str | None:
+def _wins(line: ContrastLine) -> str | None:
     return None if line.difference != line.difference else f"{line.wins}/{line.seeds}"

@@ -7,7 +7,7 @@ import { WhatIf } from "./whatif.js";
 
 const $ = (id) => document.getElementById(id);
 const tabs = [...document.querySelectorAll("[role=tab]")];
-let live = null, whatif = null, refresh = 0;
+let live = null, whatif = null, refresh = 0, turn = 0;
 
 function show(tab, focus = false) {
   for (const one of tabs) {
@@ -19,16 +19,19 @@ function show(tab, focus = false) {
   if (focus) tab.focus();
   const view = tab.getAttribute("aria-controls");
   history.replaceState(null, "", `#${view}`);
-  clearInterval(refresh);
+  clearTimeout(refresh);
+  turn += 1;
   if (view === "live") live?.show();
   if (view === "whatif") whatif?.open().catch((problem) => { $("whatif-told").textContent = problem.message; });
   if (view === "trust") every(5000, () => showTrust($("trust-body")));
   if (view === "runs") every(5000, () => showRuns($("runs-body")));
 }
 
-function every(milliseconds, work) {
-  work();
-  refresh = setInterval(work, milliseconds);
+// Again some time after the last answer, and only while the view is shown: a slow answer is not asked for twice.
+async function every(milliseconds, work) {
+  const own = turn;
+  await work();
+  if (own === turn) refresh = setTimeout(() => every(milliseconds, work), milliseconds);
 }
 
 for (const tab of tabs) {

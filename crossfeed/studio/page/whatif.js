@@ -123,7 +123,7 @@ export class WhatIf {
       this.sampled = null;
       $("whatif-told").textContent = warnings(answer);
       this.draw();
-      if (since !== null) performance.measure("slider to picture", { start: since });
+      if (since !== null) requestAnimationFrame(() => performance.measure("slider to picture", { start: since }));
     } catch (problem) { if (problem.name !== "AbortError") $("whatif-told").textContent = problem.message; }
   }
 

@@ -25,16 +25,16 @@ MARGIN = 6.0  # standard deviations of a batch's token count
 
 
 @dataclass(frozen=True, slots=True)
-class TokenRoom:
+class TokenCapacity:
     """How much room packed batches need, and on the device how many tokens ever found none; must stay 0."""
 
     share: float
     lost: Tensor
 
 
-def measure_room(
+def measure_token_capacity(
     model: JepaModel, windows: WindowSet, config: RunConfig, two_views: bool, batch_size: int
-) -> TokenRoom:
+) -> TokenCapacity:
     """Draw the masks of some batches and leave six standard deviations of room above their mean."""
     device = windows.last_W.device
     draws = torch.Generator(device=device).manual_seed(0)
@@ -45,7 +45,7 @@ def measure_room(
         counts.append(share_of_tokens(model, views, two_views))
     share_N = torch.stack(counts)
     share = float(share_N.mean() + MARGIN * share_N.std())
-    return TokenRoom(min(1.0, share), torch.zeros((), dtype=torch.long, device=device))
+    return TokenCapacity(min(1.0, share), torch.zeros((), dtype=torch.long, device=device))
 
 
 def share_of_tokens(model: JepaModel, views: Views, two_views: bool) -> Tensor:
@@ -55,7 +55,7 @@ def share_of_tokens(model: JepaModel, views: Views, two_views: bool) -> Tensor:
     return torch.stack([read(m.flatten(0, 1)).float().mean() for m in shown if m is not None]).mean()
 
 
-def prepare_model(model: JepaModel, room: TokenRoom, seeds: Seeds, precision: str) -> None:
+def prepare_model(model: JepaModel, room: TokenCapacity, seeds: Seeds, precision: str) -> None:
     """Switch the model to the fast path."""
     from crossfeed.model.fast import row_operators
 
@@ -65,7 +65,7 @@ def prepare_model(model: JepaModel, room: TokenRoom, seeds: Seeds, precision: st
     use_row_kernels(model, torch.bfloat16 if precision == "bf16" else torch.float32, row_operators)
 
 
-class LossesBeside:
+class LossesWithTeacherStream:
     """`objectives.losses` with the teacher on a stream of its own.
 
     Its batches are small and leave most of a GPU idle; the student needs its latents only when the losses are taken.
@@ -93,7 +93,7 @@ class LossesBeside:
 
 
 @contextmanager
-def nothing_collected() -> Iterator[None]:
+def garbage_collection_paused() -> Iterator[None]:
     """Collect garbage now and not again until the end: freeing an older graph's memory would spoil a capture."""
     gc.collect()
     was_on = gc.isenabled()
@@ -128,7 +128,7 @@ class CapturedStep:
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators:
             graph.register_generator_state(generator)
-        with nothing_collected(), torch.cuda.graph(graph):
+        with garbage_collection_paused(), torch.cuda.graph(graph):
             self._step()
         self._graph = graph
         graph.replay()

@@ -119,7 +119,7 @@ def teamwork(device: torch.device) -> Iterator[Team]:
         distributed.destroy_process_group()
 
 
-def speaks() -> bool:
+def is_leading_process() -> bool:
     """Whether this process is the one of a torchrun that talks to people; a process on its own always is."""
     return os.environ.get("RANK", "0") == "0"
 

@@ -38,7 +38,7 @@ class Reading:
         return Reading(self.prediction[:count], target_BHD, future_x_BHC, future_m_BHC, in_window_x_BHC)
 
 
-class Reader:
+class WindowReader:
     """Reads windows of one set in evaluation mode, `size` at a time.
 
     `teacher` asks for the target latents as well; `change` shows the windows otherwise than they are.

@@ -19,7 +19,7 @@ from crossfeed.training.config import Selection
 from crossfeed.training.measure.health import collapse_reasons, latent_health, ridge_probe
 from crossfeed.training.measure.loss_pass import PROTOCOL_SEED, LossPass
 from crossfeed.training.measure.metrics import ForecastScores, ForecastSums
-from crossfeed.training.measure.reading import Reader, batches
+from crossfeed.training.measure.reading import WindowReader, batches
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import MaskConfig, validation_masks
 from crossfeed.windows.draws import window_draw
@@ -60,7 +60,7 @@ class Validator:
         self._captured, self._passes, self._readers = (
             captured,
             dict[Stage, LossPass](),
-            dict[tuple[Part, bool, bool], Reader](),
+            dict[tuple[Part, bool, bool], WindowReader](),
         )
         self._others = OtherMachines(OTHER_MACHINE, model.normaliser, self.device)
         self.windows_W = _fixed_subset(len(validation), training.validation_windows).to(self.device)
@@ -164,14 +164,16 @@ class Validator:
             pieces.append(tuple(piece.clone() for piece in latents))
         return tuple(torch.cat(piece) for piece in zip(*pieces, strict=True))
 
-    def _reader(self, part: Part, teacher: bool, other: bool = False) -> Reader:
+    def _reader(self, part: Part, teacher: bool, other: bool = False) -> WindowReader:
         """The reader of a part; as many windows at once as go through the network in a training step."""
         if (part, teacher, other) not in self._readers:
             windows = self.train if part == "train" else self.validation
             size = self.config.training.batch_size * VIEWS
-            reader = Reader(self.model, windows, self.precision, size, self._captured, teacher)
+            reader = WindowReader(self.model, windows, self.precision, size, self._captured, teacher)
             if other:
-                reader = Reader(self.model, windows, self.precision, size, self._captured, teacher, self._other_machine)
+                reader = WindowReader(
+                    self.model, windows, self.precision, size, self._captured, teacher, self._other_machine
+                )
             self._readers[part, teacher, other] = reader
         return self._readers[part, teacher, other]
 

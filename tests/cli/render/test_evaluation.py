@@ -39,9 +39,9 @@ def test_the_full_suite_shows_every_probe_and_ends_with_the_verdict(
 
 
 def test_what_was_not_measured_is_not_shown(full: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
-    standard = replace(full, robustness=None, conformal=None, counterfactual=None)
+    standard = replace(full, robustness=None, conformal=None, counterfactual=None, calibration={})
     text = shown(standard, monkeypatch)
-    for title in ("Robustness", "conformal", "Changed plans"):
+    for title in ("Robustness", "conformal", "Changed plans", "Calibration"):
         assert title not in text
     assert "Command use" in text
 

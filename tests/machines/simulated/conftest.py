@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.spinners import spinner_620
@@ -19,11 +19,11 @@ def silent(machine: MachineParameters) -> MachineParameters:
     return MachineParameters(**calm)
 
 
-def cutting_inputs(steps: int, *, speed: float = 9000.0, feed: float = 1200.0, depth: float = 3.0) -> Inputs:
+def cutting_inputs(steps: int, *, speed: float = 9000.0, feed: float = 1200.0, depth: float = 3.0) -> DriveInputs:
     """A steady cut along x in aluminium with a 10 mm end mill of three teeth."""
     ones = np.ones(steps)
     commands = np.tile([speed, feed, 0.0, 0.0], (steps, 1))
-    return Inputs(
+    return DriveInputs(
         spindle_speed=commands[:, 0].copy(),
         feed=commands[:, 1:].copy(),
         depth=depth * ones,

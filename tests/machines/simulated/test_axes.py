@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.machines.simulated.axes import limit_rate
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
 from tests.machines.simulated.conftest import cutting_inputs, silent
@@ -32,7 +32,7 @@ def test_weight_of_the_headstock_shifts_the_level_of_z_and_differs_between_machi
     levels = []
     for parameters in (spinner_620(), spinner_630()):
         machine = SimulatedMachine(silent(parameters))
-        trace, _ = machine.run(Inputs.idle(100), machine.rest())
+        trace, _ = machine.run(DriveInputs.idle(100), machine.rest())
         z = machine.parameters.z
         holding = z.sense * z.gravity * z.pitch / 1000 / (2 * np.pi)
         assert trace["z_torque"][-1] == pytest.approx(holding, rel=1e-9)
@@ -43,14 +43,14 @@ def test_weight_of_the_headstock_shifts_the_level_of_z_and_differs_between_machi
 
 
 def test_steady_feed_needs_friction_torque_only(calm: SimulatedMachine) -> None:
-    trace, _ = calm.run(Inputs.held([[0, 6000.0, 0, 0]] * 4, 50), calm.rest())
+    trace, _ = calm.run(DriveInputs.held([[0, 6000.0, 0, 0]] * 4, 50), calm.rest())
     x = calm.parameters.x
     friction = x.coulomb + x.viscous * 100.0
     assert trace["x_torque"][-1] == pytest.approx(x.lever * friction, rel=1e-6)
 
 
 def test_a_step_command_is_met_with_the_axis_acceleration_not_with_infinite_torque(calm: SimulatedMachine) -> None:
-    trace, _ = calm.run(Inputs.held([[0, 48000.0, 0, 0]], 50), calm.rest())
+    trace, _ = calm.run(DriveInputs.held([[0, 48000.0, 0, 0]], 50), calm.rest())
     physics, x = trace.physics, calm.parameters.x
     assert physics is not None
     assert np.abs(np.diff(physics.axis_velocity[0], prepend=0.0)).max() <= x.acceleration * calm.time_step * (1 + 1e-9)
@@ -65,7 +65,7 @@ def test_the_cut_pushes_against_the_feed(calm: SimulatedMachine) -> None:
 
 
 def test_axis_power_is_torque_times_speed_plus_copper(calm: SimulatedMachine) -> None:
-    trace, _ = calm.run(Inputs.held([[0, 0, 0, 3000.0]] * 4, 50), calm.rest())
+    trace, _ = calm.run(DriveInputs.held([[0, 0, 0, 3000.0]] * 4, 50), calm.rest())
     z = calm.parameters.z
     speed = 50.0 / (z.lever * 1000)
     expected = z.sense * trace["z_torque"][-1] * speed + 1.5 * z.resistance * trace["z_current"][-1] ** 2

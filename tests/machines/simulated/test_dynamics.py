@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.schema import canonical
@@ -12,7 +12,7 @@ START = [[0, 0, 0, 0]] * 2 + [[18000.0, 0, 0, 0]] * 5 + [[0, 0, 0, 0]] * 6
 
 
 def test_the_dc_link_sags_with_power_and_rises_up_to_the_line_modules_limit(calm: SimulatedMachine) -> None:
-    trace, _ = calm.run(Inputs.held(START, 50), calm.rest())
+    trace, _ = calm.run(DriveInputs.held(START, 50), calm.rest())
     voltage, link = trace["spindle_dc_voltage"], calm.parameters.link
     rest = link.voltage - link.sag * (link.standing_load / 1000 + trace["z_power"][0])
     assert voltage[0] == pytest.approx(rest, abs=0.01)
@@ -21,7 +21,7 @@ def test_the_dc_link_sags_with_power_and_rises_up_to_the_line_modules_limit(calm
 
 
 def test_modulation_depth_follows_speed_and_peaks_while_accelerating(calm: SimulatedMachine) -> None:
-    trace, _ = calm.run(Inputs.held(START, 50), calm.rest())
+    trace, _ = calm.run(DriveInputs.held(START, 50), calm.rest())
     depth = trace["spindle_mod_depth"]
     assert depth[0] == 0.0
     steady = depth[330]
@@ -31,7 +31,7 @@ def test_modulation_depth_follows_speed_and_peaks_while_accelerating(calm: Simul
 
 
 def test_drive_values_pass_a_first_order_filter(calm: SimulatedMachine) -> None:
-    trace, _ = calm.run(Inputs.held([[0, 0, 6000.0, 0]] * 3, 50), calm.rest())
+    trace, _ = calm.run(DriveInputs.held([[0, 0, 6000.0, 0]] * 3, 50), calm.rest())
     physics = trace.physics
     assert physics is not None
     kept = np.exp(-calm.time_step / calm.parameters.logging.smoothing)
@@ -46,13 +46,13 @@ def test_without_smoothing_the_log_shows_the_drive_itself(calm: SimulatedMachine
     values = calm.parameters.model_dump()
     values["logging"] |= {"smoothing": 0.0}
     raw = SimulatedMachine(MachineParameters(**values))
-    trace, _ = raw.run(Inputs.held([[5000.0, 0, 0, 0]], 50), raw.rest())
+    trace, _ = raw.run(DriveInputs.held([[5000.0, 0, 0, 0]], 50), raw.rest())
     assert trace.physics is not None
     np.testing.assert_array_equal(trace["spindle_torque"], trace.physics.spindle_torque)
 
 
 def test_noise_has_the_declared_size_and_thermometers_their_resolution(noisy: SimulatedMachine) -> None:
-    trace, _ = noisy.run(Inputs.idle(20_000), noisy.rest(1))
+    trace, _ = noisy.run(DriveInputs.idle(20_000), noisy.rest(1))
     for name in ("spindle_current", "x_torque", "z_power"):
         assert trace[name].std() == pytest.approx(noisy.parameters.logging.noise[name], rel=0.05)
     tenths = trace["z_motor_temp"] * 10
@@ -62,7 +62,7 @@ def test_noise_has_the_declared_size_and_thermometers_their_resolution(noisy: Si
 
 
 def test_a_trace_holds_every_canonical_channel(noisy: SimulatedMachine) -> None:
-    trace, _ = noisy.run(Inputs.held([[8000.0, 500.0, -200.0, 100.0]] * 3, 50), noisy.rest())
+    trace, _ = noisy.run(DriveInputs.held([[8000.0, 500.0, -200.0, 100.0]] * 3, 50), noisy.rest())
     schema = canonical()
     assert trace.sensors.shape == (150, len(schema.sensor_names))
     assert np.isfinite(trace.sensors).all()

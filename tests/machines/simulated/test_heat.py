@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.machines.simulated.heat import Modes
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.parameters import Heat
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.spinners import spinner_620
@@ -57,20 +57,20 @@ def test_rest_then_63_percent_of_the_slow_rise_after_one_slow_time_constant(calm
 
 
 def test_running_warms_the_spindle_over_minutes(calm: SimulatedMachine) -> None:
-    trace, _ = calm.run(Inputs.held([[15000.0, 0, 0, 0]] * 300, 50), calm.rest())
+    trace, _ = calm.run(DriveInputs.held([[15000.0, 0, 0, 0]] * 300, 50), calm.rest())
     temperature = trace["spindle_motor_temp"]
     assert temperature[-1] - temperature[0] > 2.0
     assert np.abs(np.diff(temperature)).max() < 0.1
 
 
 def test_nothing_drifts_at_idle(calm: SimulatedMachine) -> None:
-    trace, after = calm.run(Inputs.idle(30_000), calm.rest())
+    trace, after = calm.run(DriveInputs.idle(30_000), calm.rest())
     np.testing.assert_allclose(trace.sensors, trace.sensors[:1].repeat(len(trace), axis=0), rtol=1e-9, atol=1e-9)
     assert after.step == 30_000
 
 
 def test_idle_noise_has_no_trend(noisy: SimulatedMachine) -> None:
-    trace, _ = noisy.run(Inputs.idle(60_000), noisy.rest(seed=3))
+    trace, _ = noisy.run(DriveInputs.idle(60_000), noisy.rest(seed=3))
     for name in ("spindle_current", "x_torque", "z_current", "z_power"):
         first, last = trace[name][:30_000], trace[name][30_000:]
         error = trace[name].std() / np.sqrt(30_000)

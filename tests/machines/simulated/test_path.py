@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import play, prepare
 from crossfeed.machines.simulated.path import travel
 from crossfeed.machines.simulated.rollout import SimulatedMachine, counterfactual
@@ -36,28 +36,28 @@ M30
 
 
 @pytest.fixture(scope="module")
-def planned() -> Inputs:
+def planned() -> DriveInputs:
     """A program with rapids, cuts, a dwell in the cut and a tool change."""
     job = prepare(parse_program(TEXT, "two tools"), spinner_620(), {"T1": "END MILL 10", "T2": "END MILL 6"})
     return play(job, 1.0, MATERIALS["steel"], 0.02, int(job.seconds * SECOND)).inputs
 
 
-def stepped(steps: int = 1000) -> Inputs:
+def stepped(steps: int = 1000) -> DriveInputs:
     """A steady feed through stock that grows deeper with every step, so that the depth tells the place."""
     return replace(cutting_inputs(steps), depth=np.arange(1.0, steps + 1.0))
 
 
-def bits(inputs: Inputs) -> list[bytes]:
+def bits(inputs: DriveInputs) -> list[bytes]:
     return [getattr(inputs, field.name).tobytes() for field in fields(inputs)]
 
 
-def engagement(inputs: Inputs) -> np.ndarray:
+def engagement(inputs: DriveInputs) -> np.ndarray:
     return np.column_stack(
         [getattr(inputs, field.name) for field in fields(inputs) if field.name not in ("spindle_speed", "feed")]
     )
 
 
-def test_the_plan_itself_meets_its_own_engagement_bit_by_bit(planned: Inputs) -> None:
+def test_the_plan_itself_meets_its_own_engagement_bit_by_bit(planned: DriveInputs) -> None:
     travelled = travel(planned, planned.commands)
     assert bits(travelled.inputs) == bits(planned)
     assert len(travelled.rest) == 0
@@ -68,7 +68,9 @@ def test_the_plan_itself_meets_its_own_engagement_bit_by_bit(planned: Inputs) ->
 
 @settings(max_examples=25, deadline=None)
 @given(start=st.integers(0, 1000), spindle=st.floats(0.0, 1.5))
-def test_another_spindle_speed_leaves_the_engagement_as_it_was(start: int, spindle: float, planned: Inputs) -> None:
+def test_another_spindle_speed_leaves_the_engagement_as_it_was(
+    start: int, spindle: float, planned: DriveInputs
+) -> None:
     ahead = planned[start:]
     travelled = travel(ahead, ahead.commands * [spindle, 1, 1, 1])
     np.testing.assert_array_equal(travelled.step, np.arange(len(ahead)))
@@ -102,7 +104,7 @@ def test_the_chip_load_of_a_steady_cut_follows_the_feed(factor: float, calm: Sim
 
 @settings(max_examples=25, deadline=None)
 @given(at=st.integers(1, 1400), held=st.integers(1, 200))
-def test_a_hold_delays_the_engagement_by_as_long_as_it_lasts(at: int, held: int, planned: Inputs) -> None:
+def test_a_hold_delays_the_engagement_by_as_long_as_it_lasts(at: int, held: int, planned: DriveInputs) -> None:
     speed = planned.spindle_speed[at - 1]
     hold = np.tile([speed, 0.0, 0.0, 0.0], (held, 1))
     travelled = travel(planned, np.concatenate((planned.commands[:at], hold, planned.commands[at:])))
@@ -149,7 +151,7 @@ def test_faster_commands_arrive_in_what_lies_beyond(calm: SimulatedMachine) -> N
     assert ratio == pytest.approx(4.0, rel=1e-2)
 
 
-def test_a_longer_stand_than_planned_waits_at_the_next_move(planned: Inputs) -> None:
+def test_a_longer_stand_than_planned_waits_at_the_next_move(planned: DriveInputs) -> None:
     standing = np.abs(planned.feed).max(axis=1) < 1e-6
     assert standing[:10].all()
     first = int(np.flatnonzero(~standing)[0])
@@ -161,7 +163,7 @@ def test_a_longer_stand_than_planned_waits_at_the_next_move(planned: Inputs) -> 
 
 @settings(max_examples=20, deadline=None)
 @given(change=st.integers(0, 900), seed=st.integers(0, 1000))
-def test_later_commands_never_move_the_tool_earlier(change: int, seed: int, planned: Inputs) -> None:
+def test_later_commands_never_move_the_tool_earlier(change: int, seed: int, planned: DriveInputs) -> None:
     draw = np.random.default_rng(seed)
     commands = planned.commands[:1000] * draw.uniform(0, 2, (1000, 1))
     other = commands.copy()
@@ -171,7 +173,7 @@ def test_later_commands_never_move_the_tool_earlier(change: int, seed: int, plan
     assert (np.diff(two.step) >= 0).all()
 
 
-def test_a_path_without_steps_and_commands_without_numbers_are_refused(planned: Inputs) -> None:
+def test_a_path_without_steps_and_commands_without_numbers_are_refused(planned: DriveInputs) -> None:
     with pytest.raises(MachineError, match="no path"):
         travel(planned[:0], planned.commands)
     with pytest.raises(MachineError, match="no number"):

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError, StorageError
 from crossfeed.machines.simulated.catalogue import random_machine
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.rollout import SimulatedMachine, counterfactual
 from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
 from crossfeed.machines.simulated.state import SimulationState
 from tests.machines.simulated.conftest import cutting_inputs
 
 
-def busy_inputs(steps: int, seed: int = 0) -> Inputs:
+def busy_inputs(steps: int, seed: int = 0) -> DriveInputs:
     """Commands that jump every 25 steps, cut and air, so that every memory of the machine is stirred."""
     draw = np.random.default_rng(seed)
     rows = -(-steps // 25)
@@ -87,7 +87,7 @@ def test_other_commands_change_the_trace_only_from_the_change_on(change: int, se
 
 
 def test_both_futures_meet_the_same_noise(noisy: SimulatedMachine) -> None:
-    inputs = Inputs.idle(500)
+    inputs = DriveInputs.idle(500)
     commands = np.tile([6000.0, 0, 0, 0], (10, 1))
     factual, altered = counterfactual(noisy, noisy.rest(1), inputs, commands)
     # Nothing moves along x and y in either future, so only the common noise is left there.
@@ -123,7 +123,7 @@ def test_unchanged_commands_from_a_restored_state_repeat_the_run_bit_by_bit(star
 def test_engagement_scheduled_in_time_would_cut_stock_that_a_slower_feed_has_not_reached(
     calm: SimulatedMachine,
 ) -> None:
-    inputs = Inputs.joined([cutting_inputs(300, depth=1.0), cutting_inputs(200, depth=3.0)])
+    inputs = DriveInputs.joined([cutting_inputs(300, depth=1.0), cutting_inputs(200, depth=3.0)])
     slower = np.tile([9000.0, 720.0, 0, 0], (10, 1))
     _, altered = counterfactual(calm, calm.rest(), inputs, slower)
     steady, _ = calm.run(cutting_inputs(500, depth=1.0, feed=720.0), calm.rest())
@@ -146,17 +146,17 @@ def test_the_chip_load_follows_the_new_commands_in_a_steady_cut(calm: SimulatedM
 
 def test_other_seeds_give_other_noise_from_the_same_moment(noisy: SimulatedMachine) -> None:
     state = noisy.rest(1)
-    one, _ = noisy.run(Inputs.idle(50), state)
-    other, _ = noisy.run(Inputs.idle(50), state.reseeded(2))
+    one, _ = noisy.run(DriveInputs.idle(50), state)
+    other, _ = noisy.run(DriveInputs.idle(50), state.reseeded(2))
     assert not np.array_equal(one.sensors, other.sensors)
     np.testing.assert_allclose(one.sensors.mean(axis=0)[:10], other.sensors.mean(axis=0)[:10], atol=0.1)
 
 
 def test_a_state_of_another_machine_is_refused(noisy: SimulatedMachine) -> None:
     with pytest.raises(MachineError, match="does not belong to spinner_620"):
-        noisy.run(Inputs.idle(5), SimulatedMachine(spinner_630()).rest())
+        noisy.run(DriveInputs.idle(5), SimulatedMachine(spinner_630()).rest())
     with pytest.raises(MachineError, match="does not belong"):
-        noisy.run(Inputs.idle(5), SimulatedMachine(spinner_620(), time_step=0.01).rest())
+        noisy.run(DriveInputs.idle(5), SimulatedMachine(spinner_620(), time_step=0.01).rest())
 
 
 def test_files_that_are_no_state_are_refused(tmp_path: Path) -> None:
@@ -173,16 +173,16 @@ def test_files_that_are_no_state_are_refused(tmp_path: Path) -> None:
 
 def test_inputs_that_are_no_commands_are_refused(noisy: SimulatedMachine) -> None:
     with pytest.raises(MachineError, match="shape"):
-        Inputs.held([[1.0, 2.0]], 50)
+        DriveInputs.held([[1.0, 2.0]], 50)
     with pytest.raises(MachineError, match="no number"):
-        Inputs.held([[np.nan, 0, 0, 0]], 50)
+        DriveInputs.held([[np.nan, 0, 0, 0]], 50)
     with pytest.raises(MachineError, match="spread evenly"):
-        Inputs.idle(100).commanded(np.zeros((7, 4)))
+        DriveInputs.idle(100).commanded(np.zeros((7, 4)))
     with pytest.raises(MachineError, match="nothing to run"):
-        noisy.run(Inputs.idle(0), noisy.rest())
+        noisy.run(DriveInputs.idle(0), noisy.rest())
     with pytest.raises(MachineError, match="seed"):
         noisy.rest(seed=-1)
     with pytest.raises(MachineError, match="cannot be resampled"):
-        noisy.run(Inputs.idle(10), noisy.rest())[0].resample(0.03)
+        noisy.run(DriveInputs.idle(10), noisy.rest())[0].resample(0.03)
     with pytest.raises(MachineError, match="time step"):
         SimulatedMachine(spinner_620(), time_step=0.5)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.machines.simulated.catalogue import random_machine
-from crossfeed.machines.simulated.inputs import Inputs
+from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.spinners import spinner_620
@@ -59,7 +59,7 @@ def test_more_feed_more_torque_and_no_feed_no_cut(calm: SimulatedMachine) -> Non
 
 @pytest.mark.parametrize("rpm", [3000.0, 20000.0, -12000.0])
 def test_start_up_stays_within_the_limits_and_reaches_the_speed(calm: SimulatedMachine, rpm: float) -> None:
-    trace, after = calm.run(Inputs.held([[rpm, 0, 0, 0]] * 6, 50), calm.rest())
+    trace, after = calm.run(DriveInputs.held([[rpm, 0, 0, 0]] * 6, 50), calm.rest())
     physics, spindle = trace.physics, calm.parameters.spindle
     assert physics is not None
     torque = np.abs(physics.spindle_torque)
@@ -71,20 +71,20 @@ def test_start_up_stays_within_the_limits_and_reaches_the_speed(calm: SimulatedM
 
 
 def test_braking_feeds_power_back(calm: SimulatedMachine) -> None:
-    trace, _ = calm.run(Inputs.held([[18000.0, 0, 0, 0]] * 5 + [[0, 0, 0, 0]] * 8, 50), calm.rest())
+    trace, _ = calm.run(DriveInputs.held([[18000.0, 0, 0, 0]] * 5 + [[0, 0, 0, 0]] * 8, 50), calm.rest())
     assert trace["spindle_power"].min() < -0.5 * calm.parameters.spindle.braking_power_limit / 1000
     assert trace["spindle_torque"][-1] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_current_is_proportional_to_torque_below_field_weakening(calm: SimulatedMachine) -> None:
-    trace, _ = calm.run(Inputs.held([[9000.0, 0, 0, 0], [3000.0, 0, 0, 0]], 100), calm.rest())
+    trace, _ = calm.run(DriveInputs.held([[9000.0, 0, 0, 0], [3000.0, 0, 0, 0]], 100), calm.rest())
     moving = np.abs(trace["spindle_torque"]) > 0.1
     ratio = trace["spindle_torque"][moving] / trace["spindle_current"][moving]
     np.testing.assert_allclose(ratio, calm.parameters.spindle.torque_constant, rtol=1e-9)
 
 
 def test_field_weakening_needs_more_current_for_the_same_torque(calm: SimulatedMachine) -> None:
-    trace, _ = calm.run(Inputs.held([[18000.0, 0, 0, 0]] * 10, 50), calm.rest())
+    trace, _ = calm.run(DriveInputs.held([[18000.0, 0, 0, 0]] * 10, 50), calm.rest())
     constant = trace["spindle_torque"][-1] / trace["spindle_current"][-1]
     spindle = calm.parameters.spindle
     assert constant == pytest.approx(spindle.torque_constant * spindle.weakening_speed / 18000.0, rel=1e-3)
@@ -102,7 +102,7 @@ def test_reported_power_is_torque_times_speed_plus_losses(calm: SimulatedMachine
 
 def test_a_standing_spindle_skipped_as_a_whole_gives_what_single_steps_give() -> None:
     machine = SimulatedMachine(silent(spinner_620()))
-    inputs = Inputs.held([[0, 0, 0, 0], [4000, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [2000, 0, 0, 0]], 100)
+    inputs = DriveInputs.held([[0, 0, 0, 0], [4000, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [2000, 0, 0, 0]], 100)
     whole, _ = machine.run(inputs, machine.rest())
     state, rows = machine.rest(), []
     for index in range(len(inputs)):

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from crossfeed.training.devices.acceleration import nothing_collected
+from crossfeed.training.devices.acceleration import garbage_collection_paused
 
 
 class Cycle:
@@ -22,7 +22,7 @@ class Cycle:
 
 def test_garbage_freed_during_a_capture_spoiled_it() -> None:
     Cycle()
-    with nothing_collected():
+    with garbage_collection_paused():
         assert Cycle.alive == 0, "what is garbage already goes before"
         for _ in range(3000):
             Cycle()
@@ -32,12 +32,12 @@ def test_garbage_freed_during_a_capture_spoiled_it() -> None:
 
 
 def test_the_collector_is_as_before_even_after_an_error() -> None:
-    with pytest.raises(ValueError, match="capture"), nothing_collected():
+    with pytest.raises(ValueError, match="capture"), garbage_collection_paused():
         raise ValueError("capture")
     assert gc.isenabled()
     gc.disable()
     try:
-        with nothing_collected():
+        with garbage_collection_paused():
             pass
         assert not gc.isenabled()
     finally:

@@ -4,14 +4,14 @@ import torch
 
 from crossfeed.ingest.table import Table
 from crossfeed.training.data import prepare
-from crossfeed.training.measure.reading import Reader, Reading
+from crossfeed.training.measure.reading import Reading, WindowReader
 from tests.training.conftest import small_config
 from tests.training.test_step import make_step
 
 
-def reader(table: Table, size: int, teacher: bool = True) -> Reader:
+def reader(table: Table, size: int, teacher: bool = True) -> WindowReader:
     data = prepare([table], small_config(), torch.device("cpu"))
-    return Reader(make_step(table).model, data.validation, "float32", size, captured=False, teacher=teacher)
+    return WindowReader(make_step(table).model, data.validation, "float32", size, captured=False, teacher=teacher)
 
 
 def means(readings: list[Reading]) -> torch.Tensor:

@@ -1,0 +1,63 @@
+"""Off-policy estimates against the simulator's truth: coverage, ranking and refusals over many policies.
+
+python benchmarks/control_offpolicy.py --policies 50 --runs 150 --truth 24
+"""
+
+import argparse
+
+import numpy as np
+from control_programs import random_program
+from scipy.stats import spearmanr
+
+from crossfeed.control.course import Course
+from crossfeed.control.machine import Workpiece
+from crossfeed.control.offpolicy.collect import FEATURES, collect
+from crossfeed.control.offpolicy.estimate import METHODS, judge
+from crossfeed.control.offpolicy.policy import LinearPolicy
+from crossfeed.control.task import read_task
+from crossfeed.machines.simulated.catalogue import machine_named
+from crossfeed.schema import canonical
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--policies", type=int, default=50)
+    parser.add_argument("--runs", type=int, default=150)
+    parser.add_argument("--truth", type=int, default=24)
+    parser.add_argument("--stretch", type=int, default=12)
+    parser.add_argument("--machine", default="spinner_620")
+    options = parser.parse_args()
+    piece = Workpiece.of(random_program(0, "roughing", 30.0), "part0", machine_named(options.machine))
+    course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
+    task = read_task(None, {"objective": {"base_load": "1.4 kW"}})
+    logged = LinearPolicy(1.0, np.zeros(len(FEATURES)), 0.04)
+    log = collect(piece, course, task, (), logged, options.runs, options.stretch)
+    draw = np.random.default_rng(1)
+    found, truths = {method: [] for method in METHODS}, []
+    for number in range(options.policies):
+        shift, slope, spread = draw.uniform(-0.025, 0.025), draw.uniform(-0.1, 0.1), draw.uniform(0.03, 0.045)
+        policy = LinearPolicy(1.0 + shift, np.array([slope, 0.0]), spread)
+        true = collect(piece, course, task, (), policy, options.truth, options.stretch, 1000 + number, True)
+        truths.append(float(true.reward_NH.sum(axis=1).mean()))
+        for method in METHODS:
+            found[method].append(judge(log, policy, method))
+    stretches = log.override_NH.shape[1]
+    print(
+        f"{options.policies} policies, {options.runs} logged runs of {stretches} stretches, {options.truth} true ones"
+    )
+    print("\n| method | judged | refused | truth inside 90 % | rank correlation | mean error, s |")
+    print("|---|---|---|---|---|---|")
+    for method, values in found.items():
+        known = [(value, true) for value, true in zip(values, truths) if value.value is not None]
+        if len(known) < 3:
+            print(f"| {method} | {len(known)} | {len(values) - len(known)} | - | - | - |")
+            continue
+        inside = np.mean([value.low <= true <= value.high for value, true in known])
+        rank = spearmanr([value.value for value, _ in known], [true for _, true in known]).statistic
+        error = np.mean([abs(value.value - true) for value, true in known])
+        print(f"| {method} | {len(known)} | {len(values) - len(known)} | {inside:.0%} | {rank:.2f} | {error:.2f} |")
+    print(f"\nTruths lie between {min(truths):.1f} and {max(truths):.1f} s.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""What live connections stand: kills, outages, restarts, and eight machines on one core.
+
+    python benchmarks/live.py kills --times 20
+    python benchmarks/live.py outage
+    python benchmarks/live.py restart
+    python benchmarks/live.py machines --seconds 60
+
+Everything runs against real servers on the loopback address; benchmarks/live.md keeps what was seen.
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.ingest.pipeline import ingest
+from crossfeed.ingest.table import Group, Table
+from crossfeed.live.monitor import Monitor
+from crossfeed.live.mtconnect import MtconnectSource
+from crossfeed.live.recorder import record
+from crossfeed.live.simulated.faults import Fault
+from crossfeed.live.simulated.feed import SimulatedFeed
+from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
+from crossfeed.live.simulated.opcua_server import OpcUaServer
+from crossfeed.live.simulated.serve import serve
+from crossfeed.live.sources import open_source
+from crossfeed.live.spool import read_spool
+from crossfeed.live.to_table import spool_to_table
+from crossfeed.machines.simulated.single import simulate_program
+from crossfeed.machines.table import mapped_kind
+from crossfeed.model.presets import crossfeed
+from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import canonical
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.split import split_table
+
+PERIOD = 1.0
+
+
+def kills(times: int, seed: int) -> None:
+    """A logger writes, the recorder is killed at random moments and started again; the table must be ingest's own."""
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        simulate_program(root / "whole", "bundled:drill_plate", "spinner_620")
+        lines = (root / "whole" / "log.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+        log, spool, mapping = root / "log.csv", root / "spool", root / "whole" / "mapping.yaml"
+        log.write_text("".join(lines[:3]), encoding="utf-8")
+        command = [sys.executable, "-m", "crossfeed.cli", "live", "record", f"file:{log}", "--mapping", str(mapping)]
+        command += ["--out", str(spool)]
+        written = 3
+        begin = time.monotonic()
+        for _ in range(times):
+            process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+            until = time.monotonic() + draw.uniform(1.0, 8.0)
+            while time.monotonic() < until:
+                written = _append(log, lines, written, draw.randint(1, 3))
+                time.sleep(0.05)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+        written = _append(log, lines, written, len(lines))
+        asyncio.run(_finish(log, mapping, spool, written - 1))
+        found, wanted = spool_to_table(spool), ingest(mapped_kind(mapping), log)
+        same = all(
+            np.array_equal(getattr(found, name), getattr(wanted, name), equal_nan=True)
+            for name in ("time", "sensors", "commands")
+        )
+        doubled = found.manifest["live"]["doubled_samples"]
+        print(f"| SIGKILL at {times} random moments, {time.monotonic() - begin:.0f} s | {len(wanted)} rows written, "
+              f"{len(found)} recorded, {doubled} samples doubled, tables equal: {same} |")  # fmt: skip
+
+
+def _append(log: Path, lines: list[str], written: int, count: int) -> int:
+    with log.open("a", encoding="utf-8") as file:
+        file.write("".join(lines[written : written + count]))
+    return min(written + count, len(lines))
+
+
+async def _finish(log: Path, mapping: Path, spool: Path, rows: int) -> None:
+    """Record what is still missing."""
+    from crossfeed.live.sources import SourceOptions
+
+    source = open_source(f"file:{log}", SourceOptions(mapping=mapping))
+    enough = asyncio.Event()
+
+    def look(_: dict[str, float]) -> None:
+        told = {sample.time for one in read_spool(spool) for sample in one.samples if sample.channel == "@@run"}
+        if len(told) >= rows:
+            enough.set()
+
+    recording = asyncio.create_task(record(source, spool, on_flush=look))
+    await asyncio.wait_for(enough.wait(), 120.0)
+    recording.cancel()
+    with suppress(asyncio.CancelledError):
+        await recording
+
+
+def outage(seconds: float, speed: float) -> None:
+    """An OPC UA server vanishes for a minute of the machine's time and comes back."""
+    asyncio.run(_outage(seconds, speed))
+
+
+async def _outage(seconds: float, speed: float) -> None:
+    feed = SimulatedFeed("spinner_620", rate_hz=5.0)
+    server = OpcUaServer(feed, _free_port())
+    ready = asyncio.Event()
+    faults = [Fault("outage", seconds)]
+    serving = asyncio.create_task(serve(feed, server, speed=speed, faults=faults, on_ready=lambda _: ready.set()))
+    await ready.wait()
+    with tempfile.TemporaryDirectory() as folder:
+        spool = Path(folder) / "spool"
+        recording = asyncio.create_task(record(open_source(server.address), spool, speed=speed))
+        await asyncio.sleep((20.0 + seconds + 40.0) / speed + 10.0)
+        recording.cancel()
+        with suppress(asyncio.CancelledError):
+            await recording
+        table = spool_to_table(spool)
+    serving.cancel()
+    with suppress(asyncio.CancelledError):
+        await serving
+    absent = int(table.manifest["live"]["rows_in_gaps"])
+    steps = np.diff(table.time)
+    missing = int(np.round(steps[steps > 1.5].sum() - (steps > 1.5).sum()))
+    print(f"| outage of {seconds:g} s (OPC UA, speed {speed:g}) | {len(table)} rows, "
+          f"{absent} masked, {missing} absent, {len(table) - len(set(table.time))} doubled |")  # fmt: skip
+
+
+def restart() -> None:
+    """An MTConnect agent restarts with new sequences: a gap as long as its absence, nothing twice."""
+    asyncio.run(_restart())
+
+
+async def _restart() -> None:
+    feed = SimulatedFeed("spinner_620")
+    agent = MtconnectAgent(feed, _free_port())
+    ready = asyncio.Event()
+    serving = asyncio.create_task(serve(feed, agent, speed=5.0, on_ready=lambda _: ready.set()))
+    await ready.wait()
+    with tempfile.TemporaryDirectory() as folder:
+        spool = Path(folder) / "spool"
+        recording = asyncio.create_task(record(open_source(agent.address), spool, speed=5.0))
+        await asyncio.sleep(8.0)
+        await agent.vanish()
+        agent.restart()
+        await asyncio.sleep(3.0)
+        await agent.return_()
+        await asyncio.sleep(8.0)
+        recording.cancel()
+        with suppress(asyncio.CancelledError):
+            await recording
+        table = spool_to_table(spool)
+    serving.cancel()
+    told = table.manifest["live"]
+    print(f"| restart of an MTConnect agent, 15 s of machine time away | {len(table)} rows, {told['gaps']} gap, "
+          f"{told['rows_in_gaps']} rows masked, {len(table) - len(set(table.time))} doubled |")  # fmt: skip
+
+
+def machines(count: int, seconds: float) -> None:
+    """Eight machines with 17 sensors at 10 Hz, all monitors on one core, their agents on another."""
+    ports = [_free_port() for _ in range(count)]
+    process = multiprocessing.get_context("spawn").Process(target=_agents, args=(ports,), daemon=True)
+    process.start()
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0]})
+    import torch
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        model = _untrained(Path(folder))
+        ages, counts, cpu = asyncio.run(_watch(model, ports, seconds))
+    process.terminate()
+    p50, p99 = np.percentile(ages, (50, 99))
+    print(f"| {count} machines x 17 sensors at 10 Hz, one core, {seconds:g} s | forecast age p50 {p50:.2f} s, "
+          f"p99 {p99:.2f} s; {counts} rows forecast; {cpu / seconds:.0%} of the core |")  # fmt: skip
+
+
+def _agents(ports: list[int]) -> None:
+    async def work() -> None:
+        feeds = [SimulatedFeed("spinner_620", seed=number) for number in range(len(ports))]
+        await asyncio.gather(*(serve(feed, MtconnectAgent(feed, port)) for feed, port in zip(feeds, ports)))
+
+    asyncio.run(work())
+
+
+async def _watch(model: OpenedModel, ports: list[int], seconds: float) -> tuple[list[float], int, float]:
+    await _answering(ports[-1])
+    monitors = [Monitor(model, MtconnectSource(f"http://127.0.0.1:{port}")) for port in ports]
+    running = [asyncio.create_task(monitor.run()) for monitor in monitors]
+    context = model.model.config.context
+    while not all(monitor.snapshot().forecast for monitor in monitors):
+        for task in running:
+            if task.done():
+                task.result()
+        await asyncio.sleep(0.5)
+    ages: list[float] = []
+    begin, used = time.monotonic(), time.process_time()
+    rows = sum(monitor.snapshot().counters.rows for monitor in monitors)
+    while time.monotonic() - begin < seconds:
+        await asyncio.sleep(0.05)
+        ages += [age for monitor in monitors if (age := monitor.forecast_age) is not None]
+    told = sum(monitor.snapshot().counters.rows for monitor in monitors) - rows
+    assert context > 0
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    return ages, told, time.process_time() - used
+
+
+async def _answering(port: int) -> None:
+    while True:
+        with suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            return
+        await asyncio.sleep(0.2)
+
+
+def _untrained(folder: Path) -> OpenedModel:
+    """A model of the base size with random weights: its forecasts cost what those of a trained one cost."""
+    feed = SimulatedFeed("spinner_620", rate_hz=1.0)
+    steps = feed.steps()
+    values = [next(steps).values for _ in range(300)]
+    schema = canonical()
+    sensors = np.array([[one[name] for name in schema.sensor_names] for one in values])
+    commands = np.array([[one[name] for name in schema.command_names] for one in values])
+    groups = tuple(Group(feed.name, f"{at}", f"run {at}", "", at, at + 30) for at in range(0, len(values), 30))
+    table = Table(schema, groups, np.arange(float(len(values))), sensors, commands, PERIOD, {})
+    normaliser = Normaliser.fit(split_table(table).train_rows(table))
+    model = WorldModel.build(crossfeed("base").model, schema, normaliser)
+    model.save(folder / "model.safetensors", {"machines": [feed.name], "row_period": PERIOD})
+    return open_model(folder / "model.safetensors", "cpu")
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("kills", "outage", "restart", "machines"))
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--speed", type=float, default=2.0)
+    parser.add_argument("--count", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    if asked.what == "kills":
+        kills(asked.times, asked.seed)
+    elif asked.what == "outage":
+        outage(asked.seconds, asked.speed)
+    elif asked.what == "restart":
+        restart()
+    else:
+        machines(asked.count, asked.seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""What do the tests notice? Plant small errors, one at a time, in the files that decide numbers, and run their tests.
+
+    make mutants                                   # a seeded sample over all of these files
+    python benchmarks/mutants.py --each 8 --only windows/corrupt.py
+
+An operator, a comparison, a constant, a sign: each mutant changes one of them. A child process forked for every mutant
+imports the package with that one change and runs the tests of the file; a mutant that no test notices survives and is
+printed with its line. mutmut was tried first: it runs every mutant of a file behind one test selection for all of
+them and cannot draw a sample, which takes hours here. Needs a system that can fork.
+"""
+
+import argparse
+import ast
+import importlib.abc
+import importlib.util
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).parents[1]
+TESTS: dict[str, tuple[str, ...]] = {
+    "ingest/resample.py": ("ingest/test_resample.py",),
+    "windows/listing.py": ("windows/test_windows.py", "windows/test_counts.py"),
+    "windows/corrupt.py": ("windows/test_corrupt.py",),
+    "windows/block_runs.py": ("windows/test_corrupt.py",),
+    "windows/normalise.py": ("windows/test_normalise.py",),
+    "windows/split.py": ("windows/test_split.py",),
+    "evaluation/conformal.py": ("evaluation/test_conformal.py",),
+    "evaluation/statistics.py": ("evaluation/test_statistics.py",),
+    "distribution/mixture.py": ("distribution/test_mixture.py",),
+    "distribution/student_t.py": ("distribution/test_families.py",),
+    "training/measure/floors.py": ("training/measure/test_floors.py",),
+    "training/update/schedule.py": ("training/update/test_schedule.py",),
+}
+# What does no harm when it is a little wrong, with the reason.
+HARMLESS: dict[tuple[str, str], str] = {
+    ("ingest/resample.py", "total > 0"): "no weight is below one microsecond",
+    ("windows/block_runs.py", "2.0 * wanted"): "more runs than needed are cut to zero length",
+    ("windows/block_runs.py", "3.0 * math.sqrt(mean)"): "more runs than needed are cut to zero length",
+    ("windows/block_runs.py", "3.0"): "more runs than needed are cut to zero length",
+    ("windows/block_runs.py", "2"): "spare runs and spare rows are cut",
+    ("evaluation/statistics.py", "1e-12"): "any tiny number keeps equal sums equal",
+    ("evaluation/statistics.py", "1 << 16"): "the size of a batch",
+    ("evaluation/conformal.py", "1e-09"): "any tiny number keeps a whole rank whole",
+}
+SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Add,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+NOTICED, SURVIVED, TOO_LONG = "noticed", "survived", "noticed (endless)"
+
+
+class Mutation(ast.NodeTransformer):
+    """Counts the places where a small error can be planted, and plants one at the place with number `chosen`."""
+
+    def __init__(self, chosen: int = -1) -> None:
+        self.chosen, self.count, self.line, self.before = chosen, 0, 0, ""
+
+    def _here(self, node: ast.expr) -> bool:
+        self.count += 1
+        if self.count - 1 == self.chosen:
+            self.line, self.before = node.lineno, ast.unparse(node)
+            return True
+        return False
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if type(node.op) in SWAPPED and self._here(node):
+            node.op = SWAPPED[type(node.op)]()  # type: ignore[assignment]
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        for position, operator in enumerate(node.ops):
+            if type(operator) in SWAPPED and self._here(node):
+                node.ops[position] = SWAPPED[type(operator)]()  # type: ignore[call-overload]
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        if self._here(node):
+            node.op = SWAPPED[type(node.op)]()  # type: ignore[assignment]
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return node.operand if isinstance(node.op, ast.USub | ast.Not) and self._here(node) else node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        value = node.value
+        if isinstance(value, bool):
+            return ast.copy_location(ast.Constant(not value), node) if self._here(node) else node
+        if isinstance(value, int | float) and self._here(node):
+            return ast.copy_location(ast.Constant(value + 1 if isinstance(value, int) else value * 1.25 + 0.01), node)
+        return node
+
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        """Annotations decide no number; defaults do."""
+        node.defaults = [self.visit(default) for default in node.defaults]
+        node.kw_defaults = [None if default is None else self.visit(default) for default in node.kw_defaults]
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """Neither decorators nor what is returned on paper."""
+        self.visit(node.args)
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.value = None if node.value is None else self.visit(node.value)
+        return node
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        """Switches of a call are no numbers, and many only keep an order that is right by luck without them."""
+        return (
+            node
+            if isinstance(node.value, ast.Constant) and isinstance(node.value.value, bool)
+            else self.generic_visit(node)
+        )
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return node
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        return node
+
+
+class Planted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives one module of the package in its changed form."""
+
+    def __init__(self, name: str, path: Path, tree: ast.Module) -> None:
+        self.name, self.path, self.tree = name, path, tree
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        if fullname != self.name:
+            return None
+        return importlib.util.spec_from_file_location(fullname, self.path, loader=self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self.tree, str(self.path), "exec"), module.__dict__)
+
+
+def places(path: Path) -> int:
+    """In how many places of a file an error can be planted."""
+    counting = Mutation()
+    counting.visit(ast.parse(path.read_text(encoding="utf-8")))
+    return counting.count
+
+
+def try_mutant(file: str, number: int, limit: float) -> tuple[str, Mutation, float]:
+    """What became of a mutant (-1: nothing planted), the mutant, and the seconds it took."""
+    path = ROOT / "crossfeed" / file
+    mutation = Mutation(number)
+    tree = ast.fix_missing_locations(mutation.visit(ast.parse(path.read_text(encoding="utf-8"))))
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        code = 3
+        try:
+            code = _tests_of(file, Planted("crossfeed." + file[:-3].replace("/", "."), path, tree))
+        finally:
+            os._exit(code)
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        if time.monotonic() - began > limit:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return TOO_LONG, mutation, time.monotonic() - began
+        time.sleep(0.02)
+    survived = os.waitstatus_to_exitcode(status) == 0
+    return SURVIVED if survived else NOTICED, mutation, time.monotonic() - began
+
+
+def _tests_of(file: str, planted: Planted) -> int:
+    import pytest
+
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    sys.meta_path.insert(0, planted)
+    names = [str(ROOT / "tests" / name) for name in TESTS[file]]
+    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *names]))
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--each", type=int, default=5, help="mutants of every file")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--only", nargs="*", default=list(TESTS), metavar="FILE", help="some of the files")
+    chosen = options.parse_args()
+    unknown = [file for file in chosen.only if file not in TESTS]
+    if unknown:
+        options.error(f"{', '.join(unknown)}: not among {', '.join(TESTS)}")
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    # Everything but the package itself: a child imports that anew, with its error in it.
+    import hypothesis  # noqa: F401
+    import polars  # noqa: F401
+    import pydantic  # noqa: F401
+    import pytest  # noqa: F401
+    import scipy.stats  # noqa: F401
+    import torch
+
+    torch.set_num_threads(1)
+    draw, noticed, harmless, survivors = random.Random(chosen.seed), 0, 0, []
+    for file in chosen.only:
+        outcome, _, seconds = try_mutant(file, -1, 600.0)
+        if outcome != SURVIVED:
+            sys.exit(f"The tests of {file} fail without any error planted.")
+        count, lines = places(ROOT / "crossfeed" / file), (ROOT / "crossfeed" / file).read_text().splitlines()
+        for number in sorted(draw.sample(range(count), min(chosen.each, count))):
+            outcome, mutant, _ = try_mutant(file, number, 5.0 * seconds + 30.0)
+            line, reason = mutant.line, HARMLESS.get((file, mutant.before), "")
+            said = f"{outcome}{f' (harmless: {reason})' if reason and outcome == SURVIVED else ''}"
+            print(f"{file}:{line} {said}: '{mutant.before}' in {lines[line - 1].strip()}", flush=True)
+            noticed += outcome != SURVIVED
+            harmless += outcome == SURVIVED and bool(reason)
+            survivors += [f"{file}:{line}"] if outcome == SURVIVED and not reason else []
+    harmful = noticed + len(survivors)
+    print(f"{noticed} of {harmful} noticed, {harmless} more do no harm. Survivors: {', '.join(survivors) or 'none'}")
+    sys.exit(0 if noticed >= 0.9 * harmful else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Clocks that differ are reported, and a replay is no skew."""
+
+import pytest
+
+from crossfeed.live.clock import SourceClock
+
+
+def test_a_clock_that_is_three_seconds_behind_is_reported_whatever_the_delays() -> None:
+    clock = SourceClock()
+    for number in range(50):
+        clock.see(round((1000.0 + number - 3.0) * 1e6), arrived=1000.0 + number + 0.1 * (number % 5))
+    assert clock.skew == pytest.approx(3.0)
+    assert "3.0 s behind ours" in clock.remark
+
+
+def test_a_clock_that_is_ahead_is_reported_and_a_small_difference_is_not() -> None:
+    ahead, fine = SourceClock(), SourceClock()
+    ahead.see(1_002_000_000, arrived=1000.0)
+    fine.see(1_000_400_000, arrived=1000.0)
+    assert "2.0 s ahead of ours" in ahead.remark
+    assert fine.remark == ""
+
+
+def test_a_replay_at_ten_times_the_speed_is_no_skew() -> None:
+    clock = SourceClock(speed=10.0)
+    for number in range(50):
+        clock.see(round((5.0 + number) * 1e6), arrived=1000.0 + number / 10.0)
+    assert clock.skew == pytest.approx(0.0, abs=1e-9)
+    assert clock.remark == ""
