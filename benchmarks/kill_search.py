@@ -24,22 +24,22 @@ from crossfeed.study.study import Study
 
 SETTINGS: dict[str, Any] = {
     "model.context": 16,
-    "model.blocks.width": 32,
-    "model.blocks.heads": 2,
+    "model.width": 16,
+    "model.heads": 2,
+    "model.members": 1,
     "data.stride": 2,
     "training.batch_size": 16,
     "training.steps_per_epoch": 8,
     "training.validation_windows": 64,
-    "training.health.windows": 64,
 }
-CANDIDATES = ("preset", "token_commands")
+CANDIDATES = ("preset", "one_mover")
 # A search needs some seconds to start its first run; a kill comes between the start and well into the work.
 LONGEST_LIFE = 20.0
 
 
 def begin(folder: Path, source: Path, epochs: int) -> Study:
     """Two candidates on the source alone, with so many epochs that work is left for the kills."""
-    stages = {"training.pretrain_epochs": epochs, "training.finetune_epochs": epochs, "training.patience": epochs}
+    stages = {"training.finetune_epochs": epochs, "training.patience": epochs}
     study = Study.init(folder, [source], size="tiny", settings=SETTINGS | stages)
     study.plan(study.candidates(CANDIDATES), seeds=1)
     return study

@@ -1,6 +1,8 @@
 """Tables to and from Parquet: crossfeed's own with their metadata, and foreign ones by their column names."""
 
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +38,9 @@ def to_arrow(table: "Table") -> Any:
     for name, extra in table.extras.items():
         columns[name] = _floats(extra)
     content = {"schema": table.schema.model_dump(mode="json"), "period": table.period, "manifest": table.manifest}
+    # As JSON keeps it, so that the hash is that of what will be read.
+    content = json.loads(json.dumps(content, allow_nan=False))
+    content["sha256"] = _content_hash(table.fingerprint(), content, table.extras)
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(content, allow_nan=False).encode()})
 
 
@@ -77,8 +82,32 @@ def read_parts(path: Path, schema: Schema | None) -> dict[str, Any]:
                 remedy="Leave the schema out, or ingest the logs again with the other schema.",
             )
         parts = _columns(arrow, own, path)
-        return parts | {"schema": own, "period": float(content["period"]), "manifest": content["manifest"]}
+        parts |= {"schema": own, "period": float(content["period"]), "manifest": content["manifest"]}
+        _check_hash(parts, content, path)
+        return parts
     return _foreign(arrow, schema or canonical(), path)
+
+
+def _check_hash(parts: dict[str, Any], content: dict[str, Any], path: Path) -> None:
+    """Refuse a table whose bytes changed; tables of before there was a hash are taken as they are."""
+    from crossfeed.ingest.table import Table
+
+    told = content.pop("sha256", None)
+    if told is not None and told != _content_hash(Table(**parts).fingerprint(), content, parts["extras"]):
+        raise TableError(
+            f"{path} was changed after it was written.",
+            expected="the rows, schema and manifest that crossfeed wrote there",
+            remedy="Copy the table again from where it was made, or ingest the logs again.",
+        )
+
+
+def _content_hash(fingerprint: str, content: dict[str, Any], extras: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 over everything a table file holds."""
+    digest = hashlib.sha256((fingerprint + json.dumps(content, sort_keys=True)).encode())
+    for name in sorted(extras):
+        digest.update(name.encode())
+        digest.update(np.where(np.isnan(extras[name]), np.nan, extras[name] + 0.0).astype("<f8").tobytes())
+    return digest.hexdigest()
 
 
 def has_own_schema(path: Path) -> bool:

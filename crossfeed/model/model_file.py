@@ -6,6 +6,7 @@ part that was changed is named.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,16 +155,20 @@ def _check_schema(path: Path, stored: Schema, wanted: Schema) -> None:
         )
 
 
-def _digests(texts: dict[str, str], tensors: dict[str, Tensor]) -> dict[str, str]:
-    """SHA-256 of each text and of all tensors by name, type, shape and bytes."""
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of all tensors by name, type, shape and bytes."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
-        tensor = tensors[name]
+        tensor = tensors[name].detach().cpu().contiguous()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
-    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()} | {
-        "tensors": digest.hexdigest()
-    }
+    return digest.hexdigest()
+
+
+def _digests(texts: dict[str, str], tensors: dict[str, Tensor]) -> dict[str, str]:
+    """SHA-256 of each text and of the tensors."""
+    of_texts = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    return of_texts | {"tensors": tensors_digest(tensors)}
 
 
 def _content_hash(digests: dict[str, str]) -> str:

@@ -82,7 +82,7 @@ class Store:
 
     def protocol(self) -> dict[str, Any]:
         with self.reading() as connection:
-            return dict(json.loads(connection.execute("SELECT content FROM protocol").fetchone()[0]))
+            return self._decoded(connection.execute("SELECT content FROM protocol").fetchone()[0])
 
     def record(self, kind: str, content: dict[str, Any]) -> str:
         """Write one ledger entry and see it on disk before returning."""
@@ -111,7 +111,7 @@ class Store:
                 "SELECT name, candidate, seed, stage, config, status, owner, outcome FROM runs ORDER BY rowid"
             )
             every = [
-                Run(name, candidate, seed, stage, json.loads(config), state, owner, json.loads(outcome))
+                Run(name, candidate, seed, stage, self._decoded(config), state, owner, self._decoded(outcome))
                 for name, candidate, seed, stage, config, state, owner, outcome in rows
             ]
         return [run for run in every if status in (None, run.status)]
@@ -172,6 +172,16 @@ class Store:
             if not _begun(connection):
                 raise no_study
             yield connection
+
+    def _decoded(self, text: str) -> dict[str, Any]:
+        try:
+            return dict(json.loads(text))
+        except (TypeError, ValueError) as error:
+            raise StorageError(
+                f"The study file {self.path} holds something that is no JSON.",
+                expected="what crossfeed wrote there",
+                remedy="Run crossfeed study verify, and restore the folder from a copy.",
+            ) from error
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:

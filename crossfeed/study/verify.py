@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import crossfeed
-from crossfeed.errors import CrossfeedError
+from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.study import ledger, vault
 from crossfeed.study.lock import LOCK, holds
 from crossfeed.study.protocol import code_hash, source_tables
@@ -72,7 +72,7 @@ def _runs(store: Store, history: list[ledger.Entry]) -> list[str]:
     recorded = {entry.content["name"]: entry.content for entry in history if entry.kind == "run"}
     try:
         runs = {run.name: run for run in store.runs()}
-    except ValueError:
+    except StorageError:
         return ["the run table holds something that is no JSON"]
     problems = [f"run '{name}' is in the ledger but not in the run table" for name in planned.keys() - runs.keys()]
     for name, run in runs.items():

@@ -140,3 +140,17 @@ def test_a_killed_owner_is_known_to_be_dead(tmp_path: Path) -> None:
     process.join(timeout=600)
     assert (tmp_path / "owners" / f"{name}.lock").exists()
     assert not is_alive(tmp_path, name)
+
+
+def test_a_run_table_with_a_changed_letter_ended_in_a_traceback(tmp_path: Path) -> None:
+    store = Store(tmp_path / "study")
+    store.create({"name": "p"})
+    store.add_runs([("a", "preset", 0, "search", {"x": 1})])
+    with store.transaction() as connection:
+        connection.execute("UPDATE runs SET config = '{\"x\" 1}'")
+    with pytest.raises(StorageError, match="no JSON"):
+        store.runs()
+    with store.transaction() as connection:
+        connection.execute("UPDATE protocol SET content = '[1'")
+    with pytest.raises(StorageError, match="no JSON"):
+        store.protocol()

@@ -113,7 +113,9 @@ class MtconnectAgent:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
-        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        # Cancelled at the end of the server: asyncio would print a traceback for every open stream.
+        closed = (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError)
+        with suppress(*closed):
             request = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split(" ")
             url = urlsplit(request[1])
             asked = {name: values[0] for name, values in parse_qs(url.query).items()}

@@ -4,6 +4,7 @@ The weights of the best epoch lie in a file of their own that is written before 
 are removed after it: at every moment the newest complete state on disk finds all it refers to.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import CheckpointError
+from crossfeed.model.model_file import tensors_digest
 from crossfeed.training.selection import Best
 from crossfeed.training.update.adamw import AdamW
 
@@ -88,19 +90,31 @@ def remove_state(folder: Path) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write a safetensors file whole or not at all; the bytes go through Python so that a full disk is recognised."""
-    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, metadata)
+    """Write a safetensors file whole or not at all, with the hash of all it holds.
+
+    The bytes go through Python so that a full disk is recognised.
+    """
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    content = save(stored, {**metadata, "sha256": _content_hash(stored, metadata)})
     with atomic_file(path) as temporary:
         temporary.write_bytes(content)
 
 
 def read_tensors(path: Path, device: torch.device) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """All tensors of a safetensors file, on the device, and its metadata."""
+    """All tensors of a safetensors file, on the device, and its metadata, found to be as they were written."""
     try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+        with safe_open(path, framework="pt") as file:
+            tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"The file {path} cannot be read: {error}.", remedy=_REMEDY) from error
+    if metadata.pop("sha256", None) != _content_hash(tensors, metadata):
+        raise CheckpointError(f"The file {path} was changed after it was written.", remedy=_REMEDY)
+    return {name: tensor.to(device) for name, tensor in tensors.items()}, metadata
+
+
+def _content_hash(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    told = json.dumps(dict(metadata), sort_keys=True) + tensors_digest(tensors)
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def optimiser_tensors(optimiser: AdamW, model: nn.Module) -> dict[str, Tensor]:

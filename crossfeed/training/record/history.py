@@ -1,13 +1,16 @@
 """One row per epoch: losses, score, health and seconds, in `history.parquet` and, on request, in TensorBoard."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crossfeed.atomic import atomic_file
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, StorageError
 
 Row = Mapping[str, Any]
+_HASH = b"crossfeed sha256"
 
 
 def write_history(path: Path, rows: Sequence[Row]) -> None:
@@ -17,16 +20,29 @@ def write_history(path: Path, rows: Sequence[Row]) -> None:
 
     columns = list(dict.fromkeys(name for row in rows for name in row))
     table = pyarrow.table({name: [row.get(name) for row in rows] for name in columns})
+    table = table.replace_schema_metadata({_HASH: _digest(table.to_pylist())})
     with atomic_file(path) as temporary:
         pyarrow.parquet.write_table(table, temporary)
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
     """The epochs of a run, as written."""
+    import pyarrow
     import pyarrow.parquet
 
-    rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+    try:
+        table = pyarrow.parquet.ParquetFile(path).read()
+        rows: list[dict[str, Any]] = table.to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise StorageError(f"{path} cannot be read: {error}.", remedy="Train the run again.") from error
+    told = (table.schema.metadata or {}).get(_HASH)
+    if told is not None and told != _digest(rows):
+        raise StorageError(f"{path} was changed after it was written.", remedy="Train the run again.")
     return rows
+
+
+def _digest(rows: Sequence[Row]) -> bytes:
+    return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest().encode()
 
 
 def tensorboard_writer() -> Callable[[Path], Callable[[Row], None]]:

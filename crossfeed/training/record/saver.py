@@ -36,6 +36,7 @@ class Saver:
             history=list(state.history),
             model=self._host.copy("model", state.model),
             optimiser=self._host.copy("optimiser", state.optimiser),
+            average=self._host.copy("average", state.average),
             best_model=self._host.copy("best", state.best_model) if best_is_new else self._host.last("best"),
         )
         self._best_epoch = state.best.epoch

@@ -1,0 +1,42 @@
+"""Addresses: each scheme finds its source, and what is no address is refused with one that is."""
+
+from pathlib import Path
+
+import pytest
+
+from crossfeed.errors import ConfigError
+from crossfeed.live.growing_file import GrowingFile
+from crossfeed.live.mtconnect import MtconnectSource
+from crossfeed.live.sources import SourceOptions, discover_mapping, open_source
+from tests.live.conftest import LIMIT_S, Shop, within
+
+
+def test_each_scheme_finds_its_source(shop: Shop) -> None:
+    found = open_source("file:log.csv", SourceOptions(mapping=shop.mapping))
+    assert isinstance(found, GrowingFile)
+    assert found.path == Path("log.csv")
+    assert isinstance(open_source("http://127.0.0.1:5000"), MtconnectSource)
+
+
+def test_a_path_without_a_scheme_is_told_what_to_write(shop: Shop) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_source(str(shop.mapping))
+    assert caught.value.expected == f"file:{shop.mapping}"
+
+
+@pytest.mark.parametrize("address", ["ftp://host", "nonsense", "opc:4840"])
+def test_an_unknown_scheme_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match="no address of a live source"):
+        open_source(address)
+
+
+def test_a_file_without_a_mapping_says_how_to_get_one() -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_source("file:log.csv")
+    assert "crossfeed live discover file:log.csv" in caught.value.remedy
+
+
+def test_a_mapping_is_proposed_for_a_file(shop: Shop, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(shop.header() + shop.lines(0, 20), encoding="utf-8")
+    assert "columns:" in within(LIMIT_S, lambda: discover_mapping(f"file:{log}"))
