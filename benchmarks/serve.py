@@ -45,7 +45,7 @@ def ready(address, link):
     print(json.dumps({"address": address, "link": link, "token": service.keys.token, "times": times}), flush=True)
 serve(service, ready)
 """
-SLIDES, REQUESTS = 60, 400
+SLIDES, REQUESTS = 30, 120
 
 
 def main(model: Path, table: Path) -> None:
@@ -100,16 +100,14 @@ def counted(told: dict[str, Any]) -> dict[str, float]:
     return {line.split()[0]: float(line.split()[1]) for line in text.splitlines() if not line.startswith("#")}
 
 
-def slider(told: dict[str, Any]) -> tuple[np.ndarray, float]:
-    """Milliseconds from a step of a slider to the frame that shows it, and CPU milliseconds of the page's thread.
+def slider(told: dict[str, Any]) -> np.ndarray:
+    """Milliseconds from a step of a slider to the frame that shows it.
 
     Two plans, four sensors, four commands; the numbers that follow when a slider rests are not asked for.
     """
     if chromium() is None:
-        return np.array([]), 0.0
+        return np.array([])
     with tempfile.TemporaryDirectory() as folder, Browser(Path(folder)) as browser:
-        browser.call("Performance.setTimeDomain", timeDomain="threadTicks")
-        browser.call("Performance.enable")
         browser.go(told["link"])
         browser.wait("document.documentElement.dataset.ready === 'yes'")
         browser.click("#tab-whatif")
@@ -117,31 +115,23 @@ def slider(told: dict[str, Any]) -> tuple[np.ndarray, float]:
         browser.ask("document.querySelector('#session').dispatchEvent(new Event('change'))")
         browser.wait("document.querySelectorAll('#compared table').length > 0")
         browser.ask("document.querySelector('#feed-1').focus()")
-        began = thread_seconds(browser)
         count = "performance.getEntriesByName('slider to picture').length"
         for step in range(SLIDES):
             browser.press("ArrowLeft" if step % 20 < 10 else "ArrowRight", 37 if step % 20 < 10 else 39)
             browser.wait(f"{count} > {step}")
         entries = "performance.getEntriesByName('slider to picture').map((one) => one.duration)"
-        busy = 1000.0 * (thread_seconds(browser) - began) / SLIDES
-        return np.array(browser.ask(entries)), busy
-
-
-def thread_seconds(browser: Browser) -> float:
-    """CPU time of the page's main thread."""
-    metrics = {one["name"]: one["value"] for one in browser.call("Performance.getMetrics")["metrics"]}
-    return float(metrics["TaskDuration"])
+        return np.array(browser.ask(entries))
 
 
 def write(
-    times: list[list[float]], speeds: dict[int, tuple[float, float, float]], slid: tuple[np.ndarray, float], model: str
+    times: list[list[float]], speeds: dict[int, tuple[float, float, float]], slides: np.ndarray, model: str
 ) -> None:
     """The table."""
     page = page_files()
     packed = sum(len(one.packed) for path, one in page.items() if path != "/docs")
     plotly = len(page["/page/plotly.min.js"].packed)
     (torch_wall, torch_busy), (wall, busy) = times
-    load, (slides, drawing) = os.getloadavg()[0], slid
+    load = os.getloadavg()[0]
     shown = "no Chromium here" if not len(slides) else f"{np.median(slides):.0f} / {np.quantile(slides, 0.95):.0f}"
     rows = [
         ("server ready after the import of torch: seconds, wall / CPU", f"{wall:.1f} / {busy:.1f}", "<= 2"),
@@ -156,7 +146,6 @@ def write(
             for clients, (speed, cost, shared) in speeds.items()
         ),
         ("slider to picture: milliseconds, median / p95", shown, "<= 300"),
-        ("(CPU milliseconds of the page's thread for a step, waiting for it included)", f"{drawing:.0f}", ""),
     ]
     lines = [
         "# What serving costs",

@@ -10,9 +10,13 @@ ROOT = Path(crossfeed.__file__).parent
 # What Windows lacks. The libraries are imported first: they have their own ways around it.
 EVERY_MODULE = """
 import importlib, sys
+from crossfeed.errors import CrossfeedError
 import filelock, multiprocessing.connection, numpy, polars, pyarrow, pydantic, scipy, torch
 for name in ("fcntl", "resource", "termios", "pwd", "grp", "tty", "pty"):
     sys.modules[name] = None
+# A plain installation has none of these; modules that need one say so.
+EXTRAS = ["triton", "ray", "lightgbm", "fastapi", "starlette", "uvicorn", "asyncua", "aiomqtt", "amqtt"]
+EXTRAS += ["gymnasium", "stable_baselines3", "onnx", "onnxruntime"]
 failed = []
 for name in sys.argv[1:]:
     try:
@@ -20,7 +24,10 @@ for name in sys.argv[1:]:
     except ImportError as error:
         if error.name in ("fcntl", "resource", "termios", "pwd", "grp", "tty", "pty"):
             failed.append(f"{name} needs {error.name}")
-        elif error.name != "triton":
+        elif (error.name or "").split(".")[0] not in EXTRAS:
+            raise
+    except CrossfeedError as error:
+        if "crossfeed[" not in str(error):
             raise
 sys.exit("\\n".join(failed) or 0)
 """
