@@ -17,8 +17,8 @@ from pathlib import Path
 
 GOALS = {
     "crossfeed --help": "0.5 s",
-    "crossfeed forecast, one plan of 60 rows": "3 s",
-    "crossfeed forecast, two plans of 900 rows": "5 s",
+    "crossfeed forecast": "3 s",
+    "crossfeed what-if, two plans of 900 rows": "5 s",
     "crossfeed report": "3 s",
     "crossfeed evaluate, 2,500 windows": "10 s",
 }
@@ -80,12 +80,11 @@ def main() -> None:
         lines = [f"{1000 + 500 * (row // 30 % 3)},{row % 700},{row % 500},0" for row in range(900)]
         csv.write_text("spindle_speed,feed_x,feed_y,feed_z\n" + "\n".join(lines) + "\n", encoding="utf-8")
         (folder / "fast.csv").write_text(csv.read_text(encoding="utf-8").replace("1000,", "2000,"), encoding="utf-8")
-        two = [*plan]
-        two[two.index("table")] = "slow.csv"
+        two = ["what-if", *plan[1:-1], "slow.csv", "--compare", "fast.csv"]
         commands = {
             "crossfeed --help": ["--help"],
-            "crossfeed forecast, one plan of 60 rows": [*plan, "--seconds", "60"],
-            "crossfeed forecast, two plans of 900 rows": [*two, "--compare", "fast.csv"],
+            "crossfeed forecast": plan,
+            "crossfeed what-if, two plans of 900 rows": two,
             "crossfeed report": ["report", "run"],
             "crossfeed evaluate, 2,500 windows": ["evaluate", "run", "-t", "target.parquet", "-o", "again"],
         }

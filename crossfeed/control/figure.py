@@ -62,6 +62,7 @@ def _loads(axes: Any, sensor: str, score: Score, decision: Decision, time_T: np.
             time_T, np.where(np.isfinite(highest_T), highest_T, np.nan), where="post", color=COLOURS[1], label="limit"
         )
         top = float(np.nanmax(np.where(np.isfinite(highest_T), highest_T, np.nan)))
-        axes.set_ylim(bottom=min(0.0, float(low_T.min())), top=1.6 * top)
+        # Braking spindles reach far below; what matters lies between nothing and the limit.
+        axes.set_ylim(bottom=max(min(0.0, float(low_T.min())), -0.3 * top), top=1.6 * top)
     axes.set_ylabel(f"{sensor}\nin {score.schema.channel(sensor).unit}")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)

@@ -28,7 +28,8 @@ def rehearse(program: Path, machine: str, task: Task, decision: Decision, seed: 
     course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
     limits, past, ones = task.limits_of(canonical()), standing(piece, seed), np.ones(len(course))
     feed_T, spindle_T = (_fitted(knob_T, len(course)) for knob_T in (decision.feed_T, decision.spindle_T))
-    fast_T, _ = reachable(course, np.where(course.free(task), task.feed.max, 1.0), ones, task, (1.0, 1.0))
+    free_T = course.free(task)
+    fast_T, _ = reachable(course, np.where(free_T, task.feed.max, 1.0), ones, task, (1.0, 1.0))
     controllers: list[Controller] = [
         AsWritten(),
         Schedule("planned", feed_T, spindle_T),
@@ -41,7 +42,7 @@ def rehearse(program: Path, machine: str, task: Task, decision: Decision, seed: 
     for choice in decision.choices:
         own = slice(choice.first, min(choice.last + 1, len(course)))
         if choice.verdict == "as written":
-            worthless = float(written[own].sum() - fastest[own].sum()) < _NOTHING
+            worthless = not free_T[own].any() or float(written[own].sum() - fastest[own].sum()) < _NOTHING
             counts["left_alone"] += 1
             counts["left_rightly"] += bool(worthless or passed_fast[own].any())
         else:

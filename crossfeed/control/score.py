@@ -18,7 +18,7 @@ from crossfeed.serving.measures import sample_quantiles
 _PENALTY = 50.0  # s for each second a limit is passed by its own height
 _DOUBT = 2.0  # times the usual disagreement from which on turning a knob costs something
 # Knobs are turned once a period, wherever the tool then is: by how many periods a place may be early or late for a
-# knob turned by 100 % there, and for one that stands off 100 % by as much. Measured on the source machine.
+# knob turned by 100 % there, and for one that stands off 100 % by as much. Set by hand.
 _TURNED, _STANDS = 0.3, 0.1
 _DOUBT_PENALTY = 1.0  # s for each second with a knob off 100 % at one further usual disagreement
 

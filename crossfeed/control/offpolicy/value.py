@@ -10,7 +10,7 @@ import numpy as np
 from crossfeed.control.offpolicy.log import DecisionLog
 from crossfeed.control.offpolicy.policy import LinearPolicy
 
-_RIDGE = 1e-3
+_RIDGE = 1e-6  # enough for features that never vary; more would bias what is nearly known
 # Gauss-Hermite nodes for a standard normal: exact for what is quadratic in the override, and beyond.
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
