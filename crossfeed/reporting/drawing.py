@@ -271,8 +271,8 @@ def _svg(figure: "Figure") -> str:
 def _pixels(figure: "Figure") -> np.ndarray:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    assert isinstance(figure.canvas, FigureCanvasAgg)
     canvas: Any = figure.canvas
-    assert isinstance(canvas, FigureCanvasAgg)
     figure.set_dpi(PIXELS_PER_UNIT * _UNITS_PER_INCH)
     canvas.draw()
     rgba = np.asarray(canvas.buffer_rgba()).astype(np.float32)
