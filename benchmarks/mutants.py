@@ -5,8 +5,7 @@
 
 An operator, a comparison, a constant, a sign: each mutant changes one of them. A child process forked for every mutant
 imports the package with that one change and runs the tests of the file; a mutant that no test notices survives and is
-printed with its line. mutmut was tried first: it runs every mutant of a file behind one test selection for all of
-them and cannot draw a sample, which takes hours here. Needs a system that can fork.
+printed with its line. Needs a system that can fork.
 """
 
 import argparse

@@ -10,7 +10,6 @@ ROOT = Path(crossfeed.__file__).parent
 # What Windows lacks. The libraries are imported first: they have their own ways around it.
 EVERY_MODULE = """
 import importlib, sys
-from crossfeed.errors import CrossfeedError
 import filelock, multiprocessing.connection, numpy, polars, pyarrow, pydantic, scipy, torch
 for name in ("fcntl", "resource", "termios", "pwd", "grp", "tty", "pty"):
     sys.modules[name] = None
@@ -25,9 +24,6 @@ for name in sys.argv[1:]:
         if error.name in ("fcntl", "resource", "termios", "pwd", "grp", "tty", "pty"):
             failed.append(f"{name} needs {error.name}")
         elif (error.name or "").split(".")[0] not in EXTRAS:
-            raise
-    except CrossfeedError as error:
-        if "crossfeed[" not in str(error):
             raise
 sys.exit("\\n".join(failed) or 0)
 """

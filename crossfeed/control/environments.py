@@ -7,7 +7,11 @@ gymnasium.make("crossfeed.control.environments:crossfeed/Machine-v0", program="b
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 
 from crossfeed.control.branches import Branches, grow
 from crossfeed.control.course import Course
@@ -17,7 +21,6 @@ from crossfeed.control.limits import highest_by_row
 from crossfeed.control.machine import MachineRun, Workpiece
 from crossfeed.control.observation import Marks, free_knobs, observe, sensors_of, size, wanted_knobs
 from crossfeed.control.task import Task
-from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.source import align
 from crossfeed.ingest.table import Table
@@ -25,16 +28,6 @@ from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.model.world_model import WorldModel
 from crossfeed.programs.bundled import program_path
 from crossfeed.schema import canonical, conversion
-
-try:
-    import gymnasium
-    from gymnasium import spaces
-    from gymnasium.vector import AutoresetMode, VectorEnv
-    from gymnasium.vector.utils import batch_space
-except ImportError as error:
-    raise ConfigError(
-        "The environments need gymnasium, which is not installed.", remedy="pip install 'crossfeed[control]'"
-    ) from error
 
 Observation = np.ndarray
 _ANY = 10.0
