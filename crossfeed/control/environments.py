@@ -44,7 +44,7 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
     The sum of the rewards is the time as written minus the time taken, minus energy at its price, minus penalties.
     """
 
-    metadata = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
         self, program: str = "bundled:face_pocket", machine: str = "spinner_620", task: Task | None = None,
@@ -125,7 +125,7 @@ def imagined(
 class ModelEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
     """A short branch of a log as one member of the model imagines it; `info` holds how far the members disagree."""
 
-    metadata = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
         self, model: WorldModel | Path | str, table: Table | Path | str, task: Task | None = None, branches: int = 64
@@ -152,7 +152,7 @@ class ModelEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
 class ModelVectorEnvironment(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """Many branches at once in plain arrays; a branch that ended begins anew with the next step."""
 
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}
 
     def __init__(
         self, model: WorldModel | Path | str, table: Table | Path | str, num_envs: int = 256, task: Task | None = None,
