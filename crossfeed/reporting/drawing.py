@@ -145,7 +145,7 @@ def _place(axes: "Axes", panel: Panel, height: float, left: float) -> tuple[floa
 
 
 def _fill_xy(panel: XY, marks: Marks) -> tuple[float, float, float, float]:
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axes = marks.axes
     frame = _place(axes, panel, LOW_HEIGHT if panel.low else HEIGHT, _LEFT)
@@ -155,6 +155,8 @@ def _fill_xy(panel: XY, marks: Marks) -> tuple[float, float, float, float]:
     steps = [1, 2, 5, 10] if panel.whole else [1, 2, 2.5, 5, 10]
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=panel.whole, steps=steps))
     axes.yaxis.set_major_locator(MaxNLocator(3 if panel.low else 5, steps=[1, 2, 2.5, 5, 10]))
+    # Each tick says its number in full: a common factor would stand above the axis, where the title is.
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:.6g}"))
     if panel.moment is not None:
         marks.add(axes.axvline(panel.moment, color=SOFT, linewidth=0.9))
     for band in panel.bands:

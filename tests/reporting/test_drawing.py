@@ -52,6 +52,12 @@ def test_lines_are_drawn_inside_the_panel_and_gaps_stay_gaps(values: list[float 
     assert series(svg, "a").count("<use") == sum(len(one) == 1 for one in drawn), "a lone point is a dot"
 
 
+def test_a_common_factor_of_small_numbers_stood_on_the_title() -> None:
+    svg = draw(XY("Learning rate", "epoch", "rate", (Line("a", [0, 1, 2], [6e-6, 3e-6, 0.0]),)))
+    assert {"2e−06", "4e−06"} <= set(texts(svg))
+    assert not any("1e" in text for text in texts(svg))
+
+
 def test_every_kind_of_mark_is_drawn_in_the_colours_of_the_page() -> None:
     panel = XY(
         "all", "x", "y", (Line("s", [0, 1, 2], [0, 1, 0], 1, "step"), Line("p", [0, 1], [1, 1], 2, "points"),
