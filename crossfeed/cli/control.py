@@ -149,11 +149,13 @@ def learn(
     limit: LimitTexts = None,
     steps: Annotated[int, typer.Option(min=1, help="Imagined seconds for every seed.")] = 60_000,
     seeds: Annotated[int, typer.Option(min=1, help="Policies to learn; the best one is kept.")] = 3,
+    method: Annotated[str, typer.Option(help="ppo or sac, of stable-baselines3.")] = "ppo",
 ) -> None:
     """Learn a policy inside the model, in short branches of a log, and export it as a small network.
 
     Example: crossfeed control learn run/ --history log.parquet --limits limits.yaml --out policy.safetensors
     """
+    from crossfeed.configuration import parse
     from crossfeed.control.advise import refuse_deaf
     from crossfeed.control.learn import LearnConfig
     from crossfeed.control.learn import learn as learn_policy
@@ -163,7 +165,8 @@ def learn(
     opened = open_model(model, "cpu")
     refuse_deaf(opened)
     task = read_task(limits, {"limits": limit or []})
-    policy = learn_policy(opened.model, history, task, LearnConfig(steps=steps, seeds=seeds), out)
+    config = parse(LearnConfig, {"steps": steps, "seeds": seeds, "method": method}, "The learning")
+    policy = learn_policy(opened.model, history, task, config, out)
     about = policy.about
     typer.echo(
         f"{out}: in branches it was not trained on a second earns {about['earned']:+.4f} s, as written "

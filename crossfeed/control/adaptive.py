@@ -24,6 +24,7 @@ class AdaptiveConfig(BaseModel):
 
     overload: float = Field(default=1.5, gt=1.0)  # times the reference
     reference: float = Field(default=0.8, gt=0.0, le=1.0)  # quantile of the cut's power in the teach-in
+    level: float = Field(default=1.0, gt=0.0)  # of the reference, at which the power is kept
     smoothing: float = Field(default=0.5, ge=0.0, lt=1.0)  # of the measured power from row to row
 
 
@@ -58,11 +59,11 @@ class CutReport:
 class AdaptiveFeed:
     """Regulates the feed to the power that was taught for the cut."""
 
-    name = "adaptive feed"
-
     def __init__(
-        self, schema: Schema, law: CuttingLaw, course: Course, taught: Trial, config: AdaptiveConfig | None = None
-    ) -> None:
+        self, schema: Schema, law: CuttingLaw, course: Course, taught: Trial, config: AdaptiveConfig | None = None,
+        name: str = "adaptive feed",
+    ) -> None:  # fmt: skip
+        self.name = name
         self._power = schema.sensor_names.index("spindle_power")
         self._law, self._config = law, config or AdaptiveConfig()
         self._references = self._teach(course, taught)
@@ -96,7 +97,7 @@ class AdaptiveFeed:
         above = float(moment.sensors_RC[-1, self._power] - self._idle(moment.commands_RA[-1:])[0])
         old = self._config.smoothing if np.isfinite(self._smooth) else 0.0
         self._smooth = old * (self._smooth if old else 0.0) + (1.0 - old) * above
-        wanted = feed * line.reference / max(self._smooth, 0.1 * line.reference)
+        wanted = feed * self._config.level * line.reference / max(self._smooth, 0.1 * line.reference)
         if above > self._config.overload * line.reference:
             wanted, line.overloads = self._task.feed.min, line.overloads + 1
         knob = turned(wanted, feed, self._task)

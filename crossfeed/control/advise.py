@@ -9,6 +9,8 @@ import numpy as np
 from crossfeed.control.content import FORMAT, advice_content, write_blocks, write_schedule
 from crossfeed.control.course import Course
 from crossfeed.control.decision import Decision
+from crossfeed.control.earlier import LoggedRows
+from crossfeed.control.experience import Experience
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.limits import check_limits
 from crossfeed.control.outlook import SAMPLES, whole_outlook
@@ -77,9 +79,13 @@ def advise(
     rows = align(table, schema)
     check_limits(limits, schema, np.where(np.isfinite(moment.sensors[-1]), rows.sensors, np.nan), course.tool_T)
     _check_left(task, course)
-    rollout = Rollout(opened.model, moment)
-    outlook = whole_outlook(rollout, course, [limit.sensor for limit in limits], samples, seed)
     law = CuttingLaw.from_logs(schema, rows.sensors, rows.commands)
+    experience = Experience.of(opened.model, law, course, limits, _log_before(rows, moment))
+    if experience.remembers:
+        outlook = experience.recall(course, 0.0, task.risk, samples, seed)
+    else:
+        forecast = whole_outlook(Rollout(opened.model, moment), course, [each.sensor for each in limits], samples, seed)
+        outlook = experience.calibrated(forecast, 0.0, task.risk)
     decision, finished = plan_whole(outlook, law, task, limits, schema, config or PlannerConfig(), seed)
     score = Score(outlook, law, task, limits, schema)
     content = {
@@ -93,6 +99,7 @@ def advise(
         },
         "program": path.name,
         "task": task.model_dump(mode="json"),
+        "experience": experience.summary(task.risk),
         **advice_content(score, decision, task, finished),
         "warnings": [*_warnings(opened, moment, course, decision), *course.warnings],
     }
@@ -101,6 +108,16 @@ def advise(
     content = dict(plain(content))
     files = () if out is None else _write(Path(out), path, content, score, decision, write_program)
     return Advice(content, course, decision, score, files)
+
+
+def _log_before(rows: Table, moment: History) -> list[LoggedRows]:
+    """What this machine did up to the moment from which the plan starts, session by session."""
+    before = [
+        group for group in rows.groups if group.machine == moment.group.machine and group.stop <= moment.group.start
+    ]
+    parts = [(slice(group.start, group.stop), group.program) for group in before]
+    log = [LoggedRows(rows.sensors[own], rows.commands[own], program) for own, program in parts]
+    return [*log, LoggedRows(moment.sensors, moment.commands, moment.group.program)]
 
 
 def refuse_deaf(opened: OpenedModel) -> None:

@@ -5,7 +5,7 @@ of every branch. B branches, E members, T places, P powers and limited sensors.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from crossfeed.evaluation.source import align
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
+from crossfeed.schema import Schema
 from crossfeed.serving.measures import check_sensors, power_sensors
 
 _AT_ONCE = 32
@@ -70,8 +71,8 @@ def grow(
             spreads.append(walked.said.standard_deviation.double().numpy()[..., columns] * scale)
             doubts.append(walked.apart[..., columns].mean(-1).double().numpy() / usual)
             task.advance(len(before[own]))
-    fastest = float(np.nanmax(np.abs(np.delete(commands_NA, _spindle(model), axis=1))))
-    courses = tuple(_course(commands_NA[part], _spindle(model), fastest, rows.period) for part in after)
+    whole = logged_course(model.schema, commands_NA, rows.period)
+    courses = tuple(whole.rows(int(start), int(start) + reach) for start in starts)
     return Branches(
         names, np.concatenate(means, 1), np.concatenate(spreads), np.concatenate(doubts),
         np.nan_to_num(sensors_NC[starts - 1][:, columns]), courses, tuple(Marks.of(each, limits) for each in courses),
@@ -97,21 +98,19 @@ def _moments(table: Table, context: int, reach: int, count: int, seed: int, cutt
     return np.sort(draw.choice(np.array(found), size=min(count, len(found)), replace=False))
 
 
-def _course(commands_TA: np.ndarray, spindle: int, fastest: float, period: float) -> Course:
+def logged_course(schema: Schema, commands_TA: np.ndarray, period: float = 1.0) -> Course:
     """Logged commands as a course: a log does not say what is a rapid, but how fast."""
-    path_T = np.sqrt((np.delete(commands_TA, spindle, axis=1) ** 2).sum(axis=1))
+    spindle = schema.command_names.index("spindle_speed")
+    feeds_TA = np.delete(commands_TA, spindle, axis=1)
+    fastest = float(np.nanmax(np.abs(feeds_TA), initial=0.0))
+    path_T = np.sqrt((feeds_TA**2).sum(axis=1))
     turning = np.abs(commands_TA[:, spindle]) > 0.0
     feeding = (path_T > _MOVING) & (path_T < max(_RAPID * fastest, _FASTEST_CUT)) & turning
     none = np.zeros(len(commands_TA))
-    course = Course(
+    return Course(
         "log", period, commands_TA, feeding.astype(float), none, none.astype(int), ("",) * len(none),
         np.where(feeding, 0, -1), spindle, len(none),
     )  # fmt: skip
-    return replace(course, commands_TA=commands_TA.copy())
-
-
-def _spindle(model: WorldModel) -> int:
-    return model.schema.command_names.index("spindle_speed")
 
 
 def _tensor(values: np.ndarray) -> torch.Tensor:

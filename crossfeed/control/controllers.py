@@ -7,6 +7,8 @@ from typing import Protocol
 import numpy as np
 
 from crossfeed.control.course import Course
+from crossfeed.control.earlier import LoggedRows
+from crossfeed.control.experience import Experience
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.limits import Limit
 from crossfeed.control.outlook import Lookout
@@ -84,25 +86,33 @@ class Schedule:
 
 
 class Planner:
-    """Looks ahead with the model every few seconds, and acts where that is surely better."""
+    """Looks ahead every few seconds, with the model or an earlier run, and acts where that is surely better.
+
+    `log` is what the machine did before: margins are learned from it, and earlier runs of the program are found in it.
+    """
 
     def __init__(
-        self, model: WorldModel, law: CuttingLaw, limits: Sequence[Limit], config: PlannerConfig | None = None,
-        name: str = "planner",
+        self, model: WorldModel, law: CuttingLaw, limits: Sequence[Limit], log: Sequence[LoggedRows],
+        config: PlannerConfig | None = None, name: str = "planner",
     ) -> None:  # fmt: skip
         self.name = name
-        self._model, self._law, self._limits = model, law, tuple(limits)
+        self._model, self._law, self._limits, self._log = model, law, tuple(limits), tuple(log)
         self._config = config or PlannerConfig()
         self.decisions: list[tuple[float, Planned]] = []
 
     def start(self, course: Course, task: Task) -> None:
         self._course, self._task, self.decisions = course, task, []
-        self._until, self._last = -1.0, None
+        self._until, self._last, self._before = -1.0, None, None
+        self.experience = Experience.of(self._model, self._law, course, self._limits, self._log)
 
     _last: Planned | None
+    _before: float | None
     _from: float
 
     def act(self, moment: Moment) -> Knobs:
+        if self._before is not None:
+            self.experience.came_true(self._before, moment.place, moment.knobs, moment.sensors_RC[-1])
+        self._before = moment.place
         if moment.place >= self._until:
             self._decide(moment)
         assert self._last is not None
@@ -111,9 +121,15 @@ class Planner:
         return float(decision.feed_T[row]), float(decision.spindle_T[row])
 
     def _decide(self, moment: Moment) -> None:
-        lookout = Lookout(self._model, moment.sensors_RC, moment.commands_RA)
-        course = self._course.after(moment.place, min(self._config.horizon, lookout.reach))
-        outlook = lookout.ahead(course, [limit.sensor for limit in self._limits])
+        lookout, horizon = None, self._config.horizon
+        if self.experience.remembers:
+            course = self._course.after(moment.place, horizon)
+            outlook = self.experience.recall(course, moment.place, self._task.risk)
+        else:
+            lookout = Lookout(self._model, moment.sensors_RC, moment.commands_RA)
+            course = self._course.after(moment.place, min(horizon, lookout.reach))
+            forecast = lookout.ahead(course, [limit.sensor for limit in self._limits])
+            outlook = self.experience.calibrated(forecast, moment.place, self._task.risk)
         warm = None if self._last is None else self._last.wanted_T2[int(moment.place - self._from) :]
         self._last = plan_ahead(
             outlook, self._law, self._task, self._limits, self._model.schema, self._config, moment.knobs, warm,

@@ -119,6 +119,13 @@ class Course:
             cut_T=self.cut_T[at],
         )
 
+    def rows(self, first: int, last: int) -> "Course":
+        """Some places of it, first to before last, as a course of their own."""
+        own = slice(first, last)
+        arrays = ("commands_TA", "feed_share_T", "turn_share_T", "line_T", "tool_T", "cut_T")
+        parts = {name: getattr(self, name)[own] for name in arrays}
+        return replace(self, **parts, whole=len(parts["line_T"]))
+
     def taken(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
         """Seconds (B, T) that each place takes under the knobs."""
         feeding, turning = self.feed_share_T, self.turn_share_T

@@ -88,9 +88,11 @@ def _judge(
             "as written",
             "no plan was better" if before <= 0.0 else "a limit may be in danger; faster is out of the question",
         )
-    if danger > 0.0 and not (likely and danger < before):
+    if danger > 0.0 and likely:
+        return "as written", "a limit is passed as written, and slower would not keep it"
+    if danger > 0.0:
         return "as written", "the plan would bring a limit into danger"
-    if likely and danger < before:
+    if likely:
         return "slower", "a limit is in danger as written"
     if doubt > _DOUBTED:
         return "as written", f"the members of the model disagree {doubt:.1f} times as much as usual"

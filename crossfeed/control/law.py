@@ -20,6 +20,7 @@ _QUANTITIES = ("torque", "current", "power", "force", "load")
 _STEADY = 3  # rows at one speed before the spindle has settled
 _QUIET = 0.1  # share of the rows at a speed that are taken for cuts in the air
 _SMALLEST = 200.0  # rpm apart
+_SURELY_IDLE = 0.5  # of the idle load; quiet rows of a log may have been light cuts
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,17 @@ class CuttingLaw:
         self, sensor: str, quantity: str, load_xT: np.ndarray, speed_T: np.ndarray, feed_xT: np.ndarray,
         spindle_xT: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        """The most that the load can become: all of it is cut where it grows, and grows with the chip itself."""
+        """The most that the load can become: nearly all of it is cut where it grows, and grows with the chip itself."""
         sure = self.expected(sensor, quantity, load_xT, speed_T, feed_xT, spindle_xT)
         if quantity not in _QUANTITIES:
             return sure
-        chip = feed_xT / spindle_xT if sensor.startswith("spindle") else feed_xT
-        return np.asarray(np.where(chip > 1.0, np.maximum(sure, load_xT * chip), sure))
+        spindle = sensor.startswith("spindle")
+        chip = feed_xT / spindle_xT if spindle else feed_xT
+        quiet_T = (
+            np.minimum(_SURELY_IDLE * self.idle_load(sensor, speed_T), np.maximum(load_xT, 0.0)) if spindle else 0.0
+        )
+        grown = quiet_T + (load_xT - quiet_T) * chip
+        return np.asarray(np.where(chip > 1.0, np.maximum(sure, grown), sure))
 
 
 def _quiet_points(speed_R: np.ndarray, load_R: np.ndarray) -> np.ndarray:

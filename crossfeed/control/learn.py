@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,10 +18,11 @@ from crossfeed.progress import progress
 
 
 class LearnConfig(BaseModel):
-    """How long and how wide; the best of the seeds, by what it earns in branches it was not trained on, is kept."""
+    """How and how long; the best of the seeds, by what it earns in branches it was not trained on, is kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    method: Literal["ppo", "sac"] = "ppo"
     steps: int = Field(default=60_000, ge=1)
     seeds: int = Field(default=3, ge=1)
     copies: int = Field(default=64, ge=1)  # branches at once
@@ -35,10 +36,10 @@ def learn(
     model: WorldModel | Path | str, table: Table | Path | str, task: Task, config: LearnConfig | None = None,
     out: Path | str | None = None,
 ) -> LearnedPolicy:  # fmt: skip
-    """PPO of stable-baselines3 in imagined branches; several seeds, the best one exported."""
+    """PPO or SAC of stable-baselines3 in imagined branches; several seeds, the best one exported."""
     config = config or LearnConfig()
     try:
-        from stable_baselines3 import PPO
+        import stable_baselines3  # noqa: F401
 
         from crossfeed.control.environments import imagined
         from crossfeed.control.sb3 import BranchVecEnv
@@ -53,11 +54,7 @@ def learn(
     with progress("Learning a policy in the model", total=config.seeds) as bar:
         for seed in range(config.seeds):
             training.draw = np.random.default_rng([seed, 7])
-            learner = PPO(
-                "MlpPolicy", BranchVecEnv(training), seed=seed, device="cpu", n_steps=32, batch_size=256, n_epochs=8,
-                learning_rate=config.learning_rate, gamma=config.discount, ent_coef=1e-3,
-                policy_kwargs={"net_arch": [config.width, config.width]},
-            )  # fmt: skip
+            learner = _learner(BranchVecEnv(training, squashed=config.method == "sac"), config, seed)
             learner.learn(config.steps)
             policy = LearnedPolicy(_layers(learner), task, {})
             found.append((earned(held, policy), seed, policy))
@@ -87,9 +84,34 @@ def earned(branches: Imagined, policy: LearnedPolicy | None, steps: int = 16) ->
     return total / steps
 
 
+def _learner(branches: Any, config: LearnConfig, seed: int) -> Any:
+    """A learner of stable-baselines3; the networks between observation and action are alike in both."""
+    from stable_baselines3 import PPO, SAC
+    from torch.nn import Tanh
+
+    network = {"net_arch": [config.width, config.width], "activation_fn": Tanh}
+    shared = {"seed": seed, "device": "cpu", "learning_rate": config.learning_rate, "gamma": config.discount}
+    if config.method == "ppo":
+        return PPO(
+            "MlpPolicy", branches, n_steps=32, batch_size=256, n_epochs=8, ent_coef=1e-3, policy_kwargs=network,
+            **shared,
+        )  # fmt: skip
+    # A few updates for every step of all branches: more would hardly be better, since all branches are short and alike.
+    return SAC(
+        "MlpPolicy", branches, buffer_size=50_000, batch_size=256, learning_starts=10 * config.copies, train_freq=1,
+        gradient_steps=4, policy_kwargs=network, **shared,
+    )  # fmt: skip
+
+
 def _layers(learner: Any) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """The mean action of a PPO policy as plain arrays."""
-    linear = [*_linear(learner.policy.mlp_extractor.policy_net), learner.policy.action_net]
+    """The mean action of a policy, before it is squashed, as plain arrays."""
+    policy = learner.policy
+    actor = getattr(policy, "actor", None)
+    linear = (
+        [*_linear(policy.mlp_extractor.policy_net), policy.action_net]
+        if actor is None
+        else [*_linear(actor.latent_pi), actor.mu]
+    )
     return tuple((layer.weight.detach().numpy().copy(), layer.bias.detach().numpy().copy()) for layer in linear)
 
 

@@ -6,6 +6,7 @@ between is the law of cutting. S samples, T places, K context rows, C sensors.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,25 +16,39 @@ from crossfeed.control.walk import Walk, usual_doubt, walk
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
 from crossfeed.model.world_model import WorldModel
-from crossfeed.serving.measures import power_sensors
+from crossfeed.serving.measures import power_sensors, sample_quantiles
 from crossfeed.serving.noise import PERSISTENCE, standard_noise
 from crossfeed.serving.plan import Plan as PlannedCommands
 from crossfeed.serving.rollout import Rollout
 
 SAMPLES = 32
+CAUTIOUS = 0.95  # the quantile of a forecast from which its margin is counted
+Basis = Literal["forecast", "earlier run"]  # where the loads come from
 
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """The loads of the places to come as written; `doubt_T` is how far members disagree, 1 where that is usual."""
+    """The loads of the places to come as written; `doubt_T` is how far members disagree, 1 where that is usual.
+
+    `middle` and `high` (T,) hold what a limited load passes with even chance and what it hardly ever passes.
+    """
 
     course: Course
     paths: Mapping[str, np.ndarray]  # (S, T) by sensor, in the units of the schema
     doubt_T: np.ndarray
-    basis: tuple[str, ...]  # for every place, where the loads come from
+    basis: Basis
+    middle: Mapping[str, np.ndarray]
+    high: Mapping[str, np.ndarray]
 
     def __len__(self) -> int:
         return len(self.course)
+
+    @classmethod
+    def sampled(cls, course: Course, paths: Mapping[str, np.ndarray]) -> "Outlook":
+        """Loads of which nothing but samples is known."""
+        middle = {name: np.median(path_ST, axis=0) for name, path_ST in paths.items()}
+        high = {name: sample_quantiles(path_ST, (CAUTIOUS,))[0] for name, path_ST in paths.items()}
+        return cls(course, paths, np.zeros(len(course)), "forecast", middle, high)
 
 
 class Lookout:
@@ -70,11 +85,12 @@ class Lookout:
         noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
         with torch.inference_mode():
             drawn_STC = Distribution.stack([said[:, columns]] * samples, 0).from_normal(self._rows(noise_STC))
-        values_STC = np.full((samples, len(course), len(self.model.schema.sensors)), np.nan)
-        values_STC[..., columns] = drawn_STC.double().cpu().numpy()
-        values_STC = self.model.normaliser.inverse_sensors(values_STC)
-        paths = {name: values_STC[..., column] for name, column in zip(names, columns)}
-        return Outlook(course, paths, np.zeros(len(course)), ("forecast",) * len(course))
+            middle_TC, high_TC = (said[:, columns].quantile(level) for level in (0.5, CAUTIOUS))
+        paths, middle, high = (
+            {name: physical(self.model, name, part[..., n]) for n, name in enumerate(names)}
+            for part in (drawn_STC, middle_TC, high_TC)
+        )
+        return Outlook(course, paths, np.zeros(len(course)), "forecast", middle, high)
 
     def expected(self, commands_TA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the model itself expects under other commands: means (T, C), and its doubt (T,); T up to its reach."""
@@ -101,5 +117,10 @@ def whole_outlook(
     noise_STC = standard_noise(samples, len(course), len(schema.sensors), seed, PERSISTENCE)
     plan = PlannedCommands(course.name, "program", None, course.commands_TA)
     paths_STC = rollout.sample(plan, noise_STC)
-    paths = {name: paths_STC[..., schema.sensor_names.index(name)] for name in names}
-    return Outlook(course, paths, np.zeros(len(course)), ("forecast",) * len(course))
+    return Outlook.sampled(course, {name: paths_STC[..., schema.sensor_names.index(name)] for name in names})
+
+
+def physical(model: WorldModel, name: str, values: torch.Tensor) -> np.ndarray:
+    """Values of one sensor from z-space in the unit of the schema."""
+    column, normaliser = model.schema.sensor_names.index(name), model.normaliser
+    return values.double().cpu().numpy() * normaliser.sensor_scale[column] + normaliser.sensor_location[column]

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from crossfeed.control.course import Course, slewed
-from crossfeed.control.decision import Decision, decide
+from crossfeed.control.decision import Decision, decide, reachable
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.limits import Limit
 from crossfeed.control.outlook import Lookout, Outlook
@@ -37,6 +37,8 @@ class Planned:
 
     decision: Decision
     wanted_T2: np.ndarray
+    feed_T: np.ndarray  # before it was decided which of it to use
+    spindle_T: np.ndarray
     found: Found
 
 
@@ -63,9 +65,11 @@ def plan_ahead(
     found = search(judge, low, high, first, config.search, np.random.default_rng([seed, len(course)]))
     wanted_T2 = np.where(free_T[:, None], found.knots_N2[knot_T], 1.0)
     feed_T, spindle_T = slewed(course, wanted_T2[:, 0], wanted_T2[:, 1], task, start)
+    feed_T = _filled(score, task, feed_T, spindle_T, start)
     if lookout is not None and config.asked:
         score = Score(_asked(outlook, lookout, score, feed_T, spindle_T), law, task, limits, schema)
-    return Planned(decide(score, feed_T, spindle_T, knot_T, start, seed), wanted_T2, found)
+    decision = decide(score, feed_T, spindle_T, knot_T, start, seed)
+    return Planned(decision, wanted_T2, feed_T, spindle_T, found)
 
 
 def plan_whole(
@@ -82,8 +86,7 @@ def plan_whole(
         own = slice(first, min(first + step, total))
         count = own.stop - own.start
         # What is wanted, not what was decided here: the last word is spoken over the whole program, with its reasons.
-        wanted = slewed(part.course, planned.wanted_T2[:, 0], planned.wanted_T2[:, 1], task, start)
-        feed_T[own], spindle_T[own] = wanted[0][:count], wanted[1][:count]
+        feed_T[own], spindle_T[own] = planned.feed_T[:count], planned.spindle_T[:count]
         start = (float(feed_T[own.stop - 1]), float(spindle_T[own.stop - 1]))
         finished = finished and planned.found.finished
     score = Score(outlook, law, task, limits, schema)
@@ -95,7 +98,8 @@ def section(outlook: Outlook, first: int, last: int) -> Outlook:
     places = slice(first, min(last, len(outlook)))
     course = outlook.course.after(float(first), places.stop - first)
     paths = {name: path_ST[:, places] for name, path_ST in outlook.paths.items()}
-    return Outlook(course, paths, outlook.doubt_T[places], outlook.basis[places])
+    middle, high = ({name: load_T[places] for name, load_T in part.items()} for part in (outlook.middle, outlook.high))
+    return Outlook(course, paths, outlook.doubt_T[places], outlook.basis, middle, high)
 
 
 def _start(score: Score, task: Task, knot_T: np.ndarray, warm_T2: np.ndarray | None) -> np.ndarray:
@@ -110,6 +114,25 @@ def _start(score: Score, task: Task, knot_T: np.ndarray, warm_T2: np.ndarray | N
         feed_PT = np.where(knot_T == number, grid[:, None], 1.0)
         start[number, 0] = grid[int(score.of(feed_PT, np.ones_like(feed_PT)).total.argmin())]
     return start
+
+
+def _filled(
+    score: Score, task: Task, feed_T: np.ndarray, spindle_T: np.ndarray, start: tuple[float, float]
+) -> np.ndarray:
+    """The feed raised, place by place, to what the limits allow, where that is cheaper: knots are as slow as their worst.
+
+    A second without a limit in danger is never dearer for being shorter, but with a given time slower may be better.
+    """
+    course, grid = score.outlook.course, np.linspace(task.feed.min, task.feed.max, 2 * _GRID)
+    passed_GT = score.passed(np.broadcast_to(grid[:, None], (len(grid), len(feed_T))), spindle_T)
+    allowed_T = np.where(passed_GT <= 0.0, grid[:, None], 0.0).max(axis=0)
+    wanted_T = np.where(course.free(task), np.maximum(feed_T, allowed_T), 1.0)
+    raised_T, _ = reachable(course, wanted_T, spindle_T, task, start)
+    totals = []
+    for each_T in (feed_T, raised_T):
+        knobs = each_T[None], spindle_T[None]
+        totals.append(float((score.of(*knobs).total + _lateness(task, score, *knobs))[0]))
+    return raised_T if totals[1] < totals[0] else feed_T
 
 
 def _lateness(task: Task, score: Score, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
@@ -134,14 +157,14 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
     row_T = np.clip(np.searchsorted(place_R[:count], np.arange(len(course)) + 0.5), 0, count - 1)
     reached_T = np.arange(len(course)) < place_R[count - 1]
     names = lookout.model.schema.sensor_names
-    paths = {}
+    paths, high = dict(outlook.paths), dict(outlook.high)
     factors = score.effective(feed_T, spindle_T)
     speed_T = np.abs(course.commands_TA[:, course.spindle_column])
-    for name, path_ST in outlook.paths.items():
-        quantity = score.schema.channel(name).quantity
+    for name in score.limited:
+        path_ST, quantity = outlook.paths[name], score.schema.channel(name).quantity
         said_T = mean_RC[row_T, names.index(name)]
         by_law_T = score.law.expected(name, quantity, path_ST.mean(axis=0), speed_T, *factors)
         more_T = np.where(reached_T, np.maximum(said_T - by_law_T, 0.0), 0.0)
-        paths[name] = path_ST + (more_T if name in score.limited else 0.0)
+        paths[name], high[name] = path_ST + more_T, high[name] + more_T
     doubt_T = np.where(reached_T, np.maximum(outlook.doubt_T, doubt_R[row_T]), outlook.doubt_T)
-    return replace(outlook, paths=paths, doubt_T=doubt_T)
+    return replace(outlook, paths=paths, high=high, doubt_T=doubt_T)

@@ -12,20 +12,25 @@ from crossfeed.control.observation import free_knobs, size
 
 
 class BranchVecEnv(VecEnv):
-    """Each episode ends where the model's reach ends, which is no end of the work: it is marked as cut short."""
+    """Each episode ends where the model's reach ends, which is no end of the work: it is marked as cut short.
 
-    def __init__(self, imagined: Imagined) -> None:
-        self.imagined = imagined
+    `squashed` says that the learner squashes its actions itself, as SAC does; PPO leaves that to its environment.
+    """
+
+    def __init__(self, imagined: Imagined, squashed: bool = False) -> None:
+        self.imagined, self._squashed = imagined, squashed
         seen = spaces.Box(-10.0, 10.0, (size(imagined.limits),), np.float32)
         # Wider than what is obeyed, so that the squashed action is the network's own.
-        super().__init__(imagined.count, seen, spaces.Box(-3.0, 3.0, (len(free_knobs(imagined.task)),), np.float32))
+        far = 1.0 if squashed else 3.0
+        super().__init__(imagined.count, seen, spaces.Box(-far, far, (len(free_knobs(imagined.task)),), np.float32))
         self._actions = np.zeros((imagined.count, 1))
 
     def reset(self) -> np.ndarray:
         return self.imagined.reset(np.ones(self.num_envs, dtype=bool))
 
     def step_async(self, actions: np.ndarray) -> None:
-        self._actions = np.tanh(np.asarray(actions, dtype=np.float64))
+        asked = np.asarray(actions, dtype=np.float64)
+        self._actions = asked if self._squashed else np.tanh(asked)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         stepped = self.imagined.step(self._actions)

@@ -13,7 +13,6 @@ from crossfeed.control.limits import Limit, highest_by_row
 from crossfeed.control.outlook import Outlook
 from crossfeed.control.task import Task
 from crossfeed.schema import Schema, conversion
-from crossfeed.serving.measures import sample_quantiles
 
 _PENALTY = 50.0  # s for each second a limit is passed by its own height
 _DOUBT = 2.0  # times the usual disagreement from which on turning a knob costs something
@@ -60,12 +59,6 @@ class Score:
     def _mean(self) -> dict[str, np.ndarray]:
         return {name: self.outlook.paths[name].mean(axis=0) for name in self.outlook.paths}
 
-    @cached_property
-    def _high(self) -> dict[str, np.ndarray]:
-        """The quantile of each load that has to stay below its limit; the law is monotone and may come later."""
-        level = (self.task.confidence,)
-        return {name: sample_quantiles(self.outlook.paths[name], level)[0] for name in self._highest}
-
     def effective(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The factors that the cut itself meets: none outside feed moves, the spindle's in feeds for each turn."""
         course = self.outlook.course
@@ -95,7 +88,7 @@ class Score:
         """Places (T,) whose load as written lies above its limit with even chance or more: there slower is worth it."""
         above_T = np.zeros(len(self.outlook), dtype=bool)
         for name, highest_T in self._highest.items():
-            above_T |= np.median(self.outlook.paths[name], axis=0) > highest_T
+            above_T |= self.outlook.middle[name] > highest_T
         return np.asarray(above_T & self.outlook.course.cutting)
 
     @cached_property
@@ -110,7 +103,9 @@ class Score:
         factors = self.effective(feed_BT, spindle_BT)
         for name, highest_T in self._highest.items():
             quantity = self.schema.channel(name).quantity
-            load_BT = self.law.bound(name, quantity, self._high[name], self._speed_T, *factors)
+            # Where the limit is passed anyway, slower aims at what is expected: the worst case would cost too much.
+            as_written_T = np.where(self.likely, self.outlook.middle[name], self.outlook.high[name])
+            load_BT = self.law.bound(name, quantity, as_written_T, self._speed_T, *factors)
             with np.errstate(invalid="ignore"):
                 share_BT = np.where(np.isfinite(highest_T), (load_BT - highest_T) / np.abs(highest_T), 0.0)
             worst_BT = np.maximum(worst_BT, share_BT)
@@ -120,7 +115,9 @@ class Score:
         """The cautious load (T,) of each limited sensor under one plan."""
         factors = self.effective(feed_T, spindle_T)
         return {
-            name: self.law.bound(name, self.schema.channel(name).quantity, self._high[name], self._speed_T, *factors)
+            name: self.law.bound(
+                name, self.schema.channel(name).quantity, self.outlook.high[name], self._speed_T, *factors
+            )
             for name in self._highest
         }
 

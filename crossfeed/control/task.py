@@ -87,7 +87,8 @@ class Objective(BaseModel):
 class Task(BaseModel):
     """Everything but the program, the history and the model.
 
-    confidence: of the limits and of the gain; slew: of both knobs, per second; leave: tools whose cuts stay as written.
+    risk: share of the cutting seconds in which a limit may be passed; confidence: of the gain; slew: of both knobs,
+    per second; leave: tools whose cuts stay as written.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -99,6 +100,7 @@ class Task(BaseModel):
     spindle: Knob = Knob()
     slew: Annotated[float, _in("1/s"), Field(gt=0.0)] = 0.1
     resolution: Literal["block", "second"] = "second"
+    risk: Annotated[Share, Field(gt=0.0, le=0.5)] = 0.01
     confidence: Annotated[Share, Field(ge=0.5, lt=1.0)] = 0.95
     leave: tuple[str, ...] = ()
 

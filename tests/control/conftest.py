@@ -102,4 +102,4 @@ def known_outlook(course: Course, torque: float, power: float = 1.0, samples: in
     """Loads that are known up to a per cent, the same at every place."""
     noise = 1.0 + 0.01 * np.random.default_rng(1).standard_normal((samples, len(course)))
     paths = {"spindle_torque": torque * noise, "spindle_power": power * noise}
-    return Outlook(course, paths, np.zeros(len(course)), ("forecast",) * len(course))
+    return Outlook.sampled(course, paths)

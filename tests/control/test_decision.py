@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crossfeed.control.outlook import Outlook
 from crossfeed.control.planner import PlannerConfig, plan_ahead, plan_whole
 from crossfeed.control.score import Score
 from crossfeed.control.task import read_task
@@ -38,12 +39,19 @@ def test_where_the_program_itself_is_in_danger_it_slows_down(course, law):
     assert score.passed(decision.feed_T, decision.spindle_T).sum() < 0.5 * before
 
 
+def test_slowing_down_that_does_not_keep_the_limit_is_left(course, law):
+    """A finishing program lost time at a peak that was passed all the same."""
+    decision, _ = decided(course, law, torque=30.0, limit=10)
+    assert not decision.acts
+    assert any("slower would not keep it" in choice.why for choice in decision.choices)
+
+
 def test_nobody_slows_down_for_a_mere_possibility(course, law):
     """A finishing program became twice as long because the 95 % quantile of its forecast lay above a tight limit."""
     task = read_task(None, {"limits": ["spindle_torque<=10"]})
     outlook = known_outlook(course, 9.5)
     wide = np.random.default_rng(2).standard_normal(outlook.paths["spindle_torque"].shape)
-    outlook = replace(outlook, paths={**outlook.paths, "spindle_torque": 7.0 + 4.0 * wide})
+    outlook = Outlook.sampled(course, {**outlook.paths, "spindle_torque": 7.0 + 4.0 * wide})
     decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
     assert course.taken(decision.feed_T, decision.spindle_T).sum() <= course.seconds + 1e-9
 

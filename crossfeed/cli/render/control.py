@@ -26,6 +26,7 @@ def show_advice(content: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
     )
     stretches = content["stretches"]
     console.print(f"acts in {stretches['acted']} of {stretches['all']} stretches and leaves the others alone")
+    console.print(basis_text(content["experience"]))
     table = Table("line", "tool", "s as written", "s", "feed", "saved Wh", "margin", "why", title_justify="left")
     blocks = sorted(content["blocks"], key=lambda row: -row["seconds_as_written"])[:_SHOWN]
     for row in sorted(blocks, key=lambda row: content["blocks"].index(row)):
@@ -56,6 +57,16 @@ def show_advice(content: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
         console.print(f"[yellow]warning:[/] {escape(warning)}")
     for file in files:
         console.print(f"wrote {escape(str(file))}")
+
+
+def basis_text(experience: Mapping[str, Any]) -> str:
+    """Where the loads come from, and what the log can vouch for."""
+    runs = experience["runs"]
+    source = f"{runs} earlier run{'s' if runs > 1 else ''}" if experience["basis"] == "earlier run" else "the model"
+    rows = min((margin["rows"] for margin in experience["margins"].values()), default=0)
+    if any(margin["margin"] is None for margin in experience["margins"].values()):
+        return f"loads come from {source}; only {rows} rows in the cut are known, too few to vouch for a limit"
+    return f"loads come from {source}, margins below the limits from {rows} rows of the log"
 
 
 def show_values(values: Sequence[PolicyValue], logged: float) -> None:

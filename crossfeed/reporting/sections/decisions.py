@@ -50,6 +50,10 @@ def _totals(content: Mapping[str, Any], suffix: str) -> Grid:
         ["gain with energy priced in, 90 %, s", f"{content['gain']['low']:.3g} to {content['gain']['high']:.3g}"],
         ["stretches acted in, left alone", f"{content['stretches']['acted']}, {content['stretches']['left_alone']}"],
     ]
+    experience = content.get("experience")
+    if experience:
+        known = min((margin["rows"] for margin in experience["margins"].values()), default=0)
+        rows.append(["loads come from", f"{experience['basis']} ({known} rows of the log vouch for the margins)"])
     played = content.get("rehearsal")
     if played:
         before, after = played["as_written"], played["planned"]

@@ -1,0 +1,132 @@
+"""One program on one simulated machine: everybody from the same state, judged by the simulator."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from control_programs import kind_of, random_program
+
+from crossfeed.control.adaptive import AdaptiveConfig, AdaptiveFeed
+from crossfeed.control.controllers import AsWritten, LoadRule, Planner
+from crossfeed.control.course import Course
+from crossfeed.control.earlier import LoggedRows
+from crossfeed.control.law import CuttingLaw
+from crossfeed.control.machine import Workpiece
+from crossfeed.control.oracle import oracle
+from crossfeed.control.planner import PlannerConfig
+from crossfeed.control.policy_file import PolicyControl
+from crossfeed.control.task import read_task
+from crossfeed.control.trial import Past, cost_by_place, standing, trial
+from crossfeed.machines.simulated.catalogue import machine_named, random_machine
+from crossfeed.machines.simulated.fleet import related
+from crossfeed.schema import canonical
+
+MACHINES = ("spinner_620", "spinner_630", "fleet:0", "fleet:1", "fleet:2", "fleet:3")
+ROOMS = (1.05, 1.15, 1.25)  # the limit over the 98 % quantile of the cutting load in the earlier run, in turn
+LEVELS = (0.9, 1.0, 1.1)  # of adaptive feed control
+OTHER = 5000  # added to a number: another program, which the machine has cut before
+ROUNDS = 6  # of the oracle
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """A program that was run as written."""
+
+    piece: Workpiece
+    course: Course
+    run: object
+    rows: LoggedRows
+
+
+def machine_of(name):
+    if name.startswith("fleet:"):
+        return related([random_machine(number) for number in range(4)])[int(name.split(":")[1])]
+    return machine_named(name)
+
+
+def played(number, kind, machine, seed, length_s):
+    """A run as written after some seconds of standing, as the machine's log has it."""
+    piece = Workpiece.of(random_program(number, kind, length_s), f"part{number}", machine)
+    course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
+    past = standing(piece, seed=seed)
+    run = trial(piece, course, read_task(None, {}), (), AsWritten(), past)
+    sensors = np.concatenate([past.sensors_RC, run.sensors])
+    return Played(
+        piece, course, run, LoggedRows(sensors, np.concatenate([past.commands_RA, run.commands]), course.name)
+    )
+
+
+def case(model, name, number, length_s, policies):
+    """The log holds another program and one earlier run of this one; the first part does without the latter."""
+    machine, kind, schema = machine_of(name), kind_of(number), canonical()
+    other = played(number + OTHER, "roughing", machine, 300 + number, length_s)
+    taught = played(number, kind, machine, 100 + number, length_s)
+    piece, course = taught.piece, taught.course
+    sensor = "spindle_torque" if "spindle_torque" in machine.logging.sensors else "spindle_power"
+    column = schema.sensor_names.index(sensor)
+    at = np.minimum(taught.run.place.astype(int), len(course) - 1)
+    load = np.array([row.truth[column] for row in taught.run.rows])[course.cutting[at]]
+    highest = ROOMS[number % len(ROOMS)] * float(np.quantile(load, 0.98))
+    changes = {"objective": {"base_load": "1.4 kW"}, "limits": [f"{sensor}<={highest:.4f}"]}
+    task = read_task(None, changes)
+    turning = read_task(None, {**changes, "spindle": {"min": 0.9, "max": 1.1}})
+    limits, both = task.limits_of(schema), (other.rows, taught.rows)
+    law = CuttingLaw.from_logs(
+        schema, *(np.concatenate([getattr(r, part) for r in both]) for part in ("sensors_RC", "commands_RA"))
+    )
+    again = standing(piece, seed=500 + number)
+    start = Past(
+        np.concatenate([taught.rows.sensors_RC, again.sensors_RC]),
+        np.concatenate([taught.rows.commands_RA, again.commands_RA]),
+        again.state,
+    )
+    planner = Planner(model, law, limits, both)
+    second = (
+        (turning, Planner(model, law, limits, both, name="planner, spindle too"))
+        if number % 2
+        else (task, Planner(model, law, limits, (other.rows,), PlannerConfig(), "planner, first part"))
+    )
+    controllers = [(task, AsWritten()), (task, LoadRule(schema, highest, sensor)), (task, planner), second]
+    for level in LEVELS:
+        settings = AdaptiveConfig(level=level)
+        controllers.append(
+            (task, AdaptiveFeed(schema, law, course, taught.run, settings, f"adaptive feed at {level:.0%}"))
+        )
+    controllers += [(task, PolicyControl(policy, schema, limits, title)) for title, policy in policies.items()]
+    found, seconds = {}, {}
+    for asked, controller in controllers:
+        begun = time.perf_counter()
+        found[controller.name] = trial(piece, course, asked, limits, controller, start)
+        seconds[controller.name] = time.perf_counter() - begun
+    found["oracle"] = oracle(piece, course, task, limits, start, ROUNDS)
+    decided = {each.name: each for each in (planner, second[1])}
+    return {
+        "machine": name, "number": number, "kind": kind, "limit": limits[0].title, "room": ROOMS[number % len(ROOMS)],
+        "remembers": planner.experience.remembers,
+        "runs": {who: _numbers(run) for who, run in found.items()},
+        "decisions": {who: _decisions(each, found, course, task) for who, each in decided.items()},
+        "seconds_per_decision": {
+            who: (seconds[who] - seconds["as written"]) / max(len(each.decisions), 1) for who, each in decided.items()
+        },
+    }  # fmt: skip
+
+
+def _numbers(run):
+    return {key: getattr(run, key) for key in ("seconds", "energy", "cost", "passed", "cutting")}
+
+
+def _decisions(planner, found, course, task):
+    """Every decision with its promised gain and, from the same places of both runs, the true one."""
+    written, planned = (cost_by_place(found[who], course, task) for who in ("as written", planner.name))
+    rows = []
+    for place, made in planner.decisions:
+        decision = made.decision
+        choice = decision.choices[0]
+        first = min(round(place), len(course) - 1)
+        last = min(first + choice.last + 1, len(course))
+        own = slice(0, last - first)
+        acts = max(np.abs(knob_T[own] - 1.0).max() for knob_T in (decision.feed_T, decision.spindle_T)) > 1e-3
+        true = float(written[first:last].sum() - planned[first:last].sum())
+        rows.append({"acts": bool(acts), "verdict": choice.verdict, "true": true,
+                     "low": choice.gain.low, "mean": choice.gain.mean, "high": choice.gain.high})  # fmt: skip
+    return rows

@@ -1,0 +1,52 @@
+"""How far a machine's own rows came above what the model forecast for them, window by window of its log.
+
+B windows, K context rows, T rows ahead.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from crossfeed.control.branches import logged_course
+from crossfeed.control.earlier import around
+from crossfeed.control.outlook import CAUTIOUS, physical
+from crossfeed.control.walk import walk
+from crossfeed.model.world_model import WorldModel
+
+_EVERY = 4  # rows between two windows
+_MOST = 64  # windows, the latest
+_AHEAD = 8  # rows: a decision is followed for four places, which take up to twice as long
+_AT_ONCE = 32
+
+
+def forecast_scores(
+    model: WorldModel, names: Sequence[str], sensors_RC: np.ndarray, commands_RA: np.ndarray
+) -> dict[str, np.ndarray]:
+    """For every row in the cut: how far it came above the forecast's middle, in parts of its cautious quantile's."""
+    context, ahead = model.config.context, min(_AHEAD, model.horizons[-1])
+    cutting_R = logged_course(model.schema, commands_RA).cutting
+    starts = np.arange(context, len(sensors_RC) - ahead + 1, _EVERY)
+    starts = np.array([start for start in starts if cutting_R[start : start + ahead].any()][-_MOST:], dtype=int)
+    found: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    device, normaliser = next(model.parameters()).device, model.normaliser
+    x_RC, a_RA = normaliser.transform_sensors(sensors_RC), normaliser.transform_commands(commands_RA)
+    for first in range(0, len(starts), _AT_ONCE):
+        own = starts[first : first + _AT_ONCE]
+        before, after = own[:, None] + np.arange(-context, 0), own[:, None] + np.arange(ahead)
+        parts = [
+            torch.from_numpy(np.asarray(part, dtype=np.float32)).to(device)
+            for part in (x_RC[before], a_RA[before], a_RA[after])
+        ]
+        said = walk(model.eval(), *parts).said
+        for name in names:
+            column = model.schema.sensor_names.index(name)
+            with torch.inference_mode():
+                middle_BT, high_BT = (
+                    physical(model, name, said[..., column].quantile(level)) for level in (0.5, CAUTIOUS)
+                )
+            middle_BT, high_BT = (np.apply_along_axis(around, 1, part) for part in (middle_BT, high_BT))
+            true_BT = sensors_RC[after, column]
+            score_BT = (true_BT - middle_BT) / np.maximum(high_BT - middle_BT, 1e-9)
+            found[name].append(score_BT[cutting_R[after] & np.isfinite(true_BT)])
+    return {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in found.items()}

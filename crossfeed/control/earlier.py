@@ -1,0 +1,91 @@
+"""Earlier runs of the same program in a machine's log: what each place brought when it was cut before.
+
+A model reads commands; how deep the next layer lies is in none of them. A run of the same part knows. T places, R rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crossfeed.control.course import Course
+
+_ALIKE = 0.1  # mean difference of the commands, as a part of the fastest feed, below which rows can be a run
+_LONGER, _ROWS = 0.03, 2  # by which a run as written may be longer or shorter, and never less than these rows
+_MOST = 4  # runs that are used, the latest first
+_AT_ONCE = 1024
+_OWN = 0.1  # what the difference from the place itself counts for beside that from the nearest one
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedRows:
+    """Consecutive rows of a machine's log, and the program that ran, where the log says so."""
+
+    sensors_RC: np.ndarray
+    commands_RA: np.ndarray
+    program: str = ""
+
+    def __len__(self) -> int:
+        return len(self.sensors_RC)
+
+
+@dataclass(frozen=True, eq=False)
+class EarlierRun:
+    """One run of the program as written: its rows stand at the places of the course."""
+
+    sensors_TC: np.ndarray
+
+
+def find_runs(course: Course, log: Sequence[LoggedRows], most: int = _MOST) -> list[EarlierRun]:
+    """The latest runs of a program in a log, by its name and by what was commanded; runs under overrides are none."""
+    found = []
+    for rows in reversed(log):
+        if rows.program.casefold() == course.name.casefold() and len(rows) >= len(course):
+            apart_R = _apart(course, rows.commands_RA)
+            start = int(np.argmin(apart_R))
+            if apart_R[start] < _ALIKE and _as_long(course, rows.commands_RA):
+                found.append(EarlierRun(rows.sensors_RC[start : start + len(course)]))
+    return found[:most]
+
+
+def _as_long(course: Course, commands_RA: np.ndarray) -> bool:
+    """Whether the spindle turned for as long as the program as written has it: a turned knob shows there."""
+    turned, wanted = (
+        int((np.abs(part[:, course.spindle_column]) > 0.0).sum()) for part in (commands_RA, course.commands_TA)
+    )
+    return abs(turned - wanted) <= max(_ROWS, _LONGER * wanted)
+
+
+def _apart(course: Course, commands_RA: np.ndarray) -> np.ndarray:
+    """How far the rows from each start on are from what the program commands, as a part of it.
+
+    A log may hold the mean of a second or its last moment, so a row may be like a place or like one beside it; rapids
+    fill parts of seconds and count as no more than the fastest feed.
+    """
+    amount_TA = np.abs(course.commands_TA)
+    feeds_TA = amount_TA[course.feed_share_T > 0.99] if (course.feed_share_T > 0.99).any() else amount_TA
+    most_A = feeds_TA.max(axis=0)
+    moved = most_A > 0.0
+    wanted_TA, most_A = np.minimum(amount_TA[:, moved] / most_A[moved], 1.0), most_A[moved]
+    log_RA = np.minimum(np.nan_to_num(np.abs(commands_RA[:, moved]) / most_A, nan=np.inf), 1.0)
+    padded_TA = np.pad(wanted_TA, ((1, 1), (0, 0)), mode="edge")
+    beside = [padded_TA[shift : shift + len(wanted_TA)] for shift in range(3)]
+    windows = np.lib.stride_tricks.sliding_window_view(log_RA, len(course), axis=0).swapaxes(1, 2)
+    apart = []
+    for first in range(0, len(windows), _AT_ONCE):
+        part = windows[first : first + _AT_ONCE]
+        nearest = np.min([np.abs(part - each_TA) for each_TA in beside], axis=0)
+        # The place itself decides between neighbouring starts.
+        apart.append(nearest.mean(axis=(1, 2)) + _OWN * np.abs(part - wanted_TA).mean(axis=(1, 2)))
+    return np.concatenate(apart)
+
+
+def around(load_T: np.ndarray, reach: int = 1) -> np.ndarray:
+    """The highest load at each place and its neighbours: a row may come a little early or late."""
+    padded = np.pad(load_T, reach, mode="edge")
+    return np.asarray(np.max([padded[shift : shift + len(load_T)] for shift in range(2 * reach + 1)], axis=0))
+
+
+def highest_around(runs: Sequence[EarlierRun], column: int) -> np.ndarray:
+    """The highest load (T,) that any of the runs met at a place or beside it."""
+    return np.asarray(np.nanmax([around(run.sensors_TC[:, column]) for run in runs], axis=0))

@@ -1,0 +1,185 @@
+"""What a machine's own log says about the program to come: earlier runs of it, and how far predictions were passed.
+
+Loads as written come from an earlier run where there is one, else from the model; either way the load that limits have
+to hold is the prediction plus a margin that the log itself vouches for. T places, R rows, C sensors.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from crossfeed.control.calibrate import forecast_scores
+from crossfeed.control.course import Course
+from crossfeed.control.earlier import EarlierRun, LoggedRows, around, find_runs, highest_around
+from crossfeed.control.law import CuttingLaw
+from crossfeed.control.limits import Limit, highest_by_row
+from crossfeed.control.margin import FEWEST, Margin
+from crossfeed.control.outlook import SAMPLES, Outlook
+from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import Schema
+from crossfeed.serving.measures import power_sensors
+from crossfeed.serving.noise import PERSISTENCE, standard_noise
+
+_SPREAD = 0.05  # of the mean load, by which runs differ where only one is known
+
+_ENOUGH = 300  # scores of forecasts, the latest
+_ANYTHING = 1e6  # widths above a forecast's middle: nothing is out of the question
+
+
+class Experience:
+    """Predictions with the margins of a log; every row of the run under way is one more to learn from."""
+
+    def __init__(
+        self, schema: Schema, law: CuttingLaw, course: Course, limits: Sequence[Limit], runs: Sequence[EarlierRun],
+        forecast: dict[str, Margin],
+    ) -> None:  # fmt: skip
+        self._schema, self._law, self._course = schema, law, course
+        self._highest = highest_by_row(limits, course.tool_T)
+        self._forecast = forecast
+        self._cut_T = course.cutting & np.append(course.cutting[1:], False)
+        self.runs = tuple(run for run in runs if self._shows(run))
+        self._remembered = {name: Margin(until=self._repeated(name)) for name in self._highest}
+        self._peak = {name: highest_around(self.runs, self._column(name)) for name in self._highest if self.runs}
+        self._looked: tuple[float, Outlook] | None = None
+
+    @classmethod
+    def of(
+        cls, model: WorldModel, law: CuttingLaw, course: Course, limits: Sequence[Limit], log: Sequence[LoggedRows]
+    ) -> "Experience":
+        """Look for runs of the program in a log and let the model forecast what the log then brought."""
+        runs = find_runs(course, log)
+        names = tuple(highest_by_row(limits, course.tool_T))
+        margins = {name: Margin() for name in names}
+        for part in reversed(log):
+            if any(len(margin) >= _ENOUGH for margin in margins.values()):
+                break
+            for name, scores in forecast_scores(model, names, part.sensors_RC, part.commands_RA).items():
+                for score in scores:
+                    margins[name].add(score)
+        return cls(model.schema, law, course, limits, runs, margins)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether loads come from an earlier run: there is one, and enough is known about how runs repeat."""
+        return bool(self.runs) and all(len(margin) >= FEWEST for margin in self._remembered.values())
+
+    def summary(self, risk: float) -> dict[str, Any]:
+        """Where loads come from, and how far each limited one may come above its prediction, as plain data."""
+        known = self._remembered if self.remembers else self._forecast
+        margins = {name: {"rows": len(margin), "margin": margin.within(risk)} for name, margin in known.items()}
+        return {"basis": "earlier run" if self.remembers else "forecast", "runs": len(self.runs), "margins": margins}
+
+    def recall(self, course: Course, place: float, risk: float, samples: int = SAMPLES, seed: int = 0) -> Outlook:
+        """The places of a course that begins at `place`, as earlier runs met them."""
+        present = np.isfinite(self.runs[0].sensors_TC).any(axis=0)
+        names = tuple(dict.fromkeys([*self._highest, *power_sensors(self._schema, present)]))
+        noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
+        paths, middle, high = {}, {}, {}
+        for number, name in enumerate(names):
+            load_T = np.nanmean([run.sensors_TC[:, self._column(name)] for run in self.runs], axis=0)
+            own_T = _moved(load_T, place, len(course))
+            paths[name] = own_T + self._spread(name) * noise_STC[..., number]
+            if name in self._highest:
+                height_T = _limit_here(self._highest[name], place, len(course))
+                middle[name] = own_T + self._remembered[name].middle * height_T
+                peak_T = _highest_moved(self._peak[name], place, len(course))
+                high[name] = peak_T + self._remembered[name].within(risk) * height_T
+        return Outlook(course, paths, np.zeros(len(course)), "earlier run", middle, high)
+
+    def calibrated(self, forecast: Outlook, place: float, risk: float) -> Outlook:
+        """A forecast with the margins that forecasts of this log needed."""
+        self._looked = (place, forecast)
+        middle, high = dict(forecast.middle), dict(forecast.high)
+        for name in self._highest:
+            middle_T, width_T = _width(forecast, name)
+            middle[name] = forecast.middle[name] + self._forecast[name].middle * (forecast.high[name] - middle[name])
+            high[name] = middle_T + min(self._forecast[name].within(risk), _ANYTHING) * width_T
+        return replace(forecast, middle=middle, high=high)
+
+    def came_true(self, before: float, after: float, knobs: tuple[float, float], sensors_C: np.ndarray) -> None:
+        """Compare a row of the run under way, cut from place to place under the knobs, with what was predicted."""
+        first, last = int(before), min(int(after), len(self._course) - 1)
+        if first >= len(self._course) or not (self._course.cutting[first] and self._course.cutting[last]):
+            return
+        for name, highest_T in self._highest.items():
+            load = float(sensors_C[self._column(name)])
+            if self.runs and np.isfinite(highest_T[first]):
+                said = self._grown(name, self._peak[name][first : last + 1].max(), first, knobs)
+                self._remembered[name].add((load - said) / abs(highest_T[first]))
+            if self._looked is not None:
+                begun, outlook = self._looked
+                rows = slice(max(0, int(before - begun)), int(after - begun) + 1)
+                middle_T, width_T = _width(outlook, name)
+                if len(middle_T[rows]):
+                    middle, width = float(middle_T[rows].max()), float(width_T[rows].max())
+                    said, above = (self._grown(name, value, first, knobs) for value in (middle, middle + width))
+                    self._forecast[name].add((load - said) / max(above - said, 1e-9))
+
+    def _grown(self, name: str, load: float, place: int, knobs: tuple[float, float]) -> float:
+        """A load as written under the knobs, by the law."""
+        course, quantity = self._course, self._schema.channel(name).quantity
+        speed_T = np.abs(course.commands_TA[place : place + 1, course.spindle_column])
+        turns = course.turn_share_T[place] > 0.5 * course.feed_share_T[place]
+        feed, spindle = np.array([knobs[0] * (knobs[1] if turns else 1.0)]), np.array([knobs[1]])
+        return float(self._law.bound(name, quantity, np.array([load]), speed_T, feed, spindle)[0])
+
+    def _repeated(self, name: str) -> np.ndarray:
+        """By how much of the limit each run came above the others, or a single one above its neighbouring places."""
+        loads = [run.sensors_TC[:, self._column(name)] for run in self.runs]
+        scores = [np.empty(0)]
+        for number, load_T in enumerate(loads):
+            others = [around(other_T) for index, other_T in enumerate(loads) if index != number]
+            scores.append(self._above(name, load_T, np.max(others, axis=0) if others else _neighbours(load_T)))
+        return np.concatenate(scores)
+
+    def _above(self, name: str, load_T: np.ndarray, said_T: np.ndarray) -> np.ndarray:
+        highest_T = self._highest[name]
+        return np.asarray(((load_T - said_T) / np.abs(highest_T))[self._cut_T & np.isfinite(highest_T)])
+
+    def _spread(self, name: str) -> float:
+        """The standard deviation of a load between runs."""
+        loads_NT = np.array([run.sensors_TC[:, self._column(name)] for run in self.runs])
+        if len(loads_NT) < 2:
+            return (
+                _SPREAD * float(np.abs(loads_NT[0][self._course.cutting]).mean()) if self._course.cutting.any() else 0.0
+            )
+        return float(np.sqrt(np.median(loads_NT.var(axis=0, ddof=1))))
+
+    def _shows(self, run: EarlierRun) -> bool:
+        return all(np.isfinite(run.sensors_TC[:, self._column(name)]).all() for name in self._highest)
+
+    def _column(self, name: str) -> int:
+        return self._schema.sensor_names.index(name)
+
+
+def _width(outlook: Outlook, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The middle of a forecast and its cautious quantile above it, each the highest of its neighbourhood."""
+    middle_T, high_T = around(outlook.middle[name]), around(outlook.high[name])
+    return middle_T, np.maximum(high_T - middle_T, 1e-9)
+
+
+def _neighbours(load_T: np.ndarray) -> np.ndarray:
+    """The higher neighbour of each place."""
+    padded = np.pad(load_T, 1, mode="edge")
+    return np.maximum(padded[:-2], padded[2:])
+
+
+def _moved(load_T: np.ndarray, place: float, count: int) -> np.ndarray:
+    """Means over the places that begin at `place`, which may lie inside an old one."""
+    total = np.concatenate([[0.0], np.cumsum(load_T)])
+    edges = place + np.arange(count + 1.0)
+    return np.diff(np.interp(edges, np.arange(len(total)), total))
+
+
+def _highest_moved(load_T: np.ndarray, place: float, count: int) -> np.ndarray:
+    first = np.minimum(np.floor(place + np.arange(count) + 1e-9).astype(int), len(load_T) - 1)
+    last = np.minimum(np.ceil(place + np.arange(count) - 1e-9).astype(int), len(load_T) - 1)
+    return np.maximum(load_T[first], load_T[last])
+
+
+def _limit_here(highest_T: np.ndarray, place: float, count: int) -> np.ndarray:
+    """The height of the limit at each place, nothing where there is none."""
+    at = np.minimum(np.floor(place + 0.5 + np.arange(count)).astype(int), len(highest_T) - 1)
+    return np.where(np.isfinite(highest_T[at]), np.abs(highest_T[at]), 0.0)
