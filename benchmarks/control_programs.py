@@ -1,4 +1,4 @@
-"""Random programs for benchmarks/control.py: layers, pockets, holes and light finishing, several tools and materials."""
+"""Random programs for benchmarks/control.py: layers, pockets, holes and light finishing."""
 
 import numpy as np
 

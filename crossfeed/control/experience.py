@@ -32,12 +32,11 @@ class Experience:
     """Predictions with the margins of a log; every row of the run under way is one more to learn from."""
 
     def __init__(
-        self, schema: Schema, law: CuttingLaw, course: Course, limits: Sequence[Limit], runs: Sequence[EarlierRun],
-        forecast: dict[str, Margin],
-    ) -> None:  # fmt: skip
+        self, schema: Schema, law: CuttingLaw, course: Course, limits: Sequence[Limit], runs: Sequence[EarlierRun]
+    ) -> None:
         self._schema, self._law, self._course = schema, law, course
         self._highest = highest_by_row(limits, course.tool_T)
-        self._forecast = forecast
+        self._forecast = {name: Margin() for name in self._highest}
         self._cut_T = course.cutting & np.append(course.cutting[1:], False)
         self.runs = tuple(run for run in runs if self._shows(run))
         self._remembered = {name: Margin(until=self._repeated(name)) for name in self._highest}
@@ -49,16 +48,16 @@ class Experience:
         cls, model: WorldModel, law: CuttingLaw, course: Course, limits: Sequence[Limit], log: Sequence[LoggedRows]
     ) -> "Experience":
         """Look for runs of the program in a log and let the model forecast what the log then brought."""
-        runs = find_runs(course, log)
-        names = tuple(highest_by_row(limits, course.tool_T))
-        margins = {name: Margin() for name in names}
+        known = cls(model.schema, law, course, limits, find_runs(course, log))
         for part in reversed(log):
-            if any(len(margin) >= _ENOUGH for margin in margins.values()):
+            # A model is asked only where no earlier run answers, and until it has been judged on enough rows.
+            if known.remembers or any(len(margin) >= _ENOUGH for margin in known._forecast.values()):
                 break
-            for name, scores in forecast_scores(model, names, part.sensors_RC, part.commands_RA).items():
-                for score in scores:
-                    margins[name].add(score)
-        return cls(model.schema, law, course, limits, runs, margins)
+            scores = forecast_scores(model, tuple(known._highest), part.sensors_RC, part.commands_RA)
+            for name, margin in known._forecast.items():
+                for score in scores[name]:
+                    margin.add(float(score))
+        return known
 
     @property
     def remembers(self) -> bool:

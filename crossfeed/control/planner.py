@@ -119,7 +119,7 @@ def _start(score: Score, task: Task, knot_T: np.ndarray, warm_T2: np.ndarray | N
 def _filled(
     score: Score, task: Task, feed_T: np.ndarray, spindle_T: np.ndarray, start: tuple[float, float]
 ) -> np.ndarray:
-    """The feed raised, place by place, to what the limits allow, where that is cheaper: knots are as slow as their worst.
+    """The feed raised, place by place, to what the limits allow, where that is cheaper: a knot is as slow as its worst.
 
     A second without a limit in danger is never dearer for being shorter, but with a given time slower may be better.
     """

@@ -1,0 +1,104 @@
+"""What a log says about the program to come: earlier runs are found, and limits hold where they passed before."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from crossfeed.control.controllers import AsWritten, Planner, Schedule
+from crossfeed.control.earlier import LoggedRows, around, find_runs
+from crossfeed.control.experience import Experience
+from crossfeed.control.law import CuttingLaw
+from crossfeed.control.task import read_task
+from crossfeed.control.trial import Past, standing, trial
+from crossfeed.schema import canonical
+from tests.control.conftest import logged, small_model
+
+TORQUE = canonical().sensor_names.index("spindle_torque")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small_model(logged())
+
+
+def run_of(piece, course, seed, feed=1.0):
+    past = standing(piece, seed)
+    knobs = np.full(len(course), feed), np.ones(len(course))
+    run = trial(piece, course, read_task(None, {}), (), Schedule("fixed", *knobs), past)
+    sensors, commands = np.concatenate([past.sensors_RC, run.sensors]), np.concatenate([past.commands_RA, run.commands])
+    return run, LoggedRows(sensors, commands, course.name)
+
+
+@pytest.fixture(scope="module")
+def earlier(piece, course):
+    return run_of(piece, course, 3)
+
+
+def test_a_run_of_the_same_program_is_found_where_it_was(course, earlier):
+    run, rows = earlier
+    found = find_runs(course, [rows])
+    assert len(found) == 1
+    own = around(found[0].sensors_TC[:, TORQUE])[course.cutting]
+    true = np.array([row.truth[TORQUE] for row in run.rows])[: len(course)][course.cutting]
+    assert (own >= 0.8 * true).mean() > 0.9
+
+
+def test_other_programs_and_runs_under_an_override_are_no_earlier_runs(piece, course, earlier):
+    assert find_runs(course, [replace(earlier[1], program="another")]) == []
+    assert find_runs(course, [run_of(piece, course, 4, feed=0.8)[1]]) == []
+
+
+def experience(model, course, rows, highest):
+    task = read_task(None, {"limits": [f"spindle_torque<={highest}"]})
+    law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
+    return Experience.of(model, law, course, task.limits_of(canonical()), rows)
+
+
+def test_a_deeper_cut_ahead_is_known_from_the_earlier_run(model, piece, course, earlier):
+    """Limits were passed in the first seconds of a layer whose depth no command tells."""
+    known = experience(model, course, [earlier[1], run_of(piece, course, 5)[1]], 5.0)
+    assert known.remembers
+    recalled = known.recall(course, 0.0, risk=0.01)
+    true = np.array([row.truth[TORQUE] for row in run_of(piece, course, 6)[0].rows])[: len(course)]
+    assert (true <= recalled.high["spindle_torque"])[course.cutting].mean() > 0.95
+    later = known.recall(course.after(7.5), 7.5, risk=0.01)
+    assert later.high["spindle_torque"][3] == max(recalled.high["spindle_torque"][10:12])
+
+
+def test_a_row_above_what_was_foreseen_widens_the_margin(model, piece, course, earlier):
+    known = experience(model, course, [earlier[1], run_of(piece, course, 5)[1]], 5.0)
+    before = known.recall(course, 0.0, 0.01).high["spindle_torque"]
+    place = float(np.flatnonzero(course.cutting)[0])
+    for _ in range(30):
+        known.came_true(place, place + 0.5, (1.0, 1.0), np.full(17, 50.0))
+    assert (known.recall(course, 0.0, 0.01).high["spindle_torque"] > before + 10.0)[course.cutting].all()
+
+
+def test_without_a_log_to_vouch_for_it_nothing_goes_faster(model, piece, course):
+    """With no row in the cut known, every limit is in danger: the program stays as written."""
+    task = read_task(None, {"limits": ["spindle_torque<=8"]})
+    law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
+    past = standing(piece, 1)
+    planner = Planner(model, law, task.limits_of(canonical()), [LoggedRows(past.sensors_RC, past.commands_RA)])
+    run = trial(piece, course, task, task.limits_of(canonical()), planner, past)
+    assert (run.knobs[:FEW] == 1.0).all()
+
+
+FEW = 18  # seconds, before the run itself has shown enough rows
+
+
+def test_with_an_earlier_run_it_saves_time_and_keeps_the_limit(model, piece, course, earlier):
+    run, rows = earlier
+    at = np.minimum(run.place.astype(int), len(course) - 1)
+    highest = 1.3 * max(row.truth[TORQUE] for row, place in zip(run.rows, at) if course.cutting[place])
+    task = read_task(None, {"limits": [f"spindle_torque<={highest:.3f}"]})
+    limits = task.limits_of(canonical())
+    past = standing(piece, 9)
+    start = Past(past.sensors_RC, past.commands_RA, past.state)
+    law = CuttingLaw.from_logs(canonical(), rows.sensors_RC, rows.commands_RA)
+    planner = Planner(model, law, limits, [rows, run_of(piece, course, 5)[1]])
+    written = trial(piece, course, task, limits, AsWritten(), start)
+    planned = trial(piece, course, task, limits, planner, start)
+    assert planned.cost < 0.97 * written.cost
+    assert planned.passed <= written.passed

@@ -1,0 +1,42 @@
+"""Margins from rows that came true: as often passed as they say, and none where too little is known."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossfeed.control.margin import FEWEST, Margin
+
+
+@given(st.floats(0.01, 0.4), st.integers(0, 5))
+def test_the_next_score_passes_the_margin_as_often_as_the_risk_says(risk, seed):
+    """Over many logs the share of passed margins is at most the risk, whatever the scores are distributed like."""
+    draw = np.random.default_rng(seed)
+    scores = draw.standard_t(2, (400, 151))
+    passed = [row[-1] > Margin(row[:-1]).within(risk) for row in scores]
+    assert np.mean(passed) <= risk + 3.0 * math.sqrt(risk / 400) + 0.01
+
+
+def test_too_few_rows_say_nothing():
+    assert Margin(np.zeros(FEWEST - 1)).within(0.01) == math.inf
+    assert Margin(np.zeros(FEWEST)).within(0.01) == 0.0
+
+
+def test_with_few_rows_it_is_the_highest_that_was_seen():
+    assert Margin(np.arange(30.0)).within(0.01) == 29.0
+
+
+def test_scores_of_something_like_it_serve_until_there_are_real_ones():
+    margin = Margin(until=np.full(50, 0.3))
+    assert margin.within(0.01) == pytest.approx(0.3)
+    for _ in range(FEWEST):
+        margin.add(-0.1)
+    assert margin.within(0.01) == pytest.approx(-0.1)
+
+
+def test_rows_that_are_no_numbers_do_not_count():
+    margin = Margin(np.array([np.nan, np.inf, 1.0]))
+    margin.add(math.nan)
+    assert len(margin) == 1
