@@ -1,6 +1,6 @@
 """Off-policy estimates against the simulator's truth: coverage, ranking and refusals over many policies.
 
-python benchmarks/control_offpolicy.py --policies 50 --runs 150 --truth 24
+python benchmarks/control_offpolicy.py --policies 25 --runs 100 --truth 12 --machine spinner_630 --program 4 --seed 7
 """
 
 import argparse
@@ -26,18 +26,23 @@ def main():
     parser.add_argument("--truth", type=int, default=24)
     parser.add_argument("--stretch", type=int, default=12)
     parser.add_argument("--machine", default="spinner_620")
+    parser.add_argument("--program", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of the log, the policies and the true runs")
     options = parser.parse_args()
-    piece = Workpiece.of(random_program(0, "roughing", 30.0), "part0", machine_named(options.machine))
+    text = random_program(options.program, "roughing", 30.0)
+    piece = Workpiece.of(text, f"part{options.program}", machine_named(options.machine))
     course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
     task = read_task(None, {"objective": {"base_load": "1.4 kW"}})
     logged = LinearPolicy(1.0, np.zeros(len(FEATURES)), 0.04)
-    log = collect(piece, course, task, (), logged, options.runs, options.stretch)
-    draw = np.random.default_rng(1)
+    log = collect(piece, course, task, (), logged, options.runs, options.stretch, options.seed)
+    draw = np.random.default_rng(1 + options.seed)
     found, truths, errors = {method: [] for method in METHODS}, [], []
     for number in range(options.policies):
         shift, slope, spread = draw.uniform(-0.025, 0.025), draw.uniform(-0.1, 0.1), draw.uniform(0.03, 0.045)
         policy = LinearPolicy(1.0 + shift, np.array([slope, 0.0]), spread)
-        true = collect(piece, course, task, (), policy, options.truth, options.stretch, 1000 + number, True)
+        true = collect(
+            piece, course, task, (), policy, options.truth, options.stretch, 1000 * (1 + options.seed) + number, True
+        )
         pairs = true.reward_NH.sum(axis=1).reshape(-1, 2).mean(axis=1)
         truths.append(float(pairs.mean()))
         errors.append(1.645 * float(pairs.std(ddof=1)) / len(pairs) ** 0.5)

@@ -6,8 +6,10 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="the extra `control` is not installed")
 
 from crossfeed.control.controllers import Moment
-from crossfeed.control.learn import LearnConfig, learn
+from crossfeed.control.environments import imagined
+from crossfeed.control.learn import LearnConfig, _layers, _learner, learn
 from crossfeed.control.policy_file import LearnedPolicy, PolicyControl
+from crossfeed.control.sb3 import BranchVecEnv
 from crossfeed.control.task import read_task
 from crossfeed.errors import CheckpointError
 from crossfeed.schema import canonical
@@ -34,6 +36,18 @@ def test_the_file_says_the_same_as_the_policy(learned):
     seen = np.random.default_rng(0).standard_normal((5, 9)).astype(np.float32)
     assert again.action(seen) == pytest.approx(policy.action(seen), abs=1e-6)
     assert again.task == TASK
+
+
+@pytest.mark.parametrize("method", ["ppo", "sac"])
+def test_the_exported_network_does_what_the_learner_does(method):
+    """SAC squashes its actions itself, PPO leaves that to its environment; the file knows one way."""
+    branches = imagined(small_model(logged()), logged(), TASK, 8, 4)
+    learner = _learner(BranchVecEnv(branches, squashed=method == "sac"), LearnConfig(method=method, copies=8), 0)
+    learner.learn(256)
+    seen = branches.reset(np.ones(8, dtype=bool))
+    said, _ = learner.predict(seen, deterministic=True)
+    exported = LearnedPolicy(_layers(learner), TASK, {}).action(seen)
+    assert exported == pytest.approx(said if method == "sac" else np.tanh(said), abs=1e-5)
 
 
 def test_whatever_the_network_says_the_knobs_stay_in_range_and_turn_slowly():
