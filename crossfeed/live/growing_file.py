@@ -48,7 +48,7 @@ class GrowingFile:
         for part in self._earlier_parts():
             for arrival in part.arrivals():
                 yield arrival
-        part = _Part(self.path, self._kind, self._mapping, self._mapping_path)
+        part = _FilePart(self.path, self._kind, self._mapping, self._mapping_path)
         if part.exists() and part.identity() == self._position.get("file"):
             part.offset = min(int(self._position["offset"]), part.size())
         while True:
@@ -61,27 +61,27 @@ class GrowingFile:
                 for arrival in part.arrivals():
                     yield arrival
                 part.close()
-                part = _Part(self.path, self._kind, self._mapping, self._mapping_path)
+                part = _FilePart(self.path, self._kind, self._mapping, self._mapping_path)
                 yield Notice("restart", f"{self.path.name} was rotated: a new file took its place")
             elif not grown:
                 await asyncio.sleep(self.poll_s)
             else:
                 await asyncio.sleep(0)
 
-    def _earlier_parts(self) -> Iterator["_Part"]:
+    def _earlier_parts(self) -> Iterator["_FilePart"]:
         """The file in which an earlier process stopped, if it has been renamed since: its rest comes first."""
         wanted = self._position.get("file")
         if wanted is None:
             return
         for path in sorted(self.path.parent.glob(f"{self.path.stem}*")):
             if path != self.path and path.is_file() and _identity(path.stat()) == wanted:
-                part = _Part(path, self._kind, self._mapping, self._mapping_path)
+                part = _FilePart(path, self._kind, self._mapping, self._mapping_path)
                 part.offset = int(self._position["offset"])
                 yield part
                 part.close()
 
 
-class _Part:
+class _FilePart:
     """One file on disk, opened once and read as it grows."""
 
     def __init__(self, path: Path, kind: LogKind, mapping: LogMapping, mapping_path: Path) -> None:

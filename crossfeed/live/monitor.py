@@ -11,14 +11,14 @@ from pathlib import Path
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.clock import SourceClock
-from crossfeed.live.learning import Learner, TrackedIntervals
+from crossfeed.live.learning import LiveLearner, TrackedIntervals
 from crossfeed.live.machine_rows import MachineRows
 from crossfeed.live.plan import as_array
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.queue import BoundedQueue
 from crossfeed.live.rows import Row, RowMaker
 from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, Recent, Snapshot, worst
-from crossfeed.live.source import LINE, OVERRIDES, Arrival, Mark, Notice, Sample, Source, Value
+from crossfeed.live.source import LINE, OVERRIDES, Arrival, LiveSource, Mark, Notice, Sample, Value
 from crossfeed.live.trust import Trust
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
 from crossfeed.model.forecast import Forecast
@@ -47,7 +47,7 @@ class Monitor:
     def __init__(
         self,
         model: OpenedModel,
-        source: Source,
+        source: LiveSource,
         programs: Path | None = None,
         *,
         limits: MotionLimits | None = None,
@@ -59,7 +59,7 @@ class Monitor:
         self._limits = limits or MotionLimits()
         self._clock = SourceClock(speed)
         self._shown_rows = max(shown_rows, model.model.config.context)
-        self._learner = None if learn is None else Learner(model, learn)
+        self._learner = None if learn is None else LiveLearner(model, learn)
         self._tracked: TrackedIntervals | None = None
         self._forecaster = LiveForecaster(model.model)
         self._trust = Trust(model)

@@ -55,7 +55,7 @@ class Mark:
 Arrival = Sample | Notice | Mark
 
 
-class Source(Protocol):
+class LiveSource(Protocol):
     """A machine as it is heard now."""
 
     title: str

@@ -28,7 +28,7 @@ _FORMAT = 1
 
 
 @dataclass(slots=True)
-class Record:
+class SpoolRecord:
     """What arrived within about a second."""
 
     samples: list[Sample] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Record:
         return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 1)
 
     @classmethod
-    def unpack(cls, packed: bytes) -> "Record":
+    def unpack(cls, packed: bytes) -> "SpoolRecord":
         content = json.loads(zlib.decompress(packed))
         columns = zip(content["channel"], content["value"], content["time"], content["sequence"], strict=True)
         samples = [Sample(content["names"][channel], value, time, number) for channel, value, time, number in columns]
@@ -85,7 +85,7 @@ class SpoolWriter:
         numbers = [int(path.stem) for path in self.folder.glob(f"*{ENDING}") if path.stem.isdecimal()]
         return self.folder / f"{max(numbers, default=0) + 1:06d}{ENDING}"
 
-    def append(self, record: Record) -> None:
+    def append(self, record: SpoolRecord) -> None:
         """Write one record and wait until it is on the disk."""
         packed = record.pack()
         try:
@@ -106,7 +106,7 @@ class Damage:
     broken: int = 0
 
 
-def read_spool(folder: Path, damage: Damage | None = None) -> Iterator[Record]:
+def read_spool(folder: Path, damage: Damage | None = None) -> Iterator[SpoolRecord]:
     """Every whole record, in the order in which they were written."""
     damage = damage or Damage()
     for path in sorted(folder.glob(f"*{ENDING}")):
@@ -120,7 +120,7 @@ def read_spool(folder: Path, damage: Damage | None = None) -> Iterator[Record]:
                 if zlib.crc32(packed) != checksum:
                     damage.broken += 1
                     continue
-                yield Record.unpack(packed)
+                yield SpoolRecord.unpack(packed)
 
 
 def last_position(folder: Path) -> Mapping[str, Any] | None:

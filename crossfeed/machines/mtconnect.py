@@ -73,7 +73,7 @@ def prepared(kind: LogKind, path: Path, mapping: DeviceMapping | None = None) ->
         columns=columns,
         segmentation=segmentation,
         period=mapping.period if mapping and mapping.period else kind.period,
-        read=_Reader(source, names["execution"], names["program"]),
+        read=_DeviceReader(source, names["execution"], names["program"]),
     )
 
 
@@ -119,7 +119,7 @@ def _device(devices: Mapping[str, Mapping[str, Item]], wanted: str | None, where
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _DeviceReader:
     """Reads the observations of a device run by run: a day for each adapter log, streams documents together."""
 
     source: LogSource

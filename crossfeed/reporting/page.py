@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
 from crossfeed.progress import progress
-from crossfeed.reporting.blocks import Block, Choice, Document, Figure, Grid, Kind, Listing, Note, estimate
+from crossfeed.reporting.blocks import Block, Document, Figure, FigureChoice, Kind, Listing, Note, ReportTable, estimate
 from crossfeed.reporting.drawing import Drawing, easel
 from crossfeed.reporting.numbers import LIGHTS, interval_parts, number, share, written
 from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
@@ -59,11 +59,11 @@ def _template(name: str) -> str:
 def _render(environment: Environment, block: Block, drawn: Drawings) -> Markup:
     """One block by the macro of its kind."""
     macros: Any = environment.get_template("blocks.html.j2").module
-    if isinstance(block, Grid):
+    if isinstance(block, ReportTable):
         return Markup(macros.grid(block, [_cells(block, row) for row in block.rows], block.columns))
     if isinstance(block, Figure):
         return Markup(macros.figure(block, _cells_of(block, drawn)))
-    if isinstance(block, Choice):
+    if isinstance(block, FigureChoice):
         return Markup(macros.choice(block, {name: _cells_of(one, drawn) for name, one in block.options.items()}))
     if isinstance(block, Note):
         return Markup(macros.note(block))
@@ -86,7 +86,7 @@ def _two_lines(value: Any, kind: str = "number") -> Markup:
     return Markup("{}<small>{}</small>").format(told, bounds) if bounds else escape(told)
 
 
-def _cells(grid: Grid, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _cells(grid: ReportTable, row: Mapping[str, Any]) -> list[dict[str, Any]]:
     cells = []
     for column in grid.columns:
         value = row.get(column.key)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
 _SEVERITIES = ("light", "medium", "heavy")
@@ -72,7 +72,7 @@ def _curves(content: Mapping[str, Any], name: str) -> list[XY]:
     return panels
 
 
-def _table(rows: Mapping[str, Any], content: Mapping[str, Any]) -> Grid:
+def _table(rows: Mapping[str, Any], content: Mapping[str, Any]) -> ReportTable:
     listed = []
     for kind, row in rows.items():
         line: dict[str, Any] = {"corruption": kind, "meaning": row["meaning"]}
@@ -88,4 +88,4 @@ def _table(rows: Mapping[str, Any], content: Mapping[str, Any]) -> Grid:
         ]
     clean = content["clean"]
     caption = f"Every corruption in numbers: clean RMSE {clean['rmse']:.3f}, ratios with 95 % intervals over runs."
-    return Grid("robustness", caption, columns(*heads), tuple(listed), folded=True)
+    return ReportTable("robustness", caption, columns(*heads), tuple(listed), folded=True)
