@@ -54,15 +54,23 @@ def readable(found: Schema, known: Schema) -> Schema:
 
     A command is found by its name, else by quantity and place; one that the machine lacks keeps the model's name.
     """
-    commands = tuple(_command(wanted, found) for wanted in known.commands)
+    commands = _commands(found, known)
     taken = {channel.name for channel in commands}
     sensors = tuple(channel for channel in found.sensors if channel.name not in taken)
     return Schema(name=found.name, sensors=sensors, commands=commands, quantities=known.quantities | found.quantities)
 
 
-def _command(wanted: Channel, found: Schema) -> Channel:
-    alike = [one for one in found.commands if (one.quantity, one.place) == (wanted.quantity, wanted.place)]
-    return next((one for one in alike if one.name == wanted.name), alike[0] if alike else wanted)
+def _commands(found: Schema, known: Schema) -> tuple[Channel, ...]:
+    """For each command of the model the one of the machine that is meant; none of them is meant twice."""
+    by_name = {channel.name: channel for channel in found.commands}
+    free = [channel for channel in found.commands if channel.name not in known.command_names]
+    chosen = []
+    for wanted in known.commands:
+        alike = [channel for channel in free if (channel.quantity, channel.place) == (wanted.quantity, wanted.place)]
+        one = by_name.get(wanted.name) or (alike[0] if alike else wanted)
+        free = [channel for channel in free if channel is not one]
+        chosen.append(one)
+    return tuple(chosen)
 
 
 def first_rows(table: Table, share: float, fewest: int) -> np.ndarray:
