@@ -12,7 +12,7 @@ from crossfeed.live.queue import LONGEST, BoundedQueue
 from crossfeed.live.rows import LATEST_S
 from crossfeed.live.source import Arrival, LiveSource, Mark, Notice, Sample
 from crossfeed.live.spool import HEADER, SpoolRecord, SpoolWriter, last_position
-from crossfeed.machines.declaration import MICROSECONDS, LogKind
+from crossfeed.machines.declaration import MICROSECONDS, LogFormat
 
 FLUSH_S = 1.0
 OnFlush = Callable[[dict[str, float]], None]
@@ -22,8 +22,8 @@ _REMEMBERED = 4096
 class LiveRecorder:
     """Sorts arrivals into records; a sample told twice is kept once, one that is too late is counted."""
 
-    def __init__(self, folder: Path, kind: LogKind, source: str) -> None:
-        self._writer = SpoolWriter(folder, kind, source)
+    def __init__(self, folder: Path, log_format: LogFormat, source: str) -> None:
+        self._writer = SpoolWriter(folder, log_format, source)
         self._record = SpoolRecord()
         self._newest: int | None = None
         self._seen: dict[tuple[str, int], None] = {}
@@ -63,11 +63,11 @@ async def record(
     source: LiveSource, folder: Path, *, speed: float = 1.0, longest: int = LONGEST, on_flush: OnFlush | None = None
 ) -> dict[str, float]:
     """Record a source until cancelled or at its end; a spool that exists is continued where it stopped."""
-    kind = await source.open()
+    log_format = await source.open()
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / HEADER).exists() and (position := last_position(folder)) is not None:
         source.resume(position)
-    recorder, queue, clock = LiveRecorder(folder, kind, source.title), BoundedQueue(longest), SourceClock(speed)
+    recorder, queue, clock = LiveRecorder(folder, log_format, source.title), BoundedQueue(longest), SourceClock(speed)
 
     async def listen() -> None:
         async for arrival in source.arrivals():

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from crossfeed.atomic import atomic_file, storage_error
 from crossfeed.errors import LogError
 from crossfeed.live.source import Notice, Sample
-from crossfeed.machines.declaration import LogKind, NativeColumn, Segmentation
+from crossfeed.machines.declaration import LogFormat, NativeColumn, Segmentation
 from crossfeed.schema import Schema
 
 HEADER, ENDING = "source.json", ".spool"
@@ -60,14 +60,14 @@ class SpoolRecord:
 class SpoolWriter:
     """Appends records to a segment of its own; each is on the disk when `append` returns."""
 
-    def __init__(self, folder: Path, kind: LogKind, source: str) -> None:
+    def __init__(self, folder: Path, log_format: LogFormat, source: str) -> None:
         self.folder = folder
-        self._check_kind(kind, source)
+        self._check_format(log_format, source)
         self._file: BinaryIO = self._segment().open("xb", buffering=0)
         _sync_folder(folder)
 
-    def _check_kind(self, kind: LogKind, source: str) -> None:
-        told = {"format": _FORMAT, "source": source, **described(kind)}
+    def _check_format(self, log_format: LogFormat, source: str) -> None:
+        told = {"format": _FORMAT, "source": source, **described(log_format)}
         header = self.folder / HEADER
         if not header.exists():
             with atomic_file(header) as temporary:
@@ -77,7 +77,7 @@ class SpoolWriter:
         if any(known.get(name) != json.loads(json.dumps(told[name])) for name in ("machine", "schema", "columns")):
             raise LogError(
                 f"The spool {self.folder} was begun with other channels, of {known.get('machine')}.",
-                expected=f"the channels of {kind.machine}",
+                expected=f"the channels of {log_format.machine}",
                 remedy="Record into another folder.",
             )
 
@@ -131,10 +131,10 @@ def last_position(folder: Path) -> Mapping[str, Any] | None:
     return position
 
 
-def spooled_kind(folder: Path) -> LogKind:
+def spooled_format(folder: Path) -> LogFormat:
     """What the source of a spool tells, without a way to read it."""
     told = _header(folder)
-    return LogKind(
+    return LogFormat(
         name="live",
         title=str(told["source"]),
         machine=told["machine"],
@@ -142,22 +142,22 @@ def spooled_kind(folder: Path) -> LogKind:
         columns=tuple(_column(column) for column in told["columns"]),
         period=told["period"],
         segmentation=_segmentation(told["segmentation"]),
-        read=lambda kind, path: iter(()),  # noqa: ARG005 (`to_table` brings its own)
+        read=lambda log_format, path: iter(()),  # noqa: ARG005 (`to_table` brings its own)
         change_driven=told["change_driven"],
         local_time=told["local_time"],
     )
 
 
-def described(kind: LogKind) -> dict[str, Any]:
+def described(log_format: LogFormat) -> dict[str, Any]:
     """A kind as JSON holds it."""
     return {
-        "machine": kind.machine,
-        "schema": kind.schema.model_dump(mode="json"),
-        "columns": [asdict(column) for column in kind.columns],
-        "period": kind.period,
-        "segmentation": asdict(kind.segmentation),
-        "change_driven": kind.change_driven,
-        "local_time": kind.local_time,
+        "machine": log_format.machine,
+        "schema": log_format.schema.model_dump(mode="json"),
+        "columns": [asdict(column) for column in log_format.columns],
+        "period": log_format.period,
+        "segmentation": asdict(log_format.segmentation),
+        "change_driven": log_format.change_driven,
+        "local_time": log_format.local_time,
     }
 
 

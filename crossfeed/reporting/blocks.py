@@ -7,7 +7,7 @@ from typing import Any, Literal
 from crossfeed.reporting.panels import Panel
 
 # How a column is written; an interval is a mapping with estimate, low and high, or with estimate and spread.
-Kind = Literal["text", "number", "count", "share", "interval", "seconds", "hash", "light"]
+CellFormat = Literal["text", "number", "count", "share", "interval", "seconds", "hash", "light"]
 Tone = Literal["plain", "good", "fair", "bad", "next"]
 
 
@@ -17,7 +17,7 @@ class Column:
 
     key: str
     title: str
-    kind: Kind = "number"
+    format: CellFormat = "number"
     latex: str = ""
 
 
@@ -155,5 +155,5 @@ def estimate(value: Any) -> Any:
 
 
 def columns(*given: Sequence[str]) -> tuple[Column, ...]:
-    """Columns from (key, title, kind, latex) with the usual defaults."""
+    """Columns from (key, title, format, latex) with the usual defaults."""
     return tuple(Column(*one) for one in given)  # type: ignore[arg-type]

@@ -90,8 +90,8 @@ class Easel:
         figure: Any = axes.figure
         # Names inside a drawing must not meet those of another one on the same page.
         with mpl.rc_context({"svg.hashsalt": f"panel {next(self._numbers)}"}):
-            kind = "xy" if isinstance(panel, XY) else "dots"
-            svg = inline(_svg(figure), kind, panel.title, (*frame, *axes.get_xlim()), marks.tags)
+            css_class = "xy" if isinstance(panel, XY) else "dots"
+            svg = inline(_svg(figure), css_class, panel.title, (*frame, *axes.get_xlim()), marks.tags)
         drawing = Drawing(svg, _pixels(figure) if pixels else None)
         marks.clear()
         return drawing

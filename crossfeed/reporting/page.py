@@ -2,14 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
 from crossfeed.progress import progress
-from crossfeed.reporting.blocks import Block, Document, Figure, FigureChoice, Kind, Listing, Note, ReportTable, estimate
+from crossfeed.reporting.blocks import (
+    Block,
+    CellFormat,
+    Document,
+    Figure,
+    FigureChoice,
+    Listing,
+    Note,
+    ReportTable,
+    estimate,
+)
 from crossfeed.reporting.drawing import Drawing, easel
 from crossfeed.reporting.numbers import LIGHTS, interval_parts, number, share, written
 from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
@@ -77,12 +87,12 @@ def _cells_of(figure: Figure, drawn: Drawings) -> list[Markup]:
     return [Markup("").join(pieces[start : start + size]) for start in range(0, len(pieces), size)]
 
 
-def _two_lines(value: Any, kind: str = "number") -> Markup:
+def _two_lines(value: Any, cell_format: CellFormat = "number") -> Markup:
     """A cell whose bounds stand below its estimate, so that a table of intervals fits a screen."""
     if isinstance(value, Mapping):
-        told, bounds = interval_parts(value, share if kind == "share" else number)
+        told, bounds = interval_parts(value, share if cell_format == "share" else number)
     else:
-        told, bounds = written(value, cast(Kind, kind)), ""
+        told, bounds = written(value, cell_format), ""
     return Markup("{}<small>{}</small>").format(told, bounds) if bounds else escape(told)
 
 
@@ -91,14 +101,14 @@ def _cells(grid: ReportTable, row: Mapping[str, Any]) -> list[dict[str, Any]]:
     for column in grid.columns:
         value = row.get(column.key)
         best = grid.best(column)
-        kind = f"light {value}" if column.kind == "light" else column.kind
-        text = _two_lines(value, column.kind)
+        css_class = f"light {value}" if column.format == "light" else column.format
+        text = _two_lines(value, column.format)
         cells.append(
             {
                 "text": text,
-                "kind": f"{kind} long" if column.kind == "text" and len(text) > LONG else kind,
+                "css_class": f"{css_class} long" if column.format == "text" and len(text) > LONG else css_class,
                 "best": best is not None and estimate(value) == best,
-                "full": str(value) if column.kind == "hash" and value else "",
+                "full": str(value) if column.format == "hash" and value else "",
             }
         )
     return cells

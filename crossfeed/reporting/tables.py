@@ -71,7 +71,7 @@ def write_latex(grid: ReportTable, path: Path) -> None:
 
 def latex(grid: ReportTable) -> str:
     """The table in the paper's layout: small type, booktabs rules, a tinted head, the best value in bold."""
-    layout = "".join("l" if column.kind in ("text", "light", "hash") else "c" for column in grid.columns)
+    layout = "".join("l" if column.format in ("text", "light", "hash") else "c" for column in grid.columns)
     heads = " & ".join(column.latex or tex(column.title) for column in grid.columns)
     lines = [
         r"\begin{table*}[t]",
@@ -94,7 +94,7 @@ def latex(grid: ReportTable) -> str:
 
 
 def _latex_cell(grid: ReportTable, column: Column, value: Any) -> str:
-    text = tex(written(value, column.kind)).strip()
+    text = tex(written(value, column.format)).strip()
     best = grid.best(column)
     return rf"\textbf{{{text}}}" if best is not None and estimate(value) == best else text
 

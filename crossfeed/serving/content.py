@@ -56,7 +56,7 @@ def plan_content(
     if plan.truth is not None:
         truth = {name: plan.truth[:, schema.sensor_names.index(name)] for name in shown}
     return {
-        "kind": plan.kind,
+        "kind": plan.origin,
         "file": plan.file,
         "duration": len(plan) * history.period,
         "time": np.arange(1, len(plan) + 1) * history.period,

@@ -26,7 +26,7 @@ class PlannedCommands:
     """Commands to come; `truth` holds what the sensors did under them where that is known, (T, C)."""
 
     name: str
-    kind: str  # "table", "program", "file" or "array"
+    origin: str  # "table", "program", "file" or "array"
     file: str | None
     commands: np.ndarray
     warnings: tuple[str, ...] = ()
@@ -80,8 +80,8 @@ def _read(source: Any, history: History, overrides: Overrides, limits: MotionLim
         return _followed(history)
     path, found, own = text.rpartition("@")
     path = path if found and "=" in own else text
-    kind = Path(path).suffix.lower()
-    if kind in TABLE_ENDINGS:
+    ending = Path(path).suffix.lower()
+    if ending in TABLE_ENDINGS:
         if path != text:
             raise TableError(
                 f"'{text}' asks for overrides on a table of commands.",

@@ -179,17 +179,17 @@ def _channels(content: Mapping[str, Any], name: str, title: str) -> ReportTable:
 def _regimes_and_runs(part: tuple[str, Mapping[str, Any], str]) -> ReportTable:
     _, content, name = part
     rows = []
-    for kind in ("regime", "run"):
-        for label, row in content[f"by_{kind}"][name].items():
+    for divided_by in ("regime", "run"):
+        for label, row in content[f"by_{divided_by}"][name].items():
             rows.append(
                 {
-                    "kind": kind,
+                    "divided_by": divided_by,
                     "label": label,
                     **{key: row[key] for key in ("count", "rmse", "skill_rmse", "crps", "nll", "coverage90")},
                 }
             )
     heads = columns(
-        ("kind", "by", "text"), ("label", "which", "text"), ("count", "values", "count"), ("rmse", "RMSE"),
+        ("divided_by", "by", "text"), ("label", "which", "text"), ("count", "values", "count"), ("rmse", "RMSE"),
         ("skill_rmse", "skill"), ("crps", "CRPS"), ("nll", "NLL"), ("coverage90", "in 90 %", "share"),
     )  # fmt: skip
     caption = "The target by regime (read off the planned commands beforehand) and by run."

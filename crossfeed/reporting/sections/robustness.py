@@ -23,7 +23,7 @@ def sections(found: Artefacts) -> list[Section]:
     content = chosen["robustness"].get(name)
     if content is None:
         return []
-    rows = {kind: row for kind, row in content.items() if isinstance(row, Mapping) and "light" in row}
+    rows = {corruption: row for corruption, row in content.items() if isinstance(row, Mapping) and "light" in row}
     panels: list[XY | Dots] = [_corruptions(rows)]
     panels += _curves(chosen, name)
     where = "source" if chosen.get("trained_on_this_table") else "target"
@@ -74,8 +74,8 @@ def _curves(content: Mapping[str, Any], name: str) -> list[XY]:
 
 def _table(rows: Mapping[str, Any], content: Mapping[str, Any]) -> ReportTable:
     listed = []
-    for kind, row in rows.items():
-        line: dict[str, Any] = {"corruption": kind, "meaning": row["meaning"]}
+    for corruption, row in rows.items():
+        line: dict[str, Any] = {"corruption": corruption, "meaning": row["meaning"]}
         for severity in _SEVERITIES:
             line[f"{severity}_ratio"] = row[severity].get("rmse_ratio") or "failed"
             line[f"{severity}_coverage"] = row[severity].get("coverage90")
