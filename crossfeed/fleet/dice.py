@@ -13,9 +13,9 @@ Choice = TypeVar("Choice")
 _PURPOSES = ("period", "machine", "parts", "people", "habits", "physics")
 
 
-def dice(seed: int, number: int, purpose: str) -> Dice:
-    """The generator of one purpose of one machine."""
-    return np.random.default_rng([seed, number, _PURPOSES.index(purpose), 20])
+def dice(seed: int, number: int, purpose: str, item: int = 0) -> Dice:
+    """The generator of one purpose of one machine, and of one item where there are several."""
+    return np.random.default_rng([seed, number, _PURPOSES.index(purpose), item])
 
 
 def between(draw: Dice, low: float, high: float) -> float:

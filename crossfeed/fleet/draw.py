@@ -12,7 +12,7 @@ from crossfeed.schema import canonical
 
 PERIODS = {1.0: 0.5, 0.5: 0.15, 0.2: 0.15, 0.1: 0.2}
 NEIGHBOURS = 16  # machines that share a period, and a shard
-_HIDDEN = 1e-9  # K, K: the physics logs without resolution, because the habits of a controller come later
+_HIDDEN = 1e-9  # K: the physics logs without resolution, because the habits of a controller come later
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,13 @@ def draw_machine(seed: int, number: int) -> FleetMachine:
     )
     home = np.array([evenly(draw, -2, 2), evenly(draw, -1, 2), evenly(draw, 1.0, 3)]) * kind.part[1]
     return FleetMachine(
-        parameters, kind, power, tuple(rated for _, rated in drawn.values()), Setup(work_offset=(0, 0, 0), home=tuple(home.tolist())),
+        parameters=parameters,
+        kind=kind,
+        spindle_power=power,
+        axis_torques=tuple(rated for _, rated in drawn.values()),
+        setup=Setup(work_offset=(0, 0, 0), home=tuple(home.tolist())),
         time_step=0.04 if period == 1.0 else 0.02,
-    )  # fmt: skip
+    )
 
 
 def _carried_weight(draw: Dice, kind: Kind) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from crossfeed.fleet.dice import dice
 from crossfeed.fleet.draw import draw_machine
 from crossfeed.fleet.habits import draw_habits
 from crossfeed.fleet.log import tell
-from crossfeed.fleet.parts import draw_pieces
+from crossfeed.fleet.parts import draw_piece
 from crossfeed.fleet.people import Phase, draw_person, work
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.signals import Signals
@@ -42,7 +43,10 @@ def draw_log(seed: int, number: int, minutes: float) -> MachineLog:
     machine = draw_machine(seed, number)
     habits = draw_habits(machine, dice(seed, number, "habits"))
     hands = dice(seed, number, "people")
-    pieces = draw_pieces(machine, dice(seed, number, "parts"), int(hands.integers(*_PIECES)))
+    pieces = [
+        cache(partial(draw_piece, machine, dice(seed, number, "parts", item)))
+        for item in range(int(hands.integers(*_PIECES)))
+    ]
     shift = work(machine, pieces, draw_person(hands), minutes * 60, hands)
     simulated = SimulatedMachine(machine.parameters, machine.time_step)
     physics = dice(seed, number, "physics")

@@ -39,7 +39,7 @@ def looked_at(values: Floats, rows: int, ratio: int, polls: int) -> Floats:
     """The values (rows, looks) that a controller sees in each row; with no polls the mean of all."""
     whole = values[: rows * ratio].reshape(rows, ratio)
     if polls == 0:
-        return whole.mean(axis=1, keepdims=True)
+        return np.asarray(whole.mean(axis=1, keepdims=True))
     moments = (np.arange(1, min(polls, ratio) + 1) * ratio) // min(polls, ratio) - 1
     return whole[:, moments]
 
@@ -58,7 +58,7 @@ def shown(looks: Floats, reading: Reading, draw: Dice) -> Floats:
         values = np.rint(values / reading.step) * reading.step
     if reading.digits:
         values = _significant(values, reading.digits)
-    told = values.mean(axis=1)
+    told: Floats = values.mean(axis=1)
     if reading.delay:
         told = np.concatenate((np.repeat(told[:1], reading.delay), told[: -reading.delay]))
     return told + 0.0

@@ -5,6 +5,7 @@ day are those of the whole shift.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,8 +75,10 @@ class Shift:
     awake: NDArray[np.bool_]  # (N,)
 
 
-def work(machine: FleetMachine, pieces: list[Piece], person: Person, seconds: float, draw: Dice) -> Shift:
-    """A shift of so many seconds."""
+def work(
+    machine: FleetMachine, pieces: Sequence[Callable[[], Piece]], person: Person, seconds: float, draw: Dice
+) -> Shift:
+    """A shift of so many seconds; a piece is planned when it is first made."""
     step = machine.time_step
     total = round(seconds / step)
     parts: list[tuple[str, DriveInputs, bool]] = []
@@ -99,10 +102,10 @@ def work(machine: FleetMachine, pieces: list[Piece], person: Person, seconds: fl
     stand(between(draw, 2, 60))
     if person.warm_up:
         add("warm_up", _warm_up(machine, draw))
-    piece = pick(draw, pieces)
+    piece = pick(draw, pieces)()
     while done < total:
         if chance(draw, 0.4):
-            piece = pick(draw, pieces)
+            piece = pick(draw, pieces)()
         if chance(draw, person.setting_up):
             add("", _set_up(machine, draw))
         name, played, reset = piece.job.name, _played(machine, piece, person, draw), chance(draw, person.reset)

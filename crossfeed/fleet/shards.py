@@ -17,7 +17,6 @@ from crossfeed.progress import progress
 
 CLAIM = "fleet.json"
 _MOST = 100_000  # machines
-Done = Callable[["ShardSummary"], None]
 
 
 @dataclass(frozen=True, slots=True)

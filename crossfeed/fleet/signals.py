@@ -91,12 +91,12 @@ class Signals:
     def _axis(self, index: int, detail: str) -> Floats:
         axis, physics, name = self.machine.parameters.axes[index], self.physics, AXES[index]
         torque, constant = self.machine.axis_torques[index], axis.torque_constant
-        velocity = physics.axis_velocity[index]
+        velocity: Floats = physics.axis_velocity[index]
         if detail == "velocity":
             return velocity * 60
         if detail == "motor_temp":
             return self.trace[f"{name}_motor_temp"]
-        drawn = self.awake * physics.axis_torque[index]
+        drawn: Floats = self.awake * physics.axis_torque[index]
         if detail == "torque":
             return axis.sense * drawn
         if detail == "current":
@@ -110,4 +110,5 @@ class Signals:
             return LINE_VOLTAGE * np.abs(constant * turns + 1.5 * axis.resistance * drawn / constant)
         if self.shaft_power:
             return drawn * turns / 1000
-        return self.awake * physics.axis_power[index] / 1000
+        power: Floats = self.awake * physics.axis_power[index] / 1000
+        return power

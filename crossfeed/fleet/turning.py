@@ -48,7 +48,7 @@ class _Work:
     feed: float  # mm per turn
 
 
-def draw_turned_piece(machine: FleetMachine, draw: Dice, number: int) -> Piece:
+def draw_turned_piece(machine: FleetMachine, draw: Dice) -> Piece:
     """A program of some operations on one bar."""
     material, stock = draw_material(machine, draw)
     radius = between(draw, *machine.kind.tool) / 2
@@ -73,7 +73,7 @@ def draw_turned_piece(machine: FleetMachine, draw: Dice, number: int) -> Piece:
         scale = speed if per_minute else 1.0
         operation(text, draw, replace(work, feed=work.feed * scale))
     text.say(f"G0 X{radius + 20:.3f}", "M5", "G91 G28 X0.", "G28 Z0.", "G90", "M30")
-    program = parse_program("\n".join(text.lines), f"turned_{number}", machine.setup)
+    program = parse_program("\n".join(text.lines), "turned", machine.setup)
     job = _engaged(prepare(program, machine.parameters), text)
     if chance(draw, 0.6):
         job = _constant_cutting_speed(job, speed, radius, top)
@@ -138,8 +138,8 @@ def _engaged(job: Job, text: _Turned) -> Job:
     diameters = sorted({1.0, *text.diameter.values()})
     tools = [Tool(f"turning at {diameter:g}", diameter, 1, math.inf, assumed=False) for diameter in diameters]
     depths, kinds = np.zeros(len(text.lines) + 2), np.zeros(len(text.lines) + 2, dtype=np.intp)
-    for line, depth in text.depth.items():
-        depths[line], kinds[line] = depth, diameters.index(text.diameter[line])
+    for line, nominal in text.depth.items():
+        depths[line], kinds[line] = nominal, diameters.index(text.diameter[line])
     kind = kinds[job.line]
     depth = np.where(job.cutting, depths[job.line], 0.0)
     width = np.where(depth > 0, np.array(diameters)[kind], 0.0)

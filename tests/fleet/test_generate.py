@@ -17,20 +17,20 @@ from crossfeed.fleet.habits import FEWEST, HIGHEST_LOAD, draw_habits
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.machines.simulated.catalogue import machine_named
 
-NUMBERS = st.integers(0, 400)
+NUMBERS = st.sampled_from(range(18))
 SENSORS = fleet_schema().sensor_names
 
 
 @cache
 def log(number: int) -> MachineLog:
-    return draw_log(3, number, minutes=4)
+    return draw_log(3, number, minutes=3)
 
 
 def column(of: MachineLog, name: str) -> np.ndarray:
     return of.sensors[:, SENSORS.index(name)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(NUMBERS)
 def test_every_machine_shows_enough_and_nothing_but_numbers(number: int) -> None:
     made = log(number)
@@ -41,10 +41,10 @@ def test_every_machine_shows_enough_and_nothing_but_numbers(number: int) -> None
     assert not np.isinf(made.sensors).any()
     assert np.isfinite(made.sensors[:, shown]).mean() > 0.9  # gaps are short
     assert np.isfinite(made.commands).all()
-    assert made.commands.shape == (round(240 / made.period), 4)
+    assert made.commands.shape == (round(180 / made.period), 4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(NUMBERS)
 def test_values_stay_where_machines_have_them(number: int) -> None:
     made, machine = log(number), draw_machine(3, number)
@@ -68,7 +68,7 @@ def test_values_stay_where_machines_have_them(number: int) -> None:
             assert values.min() >= 0
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(NUMBERS)
 def test_a_spindle_takes_no_more_than_it_was_built_for(number: int) -> None:
     """Power over a log is at least zero and stays below what drive and losses can take."""
@@ -81,7 +81,7 @@ def test_a_spindle_takes_no_more_than_it_was_built_for(number: int) -> None:
         assert power.max() < 2.0 * limit + 0.05
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(NUMBERS)
 def test_a_lathe_has_no_y(number: int) -> None:
     made = log(number)
@@ -117,7 +117,7 @@ def test_the_judged_machines_are_not_in_the_fleet() -> None:
 
 
 def test_an_unnamed_sensor_repeats_a_known_one() -> None:
-    for number in range(60):
+    for number in range(200):
         machine = draw_machine(3, number)
         habits = draw_habits(machine, dice(3, number, "habits"))
         repeated = [(other, *source) for other, source in habits.others.items() if source[0] not in habits.hidden]
