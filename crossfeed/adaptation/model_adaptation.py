@@ -11,7 +11,7 @@ from crossfeed.adaptation.parameters import Adaptable, Mode
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
-from crossfeed.evaluation.conformal import Recorder, adaptive_widths, coverage
+from crossfeed.evaluation.conformal import ForecastRecorder, adaptive_widths, coverage
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
@@ -118,7 +118,7 @@ def _stream(
     opened: OpenedModel, data: EvaluationSet, config: OnlineConfig
 ) -> tuple[dict[str, Any], Mapping[str, Adaptable]]:
     """Online adaptation with intervals tracked while running on top of it, and the model of each machine."""
-    record = Recorder(data.windows)
+    record = ForecastRecorder(data.windows)
     result = online(opened.forecaster, data, config, record)
     _, stream = record.trace()
     tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))

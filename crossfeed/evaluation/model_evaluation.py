@@ -11,7 +11,7 @@ from crossfeed.evaluation.judge import JudgedModel, Suite, judge
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.setup import Side, set_up
-from crossfeed.evaluation.source import Source, foreign_set, idle_commands, model_device, read_table
+from crossfeed.evaluation.source import SourceData, foreign_set, idle_commands, model_device, read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain
@@ -80,7 +80,7 @@ def evaluate_target(
     if not models:
         raise ConfigError("No model was given to evaluate on the target.")
     first, config = next(iter(models.values()))
-    source = Source.of(sources, config.data)
+    source = SourceData.of(sources, config.data)
     judged = []
     for name, (model, _) in models.items():
         data = foreign_set(model, targets, source.space)

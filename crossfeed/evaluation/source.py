@@ -20,14 +20,14 @@ from crossfeed.windows.windows import WindowSet
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceData:
     """The source tables with their splits; `space` is the z-score of all their train rows, whatever a model uses."""
 
     split: SplitTables
     space: Normaliser
 
     @classmethod
-    def of(cls, tables: Sequence[Table], data: DataConfig) -> "Source":
+    def of(cls, tables: Sequence[Table], data: DataConfig) -> "SourceData":
         """Split the tables exactly as training did."""
         split = SplitTables.of(tables, data)
         return cls(split, split.normaliser())

@@ -1,9 +1,12 @@
 """Shards: resumed, refused for another fleet, the same bytes on any number of cores."""
 
+import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from crossfeed.cli import app
 from crossfeed.errors import ConfigError
 from crossfeed.fleet.draw import NEIGHBOURS
 from crossfeed.fleet.shards import FleetPlan, generate, shard_paths
@@ -57,3 +60,10 @@ def test_a_folder_without_a_fleet_is_said_to_be_one(tmp_path: Path) -> None:
 def test_impossible_plans_are_refused(machines: int, minutes: float) -> None:
     with pytest.raises(ConfigError):
         FleetPlan(machines, minutes)
+
+
+def test_the_command_says_what_it_wrote_as_one_document(fleet: Path) -> None:
+    words = ["fleet", "generate", str(fleet), "--machines", "17", "--minutes", "2", "--seed", "1", "--jobs", "1"]
+    result = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+    assert [entry["machines"] for entry in json.loads(result.stdout)] == [NEIGHBOURS, 1]
+    assert "17 machines" in CliRunner().invoke(app, words, catch_exceptions=False).stdout

@@ -43,9 +43,9 @@ def engage(
     if not len(samples):
         return Engagement(depth, width)
     low, high = np.full(2, np.inf), np.full(2, -np.inf)
-    for kind in np.unique(tool[samples]):
-        own = position[samples[tool[samples] == kind], :2]
-        overrun = tools[int(kind)].diameter / 2 if tools[int(kind)].diameter >= _FACE_MILL else 0.0
+    for tool_number in np.unique(tool[samples]):
+        own = position[samples[tool[samples] == tool_number], :2]
+        overrun = tools[int(tool_number)].diameter / 2 if tools[int(tool_number)].diameter >= _FACE_MILL else 0.0
         middle = (own.min(axis=0) + own.max(axis=0)) / 2
         low = np.minimum(low, np.minimum(own.min(axis=0) + overrun, middle))
         high = np.maximum(high, np.maximum(own.max(axis=0) - overrun, middle))
@@ -53,9 +53,9 @@ def engage(
     starts = np.flatnonzero(np.diff(samples, prepend=-2) > 1)  # each stretch of cutting
     for first, last in zip(starts, np.append(starts[1:], len(samples))):
         stretch = samples[first:last]
-        for kind in np.unique(tool[stretch]):
-            part = stretch[tool[stretch] == kind]
-            depth[part], width[part] = _along(block, position[part], tools[int(kind)], coarseness)
+        for tool_number in np.unique(tool[stretch]):
+            part = stretch[tool[stretch] == tool_number]
+            depth[part], width[part] = _along(block, position[part], tools[int(tool_number)], coarseness)
     return Engagement(depth, width)
 
 
