@@ -16,7 +16,7 @@ _HIDDEN = 1e-9  # K: the physics logs without resolution, because the habits of 
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MachineKind:
     """The ranges within which machines of a kind are drawn."""
 
     name: str
@@ -34,27 +34,27 @@ class Kind:
     turning: bool = False
 
 
-_BENCH = Kind(
+_BENCH = MachineKind(
     "bench", 0.2, (200, 1600), (2500, 12000), (0.3, 1.0), (1500, 7000), (100, 1500), (8, 80), (3, 10), (25, 90), (2, 8),
     {"z": 0.9, "": 0.1},
 )  # fmt: skip
-_MILL = Kind(
+_MILL = MachineKind(
     "mill", 0.3, (3500, 25000), (5000, 15000), (0.1, 0.4), (12000, 48000), (1200, 8000), (150, 1200), (8, 20),
     (50, 220), (4, 50), {"z": 0.75, "y": 0.1, "": 0.15},
 )  # fmt: skip
-_HIGH_SPEED = Kind(
+_HIGH_SPEED = MachineKind(
     "high_speed", 0.15, (6000, 40000), (14000, 30000), (0.25, 0.8), (25000, 65000), (3000, 14000), (120, 700),
     (10, 32), (40, 180), (2, 40), {"z": 0.8, "": 0.2},
 )  # fmt: skip
-_HEAVY = Kind(
+_HEAVY = MachineKind(
     "heavy", 0.1, (12000, 45000), (2500, 8000), (0.06, 0.2), (6000, 24000), (400, 2500), (700, 4000), (8, 20),
     (120, 400), (12, 80), {"z": 0.5, "y": 0.3, "": 0.2},
 )  # fmt: skip
-_LATHE = Kind(
+_LATHE = MachineKind(
     "lathe", 0.13, (3500, 35000), (2000, 6000), (0.15, 0.5), (8000, 30000), (800, 6000), (80, 700), (5, 16), (25, 160),
     (20, 120), {"x": 0.65, "": 0.35}, turning=True,
 )  # fmt: skip
-_MILL_TURN = Kind(
+_MILL_TURN = MachineKind(
     "mill_turn", 0.12, (7000, 30000), (5000, 15000), (0.1, 0.4), (12000, 50000), (1200, 8000), (200, 1500), (8, 20),
     (40, 200), (4, 50), {"x": 0.75, "z": 0.1, "": 0.15},
 )  # fmt: skip
@@ -66,7 +66,7 @@ class FleetMachine:
     """A machine with its rating plate, and the place where it stands when it does not work."""
 
     parameters: MachineParameters
-    kind: Kind
+    kind: MachineKind
     spindle_power: float  # W, continuous
     axis_torques: tuple[float, ...]  # N m of x, y, z, continuous
     setup: Setup
@@ -150,7 +150,7 @@ def draw_machine(seed: int, number: int) -> FleetMachine:
     )
 
 
-def _carried_weight(draw: Dice, kind: Kind) -> float:
+def _carried_weight(draw: Dice, kind: MachineKind) -> float:
     """The part of a slide's weight that its motor holds: all of it, less a counterweight, less on a slanted bed."""
     slant = evenly(draw, 0.4, 1.0) if kind.name in ("lathe", "mill_turn") else 1.0
     return slant * (evenly(draw, 0.0, 0.5) if chance(draw, 0.35) else evenly(draw, 0.5, 1.0))

@@ -13,7 +13,7 @@ from crossfeed.fleet.draw import draw_machine
 from crossfeed.fleet.habits import draw_habits
 from crossfeed.fleet.log import tell
 from crossfeed.fleet.parts import draw_piece
-from crossfeed.fleet.people import Phase, draw_person, work
+from crossfeed.fleet.people import Stint, draw_person, work
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.signals import Signals
 from crossfeed.ingest.table import Group, Table
@@ -23,7 +23,7 @@ from crossfeed.machines.simulated.rollout import SimulatedMachine
 VERSION = 1  # of what a seed means; another one makes other machines
 SHORTEST = 64  # rows of a session
 _PIECES = (2, 5)
-_RUN = 900.0  # s after which the next phase begins a new run
+_RUN = 900.0  # s after which the next stint begins a new run
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def draw_log(seed: int, number: int, minutes: float) -> MachineLog:
     signals = Signals(machine, trace, shift.awake, habits.load_of, habits.shaft_power)
     sensors, commands = tell(signals, habits, physics)
     ratio = round(machine.period / machine.time_step)
-    sessions = _sessions(shift.phases, ratio, len(sensors), round(_RUN / machine.period), habits.only_running)
+    sessions = _sessions(shift.stints, ratio, len(sensors), round(_RUN / machine.period), habits.only_running)
     facts = {
         "kind": machine.kind.name,
         "controller": habits.family,
@@ -109,22 +109,22 @@ def join(logs: Sequence[MachineLog], period: float, facts: dict[str, Any]) -> Ta
 
 
 def _sessions(
-    phases: Sequence[Phase], ratio: int, rows: int, longest: int, only_running: bool
+    stints: Sequence[Stint], ratio: int, rows: int, longest: int, only_running: bool
 ) -> tuple[tuple[str, str, int, int], ...]:
     """Stretches of rows that belong together: each program alone, or everything until the log is cut."""
     if only_running:
         parts = [
-            (phase.program, phase.start // ratio, min(phase.stop // ratio, rows)) for phase in phases if phase.program
+            (stint.program, stint.start // ratio, min(stint.stop // ratio, rows)) for stint in stints if stint.program
         ]
         kept = [part for part in parts if part[2] - part[1] >= SHORTEST]
         if kept:
             return tuple((f"run_{n:02d}", program, first, end) for n, (program, first, end) in enumerate(kept, start=1))
     sessions: list[tuple[str, str, int, int]] = []
     first, names = 0, list[str]()
-    for phase in phases:
-        end = min(phase.stop // ratio, rows)
-        names += [phase.program] if phase.program else []
-        if end - first >= longest or (phase is phases[-1] and end > first):
+    for stint in stints:
+        end = min(stint.stop // ratio, rows)
+        names += [stint.program] if stint.program else []
+        if end - first >= longest or (stint is stints[-1] and end > first):
             sessions.append((f"run_{len(sessions) + 1:02d}", names[0] if names else "standing", first, end))
             first, names = end, []
     return tuple(sessions)

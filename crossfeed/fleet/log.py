@@ -3,7 +3,7 @@
 import numpy as np
 
 from crossfeed.fleet.dice import Dice, between
-from crossfeed.fleet.habits import Habits, Reading
+from crossfeed.fleet.habits import Gauge, Habits
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.signals import Signals
 from crossfeed.machines.simulated.filters import decay, lag
@@ -22,11 +22,11 @@ def tell(signals: Signals, habits: Habits, draw: Dice) -> tuple[Floats, Floats]:
     sensors = np.full((rows, len(schema.sensors)), np.nan)
     place = {name: index for index, name in enumerate(schema.sensor_names)}
     smooth = decay(signals.trace.time_step, habits.smoothing)
-    for name, reading in habits.readings.items():
+    for name, gauge in habits.gauges.items():
         values = signals(name)
         if smooth and name.endswith(_QUICK):
             values, _ = lag(values, smooth, smooth * float(values[0]))
-        sensors[:, place[name]] = shown(looked_at(values, rows, ratio, habits.polls), reading, draw)
+        sensors[:, place[name]] = shown(looked_at(values, rows, ratio, habits.polls), gauge, draw)
     for name, (source, factor) in habits.others.items():
         sensors[:, place[name]] = sensors[:, place[source]] * factor
     for name in habits.hidden:
@@ -44,23 +44,23 @@ def looked_at(values: Floats, rows: int, ratio: int, polls: int) -> Floats:
     return whole[:, moments]
 
 
-def shown(looks: Floats, reading: Reading, draw: Dice) -> Floats:
+def shown(looks: Floats, gauge: Gauge, draw: Dice) -> Floats:
     """One value for each row, as the controller writes it."""
     noise = draw.standard_normal(looks.shape)
-    values = looks * reading.factor
-    values = values + reading.offset + (reading.noise + reading.grain * np.abs(values)) * noise
-    if reading.unsigned:
+    values = looks * gauge.factor
+    values = values + gauge.offset + (gauge.noise + gauge.grain * np.abs(values)) * noise
+    if gauge.unsigned:
         values = np.abs(values)
-    if reading.floor:
-        values = np.where(np.abs(values) < reading.floor, 0.0, values)
-    values = np.minimum(values, reading.highest)
-    if reading.step:
-        values = np.rint(values / reading.step) * reading.step
-    if reading.digits:
-        values = _significant(values, reading.digits)
+    if gauge.floor:
+        values = np.where(np.abs(values) < gauge.floor, 0.0, values)
+    values = np.minimum(values, gauge.highest)
+    if gauge.step:
+        values = np.rint(values / gauge.step) * gauge.step
+    if gauge.digits:
+        values = _significant(values, gauge.digits)
     told: Floats = values.mean(axis=1)
-    if reading.delay:
-        told = np.concatenate((np.repeat(told[:1], reading.delay), told[: -reading.delay]))
+    if gauge.delay:
+        told = np.concatenate((np.repeat(told[:1], gauge.delay), told[: -gauge.delay]))
     return told + 0.0
 
 

@@ -12,7 +12,7 @@ _CLEAR = 2.0  # mm above the stock where rapids end
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ToolUse:
     """How a tool is used: rpm, mm/min, axial depth and radial width in mm."""
 
     diameter: float
@@ -23,7 +23,7 @@ class Cut:
 
 
 @dataclass
-class Text:
+class NcText:
     """NC text under way, with the notes that tell the tools' sizes."""
 
     lines: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Place:
     top: float
 
 
-def _zigzag(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> None:
+def _zigzag(text: NcText, draw: Dice, cut: ToolUse, place: Place, length: float) -> None:
     """Lines to and fro, layer by layer; also in one direction only, with a rapid back."""
     wide = min(place.wide, max(length / 2, 2 * cut.diameter))
     lines = int(np.clip(min(place.high / cut.width, length / wide), 2, 200))
@@ -66,7 +66,7 @@ def _zigzag(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> No
         text.say(f"G0 Z{place.top + _CLEAR:.3f}")
 
 
-def _pocket(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> None:
+def _pocket(text: NcText, draw: Dice, cut: ToolUse, place: Place, length: float) -> None:
     """A rectangular pocket from its middle outwards, ramping in, layer by layer."""
     del draw
     x, y = place.x + place.wide / 2, place.y + place.high / 2
@@ -91,7 +91,7 @@ def _pocket(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> No
         text.say(f"G1 X{x:.3f} Y{y:.3f} F{cut.feed * 2:.0f}")
 
 
-def _contour(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> None:
+def _contour(text: NcText, draw: Dice, cut: ToolUse, place: Place, length: float) -> None:
     """Around a plate with round corners, at one or several depths."""
     radius = min(place.wide, place.high) * evenly(draw, 0.08, 0.45)
     around = 2 * (place.wide + place.high) - (8 - 2 * math.pi) * radius
@@ -113,7 +113,7 @@ def _contour(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> N
         )
 
 
-def _drill(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> None:
+def _drill(text: NcText, draw: Dice, cut: ToolUse, place: Place, length: float) -> None:
     """A grid of holes, in one go or with pecks."""
     depth = cut.diameter * evenly(draw, 1.0, 5.0)
     feed = max(cut.feed * 0.5, 10.0)
@@ -134,7 +134,7 @@ def _drill(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> Non
     text.say("G80")
 
 
-def _surface(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> None:
+def _surface(text: NcText, draw: Dice, cut: ToolUse, place: Place, length: float) -> None:
     """A wavy surface in many short lines, as a ball mill finishes it."""
     step = max(place.wide / 40, cut.feed / 60 * 0.08)
     lines = int(np.clip(length / place.wide, 2, 40))
@@ -149,7 +149,7 @@ def _surface(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> N
             text.say(f"G1 X{place.x + place.wide * along:.3f} Y{y:.3f} Z{z:.3f} F{cut.feed:.0f}")
 
 
-def _circles(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> None:
+def _circles(text: NcText, draw: Dice, cut: ToolUse, place: Place, length: float) -> None:
     """A slot in circles: the tool never cuts its full width."""
     radius = min(cut.diameter * evenly(draw, 0.3, 1.2), place.high / 2)
     pitch = cut.width * 0.5
@@ -164,7 +164,7 @@ def _circles(text: Text, draw: Dice, cut: Cut, place: Place, length: float) -> N
         text.say(f"G3 X{x:.3f} Y{place.y + radius:.3f} I0. J{-radius:.3f} F{cut.feed:.0f}", f"G1 X{x + pitch:.3f}")
 
 
-_Way = Callable[[Text, Dice, Cut, Place, float], None]
+_Way = Callable[[NcText, Dice, ToolUse, Place, float], None]
 WAYS: dict[str, _Way] = {
     "face": _zigzag,
     "rough": _zigzag,

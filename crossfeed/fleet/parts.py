@@ -11,7 +11,7 @@ import numpy as np
 
 from crossfeed.fleet.dice import Dice, between, chance, evenly, pick, pick_weighted
 from crossfeed.fleet.draw import FleetMachine
-from crossfeed.fleet.operations import FINISHING, OPERATIONS, TEETH, TOOL_WORDS, WAYS, Cut, Place, Text
+from crossfeed.fleet.operations import FINISHING, OPERATIONS, TEETH, TOOL_WORDS, WAYS, NcText, Place, ToolUse
 from crossfeed.machines.simulated.jobs import Job, prepare
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 from crossfeed.machines.simulated.workshop import Material, material_named, material_noted, tool_notes
@@ -97,7 +97,7 @@ def _bundled_piece(machine: FleetMachine, draw: Dice) -> Piece:
 def _milled_piece(machine: FleetMachine, draw: Dice) -> Piece:
     """A program of one to four operations, each with a tool of its own."""
     material, stock = draw_material(machine, draw)
-    text = Text()
+    text = NcText()
     text.say("G21 G17 G90 G94")
     top, names, finest = 0.0, [], math.inf
     for index in range(int(draw.integers(1, 5))):
@@ -122,7 +122,7 @@ def _milled_piece(machine: FleetMachine, draw: Dice) -> Piece:
     return Piece(prepare(program, machine.parameters, text.notes, coarseness=coarseness), material)
 
 
-def _draw_cut(machine: FleetMachine, draw: Dice, material: Material, stock: Stock, name: str) -> Cut:
+def _draw_cut(machine: FleetMachine, draw: Dice, material: Material, stock: Stock, name: str) -> ToolUse:
     """Speed and feed for the tool and the material, depth and width for the power that the cut shall take."""
     low, high = machine.kind.tool
     diameter = round(between(draw, max(low, high * 0.4), high) if name == "face" else between(draw, low, high * 0.5), 1)
@@ -139,10 +139,10 @@ def _draw_cut(machine: FleetMachine, draw: Dice, material: Material, stock: Stoc
     section = share * spindle_room(machine, speed) * 60000 / force / feed  # mm^2
     width = diameter * (1.0 if name in ("slot", "drill") else evenly(draw, 0.08, 0.85))
     depth = float(np.clip(section / width, 0.02, 1.2 * diameter))
-    return Cut(diameter, speed, feed, depth, width)
+    return ToolUse(diameter, speed, feed, depth, width)
 
 
-def _change_tool(text: Text, draw: Dice, number: int, name: str, cut: Cut) -> None:
+def _change_tool(text: NcText, draw: Dice, number: int, name: str, cut: ToolUse) -> None:
     """Bring a tool in, mostly at the change position, and start the spindle."""
     if number > 1:
         text.say("M5")

@@ -1,6 +1,6 @@
 """Who stands at the machines: overrides turned in the cut, holds, stops, resets, set-ups, warm-ups and long idle times.
 
-A shift is a list of phases, each a stretch of drive inputs; between them nothing is left out, so heat and wear of the
+A shift is a list of stints, each a stretch of drive inputs; between them nothing is left out, so heat and wear of the
 day are those of the whole shift.
 """
 
@@ -58,7 +58,7 @@ def draw_person(draw: Dice) -> Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class Stint:
     """A stretch of a shift: a program, or nothing (an empty name)."""
 
     program: str
@@ -71,7 +71,7 @@ class Shift:
     """Everything that was asked of a machine, and when its drives were on."""
 
     inputs: DriveInputs
-    phases: tuple[Phase, ...]
+    stints: tuple[Stint, ...]
     awake: NDArray[np.bool_]  # (N,)
 
 
@@ -119,7 +119,7 @@ def work(
     bounds = np.cumsum([0, *(len(inputs) for _, inputs, _ in parts)]).tolist()
     return Shift(
         DriveInputs.joined([inputs for _, inputs, _ in parts]),
-        tuple(Phase(name, first, last) for (name, _, _), first, last in zip(parts, bounds, bounds[1:])),
+        tuple(Stint(name, first, last) for (name, _, _), first, last in zip(parts, bounds, bounds[1:])),
         np.concatenate([np.full(len(inputs), awake) for _, inputs, awake in parts]),
     )
 
