@@ -37,7 +37,7 @@ _TURNING = {"siemens": 0.2, "percent": 0.3, "mtconnect": 0.3, "testbed": 0.05, "
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
+class Dial:
     """How one sensor is shown; noise, offset and step are in the unit shown."""
 
     factor: float = 1.0  # 100 over the rated value where a current is shown in per cent
@@ -57,7 +57,7 @@ class Habits:
     """A controller's way of telling."""
 
     family: str
-    gauges: dict[str, Gauge]
+    dials: dict[str, Dial]
     others: dict[str, tuple[str, float]]  # unnamed channel: the sensor it repeats, and the factor
     hidden: tuple[str, ...]  # sensors that are shown without a name only
     smoothing: float  # s
@@ -97,7 +97,7 @@ def draw_habits(machine: FleetMachine, draw: Dice) -> Habits:
         hidden = set()
     return Habits(
         family=family,
-        gauges={name: _draw_gauge(name, full, quality, draw) for name, full in full_scale.items()},
+        dials={name: _draw_dial(name, full, quality, draw) for name, full in full_scale.items()},
         others=others,
         hidden=tuple(sorted(hidden)),
         smoothing=0.0 if chance(draw, 0.4) else between(draw, 0.02, 1.0),
@@ -116,7 +116,7 @@ def draw_habits(machine: FleetMachine, draw: Dice) -> Habits:
 
 @dataclass(frozen=True, slots=True)
 class _Quality:
-    """What the gauges of one controller have in common."""
+    """What the dials of one controller have in common."""
 
     noise: float  # of the rated value
     grain: float
@@ -147,25 +147,25 @@ def _shown(machine: FleetMachine, family: str, draw: Dice) -> list[str]:
     return [name for name in fleet_schema().sensor_names if name in shown]
 
 
-def _draw_gauge(name: str, rated: float, quality: _Quality, draw: Dice) -> Gauge:
+def _draw_dial(name: str, rated: float, quality: _Quality, draw: Dice) -> Dial:
     """How one sensor of a controller is shown."""
     detail = name.partition("_")[2]
     if detail.endswith("temp") or name == "ambient_temp":
         step = 1.0 if quality.whole else pick(draw, (1.0, 0.5, 0.1, 0.1, 0.1, 0.01))
-        return Gauge(offset=evenly(draw, -2, 2), noise=between(draw, 0.01, 0.08), step=step)
+        return Dial(offset=evenly(draw, -2, 2), noise=between(draw, 0.01, 0.08), step=step)
     factor = 100 / rated if detail == "current" and quality.percent_current else 1.0
     full = rated * factor
     standing = 0.0 if chance(draw, 0.6) else full * float(draw.normal()) * 0.01
     electric = detail in ("current", "torque", "power", "output_current", "load")
     if detail == "load":
         step = 1.0 if quality.whole or chance(draw, 0.5) else pick(draw, (0.1, 0.01))
-        return Gauge(
+        return Dial(
             offset=abs(standing), noise=quality.noise * 30, grain=quality.grain, step=step,
             highest=pick(draw, (150.0, HIGHEST_LOAD, HIGHEST_LOAD)), unsigned=True, delay=quality.delay,
         )  # fmt: skip
     noise = full * quality.noise * (between(draw, 0.3, 3.0) if electric else between(draw, 0.02, 0.3))
     step = 10.0 ** round(math.log10(full * between(draw, 1e-5, 5e-3)))
-    return Gauge(
+    return Dial(
         factor=factor,
         offset=standing if electric else 0.0,
         noise=noise,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from crossfeed.fleet.dice import Dice, between
-from crossfeed.fleet.habits import Gauge, Habits
+from crossfeed.fleet.habits import Dial, Habits
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.signals import Signals
 from crossfeed.machines.simulated.filters import decay, lag
@@ -22,11 +22,11 @@ def tell(signals: Signals, habits: Habits, draw: Dice) -> tuple[Floats, Floats]:
     sensors = np.full((rows, len(schema.sensors)), np.nan)
     place = {name: index for index, name in enumerate(schema.sensor_names)}
     smooth = decay(signals.trace.time_step, habits.smoothing)
-    for name, gauge in habits.gauges.items():
+    for name, dial in habits.dials.items():
         values = signals(name)
         if smooth and name.endswith(_QUICK):
             values, _ = lag(values, smooth, smooth * float(values[0]))
-        sensors[:, place[name]] = shown(looked_at(values, rows, ratio, habits.polls), gauge, draw)
+        sensors[:, place[name]] = shown(looked_at(values, rows, ratio, habits.polls), dial, draw)
     for name, (source, factor) in habits.others.items():
         sensors[:, place[name]] = sensors[:, place[source]] * factor
     for name in habits.hidden:
@@ -44,23 +44,23 @@ def looked_at(values: Floats, rows: int, ratio: int, polls: int) -> Floats:
     return whole[:, moments]
 
 
-def shown(looks: Floats, gauge: Gauge, draw: Dice) -> Floats:
+def shown(looks: Floats, dial: Dial, draw: Dice) -> Floats:
     """One value for each row, as the controller writes it."""
     noise = draw.standard_normal(looks.shape)
-    values = looks * gauge.factor
-    values = values + gauge.offset + (gauge.noise + gauge.grain * np.abs(values)) * noise
-    if gauge.unsigned:
+    values = looks * dial.factor
+    values = values + dial.offset + (dial.noise + dial.grain * np.abs(values)) * noise
+    if dial.unsigned:
         values = np.abs(values)
-    if gauge.floor:
-        values = np.where(np.abs(values) < gauge.floor, 0.0, values)
-    values = np.minimum(values, gauge.highest)
-    if gauge.step:
-        values = np.rint(values / gauge.step) * gauge.step
-    if gauge.digits:
-        values = _significant(values, gauge.digits)
+    if dial.floor:
+        values = np.where(np.abs(values) < dial.floor, 0.0, values)
+    values = np.minimum(values, dial.highest)
+    if dial.step:
+        values = np.rint(values / dial.step) * dial.step
+    if dial.digits:
+        values = _significant(values, dial.digits)
     told: Floats = values.mean(axis=1)
-    if gauge.delay:
-        told = np.concatenate((np.repeat(told[:1], gauge.delay), told[: -gauge.delay]))
+    if dial.delay:
+        told = np.concatenate((np.repeat(told[:1], dial.delay), told[: -dial.delay]))
     return told + 0.0
 
 

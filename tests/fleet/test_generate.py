@@ -108,7 +108,7 @@ def test_the_fleet_is_mixed() -> None:
     habits = [draw_habits(machine, dice(0, number, "habits")) for number, machine in enumerate(machines)]
     assert any(habit.measured_commands for habit in habits)
     assert any(habit.unsigned_feeds for habit in habits)
-    assert {gauge.delay for habit in habits for gauge in habit.gauges.values()} == {0, 1, 2}
+    assert {dial.delay for habit in habits for dial in habit.dials.values()} == {0, 1, 2}
 
 
 def test_the_judged_machines_are_not_in_the_fleet() -> None:
