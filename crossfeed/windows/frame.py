@@ -2,8 +2,8 @@
 
 One machine's spindle takes 100 W, another's 20 kW. A model that is to read both must see them alike, so each machine is
 measured by its own root mean square while it is commanded to move, seen from the physical zero where there is one: then
-zero stays zero, a stop means the same everywhere, and idle hours change nothing. Where a short history says little, what
-is usual on other machines fills in.
+zero stays zero, a stop means the same everywhere, and idle hours change nothing. Where a short history says little,
+what is usual on other machines fills in.
 """
 
 import hashlib
