@@ -35,13 +35,13 @@ def fit_frame(
             unseen.append(channel.name)
             continue
         telling = present & at_work if channel.has_zero else present
-        usual = _usual(channel, known)
-        if not telling.any() and usual is None:
+        elsewhere = _usual(channel, known)
+        if not telling.any() and elsewhere is None:
             telling = present
         seen = sensors[telling, column]
         location[column] = 0.0 if channel.has_zero else seen.mean()
         size = float(np.sqrt(np.mean((seen - location[column]) ** 2))) if len(seen) else 0.0
-        scale[column] = _scale(size, len(seen), usual)
+        scale[column] = _scale(size, len(seen), elsewhere)
     return Normaliser(
         method="frame",
         floor=0.0,
