@@ -41,7 +41,7 @@ class Extras:
 class Artefacts:
     """Everything a report can speak of."""
 
-    place: Path
+    folder: Path
     study: StudyFacts | None = None
     run: RunFacts | None = None
     evaluations: Sequence[Mapping[str, Any]] = ()
@@ -69,35 +69,35 @@ class Artefacts:
         return (found, found["model"]["name"]) if found and found["model"]["name"] in found["scores"] else None
 
 
-def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
+def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
     """Read a study or a run, and what lies beside it."""
-    place, extras = Path(place), extras or Extras()
-    if (place / "study" / "study.db").is_file() and not (place / "study.db").is_file():
-        place = place / "study"
-    if not (place / "study.db").is_file() and not (place / "run.json").is_file():
+    folder, extras = Path(folder), extras or Extras()
+    if (folder / "study" / "study.db").is_file() and not (folder / "study.db").is_file():
+        folder = folder / "study"
+    if not (folder / "study.db").is_file() and not (folder / "run.json").is_file():
         raise ConfigError(
-            f"{place} holds neither a study nor a training run.",
+            f"{folder} holds neither a study nor a training run.",
             expected="a folder made by crossfeed study init or crossfeed train",
             remedy="Check the path.",
         )
-    study = read_study(place) if (place / "study.db").is_file() else None
-    folder, beside = _run_folder(place, study), place.parent
+    study = read_study(folder) if (folder / "study.db").is_file() else None
+    run_folder, beside = _shown_run(folder, study), folder.parent
     # A user may call the folder of a result anything; what was made with this very model belongs to it.
-    own = _model_hash(place) if study is None else None
+    own = _model_hash(folder) if study is None else None
     evaluations = _files(_named(extras.evaluation, beside / EVALUATION), "evaluation.json")
-    evaluations = evaluations or _made_with(own, place, "evaluation.json")
+    evaluations = evaluations or _made_with(own, folder, "evaluation.json")
     adaptations = _files(_named(extras.adaptation, beside / ADAPTATION), "adaptation.json")
-    adaptations = adaptations or _made_with(own, place, "adaptation.json")
+    adaptations = adaptations or _made_with(own, folder, "adaptation.json")
     # A comparison that still runs has no table yet.
     comparisons = _files(_named(extras.comparison, beside / COMPARISON), "table.json")[:1]
     forecasts = _files(_named(extras.forecast, beside / FORECAST), "forecast.json")
-    forecasts = forecasts or _made_with(own, place, "forecast.json")
-    decisions = _files(beside / CONTROL, "plan.json") or _made_with(own, place, "plan.json")
+    forecasts = forecasts or _made_with(own, folder, "forecast.json")
+    decisions = _files(beside / CONTROL, "plan.json") or _made_with(own, folder, "plan.json")
     audits = [*(extras.audits or _existing(beside / AUDIT))]
     return Artefacts(
-        place=place,
+        folder=folder,
         study=study,
-        run=read_run(folder) if folder is not None else None,
+        run=read_run(run_folder) if run_folder is not None else None,
         evaluations=[read_json(path) for path in evaluations],
         adaptation=_adaptation([read_json(path) for path in adaptations], study),
         comparison=read_json(comparisons[0]) if comparisons else {},
@@ -105,7 +105,7 @@ def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
         decisions=[read_json(path) for path in decisions],
         audits=[read_json(path) for path in audits],
         files=(
-            *([folder] if folder else []),
+            *([run_folder] if run_folder else []),
             *evaluations,
             *adaptations,
             *comparisons,
@@ -145,12 +145,12 @@ def read_run(folder: Path) -> RunFacts:
     return RunFacts(folder.name, history, summary, identity.get("config", {}))
 
 
-def _run_folder(place: Path, study: StudyFacts | None) -> Path | None:
+def _shown_run(folder: Path, study: StudyFacts | None) -> Path | None:
     """The run whose curves are shown: the folder itself, the locked run, or the best one so far."""
     if study is None:
-        return place
+        return folder
     wanted = [study.shown_run] if study.shown_run else []
-    return next((place / "runs" / name for name in wanted if (place / "runs" / name / "run.json").is_file()), None)
+    return next((folder / "runs" / name for name in wanted if (folder / "runs" / name / "run.json").is_file()), None)
 
 
 def _named(given: Path | None, usual: Path) -> Path | None:
@@ -166,11 +166,11 @@ def _existing(path: Path) -> list[Path]:
     return [path] if path.is_file() else []
 
 
-def _files(place: Path | None, name: str) -> list[Path]:
+def _files(folder: Path | None, name: str) -> list[Path]:
     """A file by its own path, in a folder, or one level below it."""
-    if place is None:
+    if folder is None:
         return []
-    return [place] if place.is_file() else [*_existing(place / name), *sorted(place.glob(f"*/{name}"))]
+    return [folder] if folder.is_file() else [*_existing(folder / name), *sorted(folder.glob(f"*/{name}"))]
 
 
 def _model_hash(folder: Path) -> str | None:
@@ -187,11 +187,11 @@ def _model_hash(folder: Path) -> str | None:
         raise StorageError(f"{path} cannot be read: {error}.", expected="an undamaged model file") from error
 
 
-def _made_with(sha256: str | None, place: Path, name: str) -> list[Path]:
+def _made_with(sha256: str | None, folder: Path, name: str) -> list[Path]:
     """Results in folders of any name, inside a run's folder or beside it, that this very model gave."""
     if sha256 is None:
         return []
-    folders = [place, place.parent, *(one for one in (*place.iterdir(), *place.parent.iterdir()) if one.is_dir())]
+    folders = [folder, folder.parent, *(one for one in (*folder.iterdir(), *folder.parent.iterdir()) if one.is_dir())]
     found = {path.resolve(): path for folder in folders for path in _existing(folder / name)}
     return sorted(path for path in found.values() if read_json(path).get("model", {}).get("sha256") == sha256)
 
