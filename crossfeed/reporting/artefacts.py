@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError, StorageError
+from crossfeed.evaluation.result import Evaluation
 from crossfeed.reporting.study_facts import StudyFacts, read_study
 from crossfeed.training.record.history import read_history
 
@@ -27,6 +28,14 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
+class JudgedModel:
+    """One model among the forecasters of an evaluation that has numbers for it."""
+
+    evaluation: Evaluation
+    name: str
+
+
+@dataclass(frozen=True)
 class Extras:
     """Folders and files named by the user; None means: look beside the study."""
 
@@ -44,7 +53,7 @@ class Artefacts:
     folder: Path
     study: StudyFacts | None = None
     run: RunFacts | None = None
-    evaluations: Sequence[Mapping[str, Any]] = ()
+    evaluations: Sequence[Evaluation] = ()
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     comparison: Mapping[str, Any] = field(default_factory=dict)
     forecasts: Sequence[Mapping[str, Any]] = ()
@@ -54,19 +63,22 @@ class Artefacts:
     # Whether a simulator played the machines: the demo says so in a file beside its study.
     simulated: bool = False
 
-    def evaluation(self, own: bool) -> Mapping[str, Any] | None:
+    def evaluation(self, own: bool) -> Evaluation | None:
         """The evaluation on a table the model was trained on, or on another one."""
-        return next((one for one in self.evaluations if bool(one.get("trained_on_this_table")) == own), None)
+        return next((one for one in self.evaluations if one.trained_on_this_table == own), None)
 
-    def target(self) -> tuple[Mapping[str, Any], str] | None:
-        """What is known about the other machine, with the name of the model: the sealed pass before anything else."""
+    def on_source(self) -> JudgedModel | None:
+        """The model on the machine it learned on."""
+        return _with_numbers(self.evaluation(own=True))
+
+    def on_target(self) -> JudgedModel | None:
+        """The model on the other machine: the sealed pass before anything else."""
         opening = self.study.confirmatory if self.study else None
-        if opening is not None and opening["scores"]:
-            name = next((run for run in opening["models"] if run in opening["scores"]), None)
+        if opening is not None:
+            name = next((run for run in opening.models if run in opening.result.scores), None)
             if name is not None:
-                return opening, name
-        found = self.evaluation(own=False)
-        return (found, found["model"]["name"]) if found and found["model"]["name"] in found["scores"] else None
+                return JudgedModel(opening.result, name)
+        return _with_numbers(self.evaluation(own=False))
 
 
 def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
@@ -98,7 +110,7 @@ def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
         folder=folder,
         study=study,
         run=read_run(run_folder) if run_folder is not None else None,
-        evaluations=[read_json(path) for path in evaluations],
+        evaluations=[Evaluation.from_dict(read_json(path), str(path)) for path in evaluations],
         adaptation=_adaptation([read_json(path) for path in adaptations], study),
         comparison=read_json(comparisons[0]) if comparisons else {},
         forecasts=[read_json(path) for path in forecasts],
@@ -162,6 +174,11 @@ def _named(given: Path | None, usual: Path) -> Path | None:
     return usual if usual.exists() else None
 
 
+def _with_numbers(found: Evaluation | None) -> JudgedModel | None:
+    name = found.model.name if found and found.model else None
+    return JudgedModel(found, name) if found and name in found.scores else None
+
+
 def _existing(path: Path) -> list[Path]:
     return [path] if path.is_file() else []
 
@@ -199,7 +216,7 @@ def _made_with(sha256: str | None, folder: Path, name: str) -> list[Path]:
 def _adaptation(files: Sequence[Mapping[str, Any]], study: StudyFacts | None) -> dict[str, Any]:
     """Few-shot and online results: those of the opening first, then those of the files."""
     opening = study.confirmatory if study else None
-    merged: dict[str, Any] = dict((opening or {}).get("adaptation") or {})
+    merged: dict[str, Any] = dict(opening.adaptation) if opening else {}
     for content in files:
         merged |= {key: value for key, value in content.items() if key not in merged}
     return merged

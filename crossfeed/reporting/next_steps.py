@@ -51,7 +51,7 @@ def _extras(found: Artefacts) -> list[str]:
     wanting = not (found.comparison and found.forecasts)
     if study is not None and study.confirmatory is not None and wanting and not study.entries("release"):
         steps.append(f"Get the target tables back for what follows: crossfeed study release {study.folder} OUT")
-    if study is not None and found.target() and not any(one.get("robustness") for one in found.evaluations):
+    if study is not None and found.on_target() and not any(one.robustness for one in found.evaluations):
         steps.append(
             f"Robustness and the source's test side: crossfeed evaluate {model} --table SOURCE.parquet --suite full "
             "--out evaluation"
