@@ -335,4 +335,4 @@ def test_results_in_a_folder_of_another_name_were_not_found(
     material.write(tmp_path / "results" / "evaluation.json", mine)
     material.write(tmp_path / "others" / "evaluation.json", contents[False])
     assert report_on(run)[0].verdict.answer != "Not known yet."
-    assert [one["model"]["sha256"] for one in gather(run).evaluations] == [sha256]
+    assert [one.model.sha256 for one in gather(run).evaluations if one.model] == [sha256]
