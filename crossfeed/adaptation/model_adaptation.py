@@ -16,8 +16,9 @@ from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.setup import set_up
-from crossfeed.evaluation.source import idle_commands, read_table
+from crossfeed.evaluation.source import read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain, write_json
 from crossfeed.model.world_model import WorldModel
@@ -50,8 +51,9 @@ def adapt_model(
     device: str = "auto",
 ) -> Adaptation:
     """Adapt and judge; with `out`, write `adaptation.json` and the adapted models into that folder."""
-    opened = model if isinstance(model, OpenedModel) else open_model(model, device)
+    opened = model if isinstance(model, OpenedModel) else open_model(model, device, meets=True)
     read = table if isinstance(table, Table) else read_table(table, opened.model.schema)
+    opened = opened.meets(read)
     if opened.trained_on(read):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",

@@ -19,7 +19,7 @@ from crossfeed.control.task import Task
 from crossfeed.control.write_program import changed_program
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.source import align
+from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain, write_json
 from crossfeed.programs.bundled import program_path

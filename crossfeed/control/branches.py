@@ -15,7 +15,7 @@ from crossfeed.control.limits import Limit
 from crossfeed.control.observation import CourseFeatures, sensors_of
 from crossfeed.control.walk import usual_doubt, walk
 from crossfeed.errors import TableError
-from crossfeed.evaluation.source import align
+from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress

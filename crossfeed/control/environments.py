@@ -22,7 +22,7 @@ from crossfeed.control.machine import MachineRun, Workpiece
 from crossfeed.control.observation import CourseFeatures, free_knobs, observe, sensors_of, size, wanted_knobs
 from crossfeed.control.task import Task
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.evaluation.source import align
+from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.model.world_model import WorldModel

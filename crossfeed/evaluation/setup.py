@@ -63,8 +63,11 @@ def set_up(
 
 
 def _space(model: WorldModel, source: SourceData | None, tables: int) -> Normaliser:
-    """The common evaluation space: the model's own normaliser if it is a z-score, else that of all source rows."""
-    if model.normaliser.method == "zscore":
+    """The common evaluation space: the model's own normaliser if it is a z-score, else that of all source rows.
+
+    A model of many machines is judged in the frame of the machine it has met.
+    """
+    if model.normaliser.method == "zscore" or (model.normaliser.method == "frame" and source is None):
         return model.normaliser
     if source is None or len(source.tables) != tables:
         raise ConfigError(

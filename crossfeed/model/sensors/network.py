@@ -60,7 +60,8 @@ class SensorNetwork(nn.Module):
         super().__init__()
         width, context, longest = config.width, config.context, config.horizons[-1]
         self.config = config
-        self.sensors, self.commands = Identity(schema.sensors, width), Identity(schema.commands, width)
+        named = config.identity == "named"
+        self.sensors, self.commands = Identity(schema.sensors, width, named), Identity(schema.commands, width, named)
         self.sensor = _perceptron(2 * context + 3, width)
         self.past = _perceptron(2 * context, width)
         self.step = _perceptron(meaning.features, width)
