@@ -28,7 +28,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
-class JudgedModel:
+class ModelResult:
     """One model among the forecasters of an evaluation that has numbers for it."""
 
     evaluation: Evaluation
@@ -67,17 +67,17 @@ class Artefacts:
         """The evaluation on a table the model was trained on, or on another one."""
         return next((one for one in self.evaluations if one.trained_on_this_table == own), None)
 
-    def on_source(self) -> JudgedModel | None:
+    def on_source(self) -> ModelResult | None:
         """The model on the machine it learned on."""
         return _with_numbers(self.evaluation(own=True))
 
-    def on_target(self) -> JudgedModel | None:
+    def on_target(self) -> ModelResult | None:
         """The model on the other machine: the sealed pass before anything else."""
         opening = self.study.confirmatory if self.study else None
         if opening is not None:
             name = next((run for run in opening.models if run in opening.result.scores), None)
             if name is not None:
-                return JudgedModel(opening.result, name)
+                return ModelResult(opening.result, name)
         return _with_numbers(self.evaluation(own=False))
 
 
@@ -174,9 +174,9 @@ def _named(given: Path | None, usual: Path) -> Path | None:
     return usual if usual.exists() else None
 
 
-def _with_numbers(found: Evaluation | None) -> JudgedModel | None:
+def _with_numbers(found: Evaluation | None) -> ModelResult | None:
     name = found.model.name if found and found.model else None
-    return JudgedModel(found, name) if found and name in found.scores else None
+    return ModelResult(found, name) if found and name in found.scores else None
 
 
 def _existing(path: Path) -> list[Path]:

@@ -33,6 +33,11 @@ def number(value: float | None) -> str:
     return f"{value:.3f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.3g}"
 
 
+def short(value: float | None, sign: str = "") -> str:
+    """Three digits that matter, for quantities of any size in their own unit."""
+    return MISSING if value is None else f"{value:{sign}.3g}"
+
+
 def bounds(interval: "Interval") -> str:
     """From where to where an estimate may lie; a dash with too few runs."""
     return MISSING if interval.low is None else f"{number(interval.low)} to {number(interval.high)}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.json_file import plain
-from crossfeed.reporting.artefacts import Artefacts, JudgedModel
+from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.rivals import standing
@@ -98,7 +98,7 @@ def _table(found: Artefacts, name: str) -> ReportTable:
     return ReportTable(f"comparison-{name}", caption, heads, tuple(rows), lowest=("rmse", "mae", "crps", "nll"))
 
 
-def _own_row(own: JudgedModel) -> dict[str, Any]:
+def _own_row(own: ModelResult) -> dict[str, Any]:
     """The model itself in the columns of the baselines."""
     scores, use = own.evaluation.scores[own.name], own.evaluation.command_use.get(own.name)
     ratio = use.plans["shuffled"].rmse_ratio.estimate if use and "shuffled" in use.plans else None

@@ -7,7 +7,7 @@ from crossfeed.evaluation.channels import ChannelScores
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.json_file import plain
-from crossfeed.reporting.artefacts import Artefacts, JudgedModel
+from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 from crossfeed.training.measure.floors import FLOORS
@@ -84,7 +84,7 @@ def _validation(validation: Mapping[str, Any]) -> ReportTable:
     return ReportTable("source-validation", caption, heads, rows, lowest=_LOWEST)
 
 
-def _tests(known: JudgedModel) -> list[Block]:
+def _tests(known: ModelResult) -> list[Block]:
     told = [
         f"{one.second}: better in {one.wins} of {one.units} runs, {one.verdict}"
         for rows in known.evaluation.comparisons
@@ -114,7 +114,7 @@ def _details(found: Artefacts) -> list[Section]:
     return [Section("details", "Errors by horizon, channel, regime and run", lead, tuple(blocks))]
 
 
-def _horizons(known: Mapping[str, JudgedModel]) -> Figure:
+def _horizons(known: Mapping[str, ModelResult]) -> Figure:
     panels = []
     for side, one in known.items():
         by_horizon = one.evaluation.by_horizon
@@ -137,7 +137,7 @@ def _horizons(known: Mapping[str, JudgedModel]) -> Figure:
     )
 
 
-def _channels_figure(known: JudgedModel) -> Figure:
+def _channels_figure(known: ModelResult) -> Figure:
     channels = known.evaluation.by_channel[known.name]
     rows = {channel: row for channel, row in channels.items() if row.metrics.get("skill_rmse") is not None}
 
@@ -160,7 +160,7 @@ def _channels_figure(known: JudgedModel) -> Figure:
     return Figure("by-channel", caption, (skill, coverage))
 
 
-def _channels(known: JudgedModel, side: str) -> ReportTable:
+def _channels(known: ModelResult, side: str) -> ReportTable:
     rows = tuple(
         {
             "channel": channel, "unit": row.unit,
@@ -180,7 +180,7 @@ def _channels(known: JudgedModel, side: str) -> ReportTable:
     return ReportTable(f"by-channel-{side}", caption, heads, rows, folded=side == "source")
 
 
-def _regimes_and_runs(known: JudgedModel) -> ReportTable:
+def _regimes_and_runs(known: ModelResult) -> ReportTable:
     divisions: tuple[Literal["regime", "run"], ...] = ("regime", "run")
     rows = [
         {**row, "divided_by": divided_by, "label": row[divided_by]}
