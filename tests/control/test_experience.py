@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crossfeed.control.controllers import AsWritten, Planner, Schedule
+from crossfeed.control.controllers import AsWritten, Planner, PlannedKnobs
 from crossfeed.control.earlier import LoggedRows, around, find_runs
 from crossfeed.control.experience import Experience
 from crossfeed.control.law import CuttingLaw
@@ -25,7 +25,7 @@ def model():
 def run_of(piece, course, seed, feed=1.0):
     past = standing(piece, seed)
     knobs = np.full(len(course), feed), np.ones(len(course))
-    run = trial(piece, course, read_task(None, {}), (), Schedule("fixed", *knobs), past)
+    run = trial(piece, course, read_task(None, {}), (), PlannedKnobs("fixed", *knobs), past)
     sensors, commands = np.concatenate([past.sensors_RC, run.sensors]), np.concatenate([past.commands_RA, run.commands])
     return run, LoggedRows(sensors, commands, course.name)
 
