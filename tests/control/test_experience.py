@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crossfeed.control.controllers import AsWritten, Planner, PlannedKnobs
+from crossfeed.control.controllers import AsWritten, PlannedKnobs, Planner
 from crossfeed.control.earlier import LoggedRows, around, find_runs
 from crossfeed.control.experience import Experience
 from crossfeed.control.law import CuttingLaw
