@@ -63,8 +63,11 @@ class SpoolWriter:
     def __init__(self, folder: Path, kind: LogKind, source: str) -> None:
         self.folder = folder
         self._check_kind(kind, source)
-        self._file: BinaryIO = self._segment().open("xb", buffering=0)
-        _sync_folder(folder)
+        try:
+            self._file: BinaryIO = self._segment().open("xb", buffering=0)
+            _sync_folder(folder)
+        except OSError as error:
+            raise storage_error("Writing", folder, error) from error
 
     def _check_kind(self, kind: LogKind, source: str) -> None:
         told = {"format": _FORMAT, "source": source, **described(kind)}
