@@ -19,7 +19,7 @@ from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import idle_commands, read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import plain, write_json
+from crossfeed.json_file import plain, write_sealed
 from crossfeed.model.world_model import WorldModel
 
 
@@ -64,7 +64,7 @@ def adapt_model(
     found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
     found.content["absent_commands"] = idle_commands(read, opened.model.schema)
     if out is not None:
-        write_json(Path(out) / "adaptation.json", found.content)
+        write_sealed(Path(out) / "adaptation.json", found.content)
     return found
 
 
