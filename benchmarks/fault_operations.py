@@ -34,7 +34,7 @@ from crossfeed.machines.declaration import (
     LABEL,
     MICROSECONDS,
     PROGRAM,
-    LogKind,
+    LogFormat,
     NativeColumn,
     RawRun,
     Segmentation,
@@ -89,7 +89,7 @@ def write_logs(folder: Path, gain: float) -> None:
         (folder / f"run_{run}.csv").write_text("\n".join(lines) + "\n")
 
 
-def read_runs(kind: LogKind, path: Path) -> Iterator[RawRun]:
+def read_runs(kind: LogFormat, path: Path) -> Iterator[RawRun]:
     """Each file is one run; rows are one second apart."""
     for file in find_files(path, ["*.csv"]):
         frame, repairs = read_log(file, kind.columns)
@@ -99,7 +99,7 @@ def read_runs(kind: LogKind, path: Path) -> Iterator[RawRun]:
         yield RawRun(file.stem, frame, frame.height, (file,), repairs)
 
 
-KIND = LogKind("faults", "a small machine", "faults", SCHEMA, COLUMNS, 1.0, Segmentation(), read_runs)
+LOG_FORMAT = LogFormat("faults", "a small machine", "faults", SCHEMA, COLUMNS, 1.0, Segmentation(), read_runs)
 
 
 def config() -> RunConfig:
@@ -136,7 +136,7 @@ def operations(material: Path) -> list[Operation]:
     return [
         Operation(
             "ingest",
-            lambda folder: ingest(KIND, material / "source").write(folder / "out" / "table.parquet"),
+            lambda folder: ingest(LOG_FORMAT, material / "source").write(folder / "out" / "table.parquet"),
             lambda folder: Table.read(folder / "out" / "table.parquet").fingerprint(),
         ),
         Operation(
@@ -289,7 +289,7 @@ def prepare(material: Path, with_export: bool) -> None:
     _write_live(material)
     for name, gain in (("source", 1.0), ("target", 1.3)):
         write_logs(material / name, gain)
-        ingest(KIND, material / name, machine=name).write(material / f"{name}.parquet")
+        ingest(LOG_FORMAT, material / name, machine=name).write(material / f"{name}.parquet")
     source = Table.read(material / "source.parquet")
     train([source], config(), material / "run", device="cpu")
 

@@ -11,16 +11,16 @@ from pathlib import Path
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.clock import SourceClock
-from crossfeed.live.learning import Learner, TrackedIntervals
+from crossfeed.live.learning import LiveLearner, TrackedIntervals
 from crossfeed.live.machine_rows import MachineRows
 from crossfeed.live.plan import as_array
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.queue import BoundedQueue
 from crossfeed.live.rows import Row, RowMaker
 from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, Recent, Snapshot, worst
-from crossfeed.live.source import LINE, OVERRIDES, Arrival, Mark, Notice, Sample, Source, Value
+from crossfeed.live.source import LINE, OVERRIDES, Arrival, LiveSource, Mark, Notice, Sample, Value
 from crossfeed.live.trust import Trust
-from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
+from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.model.forecast import Forecast
 from crossfeed.model.live import LiveForecaster
 from crossfeed.programs.limits import MotionLimits
@@ -47,7 +47,7 @@ class Monitor:
     def __init__(
         self,
         model: OpenedModel,
-        source: Source,
+        source: LiveSource,
         programs: Path | None = None,
         *,
         limits: MotionLimits | None = None,
@@ -59,7 +59,7 @@ class Monitor:
         self._limits = limits or MotionLimits()
         self._clock = SourceClock(speed)
         self._shown_rows = max(shown_rows, model.model.config.context)
-        self._learner = None if learn is None else Learner(model, learn)
+        self._learner = None if learn is None else LiveLearner(model, learn)
         self._tracked: TrackedIntervals | None = None
         self._forecaster = LiveForecaster(model.model)
         self._trust = Trust(model)
@@ -67,7 +67,7 @@ class Monitor:
         self._states: dict[str, Value] = {}
         self._counts: Counter[str] = Counter()
         self._notices: deque[str] = deque(maxlen=_SHOWN_NOTICES)
-        self._kind: LogKind | None = None
+        self._kind: LogFormat | None = None
         self._maker: RowMaker | None = None
         self._rows: MachineRows | None = None
         self._queue = BoundedQueue()
@@ -77,14 +77,14 @@ class Monitor:
 
     async def run(self) -> None:
         """Listen until cancelled, or until the source cannot be had at all."""
-        self._kind = kind = await self.source.open()
-        self.model.check_rows(kind.period, f"The source {self.source.title}")
-        self._maker = RowMaker(kind)
-        self._rows = MachineRows(kind.schema, self.model.model.schema, self._shown_rows)
-        self._trust.period = kind.period
+        self._kind = log_format = await self.source.open()
+        self.model.check_rows(log_format.period, f"The source {self.source.title}")
+        self._maker = RowMaker(log_format)
+        self._rows = MachineRows(log_format.schema, self.model.model.schema, self._shown_rows)
+        self._trust.period = log_format.period
         if self._learner is not None:
-            self._tracked = TrackedIntervals(self.model.model.horizons, kind.period)
-        self._follower = ProgramFollower(self.programs, self.model.model.schema, kind.period, self._limits)
+            self._tracked = TrackedIntervals(self.model.model.horizons, log_format.period)
+        self._follower = ProgramFollower(self.programs, self.model.model.schema, log_format.period, self._limits)
         listening = asyncio.create_task(self._listen())
         try:
             while True:

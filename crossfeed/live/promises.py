@@ -46,7 +46,7 @@ class EProcess:
 
 
 @dataclass
-class Record:
+class PromiseRecord:
     """How the promises about one sensor were kept."""
 
     inside: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
@@ -66,7 +66,7 @@ class Record:
 
 
 @dataclass(frozen=True, eq=False)
-class _Promise:
+class _OpenPromise:
     time: float
     plan: PlanUsed
     forecast: Forecast
@@ -80,9 +80,9 @@ class Promises:
 
     def __init__(self, schema: Schema, horizons: Sequence[int], spans: Mapping[str, float]) -> None:
         self._schema, self._horizons, self._spans = schema, tuple(horizons), spans
-        self._open: deque[_Promise] = deque()
+        self._open: deque[_OpenPromise] = deque()
         self._judged = -math.inf
-        self.records = {name: Record() for name in schema.sensor_names}
+        self.records = {name: PromiseRecord() for name in schema.sensor_names}
         self.not_followed = 0
 
     def add(self, row: Row, forecast: Forecast, plan: PlanUsed) -> None:
@@ -91,7 +91,7 @@ class Promises:
         said = forecast.distribution
         # The CRPS that the forecast expects of itself: its mean over its own ranks.
         own = torch.stack([said.crps(said.quantile(rank)) for rank in _RANKS]).mean(0)
-        self._open.append(_Promise(row.time, plan, forecast, low, high, own.numpy()))
+        self._open.append(_OpenPromise(row.time, plan, forecast, low, high, own.numpy()))
 
     def judge(self, rows: Sequence[Row], period: float) -> None:
         """Compare every new row with what was promised for it."""
@@ -106,7 +106,7 @@ class Promises:
             while self._open and self._open[0].time < oldest:
                 self._open.popleft()
 
-    def _compare(self, promise: _Promise, row: Row, rows: Mapping[int, Row], period: float) -> None:
+    def _compare(self, promise: _OpenPromise, row: Row, rows: Mapping[int, Row], period: float) -> None:
         ahead = round((row.time - promise.time) / period)
         if ahead not in self._horizons:
             return
@@ -127,7 +127,7 @@ class Promises:
             if place == 0:
                 record.evidence.see(not inside)
 
-    def _followed(self, promise: _Promise, ahead: int, rows: Mapping[int, Row], period: float) -> bool:
+    def _followed(self, promise: _OpenPromise, ahead: int, rows: Mapping[int, Row], period: float) -> bool:
         """Whether the commands were those of the plan: a forecast under another plan promised nothing about these."""
         begin = round(promise.time / period)
         for step in range(1, ahead + 1):

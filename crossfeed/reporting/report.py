@@ -104,7 +104,7 @@ def compose(found: Artefacts) -> Document:
         machines += f", judged on {how}{', '.join(targets)}" if targets else ""
     elif found.run is not None:
         machines = f"learned on {', '.join(found.run.summary.get('data', {}).get('machines', [])) or 'one machine'}"
-    kind = "Study" if study is not None else "Training run"
+    recorded = "Study" if study is not None else "Training run"
     facts = {
         "Made by crossfeed": crossfeed.__version__,
         "on": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -112,7 +112,7 @@ def compose(found: Artefacts) -> Document:
     }
     place = found.place.resolve()
     name = place.parent.name if place.name in ("study", "run") else place.name
-    return Document(f"{kind} {name}", machines, box, sections, facts, SIMULATED if found.simulated else "")
+    return Document(f"{recorded} {name}", machines, box, sections, facts, SIMULATED if found.simulated else "")
 
 
 def _write_files(document: Document, drawings: Drawings, folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:

@@ -5,7 +5,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, Tone, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
 from crossfeed.study.conditions import RMSE_COMPONENTS
@@ -96,7 +96,7 @@ def _figure(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> 
     return Figure(f"ablation-{name}", caption, tuple(panels), legend)
 
 
-def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> Grid:
+def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> ReportTable:
     rows = []
     for arm, bundles in source.items():
         row: dict[str, Any] = {"arm": arm, "seeds": len(bundles), "flagged": sum(bool(one["flag"]) for one in bundles)}
@@ -128,7 +128,7 @@ def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> G
         f"{name}: source validation and target by arm, mean ± standard deviation over seeds; runs that the latent gate "
         "flagged count and are marked."
     )
-    return Grid(f"ablation-{name}", caption, shown, tuple(rows), lowest=lowest)
+    return ReportTable(f"ablation-{name}", caption, shown, tuple(rows), lowest=lowest)
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, Any] | None:

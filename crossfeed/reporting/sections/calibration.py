@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import INK, XY, Bars, Line
 
 _COLOURS = {"idle": 0, "steady": 1, "start-up": 2, "stop": 3}
@@ -87,7 +87,7 @@ def _by_regime(regimes: Mapping[str, Any]) -> Figure:
     return Figure("calibration-by-regime", caption, tuple(panels), legend)
 
 
-def _table(content: Mapping[str, Any], regimes: Mapping[str, Any]) -> Grid:
+def _table(content: Mapping[str, Any], regimes: Mapping[str, Any]) -> ReportTable:
     rows = []
     for regime, part in {"all": content, **regimes}.items():
         rows.append(
@@ -102,10 +102,10 @@ def _table(content: Mapping[str, Any], regimes: Mapping[str, Any]) -> Grid:
         ("reading", "reading", "text"),
     )  # fmt: skip
     caption = "Observed coverage of the central intervals. PIT deviation: mean distance of the histogram from flat."
-    return Grid("calibration", caption, heads, tuple(rows))
+    return ReportTable("calibration", caption, heads, tuple(rows))
 
 
-def _layers(conformal: Mapping[str, Any]) -> Grid:
+def _layers(conformal: Mapping[str, Any]) -> ReportTable:
     names = {
         "as_is": "as it is, on the later runs",
         "split": "calibrated on the first two runs",
@@ -121,4 +121,4 @@ def _layers(conformal: Mapping[str, Any]) -> Grid:
         ("layer", "intervals", "text"), *((level, f"{100 * float(level):.0f} %", "share") for level in levels)
     )
     caption = "Coverage with a conformal layer on top: what a few runs of the machine itself can mend."
-    return Grid("conformal", caption, heads, rows)
+    return ReportTable("conformal", caption, heads, rows)

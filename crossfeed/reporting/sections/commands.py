@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns
 from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 
@@ -60,7 +60,7 @@ def _figure(use: Mapping[str, Any]) -> Figure:
     return Figure("command-use", caption, tuple(panels))
 
 
-def _table(use: Mapping[str, Any]) -> Grid:
+def _table(use: Mapping[str, Any]) -> ReportTable:
     rows = tuple(
         {
             "plan": name, "meaning": row["meaning"], "rmse": row["rmse"], "rmse_ratio": row["rmse_ratio"],
@@ -75,7 +75,7 @@ def _table(use: Mapping[str, Any]) -> Grid:
     )  # fmt: skip
     true = number(use["true"]["rmse"])
     caption = f"Errors under false plans, {use['windows']:,} windows; the RMSE under the true plan is {true}."
-    return Grid("command-use", caption, heads, rows)
+    return ReportTable("command-use", caption, heads, rows)
 
 
 def _counterfactual(content: Mapping[str, Any]) -> list[Block]:
@@ -102,4 +102,4 @@ def _counterfactual(content: Mapping[str, Any]) -> list[Block]:
         "under changed plans: the truth about commands."
     )
     figure = Figure("counterfactual", "How much of the true effect of a changed plan is foreseen.", (panel,))
-    return [figure, Grid("counterfactual", caption, heads, listed)]
+    return [figure, ReportTable("counterfactual", caption, heads, listed)]

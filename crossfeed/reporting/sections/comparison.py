@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.rivals import standing
 
@@ -86,7 +86,7 @@ def _value(row: Mapping[str, Any], column: str) -> Any:
     return {"estimate": mean, "spread": spread}
 
 
-def _table(found: Artefacts, name: str) -> Grid:
+def _table(found: Artefacts, name: str) -> ReportTable:
     own = _own(found, name)
     rows = [_own_row(*own)] if own else []
     rows += [
@@ -103,7 +103,7 @@ def _table(found: Artefacts, name: str) -> Grid:
         ("plan", "sees the plan", "text"), ("parameters", "size", "count"), ("seconds", "training", "seconds"),
     )  # fmt: skip
     caption = f"{_TITLES.get(name, name)}: mean ± standard deviation over seeds. RMSE of the mean, MAE of the median."
-    return Grid(f"comparison-{name}", caption, heads, tuple(rows), lowest=("rmse", "mae", "crps", "nll"))
+    return ReportTable(f"comparison-{name}", caption, heads, tuple(rows), lowest=("rmse", "mae", "crps", "nll"))
 
 
 def _own_row(content: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _own_row(content: Mapping[str, Any], name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _paper(found: Artefacts) -> Grid:
+def _paper(found: Artefacts) -> ReportTable:
     """Method, source RMSE, target RMSE, target NLL, notes: the layout of the paper's transfer table."""
     rows = []
     for row in _known(found.comparison):
@@ -145,4 +145,4 @@ def _paper(found: Artefacts) -> Grid:
         ("notes", "Notes", "text"),
     )  # fmt: skip
     caption = "Zero-shot transfer in the paper's layout. NLL contains its constant, 0.919. Lowest target RMSE in bold."
-    return Grid("transfer", caption, heads, tuple(rows), label="target", lowest=("target",), folded=True)
+    return ReportTable("transfer", caption, heads, tuple(rows), label="target", lowest=("target",), folded=True)

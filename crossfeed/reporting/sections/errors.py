@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
 _HEADLINE = columns(
@@ -22,7 +22,7 @@ def sections(found: Artefacts) -> list[Section]:
     return [*_tables(found), *_details(found)]
 
 
-def headline(content: Mapping[str, Any], name: str, caption: str) -> Grid:
+def headline(content: Mapping[str, Any], name: str, caption: str) -> ReportTable:
     """Everybody on the same windows."""
     rows = []
     floors = ("persistence", "linear drift")
@@ -31,7 +31,7 @@ def headline(content: Mapping[str, Any], name: str, caption: str) -> Grid:
         row = {key: scores.get(key) for key in ("skill_mae", "crps", "nll", "r2", "coverage90")}
         row |= {key: bounds.get(key) or scores.get(key) for key in ("rmse", "mae", "skill_rmse")}
         rows.append({"forecaster": forecaster, **row})
-    return Grid(name, caption, _HEADLINE, tuple(rows), label=name, lowest=_LOWEST)
+    return ReportTable(name, caption, _HEADLINE, tuple(rows), label=name, lowest=_LOWEST)
 
 
 def _tables(found: Artefacts) -> list[Section]:
@@ -63,7 +63,7 @@ def _tables(found: Artefacts) -> list[Section]:
     return [Section("results", "Source and target", lead, tuple(blocks))]
 
 
-def _validation(validation: Mapping[str, Any]) -> Grid:
+def _validation(validation: Mapping[str, Any]) -> ReportTable:
     rows = tuple(
         {"forecaster": name, **{key: validation[name].get(key) for key in ("rmse", "mae", "crps", "nll", "coverage90")}}
         for name in ("model", "persistence", "linear drift", "shuffled commands")
@@ -76,7 +76,7 @@ def _validation(validation: Mapping[str, Any]) -> Grid:
         f"Source validation, {validation['windows']:,} windows, z-units: these windows chose the epoch, so they "
         "flatter. The test side is judged by crossfeed evaluate."
     )
-    return Grid("source-validation", caption, heads, rows, lowest=_LOWEST)
+    return ReportTable("source-validation", caption, heads, rows, lowest=_LOWEST)
 
 
 def _tests(content: Mapping[str, Any], name: str) -> list[Block]:
@@ -154,7 +154,7 @@ def _channels_figure(part: tuple[str, Mapping[str, Any], str]) -> Figure:
     return Figure("by-channel", caption, (skill, coverage))
 
 
-def _channels(content: Mapping[str, Any], name: str, title: str) -> Grid:
+def _channels(content: Mapping[str, Any], name: str, title: str) -> ReportTable:
     rows = tuple(
         {
             "channel": channel, "unit": row["unit"], "rmse": row["physical"]["rmse"], "mae": row["physical"]["mae"],
@@ -171,26 +171,26 @@ def _channels(content: Mapping[str, Any], name: str, title: str) -> Grid:
         ("coverage90", "in 90 %", "share"),
     )  # fmt: skip
     side = title.split(",")[0]
-    return Grid(
+    return ReportTable(
         f"by-channel-{side}", f"Channels of the {side} in their own units.", heads, rows, folded=side == "source"
     )
 
 
-def _regimes_and_runs(part: tuple[str, Mapping[str, Any], str]) -> Grid:
+def _regimes_and_runs(part: tuple[str, Mapping[str, Any], str]) -> ReportTable:
     _, content, name = part
     rows = []
-    for kind in ("regime", "run"):
-        for label, row in content[f"by_{kind}"][name].items():
+    for divided_by in ("regime", "run"):
+        for label, row in content[f"by_{divided_by}"][name].items():
             rows.append(
                 {
-                    "kind": kind,
+                    "divided_by": divided_by,
                     "label": label,
                     **{key: row[key] for key in ("count", "rmse", "skill_rmse", "crps", "nll", "coverage90")},
                 }
             )
     heads = columns(
-        ("kind", "by", "text"), ("label", "which", "text"), ("count", "values", "count"), ("rmse", "RMSE"),
+        ("divided_by", "by", "text"), ("label", "which", "text"), ("count", "values", "count"), ("rmse", "RMSE"),
         ("skill_rmse", "skill"), ("crps", "CRPS"), ("nll", "NLL"), ("coverage90", "in 90 %", "share"),
     )  # fmt: skip
     caption = "The target by regime (read off the planned commands beforehand) and by run."
-    return Grid("by-regime-and-run", caption, heads, tuple(rows), folded=len(rows) > 12)
+    return ReportTable("by-regime-and-run", caption, heads, tuple(rows), folded=len(rows) > 12)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Choice, Figure, Section
+from crossfeed.reporting.blocks import Figure, FigureChoice, Section
 from crossfeed.reporting.panels import INK, XY, Band, Line
 
 LEGEND = (("observed", INK, "line"), ("forecast", 0, "line"), ("50 % and 90 % interval", 0, "band"))
@@ -27,7 +27,7 @@ def sections(found: Artefacts) -> list[Section]:
         "nine times out of ten. The windows were chosen by their planned commands alone, one for each regime, never by "
         "their error."
     )
-    choice = Choice("forecast-channel", "Channel", options, _first(examples, names))
+    choice = FigureChoice("forecast-channel", "Channel", options, _first(examples, names))
     return [Section("forecasts", "Forecasts against truth", lead, (choice,))]
 
 

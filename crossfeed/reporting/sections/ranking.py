@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.configuration import leaves
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
@@ -83,7 +83,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _ranking(study: StudyFacts) -> Grid:
+def _ranking(study: StudyFacts) -> ReportTable:
     parts = tuple(study.ranking[0].components)
     rows = tuple(
         {
@@ -105,10 +105,10 @@ def _ranking(study: StudyFacts) -> Grid:
     caption = f"Ranking by the {study.score} score; weights: {weights}. Best value of a column in bold."
     if "ssl" not in parts:
         caption += " The network has no latents, so there is no self-supervised component: the others share its weight."
-    return Grid("ranking", caption, heads, rows, lowest=("robust", "paper", *parts))
+    return ReportTable("ranking", caption, heads, rows, lowest=("robust", "paper", *parts))
 
 
-def _outcomes(study: StudyFacts) -> Grid:
+def _outcomes(study: StudyFacts) -> ReportTable:
     """The paper's appendix table of source-validation outcomes."""
     confirmed, gated = _confirmed(study), study.protocol["config"]["training"]["health"]["latents"][0]
     rows = []
@@ -135,10 +135,10 @@ def _outcomes(study: StudyFacts) -> Grid:
         "Source-validation outcomes in the paper's layout. Lower RMSE/schema-drop is better; command sensitivity "
         "greater than one indicates that shuffled future commands degrade prediction."
     )
-    return Grid("search-outcomes", caption, heads, tuple(rows), label="search-outcomes", folded=True)
+    return ReportTable("search-outcomes", caption, heads, tuple(rows), label="search-outcomes", folded=True)
 
 
-def _matrix(study: StudyFacts) -> Grid:
+def _matrix(study: StudyFacts) -> ReportTable:
     """What makes the candidates differ: every setting on which two of them disagree, as in the paper's Appendix B."""
     configs = {run.candidate: leaves(run.config) for run in study.searched}
     names = list(dict.fromkeys(name for config in configs.values() for name in config))
@@ -155,7 +155,7 @@ def _matrix(study: StudyFacts) -> Grid:
     caption = (
         "The candidate matrix: all settings on which candidates of the search differ; the rest is the same for all."
     )
-    return Grid("candidate-matrix", caption, heads, rows, label="all-configs", folded=True)
+    return ReportTable("candidate-matrix", caption, heads, rows, label="all-configs", folded=True)
 
 
 def _confirmed(study: StudyFacts) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
 _SEVERITIES = ("light", "medium", "heavy")
@@ -23,7 +23,7 @@ def sections(found: Artefacts) -> list[Section]:
     content = chosen["robustness"].get(name)
     if content is None:
         return []
-    rows = {kind: row for kind, row in content.items() if isinstance(row, Mapping) and "light" in row}
+    rows = {corruption: row for corruption, row in content.items() if isinstance(row, Mapping) and "light" in row}
     panels: list[XY | Dots] = [_corruptions(rows)]
     panels += _curves(chosen, name)
     where = "source" if chosen.get("trained_on_this_table") else "target"
@@ -72,10 +72,10 @@ def _curves(content: Mapping[str, Any], name: str) -> list[XY]:
     return panels
 
 
-def _table(rows: Mapping[str, Any], content: Mapping[str, Any]) -> Grid:
+def _table(rows: Mapping[str, Any], content: Mapping[str, Any]) -> ReportTable:
     listed = []
-    for kind, row in rows.items():
-        line: dict[str, Any] = {"corruption": kind, "meaning": row["meaning"]}
+    for corruption, row in rows.items():
+        line: dict[str, Any] = {"corruption": corruption, "meaning": row["meaning"]}
         for severity in _SEVERITIES:
             line[f"{severity}_ratio"] = row[severity].get("rmse_ratio") or "failed"
             line[f"{severity}_coverage"] = row[severity].get("coverage90")
@@ -88,4 +88,4 @@ def _table(rows: Mapping[str, Any], content: Mapping[str, Any]) -> Grid:
         ]
     clean = content["clean"]
     caption = f"Every corruption in numbers: clean RMSE {clean['rmse']:.3f}, ratios with 95 % intervals over runs."
-    return Grid("robustness", caption, columns(*heads), tuple(listed), folded=True)
+    return ReportTable("robustness", caption, columns(*heads), tuple(listed), folded=True)

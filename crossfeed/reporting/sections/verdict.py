@@ -6,7 +6,7 @@ from typing import Any
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Light, Verdict
+from crossfeed.reporting.blocks import ChannelJudgement, VerdictBox
 from crossfeed.reporting.next_steps import next_steps
 from crossfeed.reporting.numbers import interval, number, share
 from crossfeed.reporting.rivals import rivals, standing
@@ -15,7 +15,7 @@ from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
 QUESTION = "May the model be trusted on the other machine, and on which channels?"
 
 
-def verdict(found: Artefacts) -> Verdict:
+def verdict(found: Artefacts) -> VerdictBox:
     """The answer that what was recorded allows."""
     steps = next_steps(found)
     known = found.target()
@@ -24,11 +24,13 @@ def verdict(found: Artefacts) -> Verdict:
     content, name = known
     others = {rival.name: rival.by_channel for rival in rivals(found)}
     said = Evaluation.from_dict(content, "The recorded result").verdict(name, others)
-    lights = tuple(Light(**plain(channel)) for channel in said.channels)
+    lights = tuple(ChannelJudgement(**plain(channel)) for channel in said.channels)
     sentences = [
         overall(content, name), standing(found), listening(content, name), _adapted(found), _trustworthy(found)
     ]  # fmt: skip
-    return Verdict(QUESTION, said.answer, said.light, tuple(line for line in sentences if line), lights, tuple(steps))
+    return VerdictBox(
+        QUESTION, said.answer, said.light, tuple(line for line in sentences if line), lights, tuple(steps)
+    )
 
 
 def overall(content: Mapping[str, Any], name: str) -> str:
@@ -81,7 +83,7 @@ def _trustworthy(found: Artefacts) -> str:
     return "The model was locked on source data before the target was opened once; the ledger verifies."
 
 
-def _not_known_yet(found: Artefacts, steps: list[str]) -> Verdict:
+def _not_known_yet(found: Artefacts, steps: list[str]) -> VerdictBox:
     study = found.study
     if study is None:
         told = ["This is a training run: it was judged on held-out sessions of its own machine only."]
@@ -96,7 +98,7 @@ def _not_known_yet(found: Artefacts, steps: list[str]) -> Verdict:
     elif study.confirmatory is not None:
         reasons = "; ".join(study.confirmatory["excluded"].values()) or "no score was recorded"
         told = [f"The target was opened, but the model gave no usable forecast there: {reasons}"]
-        return Verdict(QUESTION, "No.", "bad", tuple(told), (), tuple(steps))
+        return VerdictBox(QUESTION, "No.", "bad", tuple(told), (), tuple(steps))
     elif study.lock is not None:
         told = [
             f"The model is locked ({study.lock['candidate']}, seed {study.lock['seed']}); the target is still sealed."
@@ -105,4 +107,4 @@ def _not_known_yet(found: Artefacts, steps: list[str]) -> Verdict:
         done = sum(run.status in ("finished", "invalid") for run in study.runs)
         runs = f"{done} of {len(study.runs)} planned runs are finished" if study.runs else "no run is planned yet"
         told = [f"The study has not locked a model yet: {runs}."]
-    return Verdict(QUESTION, "Not known yet.", "next", tuple(told), (), tuple(steps))
+    return VerdictBox(QUESTION, "Not known yet.", "next", tuple(told), (), tuple(steps))
