@@ -3,7 +3,11 @@
 import asyncio
 import hashlib
 import json
+import os
+import resource
+import signal
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +17,7 @@ from typing import Any
 import numpy as np
 import polars
 import yaml
+from fault_children import ended, forked
 
 from crossfeed.adaptation.fewshot import FewShotConfig
 from crossfeed.adaptation.model_adaptation import adapt_model
@@ -203,26 +208,33 @@ def _record(folder: Path, material: Path, name: str = "out") -> None:
     whole, log, spool = (material / "live.csv").read_bytes(), folder / "log.csv", folder / name
     last = (LIVE_ROWS - 1) * MICROSECONDS
 
-    async def grow() -> None:
-        with locked(folder / ".logger.lock"), log.open("ab") as file:
+    def grow() -> None:
+        """The logger is a process of its own: neither our kills nor our full disk are its own."""
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        with locked(material / ".logger.lock"), log.open("ab") as file:
             for start in range(file.tell(), len(whole), LIVE_BYTES):
                 file.write(whole[start : start + LIVE_BYTES])
                 file.flush()
-                await asyncio.sleep(0.1)
+                time.sleep(0.1)
 
     async def work() -> None:
         source = open_source(f"file:{log}", SourceOptions(mapping=material / "live.yaml"))
-        growing = asyncio.create_task(grow())
         recording = asyncio.create_task(record(source, spool))
         while not recording.done():
             if (spool / HEADER).exists() and any(s.time >= last for r in read_spool(spool) for s in r.samples):
                 recording.cancel()
             await asyncio.wait({recording}, timeout=0.2)
-        growing.cancel()
         with suppress(asyncio.CancelledError):
             recording.result()
 
-    asyncio.run(work())
+    logger = forked(grow)
+    try:
+        asyncio.run(work())
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(logger, signal.SIGKILL)
+        ended(logger)
 
 
 def _recorded(folder: Path) -> Any:

@@ -58,7 +58,7 @@ def full_disk(folder: Path, every: list[Operation], count: int, moments: random.
     """No file may grow beyond one byte less than one of them needs; an error in words, and then the command works."""
 
     def limited(operation: Operation, place: Path, limit: int) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         operation.do(place)
 
     found = {}
