@@ -29,6 +29,7 @@ from crossfeed.demo.story import run_demo
 from crossfeed.evaluation.model_evaluation import evaluate_model
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed
 from crossfeed.live.recorder import record
 from crossfeed.live.sources import SourceOptions, open_source
 from crossfeed.live.spool import HEADER, read_spool
@@ -135,8 +136,7 @@ def operations(material: Path) -> list[Operation]:
         return json.dumps({name: tensor.double().sum().item() for name, tensor in file.tensors.items()})
 
     def compared(folder: Path) -> Any:
-        table = json.loads((folder / "out" / "table.json").read_text())
-        return _without_seconds(table)
+        return _without_seconds(read_sealed(folder / "out" / "table.json"))
 
     return [
         Operation(
@@ -159,13 +159,13 @@ def operations(material: Path) -> list[Operation]:
             ),
             lambda folder: [
                 tensors(folder / "out" / "few_shot.safetensors"),
-                _without_seconds(json.loads((folder / "out" / "adaptation.json").read_text())),
+                _without_seconds(read_sealed(folder / "out" / "adaptation.json")),
             ],
         ),
         Operation(
             "evaluate",
             lambda folder: _ignore(evaluate_model(material / "run", target, out=folder / "out", device="cpu")),
-            lambda folder: json.loads((folder / "out" / "evaluation.json").read_text()),
+            lambda folder: read_sealed(folder / "out" / "evaluation.json"),
         ),
         Operation(
             "compare",
@@ -264,7 +264,7 @@ def _demo(folder: Path, material: Path) -> None:
 def _told(folder: Path) -> Any:
     """The headline, and a ledger in which the target was opened once."""
     told = Study(folder / "out" / "study")
-    headline = json.loads((folder / "out" / "headline.json").read_text())
+    headline = read_sealed(folder / "out" / "headline.json")
     kinds = [entry.kind for entry in told.ledger()]
     return [headline["rows"], kinds.count("opening"), sorted(kinds), list(told.verify().problems)]
 
