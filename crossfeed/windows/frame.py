@@ -12,11 +12,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from crossfeed.ingest.table import Table
+from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import QUANTITIES, Channel, Schema, conversion
 from crossfeed.windows.normalise import Normaliser
 
 WEIGHT = 32.0  # rows at work that count as much as what is usual elsewhere
+
+FIRST_SHARE = 0.1  # of each run: what tells a machine's frame where nothing else is said
+FEWEST_ROWS = 32  # of each run that are looked at, however short it is
+
+
+def first_rows(groups: Sequence[Group], share: float = FIRST_SHARE) -> np.ndarray:
+    """The numbers of the first rows of each run: a share of it, but at least a few."""
+    ends = [group.start + min(len(group), max(FEWEST_ROWS, round(share * len(group)))) for group in groups]
+    return np.concatenate([np.arange(group.start, end) for group, end in zip(groups, ends, strict=True)])
 
 
 def fit_frame(
