@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError, StorageError
-<<<<<<< HEAD
-from crossfeed.json_file import unsealed
-=======
 from crossfeed.evaluation.result import Evaluation
->>>>>>> main
+from crossfeed.json_file import unsealed
 from crossfeed.reporting.study_facts import StudyFacts, read_study
 from crossfeed.training.record.history import read_history
 
