@@ -4,41 +4,35 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from crossfeed.errors import CrossfeedError
+from crossfeed.errors import CrossfeedError, LogError
 from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.live.backoff import backoff
 from crossfeed.live.clock import SourceClock
-from crossfeed.live.learning import Learner, TrackedIntervals
 from crossfeed.live.machine_rows import MachineRows
 from crossfeed.live.plan import as_array
 from crossfeed.live.program_plan import ProgramFollower
+from crossfeed.live.promises import Said
 from crossfeed.live.queue import BoundedQueue
-from crossfeed.live.rows import Row, RowMaker
+from crossfeed.live.row import Row
 from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, Recent, Snapshot, worst
 from crossfeed.live.source import LINE, OVERRIDES, Arrival, Mark, Notice, Sample, Source, Value
 from crossfeed.live.trust import Trust
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
-from crossfeed.model.forecast import Forecast
 from crossfeed.model.live import LiveForecaster
 from crossfeed.programs.limits import MotionLimits
+
+if TYPE_CHECKING:
+    from crossfeed.live.learning import Learner, TrackedIntervals
+    from crossfeed.live.rows import RowMaker
 
 _TICK_S = 0.25  # ages and lights move at least so often
 _SHOWN_ROWS = 300
 _SHOWN_NOTICES = 20
-_INTERVAL = (0.05, 0.95)
 _FOLLOWED = (PROGRAM, LINE, *OVERRIDES)
-
-
-@dataclass(frozen=True, eq=False)
-class Said:
-    """A forecast with the row it starts from and the plan it assumes."""
-
-    row: Row
-    plan: PlanUsed
-    forecast: Forecast
 
 
 class Monitor:
@@ -54,12 +48,18 @@ class Monitor:
         learn: Path | None = None,
         speed: float = 1.0,
         shown_rows: int = _SHOWN_ROWS,
+        patient: bool = False,
     ) -> None:
-        self.model, self.source, self.programs = model, source, programs
+        """A patient one waits for a machine that is not there yet, and says so meanwhile."""
+        self.model, self.source, self.programs, self.patient = model, source, programs, patient
         self._limits = limits or MotionLimits()
         self._clock = SourceClock(speed)
         self._shown_rows = max(shown_rows, model.model.config.context)
-        self._learner = None if learn is None else Learner(model, learn)
+        self._learner: Learner | None = None
+        if learn is not None:
+            from crossfeed.live.learning import Learner
+
+            self._learner = Learner(model, learn)
         self._tracked: TrackedIntervals | None = None
         self._forecaster = LiveForecaster(model.model)
         self._trust = Trust(model)
@@ -72,17 +72,44 @@ class Monitor:
         self._rows: MachineRows | None = None
         self._queue = BoundedQueue()
         self._said: Said | None = None
-        self._problem = ""
+        self._problem = self._absent = ""
         self._listeners: set[asyncio.Event] = set()
 
     async def run(self) -> None:
         """Listen until cancelled, or until the source cannot be had at all."""
-        self._kind = kind = await self.source.open()
+        try:
+            await self._work()
+        except CrossfeedError as error:
+            self._absent = error.found
+            self._publish()
+            raise
+
+    async def _open(self) -> LogKind:
+        """What the source will tell; a patient monitor asks again until there is one."""
+        waits = backoff()
+        while True:
+            try:
+                return await self.source.open()
+            except LogError as error:
+                if not self.patient:
+                    raise
+                self._absent = f"{error.found} It is tried again."
+                self._publish()
+            await asyncio.sleep(next(waits))
+
+    async def _work(self) -> None:
+        # Imported while nobody waits for a page: this brings polars along.
+        from crossfeed.live.rows import RowMaker
+
+        kind = await self._open()
         self.model.check_rows(kind.period, f"The source {self.source.title}")
+        self._kind, self._absent = kind, ""
         self._maker = RowMaker(kind)
         self._rows = MachineRows(kind.schema, self.model.model.schema, self._shown_rows)
         self._trust.period = kind.period
         if self._learner is not None:
+            from crossfeed.live.learning import TrackedIntervals
+
             self._tracked = TrackedIntervals(self.model.model.horizons, kind.period)
         self._follower = ProgramFollower(self.programs, self.model.model.schema, kind.period, self._limits)
         listening = asyncio.create_task(self._listen())
@@ -144,8 +171,6 @@ class Monitor:
         try:
             self._said = await asyncio.to_thread(self._forecast, newest, changed, len(fresh))
             self._problem = ""
-            if self._said is not None:
-                self._trust.promise(self._said.row, self._said.forecast, self._said.plan, self._rows.running())
         except CrossfeedError as error:
             self._said, self._problem = None, error.found
             self._forecaster.reset()
@@ -188,7 +213,9 @@ class Monitor:
         forecast = self._forecaster.forecast(as_array(plan, self.model.model.schema))
         if self._tracked is not None:
             forecast = self._tracked.widen(newest, forecast, running)
-        return Said(newest, plan, forecast)
+        said = Said.from_forecast(newest, plan, forecast)
+        self._trust.promise(said, running)
+        return said
 
     def _plan(self, newest: Row) -> PlanUsed:
         assert self._follower is not None
@@ -207,6 +234,7 @@ class Monitor:
         told = {column.channel for column in self._kind.columns} if self._kind else set()
         missing = model.config.context - len(self._rows.running()) if self._rows is not None else model.config.context
         lights = self._trust.lights(told, age, self._problem, max(missing, 0))
+        verdict = Light(worst(lights), self._trust.verdict(lights, self._clock.remark))
         return Snapshot(
             machine=self._kind.machine if self._kind else "",
             source=self.source.title,
@@ -222,7 +250,7 @@ class Monitor:
             horizons=tuple(model.horizons),
             forecast=self._intervals(),
             lights=lights,
-            verdict=Light(worst(lights), self._trust.verdict(lights, self._clock.remark)),
+            verdict=Light("red", self._absent) if self._absent else verdict,
             counters=self._counters(),
             notices=tuple(self._notices),
         )
@@ -240,11 +268,10 @@ class Monitor:
         """Median and 90 % of every sensor that the machine shows."""
         if self._said is None:
             return {}
-        forecast = self._said.forecast
-        low, high = forecast.quantiles(_INTERVAL)
+        said, forecast = self._said, self._said.forecast
         columns = [(column, name) for column, name in enumerate(forecast.sensors) if name in forecast.measured]
         return {
-            name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in (forecast.median, low, high)))
+            name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in (said.median, said.low, said.high)))
             for column, name in columns
         }
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.backoff import backoff
-from crossfeed.live.frame import live_segmentation
 from crossfeed.live.http_stream import get
 from crossfeed.live.source import (
     ALIVE,
@@ -24,6 +23,7 @@ from crossfeed.live.source import (
     Mark,
     Notice,
     Sample,
+    live_segmentation,
 )
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
 from crossfeed.machines.devices import Item, read_devices, tag

@@ -8,10 +8,9 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.plan import as_array
-from crossfeed.live.promises import LEVEL, Promises, spans_of
-from crossfeed.live.rows import Row
+from crossfeed.live.promises import LEVEL, Promises, Said, spans_of
+from crossfeed.live.row import Row
 from crossfeed.live.snapshot import Light, PlanUsed, worst
-from crossfeed.model.forecast import Forecast
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.serving.doubt import disagreement
 
@@ -48,13 +47,13 @@ class Trust:
             self._far = self._distances(rows[-1])
         self.promises.judge(rows, self.period)
 
-    def promise(self, row: Row, forecast: Forecast, plan: PlanUsed, rows: Sequence[Row]) -> None:
-        """A forecast that was made from this row under this plan."""
-        self.promises.add(row, forecast, plan)
-        self._outside = self._beyond(plan)
+    def promise(self, said: Said, rows: Sequence[Row]) -> None:
+        """A forecast that was made from the newest of these rows."""
+        self.promises.add(said)
+        self._outside = self._beyond(said.plan)
         self._looks += 1
         if self._looks % _DOUBT_EVERY == 1:
-            self._doubt = self._disagreement(rows, plan)
+            self._doubt = self._disagreement(rows, said.plan)
 
     def _distances(self, row: Row) -> dict[str, float]:
         names = self._schema.sensor_names

@@ -38,7 +38,8 @@ def addresses(service: Service, gate: Gate) -> tuple[str, str]:
 def listen(settings: ServeSettings) -> socket.socket:
     """Take the port, or say who has it."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends small answers at once only where it knows that this is TCP; else each waits 40 ms for its sender.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
