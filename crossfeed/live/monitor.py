@@ -55,11 +55,7 @@ class Monitor:
         self._limits = limits or MotionLimits()
         self._clock = SourceClock(speed)
         self._shown_rows = max(shown_rows, model.model.config.context)
-        self._learner: Learner | None = None
-        if learn is not None:
-            from crossfeed.live.learning import Learner
-
-            self._learner = Learner(model, learn)
+        self._learner = None if learn is None else _learner(model, learn)
         self._tracked: TrackedIntervals | None = None
         self._forecaster = LiveForecaster(model.model)
         self._trust = Trust(model)
@@ -288,3 +284,9 @@ class Monitor:
             restarts=counts["restart"],
             skew=round(self._clock.skew, 3),
         )
+
+
+def _learner(model: OpenedModel, folder: Path) -> "Learner":
+    from crossfeed.live.learning import Learner
+
+    return Learner(model, folder)

@@ -71,7 +71,7 @@ class Service:
         except asyncio.CancelledError:
             raise
         except CrossfeedError as error:
-            log.error("what ran beside the service ended: %s", error)  # noqa: TRY400 (a sentence, no traceback)
+            log.error("what ran beside the service ended: %s", error)
         except Exception:
             log.exception("what ran beside the service ended")
 
