@@ -10,6 +10,7 @@ Everything runs against real servers on the loopback address; benchmarks/live.md
 
 import argparse
 import asyncio
+import json
 import multiprocessing
 import os
 import random
@@ -28,14 +29,13 @@ from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Group, Table
 from crossfeed.live.monitor import Monitor
-from crossfeed.live.mtconnect import MtconnectSource
 from crossfeed.live.recorder import record
 from crossfeed.live.simulated.faults import Fault
 from crossfeed.live.simulated.feed import SimulatedFeed
 from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
 from crossfeed.live.simulated.opcua_server import OpcUaServer
-from crossfeed.live.simulated.serve import serve
-from crossfeed.live.sources import open_source
+from crossfeed.live.simulated.serve import Protocol_, make_server, serve
+from crossfeed.live.sources import SourceOptions, open_source
 from crossfeed.live.spool import read_spool
 from crossfeed.live.to_table import spool_to_table
 from crossfeed.machines.simulated.single import simulate_program
@@ -90,8 +90,6 @@ def _append(log: Path, lines: list[str], written: int, count: int) -> int:
 
 async def _finish(log: Path, mapping: Path, spool: Path, rows: int) -> None:
     """Record what is still missing."""
-    from crossfeed.live.sources import SourceOptions
-
     source = open_source(f"file:{log}", SourceOptions(mapping=mapping))
     enough = asyncio.Event()
 
@@ -167,10 +165,10 @@ async def _restart() -> None:
           f"{told['rows_in_gaps']} rows masked, {len(table) - len(set(table.time))} doubled |")  # fmt: skip
 
 
-def machines(count: int, seconds: float) -> None:
-    """Eight machines with 17 sensors at 10 Hz, all monitors on one core, their agents on another."""
+def machines(count: int, seconds: float, protocol: Protocol_) -> None:
+    """Machines at 10 Hz, all monitors on one core, their servers on another."""
     ports = [_free_port() for _ in range(count)]
-    process = multiprocessing.get_context("spawn").Process(target=_agents, args=(ports,), daemon=True)
+    process = multiprocessing.get_context("spawn").Process(target=_servers, args=(protocol, ports), daemon=True)
     process.start()
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0]})
     import torch
@@ -178,24 +176,31 @@ def machines(count: int, seconds: float) -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         model = _untrained(Path(folder))
-        ages, counts, cpu = asyncio.run(_watch(model, ports, seconds))
+        ages, sensors, counts, cpu = asyncio.run(_watch(model, protocol, ports, seconds))
     process.terminate()
     p50, p99 = np.percentile(ages, (50, 99))
-    print(f"| {count} machines x 17 sensors at 10 Hz, one core, {seconds:g} s | forecast age p50 {p50:.2f} s, "
-          f"p99 {p99:.2f} s; {counts} rows forecast; {cpu / seconds:.0%} of the core |")  # fmt: skip
+    print(f"| {count} machines x {sensors} sensors at 10 Hz ({protocol}), all on one core, {seconds:g} s | "
+          f"forecast age p50 {p50:.2f} s, p99 {p99:.2f} s; {counts} rows forecast; "
+          f"{cpu / seconds:.0%} of the core |")  # fmt: skip
 
 
-def _agents(ports: list[int]) -> None:
+def _servers(protocol: Protocol_, ports: list[int]) -> None:
     async def work() -> None:
         feeds = [SimulatedFeed("spinner_620", seed=number) for number in range(len(ports))]
-        await asyncio.gather(*(serve(feed, MtconnectAgent(feed, port)) for feed, port in zip(feeds, ports)))
+        servers = [make_server(protocol, feed, port) for feed, port in zip(feeds, ports)]
+        await asyncio.gather(*(serve(feed, server) for feed, server in zip(feeds, servers)))
 
     asyncio.run(work())
 
 
-async def _watch(model: OpenedModel, ports: list[int], seconds: float) -> tuple[list[float], int, float]:
-    await _answering(ports[-1])
-    monitors = [Monitor(model, MtconnectSource(f"http://127.0.0.1:{port}")) for port in ports]
+async def _watch(
+    model: OpenedModel, protocol: Protocol_, ports: list[int], seconds: float
+) -> tuple[list[float], int, int, float]:
+    for port in ports:
+        await _answering(port)
+    addresses = {"opcua": "opc.tcp://127.0.0.1:{}/crossfeed", "mtconnect": "http://127.0.0.1:{}"}
+    options = SourceOptions(_whole_mapping(model.path.parent) if protocol == "mtconnect" else None)
+    monitors = [Monitor(model, open_source(addresses[protocol].format(port), options), patient=True) for port in ports]
     running = [asyncio.create_task(monitor.run()) for monitor in monitors]
     while any(monitor.forecast_age is None for monitor in monitors):
         for task in running:
@@ -209,10 +214,20 @@ async def _watch(model: OpenedModel, ports: list[int], seconds: float) -> tuple[
         await asyncio.sleep(0.05)
         ages += [age for monitor in monitors if (age := monitor.forecast_age) is not None]
     told = sum(monitor.snapshot().counters.rows for monitor in monitors) - rows
+    busy = time.process_time() - used
+    sensors = min(len(monitor.snapshot().lights) for monitor in monitors)
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
-    return ages, told, time.process_time() - used
+    return ages, sensors, told, busy
+
+
+def _whole_mapping(folder: Path) -> Path:
+    """All channels by name; without it the modulation depth, which has no type in the standard, would be missing."""
+    columns = [{"native": channel.name, "channel": channel.name} for channel in canonical().channels]
+    path = folder / "mapping.yaml"
+    path.write_text(json.dumps({"machine": "mill", "schema": "canonical", "columns": columns}), encoding="utf-8")
+    return path
 
 
 async def _answering(port: int) -> None:
@@ -253,6 +268,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--speed", type=float, default=2.0)
     parser.add_argument("--count", type=int, default=8)
+    parser.add_argument("--protocol", choices=("opcua", "mtconnect"), default="mtconnect")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     if asked.what == "kills":
@@ -262,7 +278,7 @@ def main() -> None:
     elif asked.what == "restart":
         restart()
     else:
-        machines(asked.count, asked.seconds)
+        machines(asked.count, asked.seconds, asked.protocol)
 
 
 if __name__ == "__main__":

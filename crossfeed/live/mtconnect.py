@@ -32,7 +32,7 @@ from crossfeed.machines.mtconnect_channels import propose
 from crossfeed.machines.mtconnect_mapping import DeviceMapping
 from crossfeed.schema import canonical
 
-_INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 250, 2000, 10000
+_INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 100, 2000, 10000
 _UNAVAILABLE = "UNAVAILABLE"
 _OVERRIDES = {"feed_override": FEED_OVERRIDE, "rapid_override": RAPID_OVERRIDE, "spindle_override": SPINDLE_OVERRIDE}
 
