@@ -1,9 +1,10 @@
-"""What live connections stand: kills, outages, restarts, and eight machines on one core.
+"""What live connections stand: kills, outages, restarts, eight machines on one core, an hour in a minute.
 
     python benchmarks/live.py kills --times 20
     python benchmarks/live.py outage
     python benchmarks/live.py restart
     python benchmarks/live.py machines --seconds 60
+    python benchmarks/live.py soak --speed 60
 
 Everything runs against real servers on the loopback address; benchmarks/live.md keeps what was seen.
 """
@@ -22,6 +23,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -119,20 +121,26 @@ async def _outage(seconds: float, speed: float) -> None:
     await ready.wait()
     with tempfile.TemporaryDirectory() as folder:
         spool = Path(folder) / "spool"
-        recording = asyncio.create_task(record(open_source(server.address), spool, speed=speed))
-        await asyncio.sleep((20.0 + seconds + 40.0) / speed + 10.0)
-        recording.cancel()
-        with suppress(asyncio.CancelledError):
-            await recording
+        counts: dict[str, float] = {}
+        recording = asyncio.create_task(record(open_source(server.address), spool, speed=speed, on_flush=counts.update))
+        while not counts.get("gap"):
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(20.0 / speed)
+        await _ended(recording)
         table = spool_to_table(spool)
-    serving.cancel()
+    await _ended(serving)
+    told = table.manifest["live"]
+    known = np.isfinite(table.sensors).any(axis=1)
+    whole = round((table.time[-1] - table.time[0]) / table.period) + 1
+    print(f"| outage of {seconds:g} s (OPC UA, {speed:g}-fold speed) | {whole} rows from the first to the last, "
+          f"{whole - int(known.sum())} of them lost in {told['gaps']} gap, "
+          f"{len(table) - len(set(table.time))} doubled |")  # fmt: skip
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    task.cancel()
     with suppress(asyncio.CancelledError):
-        await serving
-    absent = int(table.manifest["live"]["rows_in_gaps"])
-    steps = np.diff(table.time)
-    missing = int(np.round(steps[steps > 1.5].sum() - (steps > 1.5).sum()))
-    print(f"| outage of {seconds:g} s (OPC UA, speed {speed:g}) | {len(table)} rows, "
-          f"{absent} masked, {missing} absent, {len(table) - len(set(table.time))} doubled |")  # fmt: skip
+        await task
 
 
 def restart() -> None:
@@ -165,6 +173,67 @@ async def _restart() -> None:
           f"{told['rows_in_gaps']} rows masked, {len(table) - len(set(table.time))} doubled |")  # fmt: skip
 
 
+def soak(hours: float, speed: float) -> None:
+    """`crossfeed serve --live` beside a machine for hours of its time, with a page that listens and asks."""
+    port = _free_port()
+    process = multiprocessing.get_context("spawn").Process(
+        target=_servers, args=("mtconnect", [port], speed), daemon=True
+    )
+    process.start()
+    with tempfile.TemporaryDirectory() as folder:
+        _untrained(Path(folder))
+        token = Path(folder) / "token"
+        command = [sys.executable, "-m", "crossfeed.cli", "serve", str(Path(folder) / "model.safetensors"), "--live"]
+        command += [f"http://127.0.0.1:{port}", "--mapping", str(_whole_mapping(Path(folder))), "--speed", str(speed)]
+        command += ["--port", "0", "--token-file", str(token)]
+        with subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "400"}
+        ) as server:
+            assert server.stderr is not None
+            address = next(line.split()[1].partition("/enter")[0] for line in server.stderr if line.startswith("Open"))
+            try:
+                sizes, moments, rows = asyncio.run(
+                    _listen(address, token.read_text().strip(), server.pid, 3600.0 * hours / speed)
+                )
+            finally:
+                server.terminate()
+    process.terminate()
+    tenth = len(sizes) // 10
+    early, late = float(np.median(sizes[tenth : 2 * tenth])), float(np.median(sizes[-tenth:]))
+    print(f"| {hours:g} h of machine time at {speed:g}-fold speed (`crossfeed serve --live`, one listener, a what-if "
+          f"every 5 s) | {rows} rows, {moments} moments told; memory {early:.0f} MB after a tenth, {late:.0f} MB "
+          f"at the end, drift {late / early - 1.0:+.1%} |")  # fmt: skip
+
+
+async def _listen(address: str, token: str, server: int, seconds: float) -> tuple[list[float], int, int]:
+    """Memory of the server in MB once a second, moments heard, and rows at the end."""
+    import httpx
+    from websockets.asyncio.client import connect
+
+    headers = {"authorization": f"Bearer {token}"}
+    sizes: list[float] = []
+    moments = rows = 0
+    begin = time.monotonic()
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60.0) as client:
+            while True:
+                await asyncio.sleep(1.0)
+                status = Path(f"/proc/{server}/status").read_text(encoding="utf-8")
+                sizes.append(int(status.partition("VmRSS:")[2].split()[0]) / 1024.0)
+                await client.get("/metrics")
+                if len(sizes) % 5 == 0:
+                    await client.post("/api/what-if", json={"plans": [{}, {"feed": 80}], "samples": 32})
+
+    asking = asyncio.create_task(ask())
+    async with connect(f"{address.replace('http', 'ws')}/api/stream", additional_headers=headers) as socket:
+        while time.monotonic() - begin < seconds:
+            state = json.loads(await socket.recv())
+            moments, rows = moments + 1, state["counters"]["rows"]
+    await _ended(asking)
+    return sizes, moments, rows
+
+
 def machines(count: int, seconds: float, protocol: Protocol_) -> None:
     """Machines at 10 Hz, all monitors on one core, their servers on another."""
     ports = [_free_port() for _ in range(count)]
@@ -184,11 +253,11 @@ def machines(count: int, seconds: float, protocol: Protocol_) -> None:
           f"{cpu / seconds:.0%} of the core |")  # fmt: skip
 
 
-def _servers(protocol: Protocol_, ports: list[int]) -> None:
+def _servers(protocol: Protocol_, ports: list[int], speed: float = 1.0) -> None:
     async def work() -> None:
         feeds = [SimulatedFeed("spinner_620", seed=number) for number in range(len(ports))]
         servers = [make_server(protocol, feed, port) for feed, port in zip(feeds, ports)]
-        await asyncio.gather(*(serve(feed, server) for feed, server in zip(feeds, servers)))
+        await asyncio.gather(*(serve(feed, server, speed=speed) for feed, server in zip(feeds, servers)))
 
     asyncio.run(work())
 
@@ -263,10 +332,11 @@ def _free_port() -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("kills", "outage", "restart", "machines"))
+    parser.add_argument("what", choices=("kills", "outage", "restart", "machines", "soak"))
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--speed", type=float, default=2.0)
+    parser.add_argument("--speed", type=float, default=1.0)
+    parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--protocol", choices=("opcua", "mtconnect"), default="mtconnect")
     parser.add_argument("--seed", type=int, default=0)
@@ -277,6 +347,8 @@ def main() -> None:
         outage(asked.seconds, asked.speed)
     elif asked.what == "restart":
         restart()
+    elif asked.what == "soak":
+        soak(asked.hours, asked.speed)
     else:
         machines(asked.count, asked.seconds, asked.protocol)
 
