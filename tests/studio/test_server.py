@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from crossfeed.errors import ConfigError
+from crossfeed.studio.server import listen
 from crossfeed.studio.service import Service
+from crossfeed.studio.settings import ServeSettings
 from tests.studio.conftest import PATIENCE, Running, running
 
 pytest.importorskip("fastapi", reason="needs the extra 'serve'")
@@ -271,6 +273,12 @@ def test_tls_is_spoken_and_only_with_a_certificate_that_holds(
             httpx.get(f"{server.address}/api/model", headers=server.headers, timeout=PATIENCE)
         with pytest.raises(httpx.HTTPError):
             httpx.get(f"http://127.0.0.1:{server.port}/healthz", timeout=PATIENCE)
+
+
+def test_small_answers_waited_forty_milliseconds_for_an_acknowledgement() -> None:
+    """asyncio switches Nagle's algorithm off only on sockets that say that they are TCP."""
+    with listen(ServeSettings(port=0)) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
 
 
 def test_a_taken_port_is_said_in_words(server: Running, make_service: Callable[..., Service]) -> None:
