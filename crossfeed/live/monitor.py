@@ -1,6 +1,7 @@
 """A model beside a running machine: rows as they are born, a forecast for each, and whether to believe it."""
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from crossfeed.live.rows import RowMaker
 
 _TICK_S = 0.25  # ages and lights move at least so often
+_FORECAST_S = 1.0  # a forecast is made at least so often, however far behind we are
 _SHOWN_ROWS = 300
 _SHOWN_NOTICES = 20
 _FOLLOWED = (PROGRAM, LINE, *OVERRIDES)
@@ -68,6 +70,7 @@ class Monitor:
         self._rows: MachineRows | None = None
         self._queue = BoundedQueue()
         self._said: Said | None = None
+        self._reread, self._unread, self._next_forecast = False, 0, 0.0
         self._problem = self._absent = ""
         self._listeners: set[asyncio.Event] = set()
 
@@ -160,16 +163,26 @@ class Monitor:
             return
         known = self._rows.newest
         self._counts["rows"] += sum(known is None or row.time > known.time for row in fresh)
-        changed = self._rows.take(fresh)
-        newest = self._rows.newest
-        assert newest is not None
+        self._reread |= self._rows.take(fresh)
+        self._unread += len(fresh)
         self._trust.observe(self._rows.running())
+        await asyncio.sleep(0)  # let the source hand over what has arrived meanwhile
+        if len(self._queue) and time.monotonic() < self._next_forecast:
+            return  # behind: newer rows wait already, and a forecast from older ones would only make them older
+        await self._look_ahead()
+
+    async def _look_ahead(self) -> None:
+        assert self._rows is not None
+        newest, reread, unread = self._rows.newest, self._reread, self._unread
+        assert newest is not None
+        self._reread, self._unread = False, 0
+        self._next_forecast = time.monotonic() + _FORECAST_S
         try:
-            self._said = await asyncio.to_thread(self._forecast, newest, changed, len(fresh))
+            self._said = await asyncio.to_thread(self._forecast, newest, reread, unread)
             self._problem = ""
         except CrossfeedError as error:
             self._said, self._problem = None, error.found
-            self._forecaster.reset()
+            self._reread = True
 
     def _take(self, sample: Sample) -> None:
         assert self._maker is not None
@@ -190,18 +203,16 @@ class Monitor:
         if notice.kind != "doubled":
             self._notices.appendleft(f"{datetime.now(UTC):%H:%M:%S} {notice.text}")
 
-    def _forecast(self, newest: Row, changed: bool, fresh: int) -> Said | None:
+    def _forecast(self, newest: Row, reread: bool, unread: int) -> Said | None:
         """Push what is new, or everything after a change, and look ahead."""
         assert self._rows is not None
         running = self._rows.running()
         if self._learner is not None and self._learner.observe(running):
-            self._forecaster, changed = LiveForecaster(self._learner.model), True
-        if changed or fresh != 1:
+            self._forecaster, reread = LiveForecaster(self._learner.model), True
+        if reread:
             self._forecaster.reset()
-            new = running[-self.model.model.config.context :]
-        else:
-            new = running[-1:]
-        for row in new:
+            unread = self.model.model.config.context
+        for row in running[-unread:]:
             self._forecaster.push(row.values)
         if self._forecaster.missing_rows:
             return None
