@@ -204,9 +204,9 @@ def soak(hours: float, speed: float) -> None:
     process.terminate()
     tenth = len(sizes) // 10
     early, late = float(np.median(sizes[tenth : 2 * tenth])), float(np.median(sizes[-tenth:]))
-    print(f"| {hours:g} h of machine time at {speed:g}-fold speed (`crossfeed serve --live`, 2 Hz, one listener, a "
-          f"what-if every 5 s) | {rows} rows, {moments} moments told; memory {early:.0f} MB after a tenth, {late:.0f} MB "
-          f"at the end, drift {late / early - 1.0:+.1%} |")  # fmt: skip
+    how = "`crossfeed serve --live`, 2 Hz, one listener, a what-if every 5 s"
+    print(f"| {hours:g} h of machine time at {speed:g}-fold speed ({how}) | {rows} rows, {moments} moments told; memory "
+          f"{early:.0f} MB after a tenth, {late:.0f} MB at the end, drift {late / early - 1.0:+.1%} |")  # fmt: skip
 
 
 async def _listen(address: str, token: str, server: int, seconds: float) -> tuple[list[float], int, int]:
