@@ -205,7 +205,7 @@ def soak(hours: float, speed: float) -> None:
     tenth = len(sizes) // 10
     early, late = float(np.median(sizes[tenth : 2 * tenth])), float(np.median(sizes[-tenth:]))
     how = "`crossfeed serve --live`, 2 Hz, one listener, a what-if every 5 s"
-    print(f"| {hours:g} h of machine time at {speed:g}-fold speed ({how}) | {rows} rows, {moments} moments told; memory "
+    print(f"| {hours:g} h of machine time at {speed:g}-fold speed ({how}) | {rows} rows, {moments} told; memory "
           f"{early:.0f} MB after a tenth, {late:.0f} MB at the end, drift {late / early - 1.0:+.1%} |")  # fmt: skip
 
 

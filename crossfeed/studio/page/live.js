@@ -29,7 +29,8 @@ export class Live {
     $("machine").textContent = `${state.machine} · ${state.source}`;
     const verdict = $("live-verdict");
     verdict.className = `verdict dot ${state.verdict?.colour ?? "unknown"}`;
-    verdict.textContent = state.verdict?.sentence ?? "";
+    const sentence = state.verdict?.sentence ?? "";
+    if (verdict.textContent !== sentence) verdict.textContent = sentence; // a screen reader speaks whenever it is set
     const facts = {
       "newest row": age(state.row_age), "forecast from": age(state.forecast_age), plan: state.plan.sentence,
       ...Object.fromEntries(Object.entries(state.counters).filter(([name, count]) => count && name !== "skew")),
