@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +36,8 @@ _FORECAST_S = 1.0  # a forecast is made at least so often, however far behind we
 _SHOWN_ROWS = 300
 _SHOWN_NOTICES = 20
 _FOLLOWED = (PROGRAM, LINE, *OVERRIDES)
+# Of several monitors one after the other: side by side all of them would be as late as the last.
+_FORECASTS = ThreadPoolExecutor(1, "live-forecasts")
 
 
 class Monitor:
@@ -178,7 +181,8 @@ class Monitor:
         self._reread, self._unread = False, 0
         self._next_forecast = time.monotonic() + _FORECAST_S
         try:
-            self._said = await asyncio.to_thread(self._forecast, newest, reread, unread)
+            loop = asyncio.get_running_loop()
+            self._said = await loop.run_in_executor(_FORECASTS, self._forecast, newest, reread, unread)
             self._problem = ""
         except CrossfeedError as error:
             self._said, self._problem = None, error.found

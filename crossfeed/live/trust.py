@@ -1,6 +1,7 @@
 """May the forecast be believed now? One light for each sensor, one sentence for all of them."""
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ _EVIDENCE = 20.0  # times the number of sensors: a false alarm ever, about any o
 _COVERED, _CRPS = 0.8, 1.5
 _FARTHEST = 8.0  # standard deviations of the training rows
 _DOUBT_EVERY = 5  # rows between two looks at the members of the ensemble
+_TURNS = count()  # several machines look in turn, not all after the same row
 _ROUNDING = 1e-3
 
 
@@ -36,12 +38,12 @@ class Trust:
         self._silent: dict[str, int] = {}
         self._far: dict[str, float] = {}
         self._outside = self._doubt = ""
-        self._looks = 0
+        self._looks = next(_TURNS)
 
     def observe(self, rows: Sequence[Row]) -> None:
         """The rows of the running session, the newest last."""
         for name in self._schema.sensor_names:
-            known = (count for count, row in enumerate(reversed(rows)) if row.values[name] is not None)
+            known = (back for back, row in enumerate(reversed(rows)) if row.values[name] is not None)
             self._silent[name] = next(known, len(rows))
         if rows:
             self._far = self._distances(rows[-1])
@@ -52,7 +54,7 @@ class Trust:
         self.promises.add(said)
         self._outside = self._beyond(said.plan)
         self._looks += 1
-        if self._looks % _DOUBT_EVERY == 1:
+        if self._looks % _DOUBT_EVERY == 0:
             self._doubt = self._disagreement(rows, said.plan)
 
     def _distances(self, row: Row) -> dict[str, float]:

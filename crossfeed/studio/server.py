@@ -77,6 +77,10 @@ def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) 
             if getattr(self, "cycle", None) is None and not self.transport.is_closing():
                 self.transport.close()
 
+        def handle_websocket_upgrade(self, event: Any) -> None:
+            self._patience.cancel()  # a stream is silent for as long as its machine is
+            super().handle_websocket_upgrade(event)
+
         def connection_lost(self, exc: Exception | None) -> None:
             self._patience.cancel()
             super().connection_lost(exc)

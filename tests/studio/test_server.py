@@ -76,6 +76,13 @@ def test_the_stream_tells_every_new_moment(server: Running) -> None:
     assert 'crossfeed_live_light{sensor="power"}' in server.service.metrics.text()
 
 
+def test_streams_were_cut_when_the_patience_with_silent_connections_ended(make_service: Callable[..., Service]) -> None:
+    with running(make_service({"idle_seconds": 0.2}, port=0)) as server, stream(server, **server.headers) as socket_:
+        until = time.monotonic() + 2.0
+        while time.monotonic() < until:
+            assert json.loads(socket_.recv(PATIENCE))["machine"]
+
+
 def test_a_websocket_from_elsewhere_is_refused(server: Running) -> None:
     from websockets.exceptions import InvalidStatus
 
