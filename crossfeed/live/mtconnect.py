@@ -128,7 +128,8 @@ class MtconnectSource:
     async def _page(self, path: str) -> bytes:
         try:
             answer = await get(self.address + path)
-            page = await asyncio.wait_for(answer.whole(), 30.0)
+            async with asyncio.timeout(30.0):
+                page = await answer.whole()
             answer.close()
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             raise LogError(
@@ -173,7 +174,8 @@ class MtconnectSource:
         try:
             parts = answer.parts()
             while True:
-                part = await asyncio.wait_for(anext(parts, None), 3.0 * _HEARTBEAT_MS / 1000.0 + 4.0)
+                async with asyncio.timeout(3.0 * _HEARTBEAT_MS / 1000.0 + 4.0):
+                    part = await anext(parts, None)
                 if part is None:
                     return
                 page = _read(part)

@@ -149,7 +149,8 @@ class MtconnectAgent:
             found = [one for one in self._buffer if one.sequence >= begin][:count]
             if not found:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), heartbeat)
+                    async with asyncio.timeout(heartbeat):
+                        await self._news.wait()
                 found = [one for one in self._buffer if one.sequence >= begin][:count]
             _part(writer, self._streams(found))
             begin = found[-1].sequence + 1 if found else begin
