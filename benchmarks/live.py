@@ -5,6 +5,7 @@
     python benchmarks/live.py restart
     python benchmarks/live.py machines --seconds 60
     python benchmarks/live.py soak --speed 60
+    python benchmarks/live.py demo --folder demo
 
 Everything runs against real servers on the loopback address; benchmarks/live.md keeps what was seen.
 """
@@ -258,6 +259,31 @@ def machines(count: int, seconds: float, protocol: Protocol_) -> None:
           f"{cpu / seconds:.0%} of the core |")  # fmt: skip
 
 
+def demo(folder: Path) -> None:
+    """`crossfeed demo --live` after a demo that was told to its end: until the page is there, and until it forecasts."""
+    from tests.studio.browser import Browser
+
+    begin = time.monotonic()
+    command = [sys.executable, "-m", "crossfeed.cli", "demo", "--out", str(folder), "--live", "--port", "0"]
+    quiet = os.environ | {"COLUMNS": "400", "BROWSER": "true"}  # our own browser opens the page
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=quiet) as server:
+        assert server.stderr is not None
+        try:
+            link = next(line.split()[1] for line in server.stderr if line.startswith("Open"))
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            ready = time.monotonic() - begin
+            with tempfile.TemporaryDirectory() as profile, Browser(Path(profile)) as browser:
+                browser.go(link)
+                browser.wait("document.querySelectorAll('#live-figure path.js-line').length > 3")
+                shown = time.monotonic() - begin
+                browser.wait("!document.querySelector('#live-facts').textContent.includes('forecast fromnone')")
+                forecast = time.monotonic() - begin
+        finally:
+            server.terminate()
+    print(f"| `crossfeed demo --live` after the demo: link / rows on the page / first forecast (after 32 rows) | "
+          f"{ready:.0f} s / {shown:.0f} s / {forecast:.0f} s |")  # fmt: skip
+
+
 def _servers(protocol: Protocol_, ports: list[int], speed: float = 1.0, rate: float = 10.0) -> None:
     async def work() -> None:
         feeds = [SimulatedFeed("spinner_620", rate_hz=rate, seed=number) for number in range(len(ports))]
@@ -337,10 +363,11 @@ def _free_port() -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("kills", "outage", "restart", "machines", "soak"))
+    parser.add_argument("what", choices=("kills", "outage", "restart", "machines", "soak", "demo"))
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--speed", type=float, default=1.0)
+    parser.add_argument("--folder", type=Path, default=Path("demo"))
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--protocol", choices=("opcua", "mtconnect"), default="mtconnect")
@@ -352,6 +379,8 @@ def main() -> None:
         outage(asked.seconds, asked.speed)
     elif asked.what == "restart":
         restart()
+    elif asked.what == "demo":
+        demo(asked.folder)
     elif asked.what == "soak":
         soak(asked.hours, asked.speed)
     else:
