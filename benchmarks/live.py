@@ -203,11 +203,11 @@ def soak(hours: float, speed: float) -> None:
             finally:
                 server.terminate()
     process.terminate()
-    tenth = len(sizes) // 10
-    early, late = float(np.median(sizes[tenth : 2 * tenth])), float(np.median(sizes[-tenth:]))
+    tenths = [float(np.median(part)) for part in np.array_split(sizes, 10)]
     how = "`crossfeed serve --live`, 2 Hz, one listener, a what-if every 5 s"
-    print(f"| {hours:g} h of machine time at {speed:g}-fold speed ({how}) | {rows} rows, {moments} told; memory "
-          f"{early:.0f} MB after a tenth, {late:.0f} MB at the end, drift {late / early - 1.0:+.1%} |")  # fmt: skip
+    print(f"| {hours:g} h of machine time at {speed:g}-fold speed ({how}) | {rows} rows, {moments} moments told; MB "
+          f"in ten parts: {', '.join(f'{size:.0f}' for size in tenths)}; drift after the third part "
+          f"{tenths[-1] / tenths[2] - 1.0:+.1%} |")  # fmt: skip
 
 
 async def _listen(address: str, token: str, server: int, seconds: float) -> tuple[list[float], int, int]:
@@ -260,7 +260,7 @@ def machines(count: int, seconds: float, protocol: Protocol_) -> None:
 
 
 def demo(folder: Path) -> None:
-    """`crossfeed demo --live` after a demo that was told to its end: until the page is there, and until it forecasts."""
+    """`crossfeed demo --live` after a finished demo: until the page is there, and until it forecasts."""
     from tests.studio.browser import Browser
 
     begin = time.monotonic()
