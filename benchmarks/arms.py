@@ -54,7 +54,7 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     from crossfeed.configuration import override, parse_assignments
     from crossfeed.evaluation.evaluate import evaluate
     from crossfeed.evaluation.model_evaluation import evaluate_target
-    from crossfeed.evaluation.source import Source
+    from crossfeed.evaluation.source import SourceData
     from crossfeed.evaluation.world_model import WorldModelForecaster
     from crossfeed.ingest.table import Table
     from crossfeed.model.world_model import WorldModel
@@ -75,7 +75,7 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     if options.device != "cpu" and torch.cuda.is_available():
         model = model.to("cuda")
     forecaster = WorldModelForecaster(model)
-    own = Source.of([source], config.data)
+    own = SourceData.of([source], config.data)
     data = own.evaluation_set(model, "validation")
     shared = [name for name, here in zip(target.schema.sensor_names, target.present(), strict=True) if here]
     absent = [name for name in target.schema.sensor_names if name not in shared]

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
-from crossfeed.evaluation.conformal import Recorder
+from crossfeed.evaluation.conformal import ForecastRecorder
 from crossfeed.evaluation.conformal_coverage import conformal_coverage
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
@@ -69,7 +69,7 @@ def costs(size: str, data: EvaluationSet) -> list[float]:
     torch.manual_seed(0)
     model = WorldModel.build(crossfeed(size).model, SCHEMA, identity())  # type: ignore[arg-type]
     forecaster = WorldModelForecaster(model).reading(data.windows)
-    record, index = Recorder(data.windows), data.sample(COMMAND_WINDOWS)
+    record, index = ForecastRecorder(data.windows), data.sample(COMMAND_WINDOWS)
     evaluate(forecaster, data, data.sample(64))
     first = seconds(lambda: evaluate(forecaster, data, on_forecast=record))
     scores = evaluate(forecaster, data, data.sample(64))

@@ -39,7 +39,7 @@ from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.model_evaluation import evaluate_model
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
-from crossfeed.machines.declaration import CLOCK, LABEL, MICROSECONDS, PROGRAM, Column, LogKind, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, LABEL, MICROSECONDS, PROGRAM, Column, LogFormat, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.files import find_files
 from crossfeed.model.model_file import read_model_file
@@ -93,7 +93,7 @@ def write_logs(folder: Path, gain: float) -> None:
         (folder / f"run_{run}.csv").write_text("\n".join(lines) + "\n")
 
 
-def read_runs(kind: LogKind, path: Path) -> Iterator[RawRun]:
+def read_runs(kind: LogFormat, path: Path) -> Iterator[RawRun]:
     """Each file is one run; rows are one second apart."""
     for file in find_files(path, ["*.csv"]):
         frame, repairs = read_log(file, kind.columns)
@@ -103,7 +103,7 @@ def read_runs(kind: LogKind, path: Path) -> Iterator[RawRun]:
         yield RawRun(file.stem, frame, frame.height, (file,), repairs)
 
 
-KIND = LogKind("faults", "a small machine", "faults", SCHEMA, COLUMNS, 1.0, Segmentation(), read_runs)
+LOG_FORMAT = LogFormat("faults", "a small machine", "faults", SCHEMA, COLUMNS, 1.0, Segmentation(), read_runs)
 
 
 def config() -> RunConfig:
@@ -149,7 +149,7 @@ def operations(material: Path) -> list[Operation]:
     return [
         Operation(
             "ingest",
-            lambda folder: ingest(KIND, material / "source").write(folder / "out" / "table.parquet"),
+            lambda folder: ingest(LOG_FORMAT, material / "source").write(folder / "out" / "table.parquet"),
             lambda folder: Table.read(folder / "out" / "table.parquet").fingerprint(),
         ),
         Operation(
@@ -432,7 +432,10 @@ def damage(folder: Path, material: Path, count: int, moments: random.Random) -> 
     if (material / "model.onnx").exists():
         from crossfeed.edge import EdgeModel
 
-        kinds["export"] = (material / "model.onnx", lambda path: sorted(EdgeModel(path).metadata["hashes"].values()))
+        kinds["export"] = (
+            material / "model.onnx",
+            lambda path: sorted(EdgeModel(path).metadata["hashes"].values()),
+        )
     found = {}
     for name, (path, read) in kinds.items():
         whole, wanted = path.read_bytes(), in_child(lambda: read(path))  # noqa: B023
@@ -478,7 +481,7 @@ def prepare(material: Path, with_export: bool) -> None:
     """Two small machines, their tables, a finished and a stopped run, results, a study."""
     for name, gain in (("source", 1.0), ("target", 1.3)):
         write_logs(material / name, gain)
-        ingest(KIND, material / name, machine=name).write(material / f"{name}.parquet")
+        ingest(LOG_FORMAT, material / name, machine=name).write(material / f"{name}.parquet")
     source = Table.read(material / "source.parquet")
     train([source], config(), material / "run", device="cpu")
 

@@ -80,9 +80,9 @@ def with_pandas(folder: Path) -> int:
 def with_crossfeed(folder: Path) -> int:
     """The same logs through the Python API: also fingerprints of the files, manifest and statistics."""
     from crossfeed.ingest.pipeline import ingest
-    from crossfeed.machines.kinds import log_kind
+    from crossfeed.machines.log_formats import log_format_named
 
-    table = ingest(log_kind("joanneum"), folder)
+    table = ingest(log_format_named("joanneum"), folder)
     table.write(folder / "crossfeed.parquet")
     return len(table)
 
@@ -94,9 +94,9 @@ def run_side(side: str, folder: Path) -> dict[str, float]:
         import pyarrow.parquet  # noqa: F401
     else:
         from crossfeed.ingest.pipeline import ingest  # noqa: F401
-        from crossfeed.machines.kinds import log_kind
+        from crossfeed.machines.log_formats import log_format_named
 
-        log_kind("joanneum")
+        log_format_named("joanneum")
     begin, worked = time.perf_counter(), time.process_time()
     rows = with_pandas(folder) if side == "pandas" else with_crossfeed(folder)
     return {

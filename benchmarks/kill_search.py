@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines.kinds import log_kind
+from crossfeed.machines.log_formats import log_format_named
 from crossfeed.machines.simulated.pair import simulate_pair
 from crossfeed.progress import be_quiet
 from crossfeed.study.engines import LocalEngine
@@ -64,7 +64,7 @@ def main() -> None:
     folder, moments, struck = Path(tempfile.mkdtemp()), random.Random(chosen.seed), 0
     try:
         simulate_pair(folder / "logs", "demo")
-        ingest(log_kind("thws"), folder / "logs" / "thws").write(folder / "source.parquet")
+        ingest(log_format_named("thws"), folder / "logs" / "thws").write(folder / "source.parquet")
         epochs = max(4, chosen.kills // 2)
         calm, study = (begin(folder / name, folder / "source.parquet", epochs) for name in ("calm", "killed"))
         search(calm.store.folder)

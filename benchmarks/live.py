@@ -44,7 +44,7 @@ from crossfeed.live.sources import SourceOptions, open_source
 from crossfeed.live.spool import read_spool
 from crossfeed.live.to_table import spool_to_table
 from crossfeed.machines.simulated.single import simulate_program
-from crossfeed.machines.table import mapped_kind
+from crossfeed.machines.table import mapped_format
 from crossfeed.model.presets import crossfeed
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
@@ -77,7 +77,7 @@ def kills(times: int, seed: int) -> None:
             process.wait()
         written = _append(log, lines, written, len(lines))
         asyncio.run(_finish(log, mapping, spool, written - 1))
-        found, wanted = spool_to_table(spool), ingest(mapped_kind(mapping), log)
+        found, wanted = spool_to_table(spool), ingest(mapped_format(mapping), log)
         same = all(
             np.array_equal(getattr(found, name), getattr(wanted, name), equal_nan=True)
             for name in ("time", "sensors", "commands")

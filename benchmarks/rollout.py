@@ -22,12 +22,12 @@ from direct_horizons import horizon_errors
 
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.ingest.table import Table
-from crossfeed.model.plan import Plan as Commands
+from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import energies, power_sensors, sample_quantiles
 from crossfeed.serving.noise import PERSISTENCE, standard_noise
-from crossfeed.serving.plan import FOLLOWED, Plan, read_plans
+from crossfeed.serving.plan import FOLLOWED, PlannedCommands, read_plans
 from crossfeed.serving.rollout import Rollout
 
 AHEAD = (16, 32, 64, 128, 256)
@@ -43,7 +43,7 @@ class Case:
     """One moment of one session, with the plan and the truth that followed; sensors in z-space, (T, C)."""
 
     history: History
-    plan: Plan
+    plan: PlannedCommands
     truth: np.ndarray
     last: np.ndarray
 
@@ -94,7 +94,7 @@ def by_chunks(length: int, held: bool) -> Roll:
             rows = model.read(torch.where(mask, x[:, start:], 0.0), mask, level)
             encoded = model.context(rows, a[:, start : start + context])
             future = a[:, start + context : start + context + len(horizons)]
-            said = model.decode(encoded, Commands.under(future, horizons)).distribution
+            said = model.decode(encoded, Plan.under(future, horizons)).distribution
             drawn = said.from_normal(torch.from_numpy(noise[:, start : start + len(horizons)]).float())
             x = torch.cat([x, torch.where(present, drawn, torch.nan)], 1)
         return np.asarray(normaliser.inverse_sensors(x[:, context:].double().numpy()))

@@ -25,7 +25,7 @@ from typing import Any
 from crossfeed.cli.render.study import ranking, target_result
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines.kinds import log_kind
+from crossfeed.machines.log_formats import log_format_named
 from crossfeed.machines.simulated.pair import simulate_pair
 from crossfeed.progress import be_quiet
 from crossfeed.study.engines import LocalEngine
@@ -87,7 +87,7 @@ def run(folder: Path, protocol: str, candidates: int, jobs: int) -> Phases:
     with phases.phase("simulate and ingest") as found:
         simulate_pair(folder / "logs", "demo")
         for kind, name in (("thws", "source"), ("joanneum", "target")):
-            table = ingest(log_kind(kind), folder / "logs" / kind, rule=protocol)
+            table = ingest(log_format_named(kind), folder / "logs" / kind, rule=protocol)
             table.write(folder / f"{name}.parquet")
             found.append(f"{len(table)} {name} rows")
     with phases.phase("init") as found:

@@ -21,8 +21,8 @@ class CrossfeedError(Exception):
         return (_rebuild, (type(self), self.found, self.expected, self.remedy))
 
 
-def _rebuild(kind: type[CrossfeedError], found: str, expected: str, remedy: str) -> CrossfeedError:
-    return kind(found, expected=expected, remedy=remedy)
+def _rebuild(error_class: type[CrossfeedError], found: str, expected: str, remedy: str) -> CrossfeedError:
+    return error_class(found, expected=expected, remedy=remedy)
 
 
 class SchemaError(CrossfeedError):

@@ -55,11 +55,11 @@ def new_figure(width: float, height: float) -> "Iterator[Figure]":
 
 def save_figure(figure: "Figure", path: Path | str) -> None:
     """Write a figure as PNG, SVG or PDF; the file appears whole or not at all."""
-    kind = Path(path).suffix.removeprefix(".").lower()
-    if kind not in _FORMATS:
+    file_format = Path(path).suffix.removeprefix(".").lower()
+    if file_format not in _FORMATS:
         raise StorageError(
             f"A figure cannot be written as '{Path(path).name}'.",
             expected=f"a name that ends in {', '.join('.' + known for known in _FORMATS)}",
         )
     with atomic_file(path) as temporary:
-        figure.savefig(temporary, format=kind)
+        figure.savefig(temporary, format=file_format)

@@ -6,11 +6,11 @@ unit names, never typed by hand.
 
 import hashlib
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from crossfeed.configuration import problems
@@ -92,6 +92,12 @@ def _parse(unit: str) -> Any:
     return _registry().parse_units(_SPELLINGS.get(unit.strip(), unit.strip()))
 
 
+# Parts of a machine that names of channels speak about.
+PLACES = ("spindle", "x", "y", "z", "a", "b", "c")
+# Quantities whose zero is a convention, not a standstill.
+_ZERO_BY_CONVENTION = ("temperature", "position", "angle")
+
+
 class Channel(BaseModel):
     """One measured or commanded signal."""
 
@@ -100,6 +106,22 @@ class Channel(BaseModel):
     name: str
     quantity: str
     unit: str
+
+    @property
+    def words(self) -> list[str]:
+        """The words its name is made of."""
+        return re.split(r"[\W_]+", self.name.lower())
+
+    @property
+    def place(self) -> str:
+        """Which part of the machine it belongs to, by the words of its name; empty when none is named."""
+        return next((word for word in self.words if word in PLACES), "")
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether zero means that nothing happens; the voltage of a DC link and a temperature never get there."""
+        link = self.quantity == "voltage" and "dc" in self.words
+        return self.quantity not in _ZERO_BY_CONVENTION and not link
 
 
 class Schema(BaseModel):
@@ -174,6 +196,8 @@ class Schema(BaseModel):
     @classmethod
     def from_yaml(cls, path: Path | str) -> Self:
         """Read a user's schema file."""
+        import yaml
+
         path = Path(path)
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -183,6 +207,8 @@ class Schema(BaseModel):
 
     def to_yaml(self) -> str:
         """The schema as a YAML text that `from_yaml` reads back."""
+        import yaml
+
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 

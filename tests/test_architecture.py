@@ -1,7 +1,9 @@
 """The walk of a row in docs/architecture.md: every file and function is there, and no step goes back to a room."""
 
+import ast
 import re
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,13 @@ def test_rooms_do_not_draw_tables() -> None:
         if re.search(r"^\s*(from|import) rich\b", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
     assert {path for path in drawing if not path.startswith("cli/")} <= allowed
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """A reader who meets a name looks in one place for it; `Plan` and twelve others once had two homes each."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path in (ROOT / "crossfeed").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(f"{path.relative_to(ROOT).as_posix()}:{node.lineno}")
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}

@@ -31,7 +31,7 @@ def test_a_machine(tmp_path: Path) -> None:
     rows = "\n".join(f"{1000 + row},{500 + row},{3000 if row < 40 else 4000}" for row in range(80))
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "monday.csv").write_text(f"I_spindle_mA,P_W,S_rpm\n{rows}\n", encoding="utf-8")
-    table = ingest(scope["KIND"], tmp_path / "logs")
+    table = ingest(scope["LOG_FORMAT"], tmp_path / "logs")
     assert table.schema.sensor_names == ("spindle_current", "spindle_power")
     assert np.nanmax(np.abs(table.sensors[:5, 0] - 1.0)) < 0.01
     assert np.nanmax(np.abs(table.sensors[:5, 1] - 0.5)) < 0.01

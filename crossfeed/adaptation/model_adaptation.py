@@ -11,13 +11,14 @@ from crossfeed.adaptation.parameters import Adaptable, Mode
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
-from crossfeed.evaluation.conformal import Recorder, adaptive_widths, coverage
+from crossfeed.evaluation.conformal import ForecastRecorder, adaptive_widths, coverage
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.setup import set_up
-from crossfeed.evaluation.source import idle_commands, read_table
+from crossfeed.evaluation.source import read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain, write_json
 from crossfeed.model.world_model import WorldModel
@@ -50,8 +51,9 @@ def adapt_model(
     device: str = "auto",
 ) -> Adaptation:
     """Adapt and judge; with `out`, write `adaptation.json` and the adapted models into that folder."""
-    opened = model if isinstance(model, OpenedModel) else open_model(model, device)
+    opened = model if isinstance(model, OpenedModel) else open_model(model, device, meets=True)
     read = table if isinstance(table, Table) else read_table(table, opened.model.schema)
+    opened = opened.meets(read)
     if opened.trained_on(read):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",
@@ -118,7 +120,7 @@ def _stream(
     opened: OpenedModel, data: EvaluationSet, config: OnlineConfig
 ) -> tuple[dict[str, Any], Mapping[str, Adaptable]]:
     """Online adaptation with intervals tracked while running on top of it, and the model of each machine."""
-    record = Recorder(data.windows)
+    record = ForecastRecorder(data.windows)
     result = online(opened.forecaster, data, config, record)
     _, stream = record.trace()
     tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))

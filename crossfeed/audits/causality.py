@@ -16,7 +16,7 @@ from crossfeed.audits.subject import Case, Subject
 from crossfeed.ingest.table import Table
 
 if TYPE_CHECKING:
-    from crossfeed.machines.declaration import LogKind
+    from crossfeed.machines.declaration import LogFormat
 
 CHECK = "causality"
 Input = TypeVar("Input")
@@ -86,8 +86,8 @@ def check_causality(case: Case) -> Iterator[Finding]:
                 leak = probe(stage, table, with_other_future(table, row), row)
                 if leak is not None:
                     yield leak_finding(f"{label}: {name}", leak, "rows")
-    for kind, path in case.raw:
-        yield from _ingest(kind, path)
+    for log_format, path in case.raw:
+        yield from _ingest(log_format, path)
     for subject in case.subjects:
         yield from _interpolated(subject)
 
@@ -112,16 +112,16 @@ def _beginning(table: Table) -> Table:
     return table.select(table.groups[: 1 + int(np.searchsorted(stops, ENOUGH_ROWS))])
 
 
-def _ingest(kind: "LogKind", path: Path) -> Iterator[Finding]:
+def _ingest(log_format: "LogFormat", path: Path) -> Iterator[Finding]:
     """Ingest the raw logs twice, the second time with another future from the median moment on."""
     from crossfeed.audits.stages import other_future_of_logs, rows_of
     from crossfeed.ingest.pipeline import ingest
 
-    table = ingest(kind, path)
+    table = ingest(log_format, path)
     moment = float(np.median(table.time))
-    leak = probe(rows_of, table, ingest(other_future_of_logs(kind, moment), path), moment)
+    leak = probe(rows_of, table, ingest(other_future_of_logs(log_format, moment), path), moment)
     if leak is not None:
-        yield leak_finding(f"ingest of {kind.name} logs", leak, "seconds")
+        yield leak_finding(f"ingest of {log_format.name} logs", leak, "seconds")
 
 
 def leak_finding(subject: str, leak: Leak, unit: str) -> Finding:

@@ -39,25 +39,25 @@ def _steps(subject: Subject, time: np.ndarray, period: float) -> Iterator[Findin
     for group in subject.groups:
         stamps = time[group.start : group.stop]
         steps = np.diff(stamps) / period
-        kinds = {
+        faults = {
             "no number": ~np.isfinite(stamps),
             "backwards": steps < -TOLERANCE,
             "repeated": np.abs(steps) <= TOLERANCE,
             "gap": steps > 1.0 + TOLERANCE,
             "uneven": (steps > TOLERANCE) & (steps < 1.0 - TOLERANCE),
         }
-        for kind, hits in kinds.items():
-            counts[kind] += int(hits.sum())
+        for fault, hits in faults.items():
+            counts[fault] += int(hits.sum())
             if hits.any():
                 row = int(np.argmax(hits))
-                where.setdefault(kind, f"first in {group.key} at {stamps[row]:.6g} s (row {group.start + row})")
+                where.setdefault(fault, f"first in {group.key} at {stamps[row]:.6g} s (row {group.start + row})")
         longest = max(longest, float(np.nanmax(steps, initial=0.0)) * period)
     texts = _texts(period, longest, subject.keyed)
-    for kind, (severity, meaning, cause, remedy) in texts.items():
-        if counts[kind]:
-            plural = "s" if counts[kind] != 1 else ""
-            measured = f"{counts[kind]} {kind} step{plural} of the clock; {where[kind]}"
-            numbers = {"count": counts[kind], "period_s": period, "longest_step_s": longest}
+    for fault, (severity, meaning, cause, remedy) in texts.items():
+        if counts[fault]:
+            plural = "s" if counts[fault] != 1 else ""
+            measured = f"{counts[fault]} {fault} step{plural} of the clock; {where[fault]}"
+            numbers = {"count": counts[fault], "period_s": period, "longest_step_s": longest}
             yield Finding(
                 check=CHECK,
                 severity=severity,

@@ -28,7 +28,7 @@ def load_case(
     raw: Sequence[tuple[str, Path]] = (),
 ) -> Case:
     """Read all that an audit is to look at; `raw` names kinds of log and where they lie."""
-    from crossfeed.machines.kinds import log_kind
+    from crossfeed.machines.log_formats import log_format_named
 
     subjects: list[Subject] = []
     tables: list[Table] = []
@@ -51,7 +51,7 @@ def load_case(
         split=_read_json(split, "split") if split else None,
         normaliser=_read_normaliser(normaliser) if normaliser else None,
         windows=_read_windows(windows) if windows else None,
-        raw=tuple((log_kind(kind), path) for kind, path in raw),
+        raw=tuple((log_format_named(log_format), path) for log_format, path in raw),
     )
 
 

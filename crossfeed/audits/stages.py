@@ -15,7 +15,7 @@ from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 if TYPE_CHECKING:
-    from crossfeed.machines.declaration import LogKind, RawRun
+    from crossfeed.machines.declaration import LogFormat, RawRun
 
 # A probe needs no more windows than this to see a leak.
 MOST_WINDOWS = 2000
@@ -76,15 +76,15 @@ def _windows(table: Table, context: int, horizon: int) -> tuple[np.ndarray, Wind
     return windows.origin_N2[batch.last_index_B.numpy(), 1], batch
 
 
-def other_future_of_logs(kind: "LogKind", moment: float, seed: int = 0) -> "LogKind":
+def other_future_of_logs(log_format: "LogFormat", moment: float, seed: int = 0) -> "LogFormat":
     """A kind of log whose every run, after `moment` seconds of its clock, shows other values."""
     import polars as pl
 
     from crossfeed.machines.declaration import CLOCK, MICROSECONDS
 
-    def read(inner: "LogKind", path: Path) -> Iterator["RawRun"]:
+    def read(inner: "LogFormat", path: Path) -> Iterator["RawRun"]:
         rng = np.random.default_rng(seed)
-        for run in kind.read(inner, path):
+        for run in log_format.read(inner, path):
             names = [column.channel for column in inner.columns if column.channel in run.frame.columns]
             later = pl.col(CLOCK) > round(moment * MICROSECONDS)
             noise = [pl.Series(f"@noise {name}", rng.normal(1.0, 0.3, run.frame.height)) for name in names]
@@ -95,4 +95,4 @@ def other_future_of_logs(kind: "LogKind", moment: float, seed: int = 0) -> "LogK
             frame = run.frame.with_columns(noise).with_columns(changed).drop([column.name for column in noise])
             yield replace(run, frame=frame)
 
-    return replace(kind, read=read)
+    return replace(log_format, read=read)

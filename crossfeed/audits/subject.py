@@ -12,7 +12,7 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.normalise import Normaliser
 
 if TYPE_CHECKING:
-    from crossfeed.machines.declaration import LogKind
+    from crossfeed.machines.declaration import LogFormat
 
 Role = Literal["sensor", "command", "other"]
 
@@ -79,7 +79,7 @@ class Case:
     split: dict[str, Any] | None = None
     normaliser: Normaliser | None = None
     windows: "WindowRows | None" = None
-    raw: tuple[tuple["LogKind", Path], ...] = ()
+    raw: tuple[tuple["LogFormat", Path], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

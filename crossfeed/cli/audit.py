@@ -27,10 +27,10 @@ def audit(
 
     logs = []
     for text in raw or ():
-        kind, found, path = text.partition("=")
+        log_format, found, path = text.partition("=")
         if not found:
             raise typer.BadParameter(f"'{text}' should look like joanneum=logs/joanneum", param_hint="--raw")
-        logs.append((kind, Path(path)))
+        logs.append((log_format, Path(path)))
     report = run_audit(tables, split=split, normaliser=normaliser, windows=windows, raw=logs, only=only or ())
     if json:
         print_json(report.to_dict())

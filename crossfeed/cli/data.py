@@ -9,21 +9,21 @@ data = typer.Typer(help="Public data sets and the description of your own logs."
 
 
 @data.command("list")
-def list_kinds(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def list_log_formats(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the kinds of log that crossfeed knows.
 
     Example: crossfeed data list
     """
     from crossfeed.cli.render.grid import print_json
-    from crossfeed.cli.render.logs import show_kinds
-    from crossfeed.machines.kinds import NAMES, log_kind
+    from crossfeed.cli.render.logs import show_log_formats
+    from crossfeed.machines.log_formats import NAMES, log_format_named
     from crossfeed.progress import output
 
-    kinds = [log_kind(name) for name in NAMES]
+    log_formats = [log_format_named(name) for name in NAMES]
     if json:
-        print_json([{"kind": kind.name, "title": kind.title, "licence": kind.licence} for kind in kinds])
+        print_json([{"kind": log.name, "title": log.title, "licence": log.licence} for log in log_formats])
     else:
-        show_kinds(kinds, output())
+        show_log_formats(log_formats, output())
 
 
 @data.command()
@@ -36,9 +36,9 @@ def show(
     Example: crossfeed data show joanneum
     """
     from crossfeed.cli.render.grid import print_json
-    from crossfeed.cli.render.logs import show_kind, show_table
+    from crossfeed.cli.render.logs import show_log_format, show_table
     from crossfeed.ingest.table import Table
-    from crossfeed.machines.kinds import log_kind
+    from crossfeed.machines.log_formats import log_format_named
     from crossfeed.progress import output
 
     if json:
@@ -46,7 +46,7 @@ def show(
     elif Path(what).suffix == ".parquet":
         show_table(Path(what), output())
     else:
-        show_kind(log_kind(what), output())
+        show_log_format(log_format_named(what), output())
 
 
 @data.command()
@@ -99,7 +99,7 @@ def template(
 
 @data.command()
 def fetch(
-    kind: Annotated[str, typer.Argument(help="thws, joanneum or michigan.")],
+    log_format: Annotated[str, typer.Argument(help="thws, joanneum or michigan.")],
     to: Annotated[Path, typer.Option("--to", "--out", "-o", help="Folder to download to.")],
     accept_licence: Annotated[
         bool, typer.Option("--accept-licence", help="Do not ask whether the licence is accepted.")
@@ -115,9 +115,9 @@ def fetch(
     from crossfeed.cli.render.logs import show_licence
     from crossfeed.errors import ConfigError
     from crossfeed.machines.download import fetch as fetch_files
-    from crossfeed.machines.kinds import log_kind
+    from crossfeed.machines.log_formats import log_format_named
 
-    found = log_kind(kind)
+    found = log_format_named(log_format)
     show_licence(found, Console(highlight=False, stderr=True))  # also with --quiet: it is asked about
     if not accept_licence and not typer.confirm("Do you accept the licence?", default=False, err=True):
         raise ConfigError("The licence was not accepted; nothing was downloaded.", remedy="Add --accept-licence.")

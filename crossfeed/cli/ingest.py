@@ -7,7 +7,7 @@ import typer
 
 
 def ingest(
-    kind: Annotated[str, typer.Argument(help="thws, joanneum, michigan, mtconnect or table.")],
+    log_format: Annotated[str, typer.Argument(help="thws, joanneum, michigan, mtconnect or table.")],
     path: Annotated[Path, typer.Argument(help="Log file, folder, glob or zip archive.")],
     out: Annotated[Path, typer.Argument(help="The Parquet file to write; the manifest goes beside it.")],
     rule: Annotated[
@@ -29,13 +29,13 @@ def ingest(
     from crossfeed.cli.render.grid import print_json
     from crossfeed.cli.render.logs import show_manifest
     from crossfeed.ingest.pipeline import ingest as run_ingest
-    from crossfeed.machines.kinds import log_kind
+    from crossfeed.machines.log_formats import log_format_named
     from crossfeed.progress import output
 
     if out.suffix.lower() != ".parquet":
         raise typer.BadParameter(f"{out} must end in .parquet", param_hint="OUT")
     table = run_ingest(
-        log_kind(kind, mapping), path, rule=rule, period=period, deviation=std, machine=machine,
+        log_format_named(log_format, mapping), path, rule=rule, period=period, deviation=std, machine=machine,
         unpack_limit=unpack_limit * 1e9,
     )  # fmt: skip
     table.write(out)

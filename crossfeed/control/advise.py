@@ -19,14 +19,14 @@ from crossfeed.control.task import Task
 from crossfeed.control.write_program import changed_program
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.source import align
+from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain, write_json
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
 from crossfeed.serving.history import History, read_history
-from crossfeed.serving.plan import Plan
+from crossfeed.serving.plan import PlannedCommands
 from crossfeed.serving.rollout import Rollout
 from crossfeed.serving.trained_range import warnings_about, warnings_of
 from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
@@ -125,7 +125,7 @@ def _check_left(task: Task, course: Course) -> None:
 
 def _warnings(opened: OpenedModel, moment: History, course: Course, decision: Decision) -> list[str]:
     commands, _ = course.commanded(decision.feed_T, decision.spindle_T)
-    planned = Plan(course.name, "program", None, commands)
+    planned = PlannedCommands(course.name, "program", None, commands)
     return [*warnings_about(moment, opened.provenance), *warnings_of(planned, moment, opened.provenance)]
 
 

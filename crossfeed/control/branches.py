@@ -12,10 +12,10 @@ import torch
 
 from crossfeed.control.course import Course
 from crossfeed.control.limits import Limit
-from crossfeed.control.observation import Marks, sensors_of
+from crossfeed.control.observation import CourseFeatures, sensors_of
 from crossfeed.control.walk import usual_doubt, walk
 from crossfeed.errors import TableError
-from crossfeed.evaluation.source import align
+from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
@@ -37,7 +37,7 @@ class Branches:
     doubt_BT: np.ndarray  # in parts of what is usual
     load_BP: np.ndarray  # the last measured row
     courses: tuple[Course, ...]
-    marks: tuple[Marks, ...]
+    marks: tuple[CourseFeatures, ...]
 
     def __len__(self) -> int:
         return len(self.courses)
@@ -74,7 +74,8 @@ def grow(
     courses = tuple(_course(commands_NA[part], _spindle(model), fastest, rows.period) for part in after)
     return Branches(
         names, np.concatenate(means, 1), np.concatenate(spreads), np.concatenate(doubts),
-        np.nan_to_num(sensors_NC[starts - 1][:, columns]), courses, tuple(Marks.of(each, limits) for each in courses),
+        np.nan_to_num(sensors_NC[starts - 1][:, columns]), courses,
+        tuple(CourseFeatures.of(each, limits) for each in courses),
     )  # fmt: skip
 
 

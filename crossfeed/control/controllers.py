@@ -69,7 +69,7 @@ class LoadRule:
         return turned(override, moment.knobs[0], self._task), 1.0
 
 
-class Schedule:
+class PlannedKnobs:
     """Follows knobs that were decided beforehand, place by place."""
 
     def __init__(self, name: str, feed_T: np.ndarray, spindle_T: np.ndarray) -> None:

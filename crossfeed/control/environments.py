@@ -19,10 +19,10 @@ from crossfeed.control.imagined import PENALTY, Imagined
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.limits import highest_by_row
 from crossfeed.control.machine import MachineRun, Workpiece
-from crossfeed.control.observation import Marks, free_knobs, observe, sensors_of, size, wanted_knobs
+from crossfeed.control.observation import CourseFeatures, free_knobs, observe, sensors_of, size, wanted_knobs
 from crossfeed.control.task import Task
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.evaluation.source import align
+from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.model.world_model import WorldModel
@@ -56,7 +56,7 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         text = path.read_text(encoding="utf-8", errors="replace")
         self.piece = Workpiece.of(text, path.stem, machine_named(machine), material)
         self.course = Course.of(self.piece.program, canonical(), 1.0, self.piece.motion_limits)
-        self._marks = Marks.of(self.course, self.limits)
+        self._marks = CourseFeatures.of(self.course, self.limits)
         self._highest = highest_by_row(self.limits, self.course.tool_T)
         names = canonical().sensor_names
         self._limited = [names.index(name) for name in sensors_of(self.limits)]

@@ -17,14 +17,14 @@ _FEED, _SPEED = 5000.0, 10_000.0  # mm/min and rpm that count as one
 
 
 @dataclass(frozen=True, eq=False)
-class Marks:
+class CourseFeatures:
     """A course as a policy sees it: one row of features for every place, limits included."""
 
     plan_TF: np.ndarray
     highest_TL: np.ndarray  # infinite where there is no limit
 
     @classmethod
-    def of(cls, course: Course, limits: Sequence[Limit]) -> "Marks":
+    def of(cls, course: Course, limits: Sequence[Limit]) -> "CourseFeatures":
         feeds = [column for column in range(course.commands_TA.shape[1]) if column != course.spindle_column]
         path_T = np.sqrt((course.commands_TA[:, feeds] ** 2).sum(axis=1)) / _FEED
         speed_T = course.commands_TA[:, course.spindle_column] / _SPEED

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crossfeed.control.controllers import AsWritten, Schedule
+from crossfeed.control.controllers import AsWritten, PlannedKnobs
 from crossfeed.control.course import Course
 from crossfeed.control.decision import reachable
 from crossfeed.control.limits import Limit, highest_by_row
@@ -32,7 +32,7 @@ def oracle(
     room = _ROOM
     for _ in range(rounds):
         feed_T, _ = reachable(course, wanted_T, spindle_T, task, (1.0, 1.0))
-        run = trial(piece, course, task, limits, Schedule("oracle", feed_T, spindle_T), past)
+        run = trial(piece, course, task, limits, PlannedKnobs("oracle", feed_T, spindle_T), past)
         if run.passed <= allowed and (run.cost < best.cost or run.passed < best.passed):
             best, allowed = run, run.passed
         elif run.passed > allowed:

@@ -17,7 +17,7 @@ from crossfeed.errors import TableError
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.measures import power_sensors
 from crossfeed.serving.noise import PERSISTENCE, standard_noise
-from crossfeed.serving.plan import Plan as PlannedCommands
+from crossfeed.serving.plan import PlannedCommands
 from crossfeed.serving.rollout import Rollout
 
 SAMPLES = 32

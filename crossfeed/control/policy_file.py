@@ -13,7 +13,7 @@ from crossfeed.atomic import atomic_file
 from crossfeed.control.controllers import Knobs, Moment
 from crossfeed.control.course import Course
 from crossfeed.control.limits import Limit
-from crossfeed.control.observation import Marks, observe, sensors_of, size, wanted_knobs
+from crossfeed.control.observation import CourseFeatures, observe, sensors_of, size, wanted_knobs
 from crossfeed.control.task import Task
 from crossfeed.errors import CheckpointError
 from crossfeed.schema import Schema
@@ -87,7 +87,7 @@ class PolicyControl:
         self._columns = [schema.sensor_names.index(sensor) for sensor in sensors_of(limits)]
 
     def start(self, course: Course, task: Task) -> None:  # noqa: ARG002
-        self._marks = Marks.of(course, self._limits)
+        self._marks = CourseFeatures.of(course, self._limits)
 
     def act(self, moment: Moment) -> Knobs:
         place = min(int(moment.place), len(self._marks) - 1)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.control.controllers import AsWritten, Controller, Schedule
+from crossfeed.control.controllers import AsWritten, Controller, PlannedKnobs
 from crossfeed.control.course import Course
 from crossfeed.control.decision import Decision, reachable
 from crossfeed.control.machine import Workpiece
@@ -32,8 +32,8 @@ def rehearse(program: Path, machine: str, task: Task, decision: Decision, seed: 
     fast_T, _ = reachable(course, np.where(free_T, task.feed.max, 1.0), ones, task, (1.0, 1.0))
     controllers: list[Controller] = [
         AsWritten(),
-        Schedule("planned", feed_T, spindle_T),
-        Schedule("fastest", fast_T, ones),
+        PlannedKnobs("planned", feed_T, spindle_T),
+        PlannedKnobs("fastest", fast_T, ones),
     ]
     runs = [trial(piece, course, task, limits, each, past) for each in controllers]
     written, planned, fastest = (cost_by_place(run, course, task) for run in runs)

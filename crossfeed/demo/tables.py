@@ -15,7 +15,7 @@ from crossfeed.errors import TableError
 from crossfeed.ingest.divide import divide
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Group, Table
-from crossfeed.machines.kinds import log_kind
+from crossfeed.machines.log_formats import log_format_named
 
 SOURCE, TARGET, RAW = "source.parquet", "target.parquet", "raw"
 FEWEST_RUNS = 4
@@ -58,12 +58,12 @@ def make_logs(folder: Path, settings: DemoSettings) -> ChapterResult:
 def make_tables(folder: Path, settings: DemoSettings) -> tuple[Table, Table]:
     """Ingest the logs and write source and target table."""
     if settings.simulated:
-        source = ingest(log_kind("thws"), folder / RAW / "thws")
-        target = ingest(log_kind("joanneum"), folder / RAW / "joanneum")
+        source = ingest(log_format_named("thws"), folder / RAW / "thws")
+        target = ingest(log_format_named("joanneum"), folder / RAW / "joanneum")
     else:
         assert settings.logs is not None
         how = DIVISIONS[settings.data]
-        source, target = in_two(ingest(log_kind(settings.data), settings.logs, period=how.period), how)
+        source, target = in_two(ingest(log_format_named(settings.data), settings.logs, period=how.period), how)
     source.write(folder / SOURCE)
     target.write(folder / TARGET)
     return source, target

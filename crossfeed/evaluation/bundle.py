@@ -22,7 +22,7 @@ from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.invariance import machine_invariance
 from crossfeed.evaluation.metrics import SUMS, Scores
 from crossfeed.evaluation.robustness import PROTOCOL_SEED
-from crossfeed.evaluation.source import Source
+from crossfeed.evaluation.source import SourceData
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain, write_json
@@ -50,7 +50,7 @@ def measure_bundle(
     hidden = _hidden(model, shared)
     device, precision = _same_place(summary)
     model = model.to(device)
-    source, forecaster = Source.of(tables, config.data), WorldModelForecaster(model)
+    source, forecaster = SourceData.of(tables, config.data), WorldModelForecaster(model)
     stride = config.data.stride
     data = source.evaluation_set(model, "validation", stride=stride)
     reduced = source.evaluation_set(model, "validation", hidden, stride)
@@ -104,7 +104,7 @@ def _by_machine(forecaster: WorldModelForecaster, tables: Sequence[Table], confi
 
     The space is that of all machines, so that runs that left out different ones are judged alike.
     """
-    whole = Source.of(tables, config.data.model_copy(update={"leave_out": ()}))
+    whole = SourceData.of(tables, config.data.model_copy(update={"leave_out": ()}))
     machines = list(dict.fromkeys(machine for table in whole.tables for machine in table.machines()))
     if len(machines) < 2:
         return {}

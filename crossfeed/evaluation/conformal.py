@@ -40,7 +40,7 @@ class ForecastTrace:
         return ForecastTrace(*(values[chosen_N] for values in parts))
 
 
-class Recorder:
+class ForecastRecorder:
     """Keeps what a forecaster says while it is evaluated; give it to `evaluate` as `on_forecast`."""
 
     def __init__(self, windows: WindowSet) -> None:

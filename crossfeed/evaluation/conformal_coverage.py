@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.evaluation.conformal import Recorder, adaptive_widths, coverage, split_widths
+from crossfeed.evaluation.conformal import ForecastRecorder, adaptive_widths, coverage, split_widths
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS, Scores
 
 CALIBRATION_RUNS = 2
 
 
-def conformal_coverage(record: Recorder, scores: Scores, data: EvaluationSet) -> dict[str, Any]:
+def conformal_coverage(record: ForecastRecorder, scores: Scores, data: EvaluationSet) -> dict[str, Any]:
     """Coverage by level; a layer calibrated on the first runs is judged on the others."""
     index, stream = record.trace()
     tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))

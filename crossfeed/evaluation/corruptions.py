@@ -32,23 +32,23 @@ CORRUPTIONS: dict[str, tuple[str, tuple[float, float, float]]] = {
 SPIKE = 10.0
 
 
-def corrupted(batch: WindowBatch, kind: str, amount: float, normaliser: Normaliser, seed: int) -> WindowBatch:
+def corrupted(batch: WindowBatch, corruption: str, amount: float, normaliser: Normaliser, seed: int) -> WindowBatch:
     """The batch with a corrupted context; absent entries stay absent and hold 0."""
     masked: dict[str, MaskMode] = {
         "missing points": "random", "missing blocks": "block", "missing channels": "channel"
     }  # fmt: skip
-    if kind in masked:
-        config = MaskConfig(mode=masked[kind], ratio=amount, channel_drop=amount)
+    if corruption in masked:
+        config = MaskConfig(mode=masked[corruption], ratio=amount, channel_drop=amount)
         m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, config, seed)
         return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
     draw = window_draw(seed, batch.last_index_B)
-    if kind == "clock jitter":
+    if corruption == "clock jitter":
         x_BKC, m_BKC = _jitter(batch.x_BKC, batch.m_BKC, amount, draw)
         return replace(batch, x_BKC=torch.where(m_BKC, x_BKC, 0.0), m_BKC=m_BKC)
-    if kind == "unit slip":
+    if corruption == "unit slip":
         x_BKC = _unit_slip(batch, amount, normaliser, draw)
     else:
-        x_BKC = _CHANGES[kind](batch.x_BKC, amount, draw)
+        x_BKC = _CHANGES[corruption](batch.x_BKC, amount, draw)
     return replace(batch, x_BKC=torch.where(batch.m_BKC, x_BKC, 0.0))
 
 

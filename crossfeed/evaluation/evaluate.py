@@ -43,7 +43,7 @@ class EvaluationSet:
     run_W: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.space.method != "zscore":
+        if self.space.method == "robust":
             raise TableError(
                 f"The evaluation space is a '{self.space.method}' normaliser.",
                 expected="the z-score of the source's train rows, the same for every model in a comparison",

@@ -8,7 +8,7 @@ from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.calibration import calibration_by_regime
 from crossfeed.evaluation.channels import channel_scores, headline_intervals
 from crossfeed.evaluation.command_use import command_use
-from crossfeed.evaluation.conformal import Recorder
+from crossfeed.evaluation.conformal import ForecastRecorder
 from crossfeed.evaluation.conformal_coverage import conformal_coverage
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.examples import example_forecasts
@@ -45,7 +45,7 @@ def judge(
     """
     data = _common_windows(models)
     # Conformal layers alone need every forecast kept.
-    records = {one.name: Recorder(one.data.windows) for one in models} if suite == "full" else {}
+    records = {one.name: ForecastRecorder(one.data.windows) for one in models} if suite == "full" else {}
     scores: dict[str, Scores] = {}
     excluded: dict[str, str] = {}
     for one in [*models, *(JudgedModel(floor, data) for floor in floors)]:
@@ -96,7 +96,7 @@ def _common_windows(models: Sequence[JudgedModel]) -> EvaluationSet:
 
 
 def _full_suite(
-    judged: Sequence[JudgedModel], scores: dict[str, Scores], records: dict[str, Recorder]
+    judged: Sequence[JudgedModel], scores: dict[str, Scores], records: dict[str, ForecastRecorder]
 ) -> dict[str, Any]:
     """Broken, missing and slower sensors, and what conformal layers would mend."""
     probes = {one.name: Probe.of(one.forecaster, one.data) for one in judged}

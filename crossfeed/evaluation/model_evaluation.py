@@ -11,8 +11,9 @@ from crossfeed.evaluation.judge import JudgedModel, Suite, judge
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.setup import Side, set_up
-from crossfeed.evaluation.source import Source, foreign_set, idle_commands, model_device, read_table
+from crossfeed.evaluation.source import SourceData, foreign_set, model_device, read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain
 from crossfeed.model.world_model import WorldModel
@@ -34,7 +35,7 @@ def evaluate_model(
     device: str = "auto",
 ) -> Evaluation:
     """Evaluate a model file on a table file; with `out`, also write `evaluation.json` into that folder."""
-    opened = open_model(model, device)
+    opened = open_model(model, device, meets=True)
     read = read_table(table, opened.model.schema)
     given = [read_table(source, opened.model.schema) for source in sources]
     result = evaluate_opened(
@@ -60,6 +61,7 @@ def evaluate_opened(
 
     `machine` names a simulated machine on which changed plans are rolled out and compared with the forecasts.
     """
+    opened = opened.meets(table)
     setup = set_up(opened, table, part, sources, unit)
     forecaster = opened.forecaster.reading(setup.data.windows)
     return replace(
@@ -80,7 +82,7 @@ def evaluate_target(
     if not models:
         raise ConfigError("No model was given to evaluate on the target.")
     first, config = next(iter(models.values()))
-    source = Source.of(sources, config.data)
+    source = SourceData.of(sources, config.data)
     judged = []
     for name, (model, _) in models.items():
         data = foreign_set(model, targets, source.space)

@@ -1,6 +1,6 @@
 """A model from disk, ready to forecast, with what its file says about where it came from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import locate_model
+from crossfeed.model.meeting import meet
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
+from crossfeed.windows.frame import FIRST_SHARE
 
 
 @dataclass(frozen=True)
@@ -43,16 +45,37 @@ class OpenedModel:
         """Whether this very table was among the tables of the training run."""
         return table.fingerprint() in self.provenance.get("tables", ())
 
+    def meets(self, table: Table, share: float = FIRST_SHARE) -> "OpenedModel":
+        """This model, or, if it is one of many machines, the same made ready for the machine of the table.
+
+        `share` of each run tells the frame: all of a history that ends where the forecast begins, the beginning of runs
+        that are to be judged.
+        """
+        if not self.model.normaliser.met_nobody:
+            return self
+        model = meet(self.model, table, self.provenance.get("usual_scales", {}), share)
+        provenance = self.provenance | {"row_period": table.period}
+        return replace(self, forecaster=WorldModelForecaster(model, self.forecaster.name), provenance=provenance)
+
     def check_rows(self, period: float, whose: str) -> None:
         """Refuse rows that are not as long as those the model learned from, where the file says it."""
         known = self.provenance.get("row_period", period)
         check_row_period(period, known, whose, "the model was trained on one")
 
 
-def open_model(path: Path | str, device: str = "auto") -> OpenedModel:
-    """Read a model file, or the model in the folder of a run or of an adaptation."""
+def open_model(path: Path | str, device: str = "auto", meets: bool = False) -> OpenedModel:
+    """Read a model file, or the model in the folder of a run or of an adaptation; `fleet` is the one we ship.
+
+    A model of many machines is refused unless the caller lets it meet a machine before anything is asked.
+    """
     path = locate_model(path)
     file = read_model_file(path)
+    if file.normaliser.met_nobody and not meets:
+        raise ConfigError(
+            f"{path.name} is a model of many machines and has not met this one yet.",
+            expected="a model of one machine",
+            remedy="Let it meet the machine: crossfeed adapt fleet --table own.parquet --out mine, then use mine.",
+        )
     model = WorldModel.load(path, device=choose_device(device))
     name = path.parent.name if path.name == "model.safetensors" and path.parent.name else path.stem
     return OpenedModel(path, WorldModelForecaster(model, name), file.sha256, file.provenance)

@@ -50,11 +50,13 @@ class Probe:
 def robustness(probe: Probe, seed: int = PROTOCOL_SEED) -> dict[str, object]:
     """Errors under every corruption and severity, with ratios to the clean error and run-level intervals."""
     result: dict[str, object] = {"windows": len(probe.index_W), "clean": _row(probe.clean, probe.clean)}
-    for kind, (meaning, amounts) in CORRUPTIONS.items():
+    for corruption, (meaning, amounts) in CORRUPTIONS.items():
         rows = {}
         for severity, amount in zip(SEVERITIES, amounts, strict=True):
-            rows[severity] = {"amount": amount} | probe.under(_corruption(kind, amount, probe.data, seed), kind)
-        result[kind] = {"meaning": meaning, **rows}
+            rows[severity] = {"amount": amount} | probe.under(
+                _corruption(corruption, amount, probe.data, seed), corruption
+            )
+        result[corruption] = {"meaning": meaning, **rows}
     return result
 
 
@@ -86,9 +88,9 @@ def channel_curve(probe: Probe, draws: int = 2, seed: int = PROTOCOL_SEED) -> di
     return result
 
 
-def _corruption(kind: str, amount: float, data: EvaluationSet, seed: int) -> Change:
+def _corruption(corruption: str, amount: float, data: EvaluationSet, seed: int) -> Change:
     def change(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
-        return corrupted(batch, kind, amount, data.normaliser, seed)
+        return corrupted(batch, corruption, amount, data.normaliser, seed)
 
     return change
 

@@ -9,7 +9,7 @@ from crossfeed.evaluation.evaluate import EvaluationSet, Unit
 from crossfeed.evaluation.forecaster import Floor
 from crossfeed.evaluation.forecaster import floors as floors_without_spread
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.source import Source, foreign_set
+from crossfeed.evaluation.source import SourceData, foreign_set
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.normalise import Normaliser
@@ -51,20 +51,23 @@ def set_up(
     order = list(opened.provenance.get("tables", ()))
     known = {given.fingerprint(): given for given in [*([table] if own else []), *sources]}
     tables = [known[fingerprint] for fingerprint in order if fingerprint in known]
-    rebuilt = Source.of(tables, opened.config.data) if tables else None
+    rebuilt = SourceData.of(tables, opened.config.data) if tables else None
     space = _space(model, rebuilt, len(order))
     floors = rebuilt.floors(model) if rebuilt is not None else floors_without_spread(model.horizons)
     if rebuilt is None or not own or part == "all":
         return EvaluationSetup(foreign_set(model, [table], space, unit or ("session" if own else "run")), floors, "all")
     side: Part = "test" if part == "auto" else part
-    windows = Source.of([table], opened.config.data).windows(model, side)
+    windows = SourceData.of([table], opened.config.data).windows(model, side)
     data = EvaluationSet(windows, model.schema, model.normaliser, space, unit or "session")
     return EvaluationSetup(data, floors, side)
 
 
-def _space(model: WorldModel, source: Source | None, tables: int) -> Normaliser:
-    """The common evaluation space: the model's own normaliser if it is a z-score, else that of all source rows."""
-    if model.normaliser.method == "zscore":
+def _space(model: WorldModel, source: SourceData | None, tables: int) -> Normaliser:
+    """The common evaluation space: the model's own normaliser if it is a z-score, else that of all source rows.
+
+    A model of many machines is judged in the frame of the machine it has met.
+    """
+    if model.normaliser.method == "zscore" or (model.normaliser.method == "frame" and source is None):
         return model.normaliser
     if source is None or len(source.tables) != tables:
         raise ConfigError(

@@ -1,18 +1,17 @@
 """What a model was trained on, rebuilt from its tables: split, common evaluation space, windows of each side."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.evaluate import EvaluationSet, Unit
 from crossfeed.evaluation.forecaster import Floor, floors
+from crossfeed.ingest.align import align
 from crossfeed.ingest.parquet import has_own_schema
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
-from crossfeed.schema import Schema, conversion
+from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import Part
 from crossfeed.windows.split_tables import DataConfig, SplitTables
@@ -20,14 +19,14 @@ from crossfeed.windows.windows import WindowSet
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceData:
     """The source tables with their splits; `space` is the z-score of all their train rows, whatever a model uses."""
 
     split: SplitTables
     space: Normaliser
 
     @classmethod
-    def of(cls, tables: Sequence[Table], data: DataConfig) -> "Source":
+    def of(cls, tables: Sequence[Table], data: DataConfig) -> "SourceData":
         """Split the tables exactly as training did."""
         split = SplitTables.of(tables, data)
         return cls(split, split.normaliser())
@@ -86,46 +85,6 @@ def _strange_windows(
     return EvaluationSet(windows, model.schema, model.normaliser, space, unit)
 
 
-def align(table: Table, schema: Schema) -> Table:
-    """The table in another schema's order: names decide, units are converted, sensors it lacks are absent.
-
-    A command that the machine does not have stands still; a table without any command of the model is refused.
-    """
-    idle = idle_commands(table, schema)
-    if len(idle) == len(schema.commands):
-        raise TableError(
-            f"The table of {', '.join(table.machines())} has no command of the model.",
-            expected=f"at least one of {', '.join(schema.command_names)}",
-            remedy="Ingest the machine with a mapping that names its commands.",
-        )
-    if table.schema.fingerprint == schema.fingerprint and not idle:
-        return table
-    sensors = np.full((len(table), len(schema.sensors)), np.nan)
-    for position, name in enumerate(schema.sensor_names):
-        if name in table.schema.sensor_names:
-            sensors[:, position] = _converted(table, schema, name)
-    commands = np.stack(
-        [
-            np.full(len(table), idle[name]) if name in idle else _converted(table, schema, name)
-            for name in schema.command_names
-        ],
-        axis=1,
-    )
-    return replace(table, schema=schema, sensors=sensors, commands=commands)
-
-
-def idle_commands(table: Table, schema: Schema) -> dict[str, float]:
-    """The commands that a table lacks altogether, with the value at which such a thing stands still."""
-    idle = {}
-    for channel in schema.commands:
-        names = table.schema.command_names
-        known = channel.name in names and np.isfinite(table.commands[:, names.index(channel.name)]).any()
-        if not known:
-            # An override that nobody can turn stands at 100 %.
-            idle[channel.name] = conversion("%", channel.unit).scale * 100.0 if channel.quantity == "override" else 0.0
-    return idle
-
-
 def read_table(path: Path | str, schema: Schema) -> Table:
     """A table to be aligned with a model: by its own schema where it has one, else by the model's."""
     return Table.read(path, None if has_own_schema(Path(path)) else schema)
@@ -142,17 +101,6 @@ def check_shared_channels(model: WorldModel, tables: Sequence[Table]) -> None:
                 expected=f"at least one of {', '.join(known)}",
                 remedy="Check the column mapping of the machine, or train on sensors that both machines have.",
             )
-
-
-def _converted(table: Table, schema: Schema, name: str) -> np.ndarray:
-    found, wanted = table.schema.channel(name), schema.channel(name)
-    names, values = (
-        (table.schema.sensor_names, table.sensors)
-        if name in table.schema.sensor_names
-        else (table.schema.command_names, table.commands)
-    )
-    factor = conversion(found.unit, wanted.unit)
-    return np.asarray(values[:, names.index(name)] * factor.scale + factor.offset)
 
 
 def model_device(model: WorldModel) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.world_model import WorldModelForecaster
-from crossfeed.front.moment import moment_of
+from crossfeed.front.moment import as_table, moment_of
 from crossfeed.front.plans import check_reach, check_trained, readable_plan
 from crossfeed.grid import Grid
 from crossfeed.model.forecast import Forecast, Shown
@@ -18,6 +18,7 @@ from crossfeed.model.locate import MODEL
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.serving.plan import read_plans
+from crossfeed.windows.frame import FIRST_SHARE
 
 _SHOWN_ROWS = 60
 
@@ -91,6 +92,8 @@ class FittedModel:
             >>> forecast.to_polars().columns[:5]
             ['window', 'horizon', 'seconds', 'sensor', 'unit']
         """
+        if self.network.normaliser.met_nobody:
+            return self.meets(history, at).forecast(history, plan, horizons, session=session, at=at)
         asked = check_trained(self.network, horizons)
         moment, now = moment_of(self.opened, history, session, at)
         (planned,) = read_plans({"plan": readable_plan(plan, moment, now)}, moment)
@@ -98,6 +101,21 @@ class FittedModel:
         rows = np.concatenate([moment.sensors, moment.commands], axis=1)[-self.context :]
         said = self.network.forecast(rows, planned.commands[: max(asked)], asked)
         return replace(said, period=moment.period, shown=Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth))
+
+    def meets(self, table: Any, at: float | None = None) -> "FittedModel":
+        """A model of many machines made ready for the machine of this table; any other model as it is.
+
+        The frame comes from all rows of the table, or, when a moment within it is asked about, from the beginning of
+        each run.
+
+        Examples:
+            >>> import crossfeed as cf
+            >>> model = cf.load("run")
+            >>> model.meets("b.parquet") is model
+            True
+        """
+        opened = self.opened.meets(as_table(table, self.schema, "history"), 1.0 if at is None else FIRST_SHARE)
+        return self if opened is self.opened else replace(self, opened=opened)
 
     def save(self, path: Path | str) -> Path:
         """Keep the model as one file: `path` if it ends in .safetensors, else model.safetensors in that folder."""
@@ -148,14 +166,14 @@ class FittedModel:
 
 
 def load(path: Path | str, device: str = "auto") -> FittedModel:
-    """Read a model: its file, or the folder of a training run or of an adaptation.
+    """Read a model: its file, or the folder of a training run or of an adaptation; "fleet" is the one we ship.
 
     Examples:
         >>> import crossfeed as cf
         >>> cf.load("run").machines
         ('mill_a',)
     """
-    return FittedModel(open_model(path, device))
+    return FittedModel(open_model(path, device, meets=True))
 
 
 def as_model(model: "FittedModel | Path | str", device: str = "auto") -> FittedModel:

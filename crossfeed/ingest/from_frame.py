@@ -31,7 +31,7 @@ def table_from_frame(
 ) -> "Table":
     """See `Table.from_frame`."""
     from crossfeed.ingest.pipeline import ingest
-    from crossfeed.machines.table import kind_of
+    from crossfeed.machines.table import log_format_of
 
     rows, named = to_polars(frame), None
     if mapping is None:
@@ -44,7 +44,7 @@ def table_from_frame(
             expected="one of them",
             remedy="State schema and units in the mapping.",
         )
-    table = ingest(kind_of(*_read(mapping), rows), FRAME, period=period, machine=machine)
+    table = ingest(log_format_of(*_read(mapping), rows), FRAME, period=period, machine=machine)
     groups = table.groups if named is None else _renamed(table.groups, named)
     return replace(table, groups=groups, manifest=table.manifest | {"origin": "a frame in memory"})
 

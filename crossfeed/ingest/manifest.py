@@ -12,7 +12,7 @@ import numpy as np
 from crossfeed import __version__
 from crossfeed.atomic import storage_error
 from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
-from crossfeed.machines.declaration import LogKind
+from crossfeed.machines.declaration import LogFormat
 
 _QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
 
@@ -61,7 +61,7 @@ def statistics(values: np.ndarray) -> dict[str, Any]:
 
 
 def build_manifest(
-    kind: LogKind,
+    log_format: LogFormat,
     machine: str,
     resampling: Resampling,
     tally: Tally,
@@ -71,17 +71,17 @@ def build_manifest(
     """The manifest as plain JSON values; the same logs and rules give the same manifest."""
     import polars
 
-    columns = {column.channel: column for column in kind.columns}
+    columns = {column.channel: column for column in log_format.columns}
     channels: dict[str, Any] = {}
-    for channel in kind.schema.channels:
+    for channel in log_format.schema.channels:
         entry: dict[str, Any] = {
-            "role": "command" if channel.name in kind.schema.command_names else "sensor",
+            "role": "command" if channel.name in log_format.schema.command_names else "sensor",
             "quantity": channel.quantity,
             "unit": channel.unit,
         }
         if channel.name in columns:
             column = columns[channel.name]
-            scale, offset = kind.conversion(column)
+            scale, offset = log_format.conversion(column)
             if column.constant is None:
                 entry |= {"native": column.native, "native_unit": column.unit, "scale": scale, "offset": offset}
             else:
@@ -89,25 +89,25 @@ def build_manifest(
             if column.valid:
                 entry["valid_native"] = list(column.valid)
         channels[channel.name] = entry | statistics(values[channel.name])
-    weights = "the time until the next change" if kind.change_driven else "the time since the sample before"
+    weights = "the time until the next change" if log_format.change_driven else "the time since the sample before"
     return {
-        "kind": kind.name,
+        "kind": log_format.name,
         "machine": machine,
-        "title": kind.title,
-        "licence": kind.licence,
-        "citation": kind.citation,
+        "title": log_format.title,
+        "licence": log_format.licence,
+        "citation": log_format.citation,
         "versions": {"crossfeed": __version__, "polars": polars.__version__},
         "files": sorted(files, key=lambda file: str(file["name"])),
         "rules": {
             "rule": resampling.rule,
             "period_s": resampling.period,
             "bin": "(t - period, t], labelled t",
-            "sensor": f"mean weighted by {weights}" if kind.change_driven else "mean of the samples in the bin",
+            "sensor": f"mean weighted by {weights}" if log_format.change_driven else "mean of the samples in the bin",
             "command": "last value in the bin" if resampling.rule == "paper" else f"mean weighted by {weights}",
             "carry_forward_s": CARRY_FORWARD_S,
             "segmentation": {
                 name: list(value) if isinstance(value, tuple) else value
-                for name, value in asdict(kind.segmentation).items()
+                for name, value in asdict(log_format.segmentation).items()
             },
         },
         "counts": {
@@ -124,6 +124,6 @@ def build_manifest(
         },
         "repairs": dict(tally.repairs),
         "findings": [f"{text} ({count} times)" if count > 1 else text for text, count in tally.findings.items()],
-        "schema_fingerprint": kind.schema.fingerprint,
+        "schema_fingerprint": log_format.schema.fingerprint,
         "channels": channels,
     }

@@ -220,8 +220,8 @@ def _columns(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
 def _numeric(arrow: Any, name: str) -> bool:
     import pyarrow as pa
 
-    kind = arrow.schema.field(name).type
-    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+    arrow_type = arrow.schema.field(name).type
+    return bool(pa.types.is_floating(arrow_type) or pa.types.is_integer(arrow_type) or pa.types.is_boolean(arrow_type))
 
 
 def _numbers(arrow: Any, name: str, path: Path) -> np.ndarray:

@@ -15,13 +15,13 @@ from crossfeed.ingest.resample import Resampling, Rule
 from crossfeed.ingest.segment import SESSION, segment
 from crossfeed.ingest.table import Group, Table
 from crossfeed.ingest.units import to_schema_units
-from crossfeed.machines.declaration import LogKind, RawRun
+from crossfeed.machines.declaration import LogFormat, RawRun
 from crossfeed.machines.files import UNPACKED_BYTES, unpacked
 from crossfeed.progress import progress
 
 
 def ingest(
-    kind: LogKind,
+    log_format: LogFormat,
     path: Path | str,
     *,
     rule: Rule = "crossfeed",
@@ -38,17 +38,17 @@ def ingest(
     with (
         unpacked(path, unpack_limit) as (root, archive),
         ThreadPoolExecutor(max_workers=1) as pool,
-        progress(f"ingest {kind.name}") as task,
+        progress(f"ingest {log_format.name}") as task,
     ):
         if archive is not None:
             prints.append(pool.submit(fingerprint_file, archive))
-        if kind.prepare is not None:
-            kind = kind.prepare(kind, root)
-        resampling = _resampling(kind, kind.period if period is None else period, rule, deviation)
-        for raw in kind.read(kind, root):
+        if log_format.prepare is not None:
+            log_format = log_format.prepare(log_format, root)
+        resampling = _resampling(log_format, log_format.period if period is None else period, rule, deviation)
+        for raw in log_format.read(log_format, root):
             if archive is None:
                 prints += [pool.submit(fingerprint_file, file) for file in raw.files]
-            pieces.append(_one_run(raw, kind, resampling, tally))
+            pieces.append(_one_run(raw, log_format, resampling, tally))
             task.advance(note=f"{tally.rows_read:,} rows")
         files = [future.result() for future in prints]
     rows = pl.concat(pieces) if pieces else pl.DataFrame()
@@ -66,29 +66,29 @@ def ingest(
             remedy="Check that the logs are of this kind, and the segmentation rules if they are yours.",
         )
     tally.rows = rows.height
-    return _table(rows, kind, machine or kind.machine, resampling, tally, files)
+    return _table(rows, log_format, machine or log_format.machine, resampling, tally, files)
 
 
-def _resampling(kind: LogKind, period: float, rule: Rule, deviation: bool) -> Resampling:
-    measured = {column.channel for column in kind.columns}
+def _resampling(log_format: LogFormat, period: float, rule: Rule, deviation: bool) -> Resampling:
+    measured = {column.channel for column in log_format.columns}
     return Resampling(
-        sensors=[name for name in kind.schema.sensor_names if name in measured],
-        commands=list(kind.schema.command_names),
+        sensors=[name for name in log_format.schema.sensor_names if name in measured],
+        commands=list(log_format.schema.command_names),
         period=period,
         rule=rule,
-        change_driven=kind.change_driven,
+        change_driven=log_format.change_driven,
         deviation=deviation,
     )
 
 
-def _one_run(raw: RawRun, kind: LogKind, resampling: Resampling, tally: Tally) -> pl.DataFrame:
+def _one_run(raw: RawRun, log_format: LogFormat, resampling: Resampling, tally: Tally) -> pl.DataFrame:
     """Everything that happens to one run; the raw rows are let go afterwards."""
     tally.rows_read += raw.rows_read
     tally.repairs.update(raw.repairs)
     tally.findings.update(raw.findings)
-    frame, repairs = to_schema_units(raw.frame, kind)
+    frame, repairs = to_schema_units(raw.frame, log_format)
     tally.repairs.update(repairs)
-    segments = segment(replace(raw, frame=frame), kind, resampling.period)
+    segments = segment(replace(raw, frame=frame), log_format, resampling.period)
     tally.duplicates += segments.duplicates
     tally.repairs.update(segments.repairs)
     tally.findings.update(segments.findings)
@@ -110,7 +110,7 @@ def _one_run(raw: RawRun, kind: LogKind, resampling: Resampling, tally: Tally) -
 
 def _table(
     rows: pl.DataFrame,
-    kind: LogKind,
+    log_format: LogFormat,
     machine: str,
     resampling: Resampling,
     tally: Tally,
@@ -119,7 +119,7 @@ def _table(
     absent = np.full(rows.height, np.nan)
     values = {
         name: rows[name].to_numpy() if name in rows.columns else absent
-        for name in (*kind.schema.sensor_names, *kind.schema.command_names)
+        for name in (*log_format.schema.sensor_names, *log_format.schema.command_names)
     }
     starts = rows.select(pl.struct("session", "run").rle_id().alias("id")).with_row_index().group_by("id").first()
     begins = starts["index"].sort().to_list()
@@ -128,12 +128,12 @@ def _table(
         for begin, end in zip(begins, [*begins[1:], rows.height], strict=True)
     )
     return Table(
-        schema=kind.schema,
+        schema=log_format.schema,
         groups=groups,
         time=rows["time"].to_numpy(),
-        sensors=np.column_stack([values[name] for name in kind.schema.sensor_names]),
-        commands=np.column_stack([values[name] for name in kind.schema.command_names]),
+        sensors=np.column_stack([values[name] for name in log_format.schema.sensor_names]),
+        commands=np.column_stack([values[name] for name in log_format.schema.command_names]),
         period=resampling.period,
-        manifest=build_manifest(kind, machine, resampling, tally, files, values),
+        manifest=build_manifest(log_format, machine, resampling, tally, files, values),
         extras={name: rows[name].to_numpy() for name in rows.columns if name.endswith("__std")},
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from crossfeed.machines.clock import put_back_in_autumn
-from crossfeed.machines.declaration import CLOCK, LABEL, MICROSECONDS, PROGRAM, LogKind, RawRun
+from crossfeed.machines.declaration import CLOCK, LABEL, MICROSECONDS, PROGRAM, LogFormat, RawRun
 
 SESSION, UNTIL = "@@session", "@@until"
 # Where no rule states a gap, a pause of so many usual steps ends a session: what happened in between is not known.
@@ -26,10 +26,10 @@ class Segments:
     dropped_sessions: Counter[str] = field(default_factory=Counter)
 
 
-def segment(raw: RawRun, kind: LogKind, period: float | None = None) -> Segments:
+def segment(raw: RawRun, log_format: LogFormat, period: float | None = None) -> Segments:
     """Sort by clock, drop duplicates, keep what the rules keep, and number the sessions of rows `period` apart."""
-    rules = kind.segmentation
-    period = kind.period if period is None else period
+    rules = log_format.segmentation
+    period = log_format.period if period is None else period
     repairs: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
     frame = raw.frame
@@ -40,14 +40,14 @@ def segment(raw: RawRun, kind: LogKind, period: float | None = None) -> Segments
     backwards = int((frame[CLOCK].diff() < 0).sum())
     if backwards:
         repairs["clock ran backwards, rows sorted by time"] = backwards
-        if kind.local_time and (autumn := int(put_back_in_autumn(frame[CLOCK]).sum())):
+        if log_format.local_time and (autumn := int(put_back_in_autumn(frame[CLOCK]).sum())):
             repairs["clock put back as when summer time ends: name its time zone in the mapping"] = autumn
         frame = frame.sort(CLOCK, maintain_order=True)
     again = (frame[CLOCK].diff() == 0).fill_null(False)
     duplicates = int(again.sum())
     if duplicates:
         frame = frame.filter(~again)
-    if kind.change_driven:
+    if log_format.change_driven:
         # What was in force at a change stays so until the next one; the last change has no end.
         frame = frame.with_columns(pl.col(CLOCK).shift(-1).alias(UNTIL)).head(-1)
     for name, value in rules.keep.items():
@@ -60,11 +60,11 @@ def segment(raw: RawRun, kind: LogKind, period: float | None = None) -> Segments
         kept = frame.filter(pl.col(PROGRAM) != name)
         dropped[f"program {name or 'unknown'}"] += frame.height - kept.height
         frame = kept
-    gap_s = _usual_gap(frame, period) if rules.gap_s is None and not kind.change_driven else rules.gap_s
+    gap_s = _usual_gap(frame, period) if rules.gap_s is None and not log_format.change_driven else rules.gap_s
     findings = []
     if rules.gap_s is None and gap_s is not None and (frame[CLOCK].diff() > round(gap_s * MICROSECONDS)).any():
         findings.append(f"no gap_s is stated, so a session ends at a pause of more than {gap_s:g} s")
-    frame, sessions, dropped_sessions = _number(frame, raw.name, kind, gap_s, dropped)
+    frame, sessions, dropped_sessions = _number(frame, raw.name, log_format, gap_s, dropped)
     return Segments(frame, sessions, duplicates, repairs, findings, +dropped, dropped_sessions)
 
 
@@ -76,11 +76,11 @@ def _usual_gap(frame: pl.DataFrame, period: float) -> float:
 
 
 def _number(
-    frame: pl.DataFrame, run: str | None, kind: LogKind, gap_s: float | None, dropped: Counter[str]
+    frame: pl.DataFrame, run: str | None, log_format: LogFormat, gap_s: float | None, dropped: Counter[str]
 ) -> tuple[pl.DataFrame, pl.DataFrame, Counter[str]]:
     """Number the sessions, name them, and leave out the short ones."""
-    rules = kind.segmentation
-    since = pl.col(CLOCK) - (pl.col(UNTIL) if kind.change_driven else pl.col(CLOCK)).shift(1)
+    rules = log_format.segmentation
+    since = pl.col(CLOCK) - (pl.col(UNTIL) if log_format.change_driven else pl.col(CLOCK)).shift(1)
     begins = pl.lit(False)
     for name in rules.boundaries:
         begins |= pl.col(f"@{name}").ne_missing(pl.col(f"@{name}").shift(1))
@@ -89,7 +89,7 @@ def _number(
     if LABEL in frame.columns:
         begins |= pl.col(LABEL).ne_missing(pl.col(LABEL).shift(1))
     frame = frame.with_columns(begins.fill_null(True).cum_sum().alias(SESSION))
-    last = pl.col(UNTIL) if kind.change_driven else pl.col(CLOCK)
+    last = pl.col(UNTIL) if log_format.change_driven else pl.col(CLOCK)
     sessions = (
         frame.group_by(SESSION, maintain_order=True)
         .agg(

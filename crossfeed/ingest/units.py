@@ -2,18 +2,18 @@
 
 import polars as pl
 
-from crossfeed.machines.declaration import LogKind
+from crossfeed.machines.declaration import LogFormat
 
 # No machine measures a number like this in any unit; sums of such numbers would be infinite.
 BEYOND = 1e15
 
 
-def to_schema_units(frame: pl.DataFrame, kind: LogKind) -> tuple[pl.DataFrame, dict[str, int]]:
+def to_schema_units(frame: pl.DataFrame, log_format: LogFormat) -> tuple[pl.DataFrame, dict[str, int]]:
     """Convert every channel; impossible values become null and are counted by reason."""
     repairs: dict[str, int] = {}
     converted: list[pl.Expr] = []
     flags: list[pl.Expr] = []
-    for column in kind.columns:
+    for column in log_format.columns:
         value = pl.col(column.channel)
         infinite = value.is_infinite()
         flags.append(infinite.sum().alias(f"{column.channel}: infinite"))
@@ -28,7 +28,7 @@ def to_schema_units(frame: pl.DataFrame, kind: LogKind) -> tuple[pl.DataFrame, d
             measured = (value != 0.0).any()
             flags.append((good & ~measured).sum().alias(f"{column.channel}: zero throughout a run, not measured"))
             good &= measured
-        scale, offset = kind.conversion(column)
+        scale, offset = log_format.conversion(column)
         converted.append(pl.when(good).then(value * scale + offset).alias(column.channel))
     counted = frame.lazy().select(flags).collect()
     for what in counted.columns:

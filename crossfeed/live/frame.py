@@ -8,34 +8,34 @@ from typing import Any
 import polars as pl
 
 from crossfeed.live.source import ALIVE, CONNECTED, RUN, TEXTS, Sample, Value
-from crossfeed.machines.declaration import CLOCK, PROGRAM, LogKind
+from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat
 
 
-def told_names(kind: LogKind) -> list[str]:
+def told_names(log_format: LogFormat) -> list[str]:
     """Every column of a raw frame of this kind: channels, names, and the states that its sessions follow."""
-    cut = kind.segmentation
+    cut = log_format.segmentation
     states = dict.fromkeys(f"@{name}" for name in (*cut.keep, *cut.boundaries))
-    return [*(column.channel for column in kind.columns if column.constant is None), PROGRAM, *states]
+    return [*(column.channel for column in log_format.columns if column.constant is None), PROGRAM, *states]
 
 
 def to_frame(
-    samples: Iterable[Sample], kind: LogKind, held: Mapping[str, Value] | None = None, extra: Sequence[str] = ()
+    samples: Iterable[Sample], log_format: LogFormat, held: Mapping[str, Value] | None = None, extra: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Rows in time order; in a change-driven kind each has everything in force, beginning with `held`.
 
     Of two values of a polled channel at the same time the first counts, as of two rows in ingest; where values hold
     until they change, the last.
     """
-    names = [*told_names(kind), *extra]
+    names = [*told_names(log_format), *extra]
     rows: list[dict[str, Any]] = []
     state: dict[str, Value] = {CONNECTED: 1.0, **(held or {})}
     for time, together in groupby(sorted(samples, key=attrgetter("time")), key=attrgetter("time")):
         told: dict[str, Value] = {}
         for sample in together:
-            if kind.change_driven or sample.channel not in told:
+            if log_format.change_driven or sample.channel not in told:
                 told[sample.channel] = sample.value
         told.pop(ALIVE, None)
-        if kind.change_driven:
+        if log_format.change_driven:
             state |= told
             told = state
         rows.append({CLOCK: time, **{name: told.get(name) for name in names}})
@@ -43,25 +43,25 @@ def to_frame(
     frame = pl.DataFrame(
         [
             pl.Series(CLOCK, [row[CLOCK] for row in rows], dtype=pl.Int64),
-            *(pl.Series(name, values, dtype=_type_of(name, values, kind)) for name, values in columns.items()),
+            *(pl.Series(name, values, dtype=_type_of(name, values, log_format)) for name, values in columns.items()),
         ]
     )
-    constants = [pl.lit(c.constant, pl.Float64).alias(c.channel) for c in kind.columns if c.constant is not None]
+    constants = [pl.lit(c.constant, pl.Float64).alias(c.channel) for c in log_format.columns if c.constant is not None]
     return frame.with_columns(pl.col(PROGRAM).fill_null(""), *constants)
 
 
-def gap_samples(kind: LogKind, begin: int, end: int) -> list[Sample]:
+def gap_samples(log_format: LogFormat, begin: int, end: int) -> list[Sample]:
     """What a gap does where values hold until they change: no sensor is known from its begin on until told again."""
-    if not kind.change_driven:
+    if not log_format.change_driven:
         return []
-    ended = [Sample(column.channel, None, begin + 1) for column in kind.columns if column.constant is None]
-    sensors = [sample for sample in ended if sample.channel in kind.schema.sensor_names]
+    ended = [Sample(column.channel, None, begin + 1) for column in log_format.columns if column.constant is None]
+    sensors = [sample for sample in ended if sample.channel in log_format.schema.sensor_names]
     return [*sensors, Sample(CONNECTED, 0.0, begin + 1), Sample(CONNECTED, 1.0, end)]
 
 
-def _type_of(name: str, values: Sequence[Value], kind: LogKind) -> type[pl.DataType]:
+def _type_of(name: str, values: Sequence[Value], log_format: LogFormat) -> type[pl.DataType]:
     if name in TEXTS or name == RUN:
         return pl.String
-    wanted = kind.segmentation.keep.get(name.removeprefix("@"))
+    wanted = log_format.segmentation.keep.get(name.removeprefix("@"))
     text = isinstance(wanted, str) or any(isinstance(value, str) for value in values)
     return pl.String if name.startswith("@") and text else pl.Float64

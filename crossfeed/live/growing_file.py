@@ -10,10 +10,10 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.source import RUN, Arrival, Mark, Notice, Sample
-from crossfeed.machines.declaration import CLOCK, LogKind
+from crossfeed.machines.declaration import CLOCK, LogFormat
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.mapping import Mapping as LogMapping
-from crossfeed.machines.table import kind_of
+from crossfeed.machines.table import log_format_of
 
 _CHUNK = 1 << 20
 
@@ -31,10 +31,10 @@ class GrowingFile:
                 remedy=f"Write one with `crossfeed live discover file:{self.path} > mapping.yaml` and check it.",
             )
         self._mapping_path, self._mapping = mapping, LogMapping.from_yaml(mapping)
-        self._kind = kind_of(self._mapping, mapping)
+        self._kind = log_format_of(self._mapping, mapping)
         self._position: Mapping[str, Any] = {}
 
-    async def open(self) -> LogKind:
+    async def open(self) -> LogFormat:
         """The kind that the mapping describes; the file may appear later."""
         return self._kind
 
@@ -48,7 +48,7 @@ class GrowingFile:
         for part in self._earlier_parts():
             for arrival in part.arrivals():
                 yield arrival
-        part = _Part(self.path, self._kind, self._mapping, self._mapping_path)
+        part = _FilePart(self.path, self._kind, self._mapping, self._mapping_path)
         if part.exists() and part.identity() == self._position.get("file"):
             part.offset = min(int(self._position["offset"]), part.size())
         while True:
@@ -61,31 +61,31 @@ class GrowingFile:
                 for arrival in part.arrivals():
                     yield arrival
                 part.close()
-                part = _Part(self.path, self._kind, self._mapping, self._mapping_path)
+                part = _FilePart(self.path, self._kind, self._mapping, self._mapping_path)
                 yield Notice("restart", f"{self.path.name} was rotated: a new file took its place")
             elif not grown:
                 await asyncio.sleep(self.poll_s)
             else:
                 await asyncio.sleep(0)
 
-    def _earlier_parts(self) -> Iterator["_Part"]:
+    def _earlier_parts(self) -> Iterator["_FilePart"]:
         """The file in which an earlier process stopped, if it has been renamed since: its rest comes first."""
         wanted = self._position.get("file")
         if wanted is None:
             return
         for path in sorted(self.path.parent.glob(f"{self.path.stem}*")):
             if path != self.path and path.is_file() and _identity(path.stat()) == wanted:
-                part = _Part(path, self._kind, self._mapping, self._mapping_path)
+                part = _FilePart(path, self._kind, self._mapping, self._mapping_path)
                 part.offset = int(self._position["offset"])
                 yield part
                 part.close()
 
 
-class _Part:
+class _FilePart:
     """One file on disk, opened once and read as it grows."""
 
-    def __init__(self, path: Path, kind: LogKind, mapping: LogMapping, mapping_path: Path) -> None:
-        self.path, self.kind, self.offset = path, kind, 0
+    def __init__(self, path: Path, log_format: LogFormat, mapping: LogMapping, mapping_path: Path) -> None:
+        self.path, self.log_format, self.offset = path, log_format, 0
         self._mapping, self._mapping_path = mapping, mapping_path
         self._file: Any = None
         self._head: bytes | None = None
@@ -138,7 +138,7 @@ class _Part:
             return False
         self._head = b"".join(lines[: dialect.skip + 1])
         told = {"separator": dialect.separator, "decimal": "," if dialect.decimal_comma else "."}
-        self.kind = kind_of(self._mapping.model_copy(update=told), self._mapping_path)
+        self.log_format = log_format_of(self._mapping.model_copy(update=told), self._mapping_path)
         self.offset = max(self.offset, len(self._head))
         return True
 
@@ -153,12 +153,12 @@ class _Part:
         assert self._head is not None
         with _written(self._head + lines, self.path.stem) as file:
             try:
-                runs = list(self.kind.read(self.kind, file))
+                runs = list(self.log_format.read(self.log_format, file))
             except LogError as error:
                 count = len(lines.splitlines())
                 yield Notice("degraded", f"{count} lines of {self.path.name} were left out: {error.found}")
                 return
-        constant = {column.channel for column in self.kind.columns if column.constant is not None}
+        constant = {column.channel for column in self.log_format.columns if column.constant is not None}
         for run in runs:
             frame = run.frame.filter(run.frame[CLOCK].is_not_null()).drop(*constant)
             for row in frame.iter_rows(named=True):

@@ -44,7 +44,7 @@ class _Window:
     crps: tuple[float, float]  # of the learned and of the locked model
 
 
-class Learner:
+class LiveLearner:
     """Forecast first, learn once the targets were observed; worse than the locked model means back to it."""
 
     def __init__(self, model: OpenedModel, folder: Path, config: OnlineConfig | None = None) -> None:

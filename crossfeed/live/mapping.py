@@ -7,7 +7,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from crossfeed.live.source import FEED_OVERRIDE, LINE, RAPID_OVERRIDE, SPINDLE_OVERRIDE, live_segmentation
-from crossfeed.machines.declaration import PROGRAM, LogKind, NativeColumn, Segmentation
+from crossfeed.machines.declaration import PROGRAM, LogFormat, NativeColumn, Segmentation
 from crossfeed.machines.mapping import MappedColumn, read_mapping
 from crossfeed.schema import Schema, canonical
 
@@ -65,7 +65,7 @@ class LiveMapping(BaseModel):
             return Schema.from_mapping(self.schema_, origin="The schema in the mapping")
         return canonical()
 
-    def kind(self, title: str, change_driven: bool = True) -> LogKind:
+    def log_format(self, title: str, change_driven: bool = True) -> LogFormat:
         """What the source will tell."""
         schema = self.schema_used
         columns = tuple(
@@ -75,7 +75,7 @@ class LiveMapping(BaseModel):
             for c in self.columns
         )
         base = Segmentation(gap_s=self.gap_s)
-        return LogKind(
+        return LogFormat(
             name="live",
             title=title,
             machine=self.machine,
@@ -83,7 +83,7 @@ class LiveMapping(BaseModel):
             columns=columns,
             period=self.period,
             segmentation=live_segmentation(self.gap_s, base) if change_driven else base,
-            read=lambda kind, path: iter(()),  # noqa: ARG005 (it is heard, not read)
+            read=lambda log_format, path: iter(()),  # noqa: ARG005 (it is heard, not read)
             change_driven=change_driven,
         )
 
@@ -117,6 +117,6 @@ def with_missing_commands(mapping: LiveMapping) -> LiveMapping:
     return mapping.model_copy(update={"columns": (*mapping.columns, *idle)})
 
 
-def without(kind: LogKind, channels: set[str]) -> LogKind:
+def without(log_format: LogFormat, channels: set[str]) -> LogFormat:
     """A kind that does not tell some of its sensors."""
-    return replace(kind, columns=tuple(column for column in kind.columns if column.channel not in channels))
+    return replace(log_format, columns=tuple(column for column in log_format.columns if column.channel not in channels))

@@ -21,14 +21,14 @@ from crossfeed.live.promises import Said
 from crossfeed.live.queue import BoundedQueue
 from crossfeed.live.row import Row
 from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, Recent, Snapshot, worst
-from crossfeed.live.source import LINE, OVERRIDES, Arrival, Mark, Notice, Sample, Source, Value
+from crossfeed.live.source import LINE, OVERRIDES, Arrival, LiveSource, Mark, Notice, Sample, Value
 from crossfeed.live.trust import Trust
-from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
+from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.model.live import LiveForecaster
 from crossfeed.programs.limits import MotionLimits
 
 if TYPE_CHECKING:
-    from crossfeed.live.learning import Learner, TrackedIntervals
+    from crossfeed.live.learning import LiveLearner, TrackedIntervals
     from crossfeed.live.rows import RowMaker
 
 _TICK_S = 0.25  # ages and lights move at least so often
@@ -46,7 +46,7 @@ class Monitor:
     def __init__(
         self,
         model: OpenedModel,
-        source: Source,
+        source: LiveSource,
         programs: Path | None = None,
         *,
         limits: MotionLimits | None = None,
@@ -68,7 +68,7 @@ class Monitor:
         self._states: dict[str, Value] = {}
         self._counts: Counter[str] = Counter()
         self._notices: deque[str] = deque(maxlen=_SHOWN_NOTICES)
-        self._kind: LogKind | None = None
+        self._kind: LogFormat | None = None
         self._maker: RowMaker | None = None
         self._rows: MachineRows | None = None
         self._queue = BoundedQueue()
@@ -86,7 +86,7 @@ class Monitor:
             self._publish()
             raise
 
-    async def _open(self) -> LogKind:
+    async def _open(self) -> LogFormat:
         """What the source will tell; a patient monitor asks again until there is one."""
         waits = backoff()
         while True:
@@ -103,17 +103,17 @@ class Monitor:
         # Imported while nobody waits for a page: this brings polars along.
         from crossfeed.live.rows import RowMaker
 
-        kind = await self._open()
-        self.model.check_rows(kind.period, f"The source {self.source.title}")
-        self._kind, self._absent = kind, ""
-        self._maker = RowMaker(kind)
-        self._rows = MachineRows(kind.schema, self.model.model.schema, self._shown_rows)
-        self._trust.period = kind.period
+        log_format = await self._open()
+        self.model.check_rows(log_format.period, f"The source {self.source.title}")
+        self._kind, self._absent = log_format, ""
+        self._maker = RowMaker(log_format)
+        self._rows = MachineRows(log_format.schema, self.model.model.schema, self._shown_rows)
+        self._trust.period = log_format.period
         if self._learner is not None:
             from crossfeed.live.learning import TrackedIntervals
 
-            self._tracked = TrackedIntervals(self.model.model.horizons, kind.period)
-        self._follower = ProgramFollower(self.programs, self.model.model.schema, kind.period, self._limits)
+            self._tracked = TrackedIntervals(self.model.model.horizons, log_format.period)
+        self._follower = ProgramFollower(self.programs, self.model.model.schema, log_format.period, self._limits)
         listening = asyncio.create_task(self._listen())
         try:
             while True:
@@ -301,7 +301,7 @@ class Monitor:
         )
 
 
-def _learner(model: OpenedModel, folder: Path) -> "Learner":
-    from crossfeed.live.learning import Learner
+def _learner(model: OpenedModel, folder: Path) -> "LiveLearner":
+    from crossfeed.live.learning import LiveLearner
 
-    return Learner(model, folder)
+    return LiveLearner(model, folder)

@@ -22,7 +22,7 @@ from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
 from crossfeed.live.source import ALIVE, Arrival, Notice, Sample
 from crossfeed.live.sparkplug import Payload, by_alias, decode
-from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
+from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _TIMES = ("timestamp", "time", "ts", "t")
 _DISCOVERY_S = 5.0
@@ -56,12 +56,12 @@ class MqttSource:
         }  # fmt: skip
         return aiomqtt.Client(self._host, self._port, timeout=10.0, **login)
 
-    async def open(self) -> LogKind:
+    async def open(self) -> LogFormat:
         """Without a mapping, listen for a while and propose one."""
         if self._mapping is None:
             self._mapping = (await self.propose()).mapping
             self._names = self._mapping.names()
-        return self._mapping.kind(self.title)
+        return self._mapping.log_format(self.title)
 
     async def propose(self, seconds: float = _DISCOVERY_S) -> Discovery:
         """What is told within a few seconds, and what it may mean."""
@@ -118,8 +118,8 @@ class MqttSource:
                 await asyncio.sleep(next(waits))
 
     def _arrivals_of(self, topic: str, content: bytes) -> Iterator[Arrival]:
-        kind = _message_kind(topic)
-        if kind in ("NDEATH", "DDEATH"):
+        message_type = _message_type(topic)
+        if message_type in ("NDEATH", "DDEATH"):
             if self._dead_since is None:
                 self._dead_since = self._newest
                 yield Notice("degraded", f"{topic.rpartition('/')[2]} says that it is dead")
@@ -175,14 +175,14 @@ class MqttSource:
         return "/".join([*parts[1:2], *parts[3:4]])
 
     def _sparkplug(self, topic: str, content: bytes) -> Iterator[tuple[str, Any, int, bool]]:
-        kind = _message_kind(topic)
-        if kind not in ("NBIRTH", "DBIRTH", "NDATA", "DDATA"):
+        message_type = _message_type(topic)
+        if message_type not in ("NBIRTH", "DBIRTH", "NDATA", "DDATA"):
             return
         payload: Payload = decode(content)
-        node, owner = self._node(topic), topic.replace(f"/{kind}/", "/")
-        if kind in ("NBIRTH", "DBIRTH"):
+        node, owner = self._node(topic), topic.replace(f"/{message_type}/", "/")
+        if message_type in ("NBIRTH", "DBIRTH"):
             self._aliases[owner] = by_alias(payload.metrics)
-        self._number(node, kind, payload.sequence)
+        self._number(node, message_type, payload.sequence)
         names = self._aliases.get(owner, {})
         for metric in payload.metrics:
             name = metric.name or (names.get(metric.alias) if metric.alias is not None else None)
@@ -190,16 +190,16 @@ class MqttSource:
             if name is not None and stamp is not None and not name.startswith(("bdSeq", "Node Control/")):
                 yield name, metric.value, stamp * 1000, metric.historical
 
-    def _number(self, node: str, kind: str, sequence: int | None) -> None:
+    def _number(self, node: str, message_type: str, sequence: int | None) -> None:
         if sequence is None:
             return
         before = self._sequence.get(node)
-        if before is not None and kind != "NBIRTH" and (jump := (sequence - before - 1) % 256):
+        if before is not None and message_type != "NBIRTH" and (jump := (sequence - before - 1) % 256):
             self._sequence[f"{node}!"] = jump
         self._sequence[node] = sequence
 
 
-def _message_kind(topic: str) -> str:
+def _message_type(topic: str) -> str:
     parts = topic.split("/")
     return parts[2] if len(parts) > 3 and parts[0] == _SPARKPLUG else ""
 

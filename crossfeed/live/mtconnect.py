@@ -25,9 +25,9 @@ from crossfeed.live.source import (
     Sample,
     live_segmentation,
 )
-from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
+from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.machines.devices import Item, read_devices, tag
-from crossfeed.machines.mtconnect import KIND
+from crossfeed.machines.mtconnect import LOG_FORMAT
 from crossfeed.machines.mtconnect_channels import propose
 from crossfeed.machines.mtconnect_mapping import DeviceMapping
 from crossfeed.schema import canonical
@@ -61,7 +61,7 @@ class MtconnectSource:
         self._newest = 0
         self._active: str | None = None
 
-    async def open(self) -> LogKind:
+    async def open(self) -> LogFormat:
         """Ask the agent what there is and choose channels for it."""
         device, items = await self.devices()
         proposal = propose(items)
@@ -85,19 +85,19 @@ class MtconnectSource:
         for one in proposal.channels:
             if one.name in _OVERRIDES:
                 self._names.setdefault(_key(one.item), _OVERRIDES[one.name])
-        base = replace(KIND.segmentation, keep={}, drop_programs=(), boundaries=())
+        base = replace(LOG_FORMAT.segmentation, keep={}, drop_programs=(), boundaries=())
         if proposal.program is not None:
             self._names[_key(by_name[proposal.program])] = PROGRAM
         if proposal.execution is not None:
             self._execution = _key(by_name[proposal.execution])
         return replace(
-            KIND,
+            LOG_FORMAT,
             name="live",
             title=self.title,
             machine=machine,
             schema=schema,
             columns=columns,
-            period=self._mapping.period if self._mapping and self._mapping.period else KIND.period,
+            period=self._mapping.period if self._mapping and self._mapping.period else LOG_FORMAT.period,
             segmentation=live_segmentation(base=replace(base, min_s=0.0)),
             prepare=None,
         )

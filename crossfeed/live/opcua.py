@@ -16,7 +16,7 @@ from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
 from crossfeed.live.opcua_security import Security, secure
 from crossfeed.live.source import ALIVE, Arrival, Notice, Sample
-from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogKind
+from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _WATCH_S, _ANSWER_S = 1.0, 4.0
 _QUEUE = 200  # values a server keeps of each node between two publications
@@ -44,7 +44,7 @@ class OpcUaSource:
         self._awaited: set[str] | None = None
         self._waiting: list[tuple[str, Any]] = []
 
-    async def open(self) -> LogKind:
+    async def open(self) -> LogFormat:
         """Connect once, and without a mapping propose one."""
         need("asyncua", "OPC UA")
         client = await self._connect()
@@ -53,7 +53,7 @@ class OpcUaSource:
                 self._mapping = (await discover(client)).mapping
         finally:
             await client.disconnect()
-        return self._mapping.kind(self.title)
+        return self._mapping.log_format(self.title)
 
     def resume(self, position: Mapping[str, Any]) -> None:
         """A server does not repeat what nobody heard."""
@@ -254,8 +254,8 @@ async def discover(client: Any) -> Discovery:
         ):  # fmt: skip
             continue
         name = (await node.read_browse_name()).Name
-        kind = await node.read_node_class()
-        if kind == ua.NodeClass.Variable:
+        node_class = await node.read_node_class()
+        if node_class == ua.NodeClass.Variable:
             found.append(await _variable(node, (*path, name), ua))
         elif depth < _DEEPEST:
             if name not in ("Machines", "DeviceSet") and not machine:
@@ -271,9 +271,9 @@ async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> FoundNode:
             told = await child.read_value()
             unit = told.DisplayName.Text if told is not None else None
     # By its type, not by its value: a sensor that has failed just now still is one.
-    kind = await node.read_data_type_as_variant_type()
+    variant = await node.read_data_type_as_variant_type()
     numbers = ("SByte", "Byte", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float", "Double")
-    return FoundNode(node.nodeid.to_string(), path, unit, kind in [ua.VariantType[name] for name in numbers])
+    return FoundNode(node.nodeid.to_string(), path, unit, variant in [ua.VariantType[name] for name in numbers])
 
 
 def _stamp_of(data: Any) -> int:

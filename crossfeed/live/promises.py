@@ -47,7 +47,7 @@ class EProcess:
 
 
 @dataclass
-class Record:
+class PromiseRecord:
     """How the promises about one sensor were kept."""
 
     inside: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
@@ -94,7 +94,7 @@ class Promises:
         self._schema, self._horizons, self._spans = schema, tuple(horizons), spans
         self._open: deque[Said] = deque()
         self._judged = -math.inf
-        self.records = {name: Record() for name in schema.sensor_names}
+        self.records = {name: PromiseRecord() for name in schema.sensor_names}
         self.not_followed = 0
 
     def add(self, said: Said) -> None:
@@ -121,18 +121,18 @@ class Promises:
         if not self._followed(promise, ahead, rows, period):
             self.not_followed += 1
             return
-        place = self._horizons.index(ahead)
+        slot = self._horizons.index(ahead)
         x = np.array([np.nan if row.values[name] is None else row.values[name] for name in promise.forecast.sensors])
-        crps = promise.forecast.distribution[place].crps(torch.from_numpy(np.nan_to_num(x))).numpy()
+        crps = promise.forecast.distribution[slot].crps(torch.from_numpy(np.nan_to_num(x))).numpy()
         for column, name in enumerate(promise.forecast.sensors):
             if name not in promise.forecast.measured or not np.isfinite(x[column]):
                 continue
             record = self.records[name]
-            inside = bool(promise.low[place, column] <= x[column] <= promise.high[place, column])
+            inside = bool(promise.low[slot, column] <= x[column] <= promise.high[slot, column])
             record.judged += 1
             record.inside.append(inside)
-            record.crps.append((float(crps[column]), float(promise.own_crps[place, column])))
-            if place == 0:
+            record.crps.append((float(crps[column]), float(promise.own_crps[slot, column])))
+            if slot == 0:
                 record.evidence.see(not inside)
 
     def _followed(self, promise: Said, ahead: int, rows: Mapping[int, Row], period: float) -> bool:

@@ -10,21 +10,21 @@ from pathlib import Path
 from crossfeed.live.clock import SourceClock
 from crossfeed.live.queue import LONGEST, BoundedQueue
 from crossfeed.live.rows import LATEST_S
-from crossfeed.live.source import Arrival, Mark, Notice, Sample, Source
-from crossfeed.live.spool import HEADER, Record, SpoolWriter, last_position
-from crossfeed.machines.declaration import MICROSECONDS, LogKind
+from crossfeed.live.source import Arrival, LiveSource, Mark, Notice, Sample
+from crossfeed.live.spool import HEADER, SpoolRecord, SpoolWriter, last_position
+from crossfeed.machines.declaration import MICROSECONDS, LogFormat
 
 FLUSH_S = 1.0
 OnFlush = Callable[[dict[str, float]], None]
 _REMEMBERED = 4096
 
 
-class Recorder:
+class LiveRecorder:
     """Sorts arrivals into records; a sample told twice is kept once, one that is too late is counted."""
 
-    def __init__(self, folder: Path, kind: LogKind, source: str) -> None:
-        self._writer = SpoolWriter(folder, kind, source)
-        self._record = Record()
+    def __init__(self, folder: Path, log_format: LogFormat, source: str) -> None:
+        self._writer = SpoolWriter(folder, log_format, source)
+        self._record = SpoolRecord()
         self._newest: int | None = None
         self._seen: dict[tuple[str, int], None] = {}
         self.counts: Counter[str] = Counter()
@@ -52,7 +52,7 @@ class Recorder:
         """Bring what was taken to the disk."""
         if self._record.samples or self._record.notices or self._record.position is not None:
             self._writer.append(self._record)
-            self._record = Record()
+            self._record = SpoolRecord()
 
     def close(self) -> None:
         self.flush()
@@ -60,14 +60,14 @@ class Recorder:
 
 
 async def record(
-    source: Source, folder: Path, *, speed: float = 1.0, longest: int = LONGEST, on_flush: OnFlush | None = None
+    source: LiveSource, folder: Path, *, speed: float = 1.0, longest: int = LONGEST, on_flush: OnFlush | None = None
 ) -> dict[str, float]:
     """Record a source until cancelled or at its end; a spool that exists is continued where it stopped."""
-    kind = await source.open()
+    log_format = await source.open()
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / HEADER).exists() and (position := last_position(folder)) is not None:
         source.resume(position)
-    recorder, queue, clock = Recorder(folder, kind, source.title), BoundedQueue(longest), SourceClock(speed)
+    recorder, queue, clock = LiveRecorder(folder, log_format, source.title), BoundedQueue(longest), SourceClock(speed)
 
     async def listen() -> None:
         async for arrival in source.arrivals():

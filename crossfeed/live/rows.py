@@ -12,7 +12,7 @@ from crossfeed.ingest.units import to_schema_units
 from crossfeed.live.frame import gap_samples, to_frame
 from crossfeed.live.row import Row
 from crossfeed.live.source import Sample, Value
-from crossfeed.machines.declaration import MICROSECONDS, LogKind, RawRun
+from crossfeed.machines.declaration import MICROSECONDS, LogFormat, RawRun
 
 LATEST_S = 2.0  # a sample that is later than this changes nothing any more
 _GAP_ROWS = 10  # rows without a sample that end a session where the kind states no gap
@@ -21,19 +21,19 @@ _GAP_ROWS = 10  # rows without a sample that end a session where the kind states
 class RowMaker:
     """Takes samples in any order and gives rows in theirs."""
 
-    def __init__(self, kind: LogKind, period: float | None = None) -> None:
-        measured = {column.channel for column in kind.columns}
-        cut = kind.segmentation
-        self.period = kind.period if period is None else period
+    def __init__(self, log_format: LogFormat, period: float | None = None) -> None:
+        measured = {column.channel for column in log_format.columns}
+        cut = log_format.segmentation
+        self.period = log_format.period if period is None else period
         self._resampling = Resampling(
-            sensors=[name for name in kind.schema.sensor_names if name in measured],
-            commands=list(kind.schema.command_names),
+            sensors=[name for name in log_format.schema.sensor_names if name in measured],
+            commands=list(log_format.schema.command_names),
             period=self.period,
-            change_driven=kind.change_driven,
+            change_driven=log_format.change_driven,
         )
         # A session's length is not known before its end, so that none is too short while it runs.
-        gap_s = _GAP_ROWS * self.period if cut.gap_s is None and not kind.change_driven else cut.gap_s
-        self._kind = replace(kind, segmentation=replace(cut, gap_s=gap_s, min_rows=1, min_s=0.0))
+        gap_s = _GAP_ROWS * self.period if cut.gap_s is None and not log_format.change_driven else cut.gap_s
+        self._kind = replace(log_format, segmentation=replace(cut, gap_s=gap_s, min_rows=1, min_s=0.0))
         self._samples: list[Sample] = []
         self._held: dict[str, Value] = {}
         self._given: dict[int, Row] = {}

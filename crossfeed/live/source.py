@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from crossfeed.machines.declaration import LABEL, PROGRAM, LogKind, Segmentation
+from crossfeed.machines.declaration import LABEL, PROGRAM, LogFormat, Segmentation
 
 # Names beside the channels of the schema under which sources tell what else they know.
 ALIVE = "@@alive"  # everything in force is still so at this time
@@ -55,12 +55,12 @@ class Mark:
 Arrival = Sample | Notice | Mark
 
 
-class Source(Protocol):
+class LiveSource(Protocol):
     """A machine as it is heard now."""
 
     title: str
 
-    async def open(self) -> LogKind:
+    async def open(self) -> LogFormat:
         """Say what it will tell: channels, units, row period, whether values hold until they change."""
 
     def arrivals(self) -> AsyncIterator[Arrival]:

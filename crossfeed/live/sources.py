@@ -6,7 +6,7 @@ from pathlib import Path
 from crossfeed.errors import ConfigError
 from crossfeed.live.credentials import Credentials
 from crossfeed.live.opcua_security import Security
-from crossfeed.live.source import Source
+from crossfeed.live.source import LiveSource
 
 SCHEMES = ("file:LOG.csv", "opc.tcp://HOST:4840", "http://HOST:5000", "mqtt://HOST:1883/TOPIC")
 
@@ -20,7 +20,7 @@ class SourceOptions:
     credentials: Credentials | None = None
 
 
-def open_source(address: str, options: SourceOptions | None = None) -> Source:
+def open_source(address: str, options: SourceOptions | None = None) -> LiveSource:
     """The source behind an address; it connects when it is opened."""
     options = options or SourceOptions()
     scheme, _, rest = address.partition(":")

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from crossfeed.atomic import atomic_file, storage_error
 from crossfeed.errors import LogError
 from crossfeed.live.source import Notice, Sample
-from crossfeed.machines.declaration import LogKind, NativeColumn, Segmentation
+from crossfeed.machines.declaration import LogFormat, NativeColumn, Segmentation
 from crossfeed.schema import Schema
 
 HEADER, ENDING = "source.json", ".spool"
@@ -28,7 +28,7 @@ _FORMAT = 1
 
 
 @dataclass(slots=True)
-class Record:
+class SpoolRecord:
     """What arrived within about a second."""
 
     samples: list[Sample] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Record:
         return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 1)
 
     @classmethod
-    def unpack(cls, packed: bytes) -> "Record":
+    def unpack(cls, packed: bytes) -> "SpoolRecord":
         content = json.loads(zlib.decompress(packed))
         columns = zip(content["channel"], content["value"], content["time"], content["sequence"], strict=True)
         samples = [Sample(content["names"][channel], value, time, number) for channel, value, time, number in columns]
@@ -60,14 +60,14 @@ class Record:
 class SpoolWriter:
     """Appends records to a segment of its own; each is on the disk when `append` returns."""
 
-    def __init__(self, folder: Path, kind: LogKind, source: str) -> None:
+    def __init__(self, folder: Path, log_format: LogFormat, source: str) -> None:
         self.folder = folder
-        self._check_kind(kind, source)
+        self._check_format(log_format, source)
         self._file: BinaryIO = self._segment().open("xb", buffering=0)
         _sync_folder(folder)
 
-    def _check_kind(self, kind: LogKind, source: str) -> None:
-        told = {"format": _FORMAT, "source": source, **described(kind)}
+    def _check_format(self, log_format: LogFormat, source: str) -> None:
+        told = {"format": _FORMAT, "source": source, **described(log_format)}
         header = self.folder / HEADER
         if not header.exists():
             with atomic_file(header) as temporary:
@@ -77,7 +77,7 @@ class SpoolWriter:
         if any(known.get(name) != json.loads(json.dumps(told[name])) for name in ("machine", "schema", "columns")):
             raise LogError(
                 f"The spool {self.folder} was begun with other channels, of {known.get('machine')}.",
-                expected=f"the channels of {kind.machine}",
+                expected=f"the channels of {log_format.machine}",
                 remedy="Record into another folder.",
             )
 
@@ -85,7 +85,7 @@ class SpoolWriter:
         numbers = [int(path.stem) for path in self.folder.glob(f"*{ENDING}") if path.stem.isdecimal()]
         return self.folder / f"{max(numbers, default=0) + 1:06d}{ENDING}"
 
-    def append(self, record: Record) -> None:
+    def append(self, record: SpoolRecord) -> None:
         """Write one record and wait until it is on the disk."""
         packed = record.pack()
         try:
@@ -106,7 +106,7 @@ class Damage:
     broken: int = 0
 
 
-def read_spool(folder: Path, damage: Damage | None = None) -> Iterator[Record]:
+def read_spool(folder: Path, damage: Damage | None = None) -> Iterator[SpoolRecord]:
     """Every whole record, in the order in which they were written."""
     damage = damage or Damage()
     for path in sorted(folder.glob(f"*{ENDING}")):
@@ -120,7 +120,7 @@ def read_spool(folder: Path, damage: Damage | None = None) -> Iterator[Record]:
                 if zlib.crc32(packed) != checksum:
                     damage.broken += 1
                     continue
-                yield Record.unpack(packed)
+                yield SpoolRecord.unpack(packed)
 
 
 def last_position(folder: Path) -> Mapping[str, Any] | None:
@@ -131,10 +131,10 @@ def last_position(folder: Path) -> Mapping[str, Any] | None:
     return position
 
 
-def spooled_kind(folder: Path) -> LogKind:
+def spooled_format(folder: Path) -> LogFormat:
     """What the source of a spool tells, without a way to read it."""
     told = _header(folder)
-    return LogKind(
+    return LogFormat(
         name="live",
         title=str(told["source"]),
         machine=told["machine"],
@@ -142,22 +142,22 @@ def spooled_kind(folder: Path) -> LogKind:
         columns=tuple(_column(column) for column in told["columns"]),
         period=told["period"],
         segmentation=_segmentation(told["segmentation"]),
-        read=lambda kind, path: iter(()),  # noqa: ARG005 (`to_table` brings its own)
+        read=lambda log_format, path: iter(()),  # noqa: ARG005 (`to_table` brings its own)
         change_driven=told["change_driven"],
         local_time=told["local_time"],
     )
 
 
-def described(kind: LogKind) -> dict[str, Any]:
+def described(log_format: LogFormat) -> dict[str, Any]:
     """A kind as JSON holds it."""
     return {
-        "machine": kind.machine,
-        "schema": kind.schema.model_dump(mode="json"),
-        "columns": [asdict(column) for column in kind.columns],
-        "period": kind.period,
-        "segmentation": asdict(kind.segmentation),
-        "change_driven": kind.change_driven,
-        "local_time": kind.local_time,
+        "machine": log_format.machine,
+        "schema": log_format.schema.model_dump(mode="json"),
+        "columns": [asdict(column) for column in log_format.columns],
+        "period": log_format.period,
+        "segmentation": asdict(log_format.segmentation),
+        "change_driven": log_format.change_driven,
+        "local_time": log_format.local_time,
     }
 
 

@@ -11,8 +11,8 @@ from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
 from crossfeed.live.frame import gap_samples, to_frame
 from crossfeed.live.source import RUN, Sample
-from crossfeed.live.spool import ENDING, Damage, read_spool, spooled_kind
-from crossfeed.machines.declaration import MICROSECONDS, LogKind, RawRun
+from crossfeed.live.spool import ENDING, Damage, read_spool, spooled_format
+from crossfeed.machines.declaration import MICROSECONDS, LogFormat, RawRun
 
 
 @dataclass(slots=True)
@@ -27,14 +27,14 @@ class _Content:
 
 def spool_to_table(folder: Path, *, period: float | None = None, machine: str | None = None) -> Table:
     """The table of everything that was recorded; gaps in the connection are absent, never filled."""
-    kind, content = spooled_kind(folder), _read(folder)
+    log_format, content = spooled_format(folder), _read(folder)
     if not content.samples:
         raise LogError(f"The spool {folder} holds no sample.", remedy="Record for longer, or check the source.")
 
-    def read(kind: LogKind, path: Path) -> Iterator[RawRun]:  # noqa: ARG001 (read once, above)
-        return _runs(kind, content, folder)
+    def read(log_format: LogFormat, path: Path) -> Iterator[RawRun]:  # noqa: ARG001 (read once, above)
+        return _runs(log_format, content, folder)
 
-    table = ingest(replace(kind, read=read), folder, period=period, machine=machine)
+    table = ingest(replace(log_format, read=read), folder, period=period, machine=machine)
     ticks = round(table.period * MICROSECONDS)
     ends = np.round(table.time * MICROSECONDS).astype(np.int64)
     masked = np.zeros(len(table), dtype=bool)
@@ -58,9 +58,9 @@ def _read(folder: Path) -> _Content:
     return _Content(list(known.values()), gaps, count - len(known), damage)
 
 
-def _runs(kind: LogKind, content: _Content, folder: Path) -> Iterator[RawRun]:
-    samples = [*content.samples, *(sample for gap in content.gaps for sample in gap_samples(kind, *gap))]
-    frame = to_frame(samples, kind, extra=[RUN])
+def _runs(log_format: LogFormat, content: _Content, folder: Path) -> Iterator[RawRun]:
+    samples = [*content.samples, *(sample for gap in content.gaps for sample in gap_samples(log_format, *gap))]
+    frame = to_frame(samples, log_format, extra=[RUN])
     files = tuple(sorted(folder.glob(f"*{ENDING}")))
     repairs = {}
     if content.doubled:

@@ -69,7 +69,7 @@ class RawRun:
 
 
 @dataclass(frozen=True)
-class LogKind:
+class LogFormat:
     """A kind of log, complete: everything ingest needs to turn it into a canonical table."""
 
     name: str
@@ -79,10 +79,10 @@ class LogKind:
     columns: tuple[NativeColumn, ...]
     period: float
     segmentation: Segmentation
-    read: Callable[["LogKind", Path], Iterator[RawRun]]
+    read: Callable[["LogFormat", Path], Iterator[RawRun]]
     change_driven: bool = False
     local_time: bool = False
-    prepare: Callable[["LogKind", Path], "LogKind"] | None = None
+    prepare: Callable[["LogFormat", Path], "LogFormat"] | None = None
     licence: str = "as its owner says"
     non_commercial: bool = False
     citation: str = ""

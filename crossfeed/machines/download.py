@@ -12,7 +12,7 @@ from typing import Any
 
 from crossfeed.atomic import atomic_file, storage_error
 from crossfeed.errors import LogError
-from crossfeed.machines.declaration import Download, LogKind
+from crossfeed.machines.declaration import Download, LogFormat
 from crossfeed.progress import progress
 
 RECORD = "checksums.json"
@@ -20,21 +20,21 @@ _CHUNK = 1 << 18
 _ATTEMPTS = 5
 
 
-def fetch(kind: LogKind, folder: Path | str, base_url: str | None = None, pause: float = 1.0) -> list[Path]:
+def fetch(log_format: LogFormat, folder: Path | str, base_url: str | None = None, pause: float = 1.0) -> list[Path]:
     """Download a data set's files; what is already there is checked and kept, what is half there is continued."""
     import pooch
 
-    if not kind.downloads:
+    if not log_format.downloads:
         raise LogError(
-            f"'{kind.name}' has no files to download.",
+            f"'{log_format.name}' has no files to download.",
             expected="a kind with a download",
-            remedy=f"Get the data from {kind.homepage}." if kind.homepage else "",
+            remedy=f"Get the data from {log_format.homepage}." if log_format.homepage else "",
         )
     logging.getLogger("pooch").setLevel(logging.ERROR)
     folder = Path(folder)
     known = _read_record(folder)
     paths = []
-    for download in kind.downloads:
+    for download in log_format.downloads:
         url = f"{base_url.rstrip('/')}/{download.name}" if base_url else download.url
         checksum = download.sha256 or known.get(download.name, {}).get("sha256")
         try:
@@ -43,7 +43,7 @@ def fetch(kind: LogKind, folder: Path | str, base_url: str | None = None, pause:
                 known_hash=checksum and f"sha256:{checksum}",
                 fname=download.name,
                 path=folder,
-                downloader=_resuming(kind, download, folder, pause),
+                downloader=_resuming(log_format, download, folder, pause),
             )
         except ValueError as error:
             raise LogError(
@@ -72,7 +72,9 @@ def _read_record(folder: Path) -> dict[str, dict[str, Any]]:
     return record
 
 
-def _resuming(kind: LogKind, download: Download, folder: Path, pause: float) -> Callable[[str, str, object], None]:
+def _resuming(
+    log_format: LogFormat, download: Download, folder: Path, pause: float
+) -> Callable[[str, str, object], None]:
     """A pooch downloader that goes on where an earlier one stopped, in this process or in the next."""
     partial = folder / f"{download.name}.partial"
 
@@ -90,7 +92,7 @@ def _resuming(kind: LogKind, download: Download, folder: Path, pause: float) -> 
                     raise LogError(
                         f"{url} answers {error.code} {error.reason}.",
                         expected="the file",
-                        remedy=f"Download it by hand from {kind.homepage} into {folder}.",
+                        remedy=f"Download it by hand from {log_format.homepage} into {folder}.",
                     ) from error
                 except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
                     reason = error

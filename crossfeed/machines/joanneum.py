@@ -10,7 +10,7 @@ import polars as pl
 
 from crossfeed.errors import LogError
 from crossfeed.machines.clock import clock_from_numbers, require_clock
-from crossfeed.machines.declaration import CLOCK, PROGRAM, Download, LogKind, NativeColumn, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, PROGRAM, Download, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
@@ -40,14 +40,14 @@ COLUMNS = (
 )
 
 
-def read(kind: LogKind, path: Path) -> Iterator[RawRun]:
+def read(log_format: LogFormat, path: Path) -> Iterator[RawRun]:
     """One run after the other; a run's parts are read side by side, and the next run while this one is worked on."""
     runs = sorted(_runs(path).items())
     with ThreadPoolExecutor(max_workers=2) as pool:
-        waiting = _start(pool, kind, runs[0][1])
+        waiting = _start(pool, log_format, runs[0][1])
         for number, (run, files) in enumerate(runs, start=1):
             parts = [future.result() for future in waiting]
-            waiting = _start(pool, kind, runs[number][1]) if number < len(runs) else []
+            waiting = _start(pool, log_format, runs[number][1]) if number < len(runs) else []
             repairs: dict[str, int] = {}
             for _, counts in parts:
                 for what, count in counts.items():
@@ -59,8 +59,8 @@ def read(kind: LogKind, path: Path) -> Iterator[RawRun]:
             yield RawRun(run, frame, frame.height, tuple(files[key] for key in sorted(files)), repairs, findings)
 
 
-def _start(pool: ThreadPoolExecutor, kind: LogKind, files: dict[int, Path]) -> list[Future[_Part]]:
-    return [pool.submit(_read_part, kind, number, file) for number, file in sorted(files.items())]
+def _start(pool: ThreadPoolExecutor, log_format: LogFormat, files: dict[int, Path]) -> list[Future[_Part]]:
+    return [pool.submit(_read_part, log_format, number, file) for number, file in sorted(files.items())]
 
 
 def _runs(path: Path) -> dict[str, dict[int, Path]]:
@@ -91,11 +91,11 @@ def _runs(path: Path) -> dict[str, dict[int, Path]]:
     return runs
 
 
-def _read_part(kind: LogKind, number: int, file: Path) -> _Part:
+def _read_part(log_format: LogFormat, number: int, file: Path) -> _Part:
     dialect = sniff(file)
     named = any(name.strip().lower() == "part" for name in dialect.header)
     match_columns(dialect.header, ["Cycle"], str(file))
-    frame, repairs = read_log(file, kind.columns, ["Cycle"], ["part"] if named else [], dialect)
+    frame, repairs = read_log(file, log_format.columns, ["Cycle"], ["part"] if named else [], dialect)
     clock = clock_from_numbers(frame["@Cycle"], CYCLE)
     require_clock(clock, str(file), "Cycle")
     part = pl.col("@part").fill_null("") if named else pl.lit("")
@@ -129,7 +129,7 @@ def _joints(run: str, parts: list[pl.DataFrame]) -> list[str]:
     return findings
 
 
-KIND = LogKind(
+LOG_FORMAT = LogFormat(
     name="joanneum",
     title="FH JOANNEUM machining data repository (Spinner U5-630, 2 ms controller cycles)",
     machine="joanneum",

@@ -13,7 +13,7 @@ from crossfeed.machines.declaration import (
     MICROSECONDS,
     PROGRAM,
     Download,
-    LogKind,
+    LogFormat,
     NativeColumn,
     RawRun,
     Segmentation,
@@ -77,13 +77,13 @@ SCHEMA = Schema(
 )
 
 
-def read(kind: LogKind, path: Path) -> Iterator[RawRun]:
+def read(log_format: LogFormat, path: Path) -> Iterator[RawRun]:
     """Each file is one run and one session."""
     files = [file for file in find_files(path, ["*.csv"]) if _FILE.fullmatch(file.stem)]
     if not files:
         raise LogError(f"{path} holds no Michigan log.", expected="files such as experiment_01.csv")
     for file in files:
-        frame, repairs = read_log(file, kind.columns)
+        frame, repairs = read_log(file, log_format.columns)
         frame, findings = _by_content(frame)
         clock = pl.int_range(frame.height, eager=True) * (MICROSECONDS // ROWS_PER_SECOND)
         frame = frame.with_columns(clock.alias(CLOCK), pl.lit(_PROGRAM).alias(PROGRAM), pl.lit(file.stem).alias(LABEL))
@@ -114,7 +114,7 @@ def _by_content(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     return frame, findings
 
 
-KIND = LogKind(
+LOG_FORMAT = LogFormat(
     name="michigan",
     title="University of Michigan SMART lab CNC mill, 18 machining experiments at 10 Hz",
     machine="michigan",

@@ -15,7 +15,7 @@ import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.clock import clock_from_text, require_clock
-from crossfeed.machines.declaration import CLOCK, PROGRAM, LogKind, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat, RawRun, Segmentation
 from crossfeed.machines.devices import DEVICES, Item, read_devices, read_xml, tag, unit_of
 from crossfeed.machines.files import find_files, match_columns
 from crossfeed.machines.mazak import COLUMNS, SCHEMA
@@ -44,7 +44,7 @@ class LogSource:
         return self.model.name if self.model else "the streams documents"
 
 
-def prepared(kind: LogKind, path: Path, mapping: DeviceMapping | None = None) -> LogKind:
+def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = None) -> LogFormat:
     """The kind for the device whose logs lie at the path: the known Mazak, a mapping's channels, or proposed ones."""
     source = find_source(path, mapping.device if mapping else None)
     proposal = propose(source.items)
@@ -66,14 +66,14 @@ def prepared(kind: LogKind, path: Path, mapping: DeviceMapping | None = None) ->
         min_s=_SHORTEST_S,
     )
     return replace(
-        kind,
-        title=kind.title if schema is SCHEMA else f"MTConnect change log of {source.device}",
+        log_format,
+        title=log_format.title if schema is SCHEMA else f"MTConnect change log of {source.device}",
         machine=machine,
         schema=schema,
         columns=columns,
         segmentation=segmentation,
-        period=mapping.period if mapping and mapping.period else kind.period,
-        read=_Reader(source, names["execution"], names["program"]),
+        period=mapping.period if mapping and mapping.period else log_format.period,
+        read=_DeviceReader(source, names["execution"], names["program"]),
     )
 
 
@@ -119,29 +119,31 @@ def _device(devices: Mapping[str, Mapping[str, Item]], wanted: str | None, where
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _DeviceReader:
     """Reads the observations of a device run by run: a day for each adapter log, streams documents together."""
 
     source: LogSource
     execution: str
     program: str
 
-    def __call__(self, kind: LogKind, path: Path) -> Iterator[RawRun]:  # noqa: ARG002 (the source was found before)
+    def __call__(self, log_format: LogFormat, path: Path) -> Iterator[RawRun]:  # noqa: ARG002 (the source was found before)
         model = (self.source.model,) if self.source.model else ()
         for number, file in enumerate(self.source.logs):
             lines = read_lines(file, self.source.items)
             day = _DAY.search(file.name)
             name = "-".join(day.groups()) if day else file.name.partition(".")[0]
-            yield self._run(kind, lines, name, str(file), (*model, file) if number == 0 else (file,))
+            yield self._run(log_format, lines, name, str(file), (*model, file) if number == 0 else (file,))
         if self.source.streams:
             lines = read_streams(self.source.streams, self.source.device, self.source.items)
             files = (*(() if self.source.logs else model), *self.source.streams)
-            yield self._run(kind, lines, None, "the streams documents", files)
+            yield self._run(log_format, lines, None, "the streams documents", files)
 
-    def _run(self, kind: LogKind, lines: pl.DataFrame, name: str | None, where: str, files: tuple[Path, ...]) -> RawRun:
+    def _run(
+        self, log_format: LogFormat, lines: pl.DataFrame, name: str | None, where: str, files: tuple[Path, ...]
+    ) -> RawRun:
         """Rows at the times of change, with everything that is in force."""
         states = [item for item in (self.execution, self.program) if item]
-        natives = list(dict.fromkeys(column.native for column in kind.columns if column.constant is None))
+        natives = list(dict.fromkeys(column.native for column in log_format.columns if column.constant is None))
         items = [*natives, *states]
         clock = clock_from_text(lines["stamp"])
         require_clock(clock, where, "timestamp", lines["stamp"])
@@ -157,12 +159,12 @@ class _Reader:
             .sort(CLOCK, maintain_order=True)
         )
         told = set(changes["item"].unique())
-        findings = _silent(kind, states, told, where)
+        findings = _silent(log_format, states, told, where)
         held = changes.pivot(on="item", index=CLOCK, values="value", aggregate_function="last", maintain_order=True)
         held = held.with_columns(pl.lit(None, pl.String).alias(item) for item in items if item not in told)
         held = held.with_columns(pl.col(items).forward_fill())
         numbers = []
-        for column in kind.columns:
+        for column in log_format.columns:
             if column.constant is not None:
                 numbers.append(pl.lit(column.constant, pl.Float64).alias(column.channel))
                 continue
@@ -181,9 +183,11 @@ class _Reader:
         return RawRun(name, frame, lines.height, files, dict(+repairs), findings)
 
 
-def _silent(kind: LogKind, states: list[str], told: set[str], where: str) -> list[str]:
+def _silent(log_format: LogFormat, states: list[str], told: set[str], where: str) -> list[str]:
     """Refuse a log that never tells a command or the state; a sensor that is never told is absent."""
-    commands = [c.native for c in kind.columns if c.channel in kind.schema.command_names and c.constant is None]
+    commands = [
+        c.native for c in log_format.columns if c.channel in log_format.schema.command_names and c.constant is None
+    ]
     missing = sorted({*commands, *states} - told)
     if missing:
         raise LogError(
@@ -191,11 +195,11 @@ def _silent(kind: LogKind, states: list[str], told: set[str], where: str) -> lis
             expected="a log of the declared device",
             remedy="Leave out in a mapping what it never tells (`crossfeed data template --from Devices.xml`).",
         )
-    sensors = sorted({column.native for column in kind.columns if column.constant is None} - told)
+    sensors = sorted({column.native for column in log_format.columns if column.constant is None} - told)
     return [f"{Path(where).name} never mentions {', '.join(sensors)}: absent there"] if sensors else []
 
 
-KIND = LogKind(
+LOG_FORMAT = LogFormat(
     name="mtconnect",
     title="MTConnect change log of any device (known by name: the Mazak Integrex of the NIST test bed, some 900 days)",
     machine="mazak01",
@@ -205,7 +209,7 @@ KIND = LogKind(
     segmentation=Segmentation(
         keep={"execution": "ACTIVE"}, drop_programs=("",), boundaries=("program",), gap_s=0.0, min_s=_SHORTEST_S
     ),
-    read=lambda kind, path: prepared(kind, path).read(kind, path),
+    read=lambda log_format, path: prepared(log_format, path).read(log_format, path),
     prepare=prepared,
     change_driven=True,
     licence="as its owner says; the NIST test bed: public, credit NIST",
@@ -216,11 +220,11 @@ KIND = LogKind(
 )
 
 
-def mapped_device(path: Path) -> LogKind:
+def mapped_device(path: Path) -> LogFormat:
     """The kind with the channels that a mapping file chooses."""
     mapping = DeviceMapping.from_yaml(path)
 
-    def prepare(kind: LogKind, logs: Path) -> LogKind:
-        return prepared(kind, logs, mapping)
+    def prepare(log_format: LogFormat, logs: Path) -> LogFormat:
+        return prepared(log_format, logs, mapping)
 
-    return replace(KIND, machine=mapping.machine, prepare=prepare)
+    return replace(LOG_FORMAT, machine=mapping.machine, prepare=prepare)

@@ -124,10 +124,10 @@ def items_of_streams(files: Sequence[Path]) -> dict[str, dict[str, Item]]:
                     category = {"Samples": "SAMPLE", "Events": "EVENT"}.get(tag(group), "CONDITION")
                     for element in group:
                         identity = element.get("dataItemId") or ""
-                        kind = _upper(tag(element)) if category != "CONDITION" else element.get("type") or ""
+                        item_type = _upper(tag(element)) if category != "CONDITION" else element.get("type") or ""
                         name = element.get("name") or identity
                         items[name] = Item(
-                            name, category, kind, element.get("subType") or "", None, identity,
+                            name, category, item_type, element.get("subType") or "", None, identity,
                             component.get("component") or "", owner,
                         )  # fmt: skip
     return devices

@@ -9,7 +9,7 @@ import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.clock import clock_from_numbers, clock_from_text, first_unread, require_clock, utc_from_local
-from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, LogKind, NativeColumn, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
@@ -19,18 +19,18 @@ ENDINGS = (".csv", ".txt", ".tsv", ".asc", ".parquet")
 _Timed = tuple[pl.DataFrame, int, tuple[Path, ...], dict[str, int], list[str]]
 
 
-def mapped_kind(path: Path | str) -> LogKind:
+def mapped_format(path: Path | str) -> LogFormat:
     """The kind of log that a mapping file describes."""
     path = Path(path)
-    return kind_of(Mapping.from_yaml(path), path)
+    return log_format_of(Mapping.from_yaml(path), path)
 
 
-def kind_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = None) -> LogKind:
+def log_format_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = None) -> LogFormat:
     """The kind of log that a mapping describes; `path` is its file, `frame` stands in place of the logs."""
     cut = mapping.segmentation
     boundaries = [mapping.program.column] if mapping.program else []
     schema = mapping.read_schema(path.parent)
-    return LogKind(
+    return LogFormat(
         name="table",
         title=f"{mapping.machine}, as described by {path.name}",
         machine=mapping.machine,
@@ -55,11 +55,11 @@ class _Reader:
     mapping: Mapping
     frame: pl.DataFrame | None = None
 
-    def __call__(self, kind: LogKind, path: Path) -> Iterator[RawRun]:
-        for run in self._runs(kind, path):
+    def __call__(self, log_format: LogFormat, path: Path) -> Iterator[RawRun]:
+        for run in self._runs(log_format, path):
             yield run if self.frame is None else replace(run, files=())
 
-    def _runs(self, kind: LogKind, path: Path) -> Iterator[RawRun]:
+    def _runs(self, log_format: LogFormat, path: Path) -> Iterator[RawRun]:
         files = [path] if self.frame is not None else find_files(path, [f"*{ending}" for ending in ENDINGS])
         if not files:
             sheets = [file.name for file in path.rglob("*.xls*")] if path.is_dir() else []
@@ -70,9 +70,9 @@ class _Reader:
             )
         if self.mapping.run is None:
             for file in files:
-                yield RawRun(file.stem, *self._timed(kind, [file]))
+                yield RawRun(file.stem, *self._timed(log_format, [file]))
             return
-        frame, _, sources, repairs, findings = self._timed(kind, files)
+        frame, _, sources, repairs, findings = self._timed(log_format, files)
         column = f"@{self.mapping.run.column}"
         if frame[column].null_count():
             raise LogError(
@@ -86,12 +86,14 @@ class _Reader:
                 name, part, part.height, sources if first else (), repairs if first else {}, findings if first else []
             )
 
-    def _timed(self, kind: LogKind, files: list[Path]) -> _Timed:
+    def _timed(self, log_format: LogFormat, files: list[Path]) -> _Timed:
         repairs: Counter[str] = Counter()
         frames, findings = [], []
-        constants = [pl.lit(c.constant, pl.Float64).alias(c.channel) for c in kind.columns if c.constant is not None]
+        constants = [
+            pl.lit(c.constant, pl.Float64).alias(c.channel) for c in log_format.columns if c.constant is not None
+        ]
         for file in files:
-            frame, counts = self._rows(kind, file)
+            frame, counts = self._rows(log_format, file)
             repairs.update(counts)
             clock, remark = self._clock(frame, file)
             findings += [remark] if remark else []
@@ -99,7 +101,7 @@ class _Reader:
         whole = pl.concat(frames)
         return whole, whole.height, tuple(files), dict(repairs), findings
 
-    def _rows(self, kind: LogKind, file: Path) -> tuple[pl.DataFrame, dict[str, int]]:
+    def _rows(self, log_format: LogFormat, file: Path) -> tuple[pl.DataFrame, dict[str, int]]:
         mapping = self.mapping
         keep = mapping.segmentation.keep
         numbers = [name for name, value in keep.items() if not isinstance(value, str)]
@@ -111,7 +113,7 @@ class _Reader:
         if set(numbers) & set(texts):
             raise ConfigError(f"The mapping uses the column '{doubled[0]}' both as a number and as text.")
         numbers, texts = list(dict.fromkeys(numbers)), list(dict.fromkeys(texts))
-        logged = [column for column in kind.columns if column.constant is None]
+        logged = [column for column in log_format.columns if column.constant is None]
         if self.frame is not None:
             return _select(self.frame.lazy(), self.frame.schema, logged, f"The {file}", numbers, texts)
         if file.suffix.lower() == ".parquet":

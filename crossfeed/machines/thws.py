@@ -7,7 +7,7 @@ import polars as pl
 
 from crossfeed.errors import LogError
 from crossfeed.machines.clock import clock_from_text, require_clock
-from crossfeed.machines.declaration import CLOCK, PROGRAM, Download, LogKind, NativeColumn, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, PROGRAM, Download, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.files import find_files
 from crossfeed.schema import canonical
@@ -44,7 +44,7 @@ def base_name(path: pl.Expr) -> pl.Expr:
     return last.str.strip_prefix("_N_").str.strip_suffix("_MPF")
 
 
-def read(kind: LogKind, path: Path) -> Iterator[RawRun]:
+def read(log_format: LogFormat, path: Path) -> Iterator[RawRun]:
     """All rows of the log as one run; ingest names the runs after the day on which a session began."""
     files = find_files(path, ["data*.csv"]) or find_files(path, ["*.csv"])
     if len(files) != 1:
@@ -54,14 +54,14 @@ def read(kind: LogKind, path: Path) -> Iterator[RawRun]:
             expected="one file such as data_v1_0_1.csv",
             remedy="Give the path of the file itself.",
         )
-    frame, repairs = read_log(files[0], kind.columns, numbers=["Program_status"], texts=["time", "Program_path"])
+    frame, repairs = read_log(files[0], log_format.columns, numbers=["Program_status"], texts=["time", "Program_path"])
     clock = clock_from_text(frame["@time"])
     require_clock(clock, str(files[0]), "time")
     frame = frame.with_columns(clock.alias(CLOCK), base_name(pl.col("@Program_path")).fill_null("").alias(PROGRAM))
     yield RawRun(None, frame.drop("@time"), frame.height, (files[0],), repairs)
 
 
-KIND = LogKind(
+LOG_FORMAT = LogFormat(
     name="thws",
     title="THWS production data for five-axis milling with changeovers (Spinner U5-620, Siemens 840D sl)",
     machine="thws",

@@ -1,17 +1,20 @@
-"""Find the model that a path means: a file, the folder of a training run, or the folder of an adaptation."""
+"""Find the model that a path means: a file, the folder of a run or of an adaptation, or `fleet`, which we ship."""
 
+from importlib.resources import files
 from pathlib import Path
 
 from crossfeed.errors import CheckpointError
 
-MODEL = "model.safetensors"
+MODEL, FLEET = "model.safetensors", "fleet"
 # What training writes besides the model, and never what somebody means who names the folder.
 _BESIDES = ("pretrained.safetensors",)
 
 
 def locate_model(path: Path | str) -> Path:
-    """The model file itself, or the only model in a folder."""
+    """The model file itself, the only model in a folder, or the shipped model of many machines."""
     path = Path(path)
+    if str(path) == FLEET and not path.exists():
+        return Path(str(files("crossfeed") / "fleet" / "fleet.safetensors"))
     if not path.is_dir():
         return path
     if (path / MODEL).is_file():

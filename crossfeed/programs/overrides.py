@@ -16,14 +16,14 @@ Override = float | Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Schedule:
+class OverrideSteps:
     """A piecewise constant factor: `factors[i]` holds from `times[i]` on; the first time is 0."""
 
     times: tuple[float, ...]
     factors: tuple[float, ...]
 
     @classmethod
-    def of(cls, override: Override, name: str) -> "Schedule":
+    def of(cls, override: Override, name: str) -> "OverrideSteps":
         """Read an override and refuse one under which the program could never end."""
         pairs = [(0.0, override)] if isinstance(override, int | float) else list(override)
         times, factors = tuple(float(time) for time, _ in pairs), tuple(float(factor) for _, factor in pairs)
@@ -57,7 +57,9 @@ class Retimed:
     spindle_factor: np.ndarray
 
 
-def retime(segments: SpeedSegments, legs: Legs, feed: Schedule, rapid: Schedule, spindle: Schedule) -> Retimed:
+def retime(
+    segments: SpeedSegments, legs: Legs, feed: OverrideSteps, rapid: OverrideSteps, spindle: OverrideSteps
+) -> Retimed:
     """Slow the planned motion down wherever an override stands below its highest value.
 
     Plans are made for the highest factor, so that no limit is exceeded; a lower factor stretches time, and a factor of
@@ -89,7 +91,7 @@ def retime(segments: SpeedSegments, legs: Legs, feed: Schedule, rapid: Schedule,
     )
 
 
-def _rate(legs: Legs, leg: int, now: float, feed: Schedule, rapid: Schedule, spindle: Schedule) -> float:
+def _rate(legs: Legs, leg: int, now: float, feed: OverrideSteps, rapid: OverrideSteps, spindle: OverrideSteps) -> float:
     """How fast planned time passes: 1 at the highest factor, below it otherwise."""
     if legs.kind[leg] == LegKind.STANDING:
         return 1.0

@@ -10,7 +10,7 @@ import numpy as np
 from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import Program, ProgramFinding
 from crossfeed.programs.limits import MotionLimits as MotionLimits
-from crossfeed.programs.overrides import Override, Schedule, retime
+from crossfeed.programs.overrides import Override, OverrideSteps, retime
 from crossfeed.programs.path import Legs, build_legs
 from crossfeed.programs.profile import corner_speeds, leg_limits, look_ahead, trapezoids
 from crossfeed.programs.trajectory import Trajectory
@@ -25,8 +25,8 @@ def plan(
 ) -> Trajectory:
     """Plan a program under limits and overrides."""
     limits = limits or MotionLimits()
-    feed, rapid = Schedule.of(feed_override, "feed"), Schedule.of(rapid_override, "rapid")
-    spindle = Schedule.of(spindle_override, "spindle")
+    feed, rapid = OverrideSteps.of(feed_override, "feed"), OverrideSteps.of(rapid_override, "rapid")
+    spindle = OverrideSteps.of(spindle_override, "spindle")
     if not program.blocks:
         raise ProgramError(
             f"{program.name} moves nothing: no motion, dwell or tool change was found in its {program.lines} lines.",

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from crossfeed.evaluation.verdict import ChannelVerdict
 from crossfeed.reporting.panels import Panel
 
 # How a column is written; an interval is a mapping with estimate, low and high, or with estimate and spread.
-Kind = Literal["text", "number", "count", "share", "interval", "seconds", "hash", "light"]
+CellFormat = Literal["text", "number", "count", "share", "interval", "seconds", "hash", "light"]
 Tone = Literal["plain", "good", "fair", "bad", "next"]
 
 
@@ -17,12 +18,12 @@ class Column:
 
     key: str
     title: str
-    kind: Kind = "number"
+    format: CellFormat = "number"
     latex: str = ""
 
 
 @dataclass(frozen=True)
-class Grid:
+class ReportTable:
     """A table of raw values; `name` is its file name, rows are keyed by the columns' keys."""
 
     name: str
@@ -60,7 +61,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Choice:
+class FigureChoice:
     """Figures of which one is shown at a time, picked by name."""
 
     name: str
@@ -84,7 +85,7 @@ class Listing:
     lines: tuple[str, ...]
 
 
-Block = Grid | Figure | Choice | Note | Listing
+Block = ReportTable | Figure | FigureChoice | Note | Listing
 
 
 @dataclass(frozen=True)
@@ -96,43 +97,30 @@ class Section:
     lead: str
     blocks: tuple[Block, ...] = ()
 
-    def grids(self) -> tuple[Grid, ...]:
-        return tuple(block for block in self.blocks if isinstance(block, Grid))
+    def grids(self) -> tuple[ReportTable, ...]:
+        return tuple(block for block in self.blocks if isinstance(block, ReportTable))
 
     def figures(self) -> tuple[Figure, ...]:
         """All figures, of choices the one that is shown first."""
         single = [block for block in self.blocks if isinstance(block, Figure)]
-        chosen = [block.options[block.first] for block in self.blocks if isinstance(block, Choice)]
+        chosen = [block.options[block.first] for block in self.blocks if isinstance(block, FigureChoice)]
         return (*single, *chosen)
 
     def hidden_figures(self) -> tuple[Figure, ...]:
         """The figures of choices that are not shown first."""
-        choices = [block for block in self.blocks if isinstance(block, Choice)]
+        choices = [block for block in self.blocks if isinstance(block, FigureChoice)]
         return tuple(figure for one in choices for name, figure in one.options.items() if name != one.first)
 
 
 @dataclass(frozen=True)
-class Light:
-    """The judgement on one channel: a colour, and the reasons in words."""
-
-    channel: str
-    unit: str
-    light: Literal["good", "fair", "bad", "unknown"]
-    reasons: tuple[str, ...]
-    skill: Mapping[str, Any] | None = None
-    coverage: Mapping[str, Any] | None = None
-    command: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class Verdict:
+class VerdictBox:
     """The box at the top: one answer in plain words, and the lights channel by channel."""
 
     question: str
     answer: str
     tone: Tone
     sentences: tuple[str, ...]
-    lights: tuple[Light, ...] = ()
+    lights: tuple[ChannelVerdict, ...] = ()
     next_steps: tuple[str, ...] = ()
 
 
@@ -142,7 +130,7 @@ class Document:
 
     title: str
     subtitle: str
-    verdict: Verdict
+    verdict: VerdictBox
     sections: tuple[Section, ...]
     facts: Mapping[str, str] = field(default_factory=dict)
     # What a reader must know before any number.
@@ -155,5 +143,5 @@ def estimate(value: Any) -> Any:
 
 
 def columns(*given: Sequence[str]) -> tuple[Column, ...]:
-    """Columns from (key, title, kind, latex) with the usual defaults."""
+    """Columns from (key, title, format, latex) with the usual defaults."""
     return tuple(Column(*one) for one in given)  # type: ignore[arg-type]

@@ -85,19 +85,19 @@ class Easel:
         if type(panel) not in self._axes:
             self._axes[type(panel)] = _new_axes()
         axes = self._axes[type(panel)]
-        marks = Marks(axes)
+        marks = Artists(axes)
         frame = _fill_xy(panel, marks) if isinstance(panel, XY) else _fill_dots(panel, marks)
         figure: Any = axes.figure
         # Names inside a drawing must not meet those of another one on the same page.
         with mpl.rc_context({"svg.hashsalt": f"panel {next(self._numbers)}"}):
-            kind = "xy" if isinstance(panel, XY) else "dots"
-            svg = inline(_svg(figure), kind, panel.title, (*frame, *axes.get_xlim()), marks.tags)
+            css_class = "xy" if isinstance(panel, XY) else "dots"
+            svg = inline(_svg(figure), css_class, panel.title, (*frame, *axes.get_xlim()), marks.tags)
         drawing = Drawing(svg, _pixels(figure) if pixels else None)
         marks.clear()
         return drawing
 
 
-class Marks:
+class Artists:
     """What is put on axes: artists that know their series, to be taken off again."""
 
     def __init__(self, axes: "Axes") -> None:
@@ -144,7 +144,7 @@ def _place(axes: "Axes", panel: Panel, height: float, left: float) -> tuple[floa
     return left, _TOP, WIDTH - _RIGHT, height - _BOTTOM
 
 
-def _fill_xy(panel: XY, marks: Marks) -> tuple[float, float, float, float]:
+def _fill_xy(panel: XY, marks: Artists) -> tuple[float, float, float, float]:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axes = marks.axes
@@ -166,14 +166,14 @@ def _fill_xy(panel: XY, marks: Marks) -> tuple[float, float, float, float]:
     if panel.level is not None:
         level, told = panel.level
         marks.add(axes.axhline(level, color=SOFT, linewidth=1.1, linestyle=(0, (2, 3))))
-        place = axes.get_yaxis_transform()
-        marks.add(axes.text(1.0, level, told, transform=place, ha="right", va="bottom", size=9.0, parse_math=False))
+        transform = axes.get_yaxis_transform()
+        marks.add(axes.text(1.0, level, told, transform=transform, ha="right", va="bottom", size=9.0, parse_math=False))
     for line in panel.lines:
         _line(line, marks)
     return frame
 
 
-def _line(line: Line, marks: Marks) -> None:
+def _line(line: Line, marks: Artists) -> None:
     x, y, colour = _numbers(line.x), _numbers(line.y), COLOURS[line.colour]
     known = [(float(f"{a:.5g}"), float(f"{b:.5g}")) for a, b in zip(x, y, strict=True) if math.isfinite(a + b)]
     lone = _lone(x, y)
@@ -191,10 +191,10 @@ def _line(line: Line, marks: Marks) -> None:
 def _lone(x: Sequence[float], y: Sequence[float]) -> list[int]:
     """Points between two gaps, which no line would show."""
     known = [False, *(math.isfinite(a + b) for a, b in zip(x, y, strict=True)), False]
-    return [place - 1 for place in range(1, len(known) - 1) if known[place] and not known[place - 1] | known[place + 1]]
+    return [row - 1 for row in range(1, len(known) - 1) if known[row] and not known[row - 1] | known[row + 1]]
 
 
-def _band(band: Band, marks: Marks) -> None:
+def _band(band: Band, marks: Artists) -> None:
     area = marks.axes.fill_between(
         _numbers(band.x), _numbers(band.low), _numbers(band.high), color=COLOURS[band.colour],
         alpha=0.16 if band.faint else 0.3, linewidth=0.0,
@@ -202,7 +202,7 @@ def _band(band: Band, marks: Marks) -> None:
     marks.add(area, band.name)
 
 
-def _bars(bars: Bars, marks: Marks) -> None:
+def _bars(bars: Bars, marks: Artists) -> None:
     for left, right, height in zip(bars.edges[:-1], bars.edges[1:], _numbers(bars.heights), strict=True):
         if math.isfinite(height):
             (bar,) = marks.axes.bar(
@@ -211,7 +211,7 @@ def _bars(bars: Bars, marks: Marks) -> None:
             marks.add(bar, bars.name, f"{number(left)} to {number(right)}: {number(height)}")
 
 
-def _fill_dots(panel: Dots, marks: Marks) -> tuple[float, float, float, float]:
+def _fill_dots(panel: Dots, marks: Artists) -> tuple[float, float, float, float]:
     from matplotlib.ticker import MaxNLocator
 
     axes, rows = marks.axes, max(len(panel.rows), 1)
@@ -232,7 +232,7 @@ def _fill_dots(panel: Dots, marks: Marks) -> tuple[float, float, float, float]:
     return frame
 
 
-def _dot(dot: Dot, names: tuple[str, str], colour: str, y: float, marks: Marks) -> None:
+def _dot(dot: Dot, names: tuple[str, str], colour: str, y: float, marks: Artists) -> None:
     if dot.value is None or not math.isfinite(dot.value):
         return
     axes, (series, row) = marks.axes, names

@@ -24,7 +24,7 @@ def series_tag(name: str, hint: str = "", values: Sequence[Sequence[float]] = ()
     return f'<g class="series" data-name="{escape(name)}"{data}>{title}'
 
 
-def inline(file: str, kind: str, title: str, frame: Sequence[float], series: Sequence[str]) -> Markup:
+def inline(file: str, css_class: str, title: str, frame: Sequence[float], series: Sequence[str]) -> Markup:
     """A whole file as one element; group s0, s1... of the file becomes the series with that number.
 
     `frame` says where the axes lie and what they span: left, top, right, bottom, first and last x.
@@ -40,7 +40,7 @@ def inline(file: str, kind: str, title: str, frame: Sequence[float], series: Seq
     box = f"0 0 {float(size[1]):.0f} {float(size[2]):.0f}"
     data = json.dumps([round(value, 4) for value in frame])
     return Markup(
-        f'<svg class="panel {kind}" viewBox="{box}" role="img" aria-label="{escape(title)}" data-frame="{data}">'
+        f'<svg class="panel {css_class}" viewBox="{box}" role="img" aria-label="{escape(title)}" data-frame="{data}">'
         f"{body}</svg>"
     )
 

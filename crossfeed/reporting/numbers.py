@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from crossfeed.reporting.blocks import Kind
+from crossfeed.reporting.blocks import CellFormat
 
 MISSING = "–"
 LIGHTS = {"good": "● yes", "fair": "◐ with care", "bad": "○ no", "unknown": "· not known"}
@@ -79,21 +79,21 @@ def short_hash(value: Any) -> str:
     return str(value)[:12] if value else MISSING
 
 
-def written(value: Any, kind: Kind) -> str:
+def written(value: Any, cell_format: CellFormat) -> str:
     """One cell as text."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return MISSING
-    if kind == "text":
+    if cell_format == "text":
         return str(value)
-    if kind == "light":
+    if cell_format == "light":
         return LIGHTS.get(str(value), str(value))
-    if kind == "hash":
+    if cell_format == "hash":
         return short_hash(value)
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
         return interval(value)
-    return {"count": count, "share": share, "seconds": seconds}.get(kind, number)(value)
+    return {"count": count, "share": share, "seconds": seconds}.get(cell_format, number)(value)
 
 
 def plural(amount: int, noun: str) -> str:

@@ -2,14 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
+from crossfeed.json_file import plain
 from crossfeed.progress import progress
-from crossfeed.reporting.blocks import Block, Choice, Document, Figure, Grid, Kind, Listing, Note, estimate
+from crossfeed.reporting.blocks import (
+    Block,
+    CellFormat,
+    Document,
+    Figure,
+    FigureChoice,
+    Listing,
+    Note,
+    ReportTable,
+    estimate,
+)
 from crossfeed.reporting.drawing import Drawing, easel
 from crossfeed.reporting.numbers import LIGHTS, interval_parts, number, share, written
 from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
@@ -59,11 +70,11 @@ def _template(name: str) -> str:
 def _render(environment: Environment, block: Block, drawn: Drawings) -> Markup:
     """One block by the macro of its kind."""
     macros: Any = environment.get_template("blocks.html.j2").module
-    if isinstance(block, Grid):
+    if isinstance(block, ReportTable):
         return Markup(macros.grid(block, [_cells(block, row) for row in block.rows], block.columns))
     if isinstance(block, Figure):
         return Markup(macros.figure(block, _cells_of(block, drawn)))
-    if isinstance(block, Choice):
+    if isinstance(block, FigureChoice):
         return Markup(macros.choice(block, {name: _cells_of(one, drawn) for name, one in block.options.items()}))
     if isinstance(block, Note):
         return Markup(macros.note(block))
@@ -77,28 +88,29 @@ def _cells_of(figure: Figure, drawn: Drawings) -> list[Markup]:
     return [Markup("").join(pieces[start : start + size]) for start in range(0, len(pieces), size)]
 
 
-def _two_lines(value: Any, kind: str = "number") -> Markup:
+def _two_lines(value: Any, cell_format: CellFormat = "number") -> Markup:
     """A cell whose bounds stand below its estimate, so that a table of intervals fits a screen."""
+    value = plain(value)
     if isinstance(value, Mapping):
-        told, bounds = interval_parts(value, share if kind == "share" else number)
+        told, bounds = interval_parts(value, share if cell_format == "share" else number)
     else:
-        told, bounds = written(value, cast(Kind, kind)), ""
+        told, bounds = written(value, cell_format), ""
     return Markup("{}<small>{}</small>").format(told, bounds) if bounds else escape(told)
 
 
-def _cells(grid: Grid, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _cells(grid: ReportTable, row: Mapping[str, Any]) -> list[dict[str, Any]]:
     cells = []
     for column in grid.columns:
         value = row.get(column.key)
         best = grid.best(column)
-        kind = f"light {value}" if column.kind == "light" else column.kind
-        text = _two_lines(value, column.kind)
+        css_class = f"light {value}" if column.format == "light" else column.format
+        text = _two_lines(value, column.format)
         cells.append(
             {
                 "text": text,
-                "kind": f"{kind} long" if column.kind == "text" and len(text) > LONG else kind,
+                "css_class": f"{css_class} long" if column.format == "text" and len(text) > LONG else css_class,
                 "best": best is not None and estimate(value) == best,
-                "full": str(value) if column.kind == "hash" and value else "",
+                "full": str(value) if column.format == "hash" and value else "",
             }
         )
     return cells

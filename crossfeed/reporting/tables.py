@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.atomic import atomic_file
-from crossfeed.reporting.blocks import Column, Grid, estimate
+from crossfeed.reporting.blocks import Column, ReportTable, estimate
 from crossfeed.reporting.numbers import written
 
 _PARTS = ("low", "high", "spread")
@@ -23,7 +23,7 @@ _HEAD = """% Needs the packages booktabs, colortbl, graphicx and xcolor.
 """
 
 
-def write_csv(grid: Grid, path: Path) -> None:
+def write_csv(grid: ReportTable, path: Path) -> None:
     """Every number at full precision; the bounds of an interval, or its spread, take columns of their own."""
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -34,13 +34,13 @@ def write_csv(grid: Grid, path: Path) -> None:
             )
 
 
-def _parts(grid: Grid, column: Column) -> list[str]:
+def _parts(grid: ReportTable, column: Column) -> list[str]:
     """What any row says about the uncertainty of this column."""
     cells = [row.get(column.key) for row in grid.rows]
     return [part for part in _PARTS if any(isinstance(cell, Mapping) and part in cell for cell in cells)]
 
 
-def _headings(grid: Grid) -> list[str]:
+def _headings(grid: ReportTable) -> list[str]:
     return [
         name
         for column in grid.columns
@@ -63,15 +63,15 @@ def _raw(value: Any) -> Any:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") and not isinstance(value, int) else text
 
 
-def write_latex(grid: Grid, path: Path) -> None:
+def write_latex(grid: ReportTable, path: Path) -> None:
     """A floating table of its own, to be read with \\input."""
     with atomic_file(path) as temporary:
         temporary.write_text(latex(grid), encoding="utf-8")
 
 
-def latex(grid: Grid) -> str:
+def latex(grid: ReportTable) -> str:
     """The table in the paper's layout: small type, booktabs rules, a tinted head, the best value in bold."""
-    layout = "".join("l" if column.kind in ("text", "light", "hash") else "c" for column in grid.columns)
+    layout = "".join("l" if column.format in ("text", "light", "hash") else "c" for column in grid.columns)
     heads = " & ".join(column.latex or tex(column.title) for column in grid.columns)
     lines = [
         r"\begin{table*}[t]",
@@ -93,8 +93,8 @@ def latex(grid: Grid) -> str:
     return _HEAD + "\n".join(lines) + "\n"
 
 
-def _latex_cell(grid: Grid, column: Column, value: Any) -> str:
-    text = tex(written(value, column.kind)).strip()
+def _latex_cell(grid: ReportTable, column: Column, value: Any) -> str:
+    text = tex(written(value, column.format)).strip()
     best = grid.best(column)
     return rf"\textbf{{{text}}}" if best is not None and estimate(value) == best else text
 

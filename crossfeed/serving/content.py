@@ -19,7 +19,7 @@ from crossfeed.serving.measures import (
     power_sensors,
     sample_quantiles,
 )
-from crossfeed.serving.plan import Plan
+from crossfeed.serving.plan import PlannedCommands
 
 FORMAT = "crossfeed-forecast/1"
 _SHOWN_ROWS = 60
@@ -45,7 +45,7 @@ def history_content(history: History, shown: tuple[str, ...]) -> dict[str, Any]:
 
 
 def plan_content(
-    plan: Plan, paths_NTC: np.ndarray, history: History, present: np.ndarray, limits: Mapping[str, float]
+    plan: PlannedCommands, paths_NTC: np.ndarray, history: History, present: np.ndarray, limits: Mapping[str, float]
 ) -> dict[str, Any]:
     """One plan: its commands, a distribution for every row and sensor, energy and peaks."""
     schema = history.schema
@@ -56,7 +56,7 @@ def plan_content(
     if plan.truth is not None:
         truth = {name: plan.truth[:, schema.sensor_names.index(name)] for name in shown}
     return {
-        "kind": plan.kind,
+        "kind": plan.origin,
         "file": plan.file,
         "duration": len(plan) * history.period,
         "time": np.arange(1, len(plan) + 1) * history.period,
@@ -106,7 +106,9 @@ def reading(first: str, second: str, estimate: Estimate, less: float) -> str:
     return f"{second} needs {more} energy than {first} in {sure:.0%} of the sampled futures: {span}"
 
 
-def _energy(plan: Plan, paths_NTC: np.ndarray, history: History, present: np.ndarray) -> dict[str, Any] | None:
+def _energy(
+    plan: PlannedCommands, paths_NTC: np.ndarray, history: History, present: np.ndarray
+) -> dict[str, Any] | None:
     names = power_sensors(history.schema, present)
     if not names:
         return None

@@ -3,14 +3,14 @@
 import numpy as np
 import torch
 
-from crossfeed.model.plan import Plan as Commands
+from crossfeed.model.plan import Plan
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History
-from crossfeed.serving.plan import Plan
+from crossfeed.serving.plan import PlannedCommands
 
 
-def doubt_about(model: WorldModel, history: History, plan: Plan) -> list[str]:
+def doubt_about(model: WorldModel, history: History, plan: PlannedCommands) -> list[str]:
     """A warning when the members disagree about this plan more than about 99 in 100 windows of the source."""
     longest, context = model.horizons[-1], model.config.context
     if not isinstance(model, SensorModel) or len(model.members) == 1 or len(plan) < longest:
@@ -39,5 +39,5 @@ def disagreement(model: SensorModel, history: History, commands: np.ndarray, con
     x_1KC = torch.where(m_1KC, x_1KC, 0.0)
     rows_read = model.eval().read(x_1KC, m_1KC, model.level(x_1KC, m_1KC))
     encoded = model.context(rows_read, past_1KA)
-    apart_1HC = model.disagreement(encoded, Commands.under(planned_1TA, model.horizons))
+    apart_1HC = model.disagreement(encoded, Plan.under(planned_1TA, model.horizons))
     return float(apart_1HC[:, :, m_1KC[0].any(0)].mean())

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.evaluation.source import align, idle_commands
+from crossfeed.ingest.align import align, idle_commands
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.rows import check_plausible

@@ -22,11 +22,11 @@ FOLLOWED = "table"  # the plan that is no file: the commands that really followe
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class PlannedCommands:
     """Commands to come; `truth` holds what the sensors did under them where that is known, (T, C)."""
 
     name: str
-    kind: str  # "table", "program", "file" or "array"
+    origin: str  # "table", "program", "file" or "array"
     file: str | None
     commands: np.ndarray
     warnings: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Plan:
     def __len__(self) -> int:
         return len(self.commands)
 
-    def first(self, steps: int) -> "Plan":
+    def first(self, steps: int) -> "PlannedCommands":
         """The beginning of the plan."""
         truth = None if self.truth is None else self.truth[:steps]
         return replace(self, commands=self.commands[:steps], truth=truth)
@@ -47,12 +47,12 @@ def read_plans(
     overrides: Overrides | None = None,
     limits: MotionLimits | None = None,
     seconds: float | None = None,
-) -> tuple[Plan, ...]:
+) -> tuple[PlannedCommands, ...]:
     """Read every plan; in a mapping the keys are their names, otherwise files are called by their names."""
     if not asked:
         raise TableError("No plan was given.", expected="at least one file, program or array of commands")
     pairs = list(asked.items()) if isinstance(asked, Mapping) else [(None, source) for source in asked]
-    plans: list[Plan] = []
+    plans: list[PlannedCommands] = []
     for number, (name, source) in enumerate(pairs, start=1):
         plan = _read(source, history, overrides or Overrides(), limits or MotionLimits(), number)
         own = name if name is not None else plan.name
@@ -67,30 +67,34 @@ def read_plans(
     return tuple(plans)
 
 
-def _read(source: Any, history: History, overrides: Overrides, limits: MotionLimits, number: int) -> Plan:
+def _read(source: Any, history: History, overrides: Overrides, limits: MotionLimits, number: int) -> PlannedCommands:
     schema, period = history.schema, history.period
-    if isinstance(source, Plan):
+    if isinstance(source, PlannedCommands):
         return source
     if not isinstance(source, str | Path):
-        return Plan(f"plan {number}", "array", None, plan_columns(_columns(source, schema), schema, period, "plan"))
+        return PlannedCommands(
+            f"plan {number}", "array", None, plan_columns(_columns(source, schema), schema, period, "plan")
+        )
     text = str(source)
     if text == FOLLOWED:
         return _followed(history)
     path, found, own = text.rpartition("@")
     path = path if found and "=" in own else text
-    kind = Path(path).suffix.lower()
-    if kind in TABLE_ENDINGS:
+    ending = Path(path).suffix.lower()
+    if ending in TABLE_ENDINGS:
         if path != text:
             raise TableError(
                 f"'{text}' asks for overrides on a table of commands.",
                 expected="overrides with an NC program; a table holds the commands as they will be",
             )
-        return Plan(Path(path).name, "file", Path(path).name, plan_columns(columns_of_file(path), schema, period, path))
+        return PlannedCommands(
+            Path(path).name, "file", Path(path).name, plan_columns(columns_of_file(path), schema, period, path)
+        )
     overrides = overrides.updated(own) if path != text else overrides
     commands, remarks = plan_program(path, schema, period, overrides, limits, unsigned=history.command_low)
     name = path.removeprefix(PREFIX) if path.startswith(PREFIX) else Path(path).name
     shown = f"{name}@{own}" if path != text else name
-    return Plan(shown, "program", name, commands, remarks)
+    return PlannedCommands(shown, "program", name, commands, remarks)
 
 
 def _columns(source: Any, schema: Schema) -> dict[str, Any]:
@@ -108,7 +112,7 @@ def _columns(source: Any, schema: Schema) -> dict[str, Any]:
     return dict(zip(schema.command_names, values.T))
 
 
-def _followed(history: History) -> Plan:
+def _followed(history: History) -> PlannedCommands:
     """The commands that really followed, up to the end of the session or the first gap in them."""
     known = np.isfinite(history.following_commands).all(axis=1)
     rows = len(known) if known.all() else int(np.argmin(known))
@@ -118,6 +122,6 @@ def _followed(history: History) -> Plan:
             expected="a moment before the end of a session",
             remedy="Name an earlier moment with --at.",
         )
-    return Plan(
+    return PlannedCommands(
         FOLLOWED, "table", history.file, history.following_commands[:rows], (), history.following_sensors[:rows]
     )

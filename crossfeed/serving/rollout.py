@@ -19,12 +19,12 @@ from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.model.context import Rows
 from crossfeed.model.packed_weights import packed
 from crossfeed.model.parts.instance_norm import Statistics
-from crossfeed.model.plan import Plan as Commands
+from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 from crossfeed.serving.history import History
 from crossfeed.serving.level import levels
-from crossfeed.serving.plan import Plan
+from crossfeed.serving.plan import PlannedCommands
 
 _AT_ONCE = 128  # windows in one pass: more would leave the caches of a CPU
 
@@ -81,7 +81,9 @@ class Rollout:
         return np.asarray(self._present_C.cpu().numpy())
 
     @torch.inference_mode()
-    def sample(self, plan: Plan, noise_NTC: np.ndarray, go_on: Callable[[], None] | None = None) -> np.ndarray:
+    def sample(
+        self, plan: PlannedCommands, noise_NTC: np.ndarray, go_on: Callable[[], None] | None = None
+    ) -> np.ndarray:
         """Sampled futures (N, T, C) in physical units, NaN for absent sensors; `noise_NTC` holds standard normals.
 
         `go_on` is asked before every pass of the network and raises when nobody waits for the answer any more.
@@ -131,7 +133,7 @@ class Rollout:
                 if go_on is not None:
                     go_on()
                 count = min(_AT_ONCE, samples - start)
-                plan = Commands.under(future_TA.expand(count, -1, -1), tuple(horizons[slot] for slot in asked))
+                plan = Plan.under(future_TA.expand(count, -1, -1), tuple(horizons[slot] for slot in asked))
                 a_NKA = a_KA.expand(count, -1, -1)
                 parts.append(self.model.follow_paths(window[start : start + count], a_NKA, plan))
             together = Distribution.concatenate(parts)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.serving.history import History
-from crossfeed.serving.plan import Plan
+from crossfeed.serving.plan import PlannedCommands
 from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
 
 MEASURED_STEPS = 256  # rows for which benchmarks/rollout.py has compared forecasts with the truth
@@ -33,7 +33,7 @@ def warnings_about(history: History, provenance: Mapping[str, Any]) -> list[str]
     return found
 
 
-def warnings_of(plan: Plan, history: History, provenance: Mapping[str, Any]) -> list[str]:
+def warnings_of(plan: PlannedCommands, history: History, provenance: Mapping[str, Any]) -> list[str]:
     """What a reader must know before trusting the forecast of this plan."""
     ranges = provenance.get("command_range") or {}
     found = list(plan.warnings)

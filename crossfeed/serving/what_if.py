@@ -16,7 +16,7 @@ from crossfeed.serving.doubt import doubt_about
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import LEVELS, check_sensors
 from crossfeed.serving.noise import PERSISTENCE, shared_chance, standard_noise
-from crossfeed.serving.plan import Plan, read_plans
+from crossfeed.serving.plan import PlannedCommands, read_plans
 from crossfeed.serving.plan_program import Overrides
 from crossfeed.serving.rollout import Rollout
 from crossfeed.serving.trained_range import warnings_about, warnings_of
@@ -31,7 +31,7 @@ class WhatIf:
     """The answer: `content` is what forecast.json holds, `paths` the sampled futures (samples, rows, sensors)."""
 
     content: dict[str, Any]
-    plans: dict[str, Plan]
+    plans: dict[str, PlannedCommands]
     paths: dict[str, np.ndarray]
     history: History
 
@@ -132,7 +132,7 @@ def what_if(
 def _content(
     opened: OpenedModel,
     history: History,
-    plans: Sequence[Plan],
+    plans: Sequence[PlannedCommands],
     paths: Mapping[str, np.ndarray],
     present: np.ndarray,
     limits: Mapping[str, float],

@@ -15,7 +15,7 @@ from crossfeed.model.packed_weights import packed
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.history import History
 from crossfeed.serving.measures import check_sensors
-from crossfeed.serving.plan import Plan
+from crossfeed.serving.plan import PlannedCommands
 from crossfeed.serving.trained_range import warnings_about, warnings_of
 from crossfeed.serving.what_if import what_if
 from crossfeed.studio.moments import Moments, sent_moment
@@ -37,13 +37,13 @@ class Question:
     """One window under one plan; those with equal horizons can share a pass."""
 
     rows: np.ndarray  # (K, sensors + commands)
-    plan: Plan
+    plan: PlannedCommands
     horizons: tuple[int, ...]
     levels: tuple[float, ...]
 
 
 @dataclass(eq=False)
-class Engine:
+class ForecastEngine:
     """A model that answers; `moments` is None when clients must send their rows."""
 
     opened: OpenedModel

@@ -7,7 +7,7 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.source import align
+from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.forecast import read_history as read_rows_sent
 from crossfeed.serving.history import History, read_history

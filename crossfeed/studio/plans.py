@@ -9,7 +9,7 @@ from crossfeed.errors import ConfigError, TableError
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.history import History
 from crossfeed.serving.override_rows import REMARK, under_overrides
-from crossfeed.serving.plan import FOLLOWED, Plan, read_plans
+from crossfeed.serving.plan import FOLLOWED, PlannedCommands, read_plans
 from crossfeed.serving.plan_program import Overrides, plan_program
 from crossfeed.serving.plan_table import plan_columns
 from crossfeed.studio.questions import PlanAsked
@@ -29,7 +29,7 @@ def make_plans(
     motion: MotionLimits,
     longest: int,
     seconds: float | None = None,
-) -> list[Plan]:
+) -> list[PlannedCommands]:
     """One plan for each that was asked for, under names that differ.
 
     `seconds` cuts rows before the overrides change them, so that a slower plan does the same work in more time; an NC
@@ -37,7 +37,7 @@ def make_plans(
     """
     if len(asked) > limits.plans:
         raise RefusalError(422, f"{len(asked)} plans were sent.", expected=f"at most {limits.plans} side by side")
-    plans: list[Plan] = []
+    plans: list[PlannedCommands] = []
     steps = None if seconds is None else max(1, round(seconds / history.period))
     for number, one in enumerate(asked, start=1):
         plan = _plan(one, history, shelf, motion, max(longest, HELD_ROWS), steps)
@@ -57,7 +57,7 @@ def make_plans(
 
 def _plan(
     asked: PlanAsked, history: History, shelf: Shelf, motion: MotionLimits, held_rows: int, steps: int | None
-) -> Plan:
+) -> PlannedCommands:
     overrides = Overrides(asked.feed, asked.rapid, asked.spindle)
     suffix = _suffix(overrides)
     if asked.kind == "program":
@@ -68,25 +68,27 @@ def _plan(
             commands, remarks = plan_program(
                 kept.program, history.schema, history.period, overrides, motion, history.command_low
             )
-            plan = Plan(kept.name + suffix, "program", kept.name, commands, remarks)
+            plan = PlannedCommands(kept.name + suffix, "program", kept.name, commands, remarks)
             return plan if steps is None else plan.first(steps)
         rows = plan_columns(kept.columns or {}, history.schema, history.period, kept.name)
-        return _changed(Plan(kept.name, "file", kept.name, rows), history, overrides, suffix, steps)
+        return _changed(PlannedCommands(kept.name, "file", kept.name, rows), history, overrides, suffix, steps)
     if asked.kind == "commands":
         if asked.commands is None:
             raise ConfigError("A plan of the kind 'commands' has no rows.", expected="a list for each command")
         rows = plan_columns(asked.commands, history.schema, history.period, asked.name or "sent with the request")
-        return _changed(Plan("sent rows", "array", None, rows), history, overrides, suffix, steps)
+        return _changed(PlannedCommands("sent rows", "array", None, rows), history, overrides, suffix, steps)
     if asked.kind == "followed" and len(history.following_commands):
         followed = read_plans([FOLLOWED], history)[0]
         return _changed(replace(followed, name="as planned"), history, overrides, suffix, steps)
     rows = np.repeat(history.commands[-1:], held_rows, axis=0)
     if not np.isfinite(rows).all():
         raise TableError("The last row lacks a command, so it cannot be held.", expected="a value of every command")
-    return _changed(Plan(HELD, "array", None, rows), history, overrides, suffix, steps)
+    return _changed(PlannedCommands(HELD, "array", None, rows), history, overrides, suffix, steps)
 
 
-def _changed(plan: Plan, history: History, overrides: Overrides, suffix: str, steps: int | None) -> Plan:
+def _changed(
+    plan: PlannedCommands, history: History, overrides: Overrides, suffix: str, steps: int | None
+) -> PlannedCommands:
     """The plan under the knobs; what really followed is known only where nothing was changed."""
     plan = plan if steps is None else plan.first(steps)
     if not suffix:

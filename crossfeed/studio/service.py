@@ -15,7 +15,7 @@ from crossfeed.serving.history import History
 from crossfeed.studio.access import Keys
 from crossfeed.studio.batching import Batcher
 from crossfeed.studio.beside import Beside
-from crossfeed.studio.engine import Engine, Question
+from crossfeed.studio.engine import ForecastEngine, Question
 from crossfeed.studio.metrics import Gauge, Metrics
 from crossfeed.studio.moments import Moments
 from crossfeed.studio.refusal import RefusalError
@@ -43,7 +43,7 @@ class Service:
         limits = self.settings.limits
         self.metrics, self.shelf, self.streams = Metrics(), Shelf(limits.uploads), 0
         newest = _Newest(self.moments, self.beside) if self.moments or self.beside else None
-        self.engine = Engine(self.opened, newest, self.shelf, limits, self.motion)
+        self.engine = ForecastEngine(self.opened, newest, self.shelf, limits, self.motion)
         self.batcher: Batcher[Question, dict[str, Any]] = Batcher(
             self.engine.answer_all, limits.batch, limits.waiting, self.metrics
         )

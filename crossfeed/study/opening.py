@@ -132,10 +132,10 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
     from crossfeed.adaptation.model_adaptation import adapt
     from crossfeed.adaptation.online import OnlineConfig
     from crossfeed.evaluation.opened_model import open_model
-    from crossfeed.evaluation.source import Source, foreign_set
+    from crossfeed.evaluation.source import SourceData, foreign_set
 
     opened = open_model(_checkpoint(store, locked), "cpu")
-    data = foreign_set(opened.model, targets, Source.of(sources, opened.config.data).space)
+    data = foreign_set(opened.model, targets, SourceData.of(sources, opened.config.data).space)
     facts = {
         "file": " + ".join(sealed["name"] for sealed in store.protocol()["vault"]),
         "fingerprint": " + ".join(table.fingerprint() for table in targets),

@@ -16,14 +16,14 @@ FEWEST_PATIENT_EPOCHS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class RunLength:
     """How much of the usual length, and after which part of it without a better epoch to stop; none: as configured."""
 
     length: float
     patience: float | None = None
 
 
-BUDGETS = {"quick": Budget(0.25, 0.25), "normal": Budget(1.0), "thorough": Budget(3.0, 0.34)}
+BUDGETS = {"quick": RunLength(0.25, 0.25), "normal": RunLength(1.0), "thorough": RunLength(3.0, 0.34)}
 
 
 def planned(config: RunConfig, windows: int, budget: str = "normal") -> RunConfig:

@@ -12,9 +12,12 @@ from torch import Tensor
 
 from crossfeed.configuration import differences
 from crossfeed.errors import ConfigError, TrainingError
+from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_json
 from crossfeed.model.device import choose_device
+from crossfeed.model.locate import locate_model
+from crossfeed.model.meeting import readable
 from crossfeed.model.model_file import ModelFile, read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
@@ -22,6 +25,7 @@ from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.devices.distributed import Team, own_device, teamwork
 from crossfeed.training.devices.precision import resolve_precision
+from crossfeed.training.going_on import going_on
 from crossfeed.training.initialise import LoadReport, initialise
 from crossfeed.training.loop import OnEpoch, StageRun, run_stage
 from crossfeed.training.measure.calibrate import calibrate
@@ -65,22 +69,26 @@ def train(
     """Pretrain, fine-tune, and write model, history and summary into `out`.
 
     `resume` goes on with an interrupted run of the same configuration and tables, as if it had never stopped.
-    `pretrained` takes the body from an earlier run's file instead of pretraining. `on_epoch` sees each history row.
+    `pretrained` takes the body from an earlier run's file instead of pretraining; `fleet`, which knows machines,
+    is taken whole and learns on. `on_epoch` sees each history row.
     `budget` quick trains a quarter as long as usual, thorough three times; both stop early when nothing gets better.
     """
     tables = [tables] if isinstance(tables, Table) else list(tables)
     _check_left_out(tables, config)
     tables = without_machines(tables, config.data.leave_out)
-    body = read_model_file(pretrained) if pretrained is not None else None
+    body = read_model_file(locate_model(pretrained)) if pretrained is not None else None
+    if body is not None and body.normaliser.method == "frame":
+        config = going_on(config, body)
+        tables = [align(table, readable(table.schema, body.schema)) for table in tables]
     _check_plan(config, body)
-    place = choose_device(own_device(device))
-    precision = resolve_precision(config.training.precision, place)
+    chosen_device = choose_device(own_device(device))
+    precision = resolve_precision(config.training.precision, chosen_device)
     writer = tensorboard_writer() if tensorboard else None
-    data = prepare(tables, config, place)
+    data = prepare(tables, config, chosen_device, body.provenance.get("usual_scales") if body else None)
     config = planned(config, len(data.train), budget)
     _check_windows(data, config)
     inputs = {"tables": [table.fingerprint() for table in tables], "pretrained": body.sha256 if body else None}
-    with teamwork(place) as team, own_randomness(place), _alone(out, team):
+    with teamwork(chosen_device) as team, own_randomness(chosen_device), _alone(out, team):
         claim = open_folder if team.leads else _trust_folder
         folder = claim(out, config.model_dump(mode="json"), inputs, resume)
         team.wait()
@@ -89,10 +97,10 @@ def train(
             observers = [on_epoch] if on_epoch else []
             if writer and team.leads:
                 observers.append(writer(folder.path / "tensorboard"))
-            facts = facts_of(data, config, place, precision)
+            facts = facts_of(data, config, chosen_device, precision)
             with run_log(folder.path, facts) if team.leads else nullcontext() as diary:
                 observers += [diary] if diary else []
-                summary = _run(data, config, folder, place, precision, inputs, body, observers, team)
+                summary = _run(data, config, folder, chosen_device, precision, inputs, body, observers, team)
             team.wait()
         if team.leads:
             remove_state(folder.path)

@@ -25,7 +25,8 @@ class MachineChanges(BaseModel):
     """How strongly sensors are changed, each window and sensor by chance; zeros change nothing.
 
     gain: standard deviation of the logarithm of a factor. level: standard deviation of a constant, in z-units.
-    noise: largest standard deviation of what is added to every row of the context, in z-units.
+    noise: largest standard deviation of what is added to every row of the context, in z-units. commands: standard
+    deviation of the logarithm of a factor on each command, seen from standing still.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,11 +34,12 @@ class MachineChanges(BaseModel):
     gain: float = Field(default=0.0, ge=0.0, le=2.0)
     level: float = Field(default=0.0, ge=0.0, le=10.0)
     noise: float = Field(default=0.0, ge=0.0, le=1.0)
+    commands: float = Field(default=0.0, ge=0.0, le=2.0)
 
     @property
     def active(self) -> bool:
         """Whether anything is changed at all."""
-        return any((self.gain, self.level, self.noise))
+        return any((self.gain, self.level, self.noise, self.commands))
 
 
 class OtherMachines:
@@ -49,6 +51,8 @@ class OtherMachines:
         reached_C = np.isfinite(zero_C) & (np.abs(zero_C) <= REACH)
         self._reached_C = torch.from_numpy(reached_C).to(device)
         self._zero_C = torch.from_numpy(np.where(reached_C, zero_C, 0.0).astype(np.float32)).to(device)
+        zero_A = normaliser.transform_commands(np.zeros((1, len(normaliser.command_names))))[0]
+        self._zero_A = torch.from_numpy(zero_A.astype(np.float32)).to(device)
 
     def __call__(self, batch: WindowBatch, draw: Draw) -> tuple[WindowBatch, Tensor]:
         """The changed windows, context and targets alike, and the gain (B, 1, C) in which errors are to be counted."""
@@ -64,7 +68,21 @@ class OtherMachines:
             x_BKC=torch.where(m_BKC, gain_B1C * x_BKC + shift_B1C + noise_BKC, 0.0),
             future_x_BHC=torch.where(batch.future_m_BHC, gain_B1C * batch.future_x_BHC + shift_B1C, 0.0),
         )
-        return changed, gain_B1C
+        return (self._otherwise_driven(changed, draw) if config.commands else changed), gain_B1C
+
+    def _otherwise_driven(self, batch: WindowBatch, draw: Draw) -> WindowBatch:
+        """The windows of a machine whose commands have other sizes for the same effect."""
+        factor_B1A = torch.exp(self.config.commands * _normal(draw, (len(batch.a_BKA), 1, batch.a_BKA.shape[2])))
+
+        def scaled(a_BSA: Tensor) -> Tensor:
+            return self._zero_A + factor_B1A * (a_BSA - self._zero_A)
+
+        return replace(
+            batch,
+            a_BKA=scaled(batch.a_BKA),
+            mean_a_BHA=scaled(batch.mean_a_BHA),
+            future_a_BTA=scaled(batch.future_a_BTA),
+        )
 
 
 def _normal(draw: Draw, shape: tuple[int, ...]) -> Tensor:

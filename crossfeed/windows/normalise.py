@@ -14,7 +14,7 @@ from crossfeed.windows.split import TrainRows
 if TYPE_CHECKING:
     import torch
 
-Method = Literal["zscore", "robust"]
+Method = Literal["zscore", "robust", "frame"]
 Array = TypeVar("Array", np.ndarray, "torch.Tensor")
 
 # The interquartile range of a normal distribution, in standard deviations.
@@ -120,6 +120,11 @@ class Normaliser:
     def hash(self) -> str:
         """SHA-256 over everything the normaliser says."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    @property
+    def met_nobody(self) -> bool:
+        """Whether it belongs to no machine in particular: see `crossfeed.windows.frame`."""
+        return self.method == "frame" and not self.fitted_on
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Normaliser) and self.to_json() == other.to_json()

@@ -1,12 +1,14 @@
 """Several tables divided, normalised and cut into windows in the one allowed order, as one configuration says."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from crossfeed.ingest.table import Group, Table
+from crossfeed.windows.frame import first_rows, fit_frame, framed, unmet
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
 from crossfeed.windows.split import SPLIT_SEED, By, Part, Split, TrainRows, split_table
 from crossfeed.windows.windows import WindowSet
@@ -15,6 +17,7 @@ from crossfeed.windows.windows import WindowSet
 class DataConfig(BaseModel):
     """How tables are split, normalised and cut into windows; context and horizons belong to the model.
 
+    normaliser: frame measures every machine by itself, so that machines of any size can be learned from together.
     leave_out: machines of the tables that neither train nor validate, to be met as strangers.
     """
 
@@ -32,21 +35,31 @@ class DataConfig(BaseModel):
 
 @dataclass(frozen=True)
 class SplitTables:
-    """Tables with the sides of their splits; training, evaluation and comparisons all divide their tables here."""
+    """Tables with the sides of their splits; training, evaluation and comparisons all divide their tables here.
+
+    `frames` are the frames of the machines where the configuration asks for them; several machines are then each shown
+    in their own.
+    """
 
     tables: tuple[Table, ...]
     splits: tuple[Split, ...]
+    frames: Mapping[str, Normaliser] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tables: Sequence[Table], config: DataConfig) -> "SplitTables":
+    def of(cls, tables: Sequence[Table], config: DataConfig, usual: Mapping[str, float] | None = None) -> "SplitTables":
         """Split every table that is not left out; the same tables and configuration give the same sides."""
         kept = without_machines(tables, config.leave_out)
         fractions = (config.train_fraction, config.validation_fraction)
-        splits = (split_table(table, config.split_by, config.split_seed, fractions) for table in kept)
-        return cls(tuple(kept), tuple(splits))
+        splits = tuple(split_table(table, config.split_by, config.split_seed, fractions) for table in kept)
+        if config.normaliser != "frame":
+            return cls(tuple(kept), splits)
+        frames = _frames(kept, splits, usual)
+        return cls(tuple(framed(table, frames) for table in kept) if len(frames) > 1 else tuple(kept), splits, frames)
 
     def normaliser(self, method: Method = "zscore", floor: float = ROBUST_FLOOR) -> Normaliser:
         """One normaliser for all tables, fitted on their train rows."""
+        if method == "frame":
+            return next(iter(self.frames.values())) if len(self.frames) == 1 else unmet(self.tables[0].schema)
         pairs = zip(self.splits, self.tables, strict=True)
         return Normaliser.fit(TrainRows.join([split.train_rows(table) for split, table in pairs]), method, floor)
 
@@ -61,6 +74,28 @@ class SplitTables:
         """The windows of one side of all tables."""
         tables, groups = list(self.tables), self.groups(part)
         return WindowSet.build(tables, groups, normaliser, context, horizons, stride, device, hidden)
+
+
+def _frames(
+    tables: Sequence[Table], splits: Sequence[Split], usual: Mapping[str, float] | None
+) -> dict[str, Normaliser]:
+    """The frame of every machine from its train rows; one that is only to be met, from the first rows of its runs."""
+    rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for table, split in zip(tables, splits, strict=True):
+        training = split.groups(table, "train")
+        for machine in table.machines():
+            own = [group for group in training if group.machine == machine]
+            numbers = (
+                np.concatenate([np.arange(group.start, group.stop) for group in own])
+                if own
+                else first_rows([group for group in table.groups if group.machine == machine])
+            )
+            rows.setdefault(machine, []).append((table.sensors[numbers], table.commands[numbers]))
+    frames = {}
+    for machine, parts in rows.items():
+        sensors, commands = (np.concatenate(side) for side in zip(*parts, strict=True))
+        frames[machine] = fit_frame(tables[0].schema, sensors, commands, usual)
+    return frames
 
 
 def without_machines(tables: Sequence[Table], machines: Sequence[str]) -> list[Table]:

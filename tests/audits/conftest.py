@@ -24,9 +24,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def source(pair: Path) -> Table:
     from crossfeed.ingest.pipeline import ingest
-    from crossfeed.machines.kinds import log_kind
+    from crossfeed.machines.log_formats import log_format_named
 
-    return ingest(log_kind("thws"), pair / "thws")
+    return ingest(log_format_named("thws"), pair / "thws")
 
 
 def case_of(*tables: Table, **more: object) -> Case:

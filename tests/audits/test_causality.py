@@ -10,7 +10,7 @@ from crossfeed.audits.stages import context_stage, mask_stage, pipeline_stages
 from crossfeed.audits.subject import Case
 from crossfeed.ingest import resample
 from crossfeed.ingest.table import Table
-from crossfeed.machines.kinds import log_kind
+from crossfeed.machines.log_formats import log_format_named
 from tests.audits.conftest import case_of
 from tests.windows.tables import random_table
 
@@ -113,7 +113,7 @@ def test_interpolated_rows_are_recognised_in_a_finished_table() -> None:
 
 
 def test_ingest_of_the_simulated_logs_is_causal(pair: Path) -> None:
-    assert not list(check_causality(Case((), raw=((log_kind("joanneum"), pair / "joanneum"),))))
+    assert not list(check_causality(Case((), raw=((log_format_named("joanneum"), pair / "joanneum"),))))
 
 
 def test_an_ingest_with_two_sided_interpolation_is_caught(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +128,6 @@ def test_an_ingest_with_two_sided_interpolation_is_caught(pair: Path, monkeypatc
         return resample.Resampled(result.frame.with_columns(smooth), result.counts)
 
     monkeypatch.setattr(resample.Resampling, "apply", leaky)
-    findings = list(check_causality(Case((), raw=((log_kind("joanneum"), pair / "joanneum"),))))
+    findings = list(check_causality(Case((), raw=((log_format_named("joanneum"), pair / "joanneum"),))))
     assert [finding.severity for finding in findings] == ["violation"]
     assert "ingest of joanneum logs" in findings[0].subject

@@ -55,11 +55,11 @@ def test_simulated_set_points_pass(source: Table) -> None:
 
 def test_simulated_measured_commands_are_found(tmp_path: Path) -> None:
     from crossfeed.ingest.pipeline import ingest
-    from crossfeed.machines.kinds import log_kind
+    from crossfeed.machines.log_formats import log_format_named
     from crossfeed.machines.simulated import thws
     from crossfeed.machines.simulated.production import Order
 
     order = Order(rows=1_200, sessions=6, raw_rows=2_200, duplicates=3, lost_rows=1)
     thws.export(tmp_path / "thws", order, 1, True)
-    found = [f.subject for f in check_commands(case_of(ingest(log_kind("thws"), tmp_path / "thws")))]
+    found = [f.subject for f in check_commands(case_of(ingest(log_format_named("thws"), tmp_path / "thws")))]
     assert "thws: spindle_speed" in found

@@ -11,22 +11,22 @@ from crossfeed.audits.run import audit
 from crossfeed.audits.units import check_units
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Group, Table
-from crossfeed.machines.declaration import LogKind
-from crossfeed.machines.kinds import log_kind
+from crossfeed.machines.declaration import LogFormat
+from crossfeed.machines.log_formats import log_format_named
 from crossfeed.schema import canonical
 from tests.audits.conftest import case_of, spindle_rows
 
 FEEDS = {"feed_x", "feed_y", "feed_z"}
 
 
-def _declared_as(kind: LogKind, channels: set[str], unit: str) -> LogKind:
+def _declared_as(kind: LogFormat, channels: set[str], unit: str) -> LogFormat:
     """The kind of log with the unit declaration of some channels removed: schema units are assumed."""
     columns = tuple(replace(c, unit=unit) if c.channel in channels else c for c in kind.columns)
     return replace(kind, columns=columns)
 
 
 def test_the_pair_in_its_right_units_violates_nothing(pair: Path, source: Table) -> None:
-    report = audit(case_of(source, ingest(log_kind("joanneum"), pair / "joanneum")))
+    report = audit(case_of(source, ingest(log_format_named("joanneum"), pair / "joanneum")))
     assert report.exit_code == 0, report.of("violation")
     assert not [finding for finding in report.of("warning") if finding.check == "units"]
 
@@ -45,7 +45,7 @@ def test_the_pair_in_its_right_units_violates_nothing(pair: Path, source: Table)
 def test_a_removed_unit_declaration_is_found_and_its_factor_named(
     pair: Path, source: Table, channels: set[str], unit: str, factor: int
 ) -> None:
-    target = ingest(_declared_as(log_kind("joanneum"), channels, unit), pair / "joanneum")
+    target = ingest(_declared_as(log_format_named("joanneum"), channels, unit), pair / "joanneum")
     report = audit(case_of(source, target), only=["units"])
     assert report.exit_code == 1
     assert {finding.numbers["factor"] for finding in report.of("violation")} == {factor}
@@ -61,7 +61,7 @@ def test_a_removed_unit_declaration_is_found_and_its_factor_named(
 def test_physics_finds_the_wrong_unit_in_one_table_alone(
     pair: Path, channels: set[str], unit: str, factor: int
 ) -> None:
-    target = ingest(_declared_as(log_kind("joanneum"), channels, unit), pair / "joanneum")
+    target = ingest(_declared_as(log_format_named("joanneum"), channels, unit), pair / "joanneum")
     report = audit(case_of(target), only=["units"])
     assert report.exit_code == 1
     assert factor in {finding.numbers.get("factor") for finding in report.of("violation")}
@@ -121,7 +121,7 @@ def test_a_contradiction_that_no_unit_explains_is_a_warning() -> None:
 
 def test_real_machines_of_very_different_size_are_left_alone(michigan_folder: Path, source: Table) -> None:
     """A desktop mill beside a machining centre: 24 times slower in rapid traverse, 108 times less power."""
-    table = ingest(log_kind("michigan"), michigan_folder)
+    table = ingest(log_format_named("michigan"), michigan_folder)
     report = audit(case_of(source, table), only=["units", "swapped", "commands"])
     assert report.exit_code == 0, report.of("violation")
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.control.controllers import AsWritten, Schedule
+from crossfeed.control.controllers import AsWritten, PlannedKnobs
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import standing, trial
@@ -43,7 +43,7 @@ def test_the_law_foresees_a_faster_cut_on_the_simulator(piece, course):
     task, past = read_task(None, {}), standing(piece)
     before = trial(piece, course, task, (), AsWritten(), past)
     faster = np.where(course.feed_share_T > 0.5, 1.2, 1.0)
-    after = trial(piece, course, task, (), Schedule("faster", faster, np.ones(len(course))), past)
+    after = trial(piece, course, task, (), PlannedKnobs("faster", faster, np.ones(len(course))), past)
     law = CuttingLaw({"spindle_torque": (0.25, 4e-5)})
     torque = canonical().sensor_names.index("spindle_torque")
     load = np.array([row.truth[torque] for row in before.rows])

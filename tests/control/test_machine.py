@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crossfeed.control.controllers import AsWritten, LoadRule, Schedule
+from crossfeed.control.controllers import AsWritten, LoadRule, PlannedKnobs
 from crossfeed.control.machine import MachineRun
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import standing, trial
@@ -24,7 +24,7 @@ def test_as_written_it_is_the_planned_run_to_the_bit(piece):
 def test_the_feed_knob_changes_feed_moves_only(piece, course, feed):
     task = read_task(None, {})
     ones = np.ones(len(course))
-    found = trial(piece, course, task, (), Schedule("x", feed * ones, ones), standing(piece))
+    found = trial(piece, course, task, (), PlannedKnobs("x", feed * ones, ones), standing(piece))
     assert found.seconds == pytest.approx(course.taken(feed * ones, ones).sum(), abs=1.5)
 
 

@@ -10,8 +10,8 @@ from scipy import stats
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import TableError
 from crossfeed.evaluation.conformal import (
+    ForecastRecorder,
     ForecastTrace,
-    Recorder,
     adaptive_widths,
     coverage,
     split_widths,
@@ -51,7 +51,7 @@ def white_noise(runs: int = 8, rows: int = 400) -> EvaluationSet:
 def test_split_conformal_covers_exchangeable_data_within_binomial_error() -> None:
     data = white_noise()
     half = len(data.windows) // 2
-    record = Recorder(data.windows)
+    record = ForecastRecorder(data.windows)
     assert evaluate(Overconfident(), data, on_forecast=record).metrics()["coverage90"] < 0.5
     _, stream = record.trace()
     first = np.arange(len(data.windows)) < half
@@ -159,6 +159,6 @@ def test_the_trace_is_in_time_order() -> None:
     persistence, _ = floors(HORIZONS)
     persistence.fit(data.windows, data.windows, 0)
     shuffled = torch.randperm(len(data.windows), generator=torch.Generator().manual_seed(0))
-    record = Recorder(data.windows)
+    record = ForecastRecorder(data.windows)
     evaluate(persistence, data, shuffled, on_forecast=record)
     np.testing.assert_array_equal(record.trace()[1].clock_N, data.windows.last_W)

@@ -16,7 +16,7 @@ from crossfeed.evaluation.model_evaluation import evaluate_model, evaluate_targe
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.setup import set_up
-from crossfeed.evaluation.source import align
+from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from crossfeed.machines.declaration import Segmentation
-from crossfeed.machines.kinds import NAMES
+from crossfeed.machines.log_formats import NAMES
 from crossfeed.machines.mapping import Mapping
 from crossfeed.machines.mtconnect import mapped_device
-from crossfeed.machines.table import mapped_kind
+from crossfeed.machines.table import mapped_format
 from crossfeed.schema import QUANTITIES, conversion
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
@@ -22,7 +22,7 @@ def block(name: str) -> str:
 def test_the_mapping_and_the_schema_of_the_page_fit_together(tmp_path) -> None:
     (tmp_path / "lathe.yaml").write_text(block("schema"), encoding="utf-8")
     (tmp_path / "mapping.yaml").write_text(block("mapping"), encoding="utf-8")
-    kind = mapped_kind(tmp_path / "mapping.yaml")
+    kind = mapped_format(tmp_path / "mapping.yaml")
     assert kind.schema.sensor_names == ("z_load", "spindle_power", "spindle_temp", "coolant_level")
     assert kind.segmentation == Segmentation({"State": 3.0}, (), ("Program",), 5.0, 64)
 

@@ -6,7 +6,7 @@ import yaml
 
 from crossfeed.errors import LogError
 from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines.table import mapped_kind
+from crossfeed.machines.table import mapped_format
 
 MAPPING = {
     "machine": "lathe",
@@ -33,7 +33,7 @@ def table_of(tmp_path):
             {"t": [float(second) for second in seconds], "P": [1.0] * len(seconds), "n": [900.0] * len(seconds)}
         )
         frame.write_csv(tmp_path / "log.csv")
-        return ingest(mapped_kind(tmp_path / "mapping.yaml"), tmp_path / "log.csv")
+        return ingest(mapped_format(tmp_path / "mapping.yaml"), tmp_path / "log.csv")
 
     return make
 

@@ -8,8 +8,8 @@ import pytest
 
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
-from crossfeed.machines.joanneum import KIND as JOANNEUM
-from crossfeed.machines.thws import KIND as THWS
+from crossfeed.machines.joanneum import LOG_FORMAT as JOANNEUM
+from crossfeed.machines.thws import LOG_FORMAT as THWS
 
 PROGRAM = "/_N_MPF_DIR/_N_OPENER_MPF"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import SchemaError
 from crossfeed.ingest.units import to_schema_units
-from crossfeed.machines.declaration import LogKind, NativeColumn, Segmentation
+from crossfeed.machines.declaration import LogFormat, NativeColumn, Segmentation
 from crossfeed.schema import Channel, Schema, conversion
 
 SCHEMA = Schema(
@@ -22,12 +22,12 @@ SCHEMA = Schema(
 )
 
 
-def kind_of(*columns: NativeColumn) -> LogKind:
-    return LogKind("toy", "toy", "toy", SCHEMA, columns, 1.0, Segmentation(), lambda *_: iter(()))
+def log_format_of(*columns: NativeColumn) -> LogFormat:
+    return LogFormat("toy", "toy", "toy", SCHEMA, columns, 1.0, Segmentation(), lambda *_: iter(()))
 
 
 def test_factors_and_offsets_are_derived() -> None:
-    kind = kind_of(
+    kind = log_format_of(
         NativeColumn("P", "power", "W"), NativeColumn("T", "temperature", "degF"), NativeColumn("F", "feed", "mm/s")
     )
     frame = pl.DataFrame({"power": [1500.0], "temperature": [212.0], "feed": [10.0]})
@@ -54,7 +54,7 @@ def test_a_conversion_and_its_inverse_give_the_value_back(value, pair) -> None:
 
 
 def test_impossible_values_become_null_and_are_counted_by_reason() -> None:
-    kind = kind_of(NativeColumn("T", "temperature", "degC", (1.0, 150.0)), NativeColumn("F", "feed", "mm/min"))
+    kind = log_format_of(NativeColumn("T", "temperature", "degC", (1.0, 150.0)), NativeColumn("F", "feed", "mm/min"))
     frame = pl.DataFrame({"temperature": [20.0, 0.0, 151.0, math.inf, math.nan, None], "feed": [1.0] * 5 + [math.inf]})
     found, repairs = to_schema_units(frame, kind)
     assert found["temperature"].to_list() == [20.0, None, None, None, None, None]
@@ -67,7 +67,7 @@ def test_impossible_values_become_null_and_are_counted_by_reason() -> None:
 
 
 def test_a_signal_that_is_zero_throughout_a_run_was_not_measured() -> None:
-    kind = kind_of(NativeColumn("P", "power", "kW", absent_if_zero=True), NativeColumn("F", "feed", "mm/min"))
+    kind = log_format_of(NativeColumn("P", "power", "kW", absent_if_zero=True), NativeColumn("F", "feed", "mm/min"))
     dead, _ = to_schema_units(pl.DataFrame({"power": [0.0, 0.0], "feed": [0.0, 0.0]}), kind)
     alive, _ = to_schema_units(pl.DataFrame({"power": [0.0, 0.1], "feed": [0.0, 0.0]}), kind)
     assert dead["power"].to_list() == [None, None]
@@ -76,11 +76,11 @@ def test_a_signal_that_is_zero_throughout_a_run_was_not_measured() -> None:
 
 def test_a_unit_that_does_not_fit_the_quantity_is_refused() -> None:
     with pytest.raises(SchemaError, match="'P' is declared in 'mm/s', but 'power'"):
-        kind_of(NativeColumn("P", "power", "mm/s"), NativeColumn("F", "feed", "mm/min"))
+        log_format_of(NativeColumn("P", "power", "mm/s"), NativeColumn("F", "feed", "mm/min"))
 
 
 def test_a_number_that_nothing_can_measure_made_every_statistic_infinite() -> None:
-    kind = kind_of(NativeColumn("P", "power", "W"), NativeColumn("F", "feed", "mm/s"))
+    kind = log_format_of(NativeColumn("P", "power", "W"), NativeColumn("F", "feed", "mm/s"))
     frame = pl.DataFrame({"power": [1e308, 1500.0], "feed": [1.0, -1e16]})
     found, repairs = to_schema_units(frame, kind)
     assert found.rows() == [(None, 60.0), (1.5, None)]

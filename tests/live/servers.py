@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from crossfeed.live.simulated.feed import SimulatedFeed, Step
-from crossfeed.live.simulated.serve import Server
+from crossfeed.live.simulated.serve import SimulatedServer
 from crossfeed.live.source import Arrival, Notice, Sample
 
 
@@ -21,7 +21,7 @@ def free_port() -> int:
 class Stage:
     """A machine behind a server, told at twenty steps a second of ours; the test decides what goes wrong."""
 
-    def __init__(self, feed: SimulatedFeed, server: Server) -> None:
+    def __init__(self, feed: SimulatedFeed, server: SimulatedServer) -> None:
         self.feed, self.server = feed, server
         self.missing: frozenset[str] = frozenset()
         self.told: list[tuple[int, Step]] = []
@@ -47,7 +47,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(feed: SimulatedFeed, server: Server) -> AsyncIterator[Stage]:
+async def staged(feed: SimulatedFeed, server: SimulatedServer) -> AsyncIterator[Stage]:
     """The machine runs behind the server while the block does."""
     await server.start()
     stage = Stage(feed, server)

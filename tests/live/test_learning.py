@@ -10,7 +10,7 @@ import torch
 from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.live.learning import JOURNAL, LEARNED, Learner, TrackedIntervals
+from crossfeed.live.learning import JOURNAL, LEARNED, LiveLearner, TrackedIntervals
 from crossfeed.live.row import Row
 from crossfeed.model.forecast import Forecast
 from tests.live.conftest import Shop
@@ -34,7 +34,7 @@ def _journal(folder: Path) -> list[dict[str, object]]:
 def test_an_untrained_model_learns_the_machine_and_the_locked_one_is_not_touched(shop: Shop, tmp_path: Path) -> None:
     opened = shop.opened
     before = {name: value.clone() for name, value in opened.model.state_dict().items()}
-    learner = Learner(opened, tmp_path, OnlineConfig(mode="all", learning_rate=1e-3, every=4, steps=4))
+    learner = LiveLearner(opened, tmp_path, OnlineConfig(mode="all", learning_rate=1e-3, every=4, steps=4))
     rows = _rows(shop, 90)
     for end in range(1, len(rows) + 1):
         learner.observe(rows[:end])
@@ -52,7 +52,7 @@ def test_an_untrained_model_learns_the_machine_and_the_locked_one_is_not_touched
 
 def test_the_guard_goes_back_to_the_locked_model_when_learning_hurts(shop: Shop, tmp_path: Path) -> None:
     opened = shop.opened
-    learner = Learner(opened, tmp_path, OnlineConfig(mode="all", learning_rate=0.5, every=4, steps=4))
+    learner = LiveLearner(opened, tmp_path, OnlineConfig(mode="all", learning_rate=0.5, every=4, steps=4))
     rows = _rows(shop, 90)
     for end in range(1, len(rows) + 1):
         learner.observe(rows[:end])

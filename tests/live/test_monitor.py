@@ -14,7 +14,7 @@ from crossfeed.live.simulated.feed import SimulatedFeed
 from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
 from crossfeed.live.snapshot import Snapshot
 from crossfeed.live.sources import SourceOptions, open_source
-from crossfeed.machines.declaration import LogKind
+from crossfeed.machines.declaration import LogFormat
 from tests.evaluation.small_machine import CONTEXT
 from tests.live.conftest import LIMIT_S, Shop, within
 from tests.live.servers import free_port
@@ -57,7 +57,7 @@ def test_a_forecast_follows_every_row_and_says_that_the_command_is_held(shop: Sh
 class LateMachine(GrowingFile):
     """Not there before its file is, as a server that is switched on later."""
 
-    async def open(self) -> LogKind:
+    async def open(self) -> LogFormat:
         if not self.path.exists():
             raise LogError("There is no machine here.")
         return await super().open()

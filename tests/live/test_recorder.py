@@ -14,12 +14,12 @@ import pytest
 from crossfeed.errors import LogError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.live.queue import BoundedQueue
-from crossfeed.live.recorder import Recorder, record
+from crossfeed.live.recorder import LiveRecorder, record
 from crossfeed.live.source import Mark, Notice, Sample
 from crossfeed.live.sources import SourceOptions, open_source
 from crossfeed.live.spool import ENDING, Damage, last_position, read_spool
 from crossfeed.live.to_table import spool_to_table
-from crossfeed.machines.table import mapped_kind
+from crossfeed.machines.table import mapped_format
 from tests.live.conftest import LIMIT_S, Shop, within
 
 
@@ -66,7 +66,7 @@ def test_what_was_recorded_live_and_what_was_ingested_are_the_same_table(shop: S
 
     within(LIMIT_S, work)
     table = spool_to_table(spool)
-    _same(table, ingest(mapped_kind(shop.mapping), log))
+    _same(table, ingest(mapped_format(shop.mapping), log))
     assert len({group.session for group in table.groups}) == 2
 
 
@@ -110,14 +110,14 @@ def test_a_recorder_that_was_killed_goes_on_where_it_stopped(shop: Shop, tmp_pat
         row += 10
     within(LIMIT_S, lambda: _record_until(shop, log, spool, 30))
     table = spool_to_table(spool)
-    _same(table, ingest(mapped_kind(shop.mapping), log))
+    _same(table, ingest(mapped_format(shop.mapping), log))
     assert table.manifest["live"]["doubled_samples"] == 0
 
 
 def test_a_record_that_was_cut_off_or_damaged_costs_no_other(shop: Shop, tmp_path: Path) -> None:
-    kind = mapped_kind(shop.mapping)
+    kind = mapped_format(shop.mapping)
     sizes = []
-    recorder = Recorder(tmp_path, kind, "a test")
+    recorder = LiveRecorder(tmp_path, kind, "a test")
     for number in range(4):
         recorder.take(Sample("@@run", "log", number * 1_000_000))
         recorder.take(Mark({"offset": number}))
@@ -138,7 +138,7 @@ def test_a_record_that_was_cut_off_or_damaged_costs_no_other(shop: Shop, tmp_pat
 def test_late_and_doubled_samples_are_counted_and_a_late_one_within_two_seconds_is_kept(
     shop: Shop, tmp_path: Path
 ) -> None:
-    recorder = Recorder(tmp_path, mapped_kind(shop.mapping), "a test")
+    recorder = LiveRecorder(tmp_path, mapped_format(shop.mapping), "a test")
     for stamp in (10_000_000, 8_000_000, 7_999_999, 10_000_000):
         recorder.take(Sample("@@run", "log", stamp))
     recorder.take(Notice("gap", "lost", 1, 2))
@@ -165,12 +165,12 @@ def test_a_full_queue_drops_the_oldest_samples_and_counts_them() -> None:
 
 
 def test_a_spool_of_other_channels_is_refused(shop: Shop, tmp_path: Path) -> None:
-    kind = mapped_kind(shop.mapping)
-    Recorder(tmp_path, kind, "a test").close()
+    kind = mapped_format(shop.mapping)
+    LiveRecorder(tmp_path, kind, "a test").close()
     from dataclasses import replace
 
     with pytest.raises(LogError, match="begun with other channels"):
-        Recorder(tmp_path, replace(kind, machine="another"), "a test")
+        LiveRecorder(tmp_path, replace(kind, machine="another"), "a test")
 
 
 def test_a_folder_that_is_no_spool_is_refused(tmp_path: Path) -> None:

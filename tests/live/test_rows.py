@@ -16,7 +16,7 @@ from crossfeed.live.frame import to_frame
 from crossfeed.live.row import Row
 from crossfeed.live.rows import RowMaker
 from crossfeed.live.source import ALIVE, Sample
-from crossfeed.machines.declaration import LogKind, NativeColumn, RawRun, Segmentation
+from crossfeed.machines.declaration import LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.schema import Channel, Schema
 
 BEGIN = 1_700_000_000_000_000
@@ -30,14 +30,14 @@ SCHEMA = Schema(
 )
 
 
-def _kind(samples: list[Sample], change_driven: bool, gap_s: float | None) -> LogKind:
+def _kind(samples: list[Sample], change_driven: bool, gap_s: float | None) -> LogFormat:
     columns = (NativeColumn("P", "power", "W"), NativeColumn("T", "temp", "degC"), NativeColumn("n", "speed", "rpm"))
 
-    def read(kind: LogKind, path: Path) -> Iterable[RawRun]:  # noqa: ARG001
+    def read(kind: LogFormat, path: Path) -> Iterable[RawRun]:  # noqa: ARG001
         frame = to_frame(samples, kind)
         yield RawRun("run", frame, frame.height, ())
 
-    return LogKind(
+    return LogFormat(
         "two",
         "two",
         "mill",
@@ -50,7 +50,7 @@ def _kind(samples: list[Sample], change_driven: bool, gap_s: float | None) -> Lo
     )
 
 
-def _ingested(kind: LogKind, tmp: Path) -> Table:
+def _ingested(kind: LogFormat, tmp: Path) -> Table:
     return ingest(kind, tmp)
 
 

@@ -11,7 +11,7 @@ import pytest
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import Download
 from crossfeed.machines.download import RECORD, fetch
-from crossfeed.machines.kinds import NAMES, log_kind
+from crossfeed.machines.log_formats import NAMES, log_format_named
 
 CONTENT = bytes(range(256)) * 4096
 
@@ -71,7 +71,7 @@ def server():
 
 @pytest.fixture
 def kind():
-    return replace(log_kind("thws"), downloads=(Download("data.csv", "https://example.invalid/data.csv"),))
+    return replace(log_format_named("thws"), downloads=(Download("data.csv", "https://example.invalid/data.csv"),))
 
 
 def test_a_file_arrives_whole_and_its_checksum_is_recorded(server, kind, tmp_path) -> None:
@@ -158,13 +158,13 @@ def test_a_damaged_record_is_named(server, kind, tmp_path) -> None:
 
 def test_a_kind_without_files_says_where_to_get_them(tmp_path) -> None:
     with pytest.raises(LogError, match="no files to download"):
-        fetch(log_kind("mtconnect"), tmp_path)
+        fetch(log_format_named("mtconnect"), tmp_path)
 
 
 def test_every_kind_states_its_licence_and_citation() -> None:
     for name in NAMES:
-        kind = log_kind(name)
+        kind = log_format_named(name)
         assert kind.licence
         assert kind.citation
         assert kind.homepage.startswith("https://")
-    assert [name for name in NAMES if log_kind(name).non_commercial] == ["joanneum"]
+    assert [name for name in NAMES if log_format_named(name).non_commercial] == ["joanneum"]

@@ -8,7 +8,7 @@ import pytest
 
 from crossfeed.errors import LogError
 from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines.joanneum import KIND
+from crossfeed.machines.joanneum import LOG_FORMAT
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def folder(make_joanneum_log):
 
 
 def test_runs_sessions_and_rows(folder) -> None:
-    table = ingest(KIND, folder)
+    table = ingest(LOG_FORMAT, folder)
     assert [(g.run, g.session, g.program, len(g)) for g in table.groups] == [
         ("Enerman_Alu", "Enerman_Alu-001", "Enerman", 4),
         ("Enerman_Alu", "Enerman_Alu-002", "Enerman", 4),
@@ -41,18 +41,18 @@ def test_runs_sessions_and_rows(folder) -> None:
 
 
 def test_values_are_bin_means_in_canonical_units(folder) -> None:
-    table = ingest(KIND, folder)
+    table = ingest(LOG_FORMAT, folder)
     cycle = np.arange(501, 1001)
     index = table.schema.sensor_names.index("spindle_power")
     power = np.sin(0.001 * cycle + 15)
     assert table.sensors[1, index] == pytest.approx(power.mean() * 1e-3, rel=1e-6)
     # 6000 deg/s are 1000 rpm; the set-point is 12000 in cycles 501 to 999 and 6000 in cycle 1000.
     assert table.commands[1, 0] == pytest.approx((499 * 2000 + 1000) / 500, rel=1e-9)
-    assert ingest(KIND, folder, rule="paper").commands[1, 0] == pytest.approx(1000.0)
+    assert ingest(LOG_FORMAT, folder, rule="paper").commands[1, 0] == pytest.approx(1000.0)
 
 
 def test_absent_channels_stay_absent(folder) -> None:
-    table = ingest(KIND, folder)
+    table = ingest(LOG_FORMAT, folder)
     assert table.present().sum() == 10
     assert np.isnan(table.sensors[:, ~table.present()]).all()
     assert np.isfinite(table.commands).all()
@@ -64,17 +64,17 @@ def test_a_zip_gives_the_same_table_as_the_folder(folder, tmp_path) -> None:
         for file in folder.rglob("*.*"):
             if file.is_file():
                 out.write(file, f"CNC Machining Data Repository/{file.relative_to(folder)}")
-    table = ingest(KIND, archive)
-    assert table.fingerprint() == ingest(KIND, folder).fingerprint()
+    table = ingest(LOG_FORMAT, archive)
+    assert table.fingerprint() == ingest(LOG_FORMAT, folder).fingerprint()
     assert [file["name"] for file in table.manifest["files"]] == ["all.zip"]
 
 
 def test_duplicated_and_shuffled_cycles_are_repaired_and_counted(folder, make_joanneum_log) -> None:
-    wanted = ingest(KIND, folder)
+    wanted = ingest(LOG_FORMAT, folder)
     cycles = [*range(1, 2001), *range(2501, 4501)]
     shuffled = [*cycles[2000:], *cycles[:2000], *cycles[500:600]]
     make_joanneum_log("Enerman_Alu_full.csv", shuffled, folder="joanneum/Enerman_Alu")
-    table = ingest(KIND, folder)
+    table = ingest(LOG_FORMAT, folder)
     assert table.fingerprint() == wanted.fingerprint()
     assert table.manifest["counts"]["duplicates_dropped"] == 100
     assert table.manifest["repairs"] == {"clock ran backwards, rows sorted by time": 2}
@@ -84,30 +84,30 @@ def test_a_second_part_that_begins_late_is_a_finding_and_one_that_overlaps_is_re
     folder, make_joanneum_log
 ) -> None:
     make_joanneum_log("WG_Vorderseite_PLA_part2.csv", range(3011, 4751), part=2)
-    assert ingest(KIND, folder).manifest["findings"] == [
+    assert ingest(LOG_FORMAT, folder).manifest["findings"] == [
         "WG_Vorderseite_PLA: part 2 begins 10 cycles after the end of part 1"
     ]
     make_joanneum_log("WG_Vorderseite_PLA_part2.csv", range(1, 1751), part=2)
     with pytest.raises(LogError, match="begins at cycle 1, inside part 1"):
-        ingest(KIND, folder)
+        ingest(LOG_FORMAT, folder)
 
 
 def test_missing_parts_doubled_runs_and_empty_folders_are_refused(folder, tmp_path) -> None:
     shutil.copytree(folder, tmp_path / "copy" / "again")
     shutil.copytree(folder, tmp_path / "copy" / "once")
     with pytest.raises(LogError, match="comes twice"):
-        ingest(KIND, tmp_path / "copy")
+        ingest(LOG_FORMAT, tmp_path / "copy")
     (folder / "WG_Vorderseite_PLA_part1.csv").unlink()
     with pytest.raises(LogError, match="not complete"):
-        ingest(KIND, folder)
+        ingest(LOG_FORMAT, folder)
     (tmp_path / "empty").mkdir()
     with pytest.raises(LogError, match="no JOANNEUM log"):
-        ingest(KIND, tmp_path / "empty")
+        ingest(LOG_FORMAT, tmp_path / "empty")
 
 
 def test_column_names_in_another_case_and_without_part_column(folder) -> None:
-    wanted = ingest(KIND, folder)
+    wanted = ingest(LOG_FORMAT, folder)
     for file in folder.rglob("*_full.csv"):
         header, rest = file.read_text().split("\n", 1)
         file.write_text(header.upper().replace("PART", "piece") + "\n" + rest)
-    assert ingest(KIND, folder).fingerprint() == wanted.fingerprint()
+    assert ingest(LOG_FORMAT, folder).fingerprint() == wanted.fingerprint()

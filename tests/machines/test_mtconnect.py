@@ -8,7 +8,7 @@ import pytest
 from crossfeed.errors import LogError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.devices import read_devices
-from crossfeed.machines.mtconnect import COLUMNS, KIND
+from crossfeed.machines.mtconnect import COLUMNS, LOG_FORMAT
 
 UNITS = {"%": "PERCENT", "degC": "CELSIUS", "rpm": "REVOLUTION/MINUTE", "mm/s": "MILLIMETER/SECOND"}
 MODEL = """<?xml version='1.0'?>
@@ -53,7 +53,7 @@ def column_of(table, name: str) -> np.ndarray:
 
 
 def test_a_session_is_one_program_while_active_and_long_enough(day) -> None:
-    table = ingest(KIND, day)
+    table = ingest(LOG_FORMAT, day)
     assert [(g.run, g.session, g.program, len(g)) for g in table.groups] == [
         ("2016-11-04", "2016-11-04-001", "167", 100)
     ]
@@ -61,7 +61,7 @@ def test_a_session_is_one_program_while_active_and_long_enough(day) -> None:
 
 
 def test_values_hold_until_they_change(day) -> None:
-    table = ingest(KIND, day)
+    table = ingest(LOG_FORMAT, day)
     load = column_of(table, "x_load")
     assert load[:10].tolist() == [50.0] * 10
     assert load[10] == pytest.approx(70.0)
@@ -69,7 +69,7 @@ def test_values_hold_until_they_change(day) -> None:
 
 
 def test_outliers_and_invalid_temperatures_are_handled_by_their_ranges(day) -> None:
-    table = ingest(KIND, day)
+    table = ingest(LOG_FORMAT, day)
     assert column_of(table, "feed_x")[25:35].tolist() == [600.0] * 10
     temperature = column_of(table, "spindle_temp")
     # One bad reading is bridged; ten seconds of them are absent after two.
@@ -83,54 +83,54 @@ def test_outliers_and_invalid_temperatures_are_handled_by_their_ranges(day) -> N
 
 def test_units_come_from_the_device_model_and_not_from_the_native_units(day) -> None:
     model = day.parent / "Devices.xml"
-    seconds = ingest(KIND, day)
+    seconds = ingest(LOG_FORMAT, day)
     model.write_text(model.read_text().replace("MILLIMETER/SECOND", "MILLIMETER/MINUTE"))
-    minutes = ingest(KIND, day)
+    minutes = ingest(LOG_FORMAT, day)
     assert column_of(seconds, "feed_x")[0] == pytest.approx(60 * column_of(minutes, "feed_x")[0])
     assert minutes.manifest["channels"]["feed_x"]["native_unit"] == "mm/min"
     assert minutes.manifest["files"][0]["name"] == "Devices.xml"
 
 
 def test_gzip_and_folder_give_the_same_table(day) -> None:
-    wanted = ingest(KIND, day).fingerprint()
+    wanted = ingest(LOG_FORMAT, day).fingerprint()
     packed = day.with_name(f"{day.name}.gz")
     packed.write_bytes(gzip.compress(day.read_bytes()))
     day.unlink()
-    assert ingest(KIND, packed).fingerprint() == wanted
-    assert ingest(KIND, packed.parent).fingerprint() == wanted
+    assert ingest(LOG_FORMAT, packed).fingerprint() == wanted
+    assert ingest(LOG_FORMAT, packed.parent).fingerprint() == wanted
 
 
 def test_damaged_missing_and_foreign_files_are_refused(day) -> None:
     packed = day.with_name(f"{day.name}.gz")
     packed.write_bytes(gzip.compress(day.read_bytes())[:-20])
     with pytest.raises(LogError, match="not a whole gzip"):
-        ingest(KIND, packed)
+        ingest(LOG_FORMAT, packed)
     day.write_text("")
     with pytest.raises(LogError, match="is empty"):
-        ingest(KIND, day)
+        ingest(LOG_FORMAT, day)
     other = day.with_name("Hurco02-20161104.txt")
     day.rename(other)
     with pytest.raises(LogError, match="named after none of them"):
-        ingest(KIND, other)
+        ingest(LOG_FORMAT, other)
     (day.parent / "Devices.xml").write_text("<not xml")
     with pytest.raises(LogError, match="not a device model"):
-        ingest(KIND, other)
+        ingest(LOG_FORMAT, other)
     (day.parent / "Devices.xml").unlink()
     with pytest.raises(LogError, match=r"no Devices\.xml"):
-        ingest(KIND, other)
+        ingest(LOG_FORMAT, other)
 
 
 def test_a_log_that_never_mentions_an_item_is_refused(day) -> None:
     day.write_text("\n".join(line for line in day.read_text().splitlines() if "|Sovr|" not in line))
     with pytest.raises(LogError, match="never mentions Sovr"):
-        ingest(KIND, day)
+        ingest(LOG_FORMAT, day)
 
 
 def test_lines_out_of_order_are_sorted_and_counted(day) -> None:
-    wanted = ingest(KIND, day).fingerprint()
+    wanted = ingest(LOG_FORMAT, day).fingerprint()
     lines = day.read_text().splitlines()
     day.write_text("\n".join([*lines[30:], *lines[:30]]))
-    table = ingest(KIND, day)
+    table = ingest(LOG_FORMAT, day)
     assert table.fingerprint() == wanted
     assert table.manifest["repairs"]["clock ran backwards, lines sorted by time"] == 1
 
@@ -143,7 +143,7 @@ def test_the_real_device_model_has_the_units_we_declare(nist_folder) -> None:
 
 
 def test_real_days_ingest(nist_folder) -> None:
-    table = ingest(KIND, nist_folder / "Mazak01-201610*.txt.gz")
+    table = ingest(LOG_FORMAT, nist_folder / "Mazak01-201610*.txt.gz")
     assert table.manifest["counts"]["raw_rows"] == 72557
     assert len(table.groups) == 28
     temperatures = table.sensors[:, 5:7]

@@ -13,7 +13,7 @@ from crossfeed.errors import ConfigError, LogError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
 from crossfeed.machines.devices import read_devices
-from crossfeed.machines.kinds import log_kind
+from crossfeed.machines.log_formats import log_format_named
 from crossfeed.machines.mtconnect import find_source
 from crossfeed.machines.mtconnect_channels import propose
 
@@ -82,9 +82,9 @@ def folder(tmp_path: Path) -> Path:
 
 def read(folder: Path, **mapping: object) -> Table:
     if not mapping:
-        return ingest(log_kind("mtconnect"), folder)
+        return ingest(log_format_named("mtconnect"), folder)
     (folder / "mapping.yaml").write_text(yaml.safe_dump(mapping))
-    return ingest(log_kind("mtconnect", folder / "mapping.yaml"), folder)
+    return ingest(log_format_named("mtconnect", folder / "mapping.yaml"), folder)
 
 
 def test_a_lathe_without_a_y_axis_simply_has_no_y(folder: Path) -> None:
@@ -260,7 +260,7 @@ def test_the_other_machines_of_the_nist_test_bed_can_be_read(nist_folder: Path, 
     }
     lines = lines_of([*((0.0, name, value) for name, value in start.items()), (90.0, "execution", "READY")])
     (tmp_path / "Mazak03-20161104.txt").write_text(lines)
-    table = ingest(log_kind("mtconnect"), tmp_path)
+    table = ingest(log_format_named("mtconnect"), tmp_path)
     assert (len(table), table.schema.sensor_names) == (90, found.sensor_names)
 
 
@@ -269,8 +269,8 @@ def test_the_real_mazak_through_a_mapping_of_fewer_channels(nist_folder: Path, t
         "machine: integrex\ncolumns:\n  - {native: Xload, channel: x_load}\n  - {native: Xfrt, channel: feed_x}\n"
     )
     logs = nist_folder / "Mazak01-20161007-20161008.txt.gz"
-    table = ingest(log_kind("mtconnect", tmp_path / "mapping.yaml"), logs)
-    whole = ingest(log_kind("mtconnect"), logs)
+    table = ingest(log_format_named("mtconnect", tmp_path / "mapping.yaml"), logs)
+    whole = ingest(log_format_named("mtconnect"), logs)
     assert table.machines() == ("integrex",)
     assert len(table) >= len(whole)
     assert find_source(logs).device == "Mazak01"

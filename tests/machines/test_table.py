@@ -7,9 +7,9 @@ import yaml
 
 from crossfeed.errors import ConfigError, CrossfeedError, LogError, SchemaError
 from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines.kinds import log_kind
+from crossfeed.machines.log_formats import log_format_named
 from crossfeed.machines.mapping import TEMPLATE, Mapping
-from crossfeed.machines.table import mapped_kind
+from crossfeed.machines.table import mapped_format
 
 SCHEMA = {
     "name": "lathe",
@@ -38,7 +38,7 @@ def described(tmp_path):
     def make(**changes):
         path = tmp_path / "mapping.yaml"
         path.write_text(yaml.safe_dump({key: value for key, value in (MAPPING | changes).items() if value is not None}))
-        return mapped_kind(path)
+        return mapped_format(path)
 
     return make
 
@@ -186,7 +186,7 @@ def test_empty_folders_and_broken_parquet_are_refused(described, tmp_path) -> No
 def test_the_template_is_a_valid_mapping_of_about_twenty_lines(tmp_path) -> None:
     path = tmp_path / "mapping.yaml"
     path.write_text(TEMPLATE, encoding="utf-8")
-    assert mapped_kind(path).machine == "mill_7"
+    assert mapped_format(path).machine == "mill_7"
     assert len(TEMPLATE.splitlines()) <= 21
     # Every key that a mapping understands occurs in the template, so that the template teaches all of them.
     for key in (field.alias or name for name, field in Mapping.model_fields.items()):
@@ -195,13 +195,13 @@ def test_the_template_is_a_valid_mapping_of_about_twenty_lines(tmp_path) -> None
 
 def test_unknown_kinds_and_missing_or_needless_mappings_are_refused(tmp_path) -> None:
     with pytest.raises(LogError, match="did you mean 'joanneum'"):
-        log_kind("joaneum")
+        log_format_named("joaneum")
     with pytest.raises(ConfigError, match="need a mapping"):
-        log_kind("table")
+        log_format_named("table")
     with pytest.raises(ConfigError, match="describe themselves"):
-        log_kind("thws", tmp_path / "mapping.yaml")
+        log_format_named("thws", tmp_path / "mapping.yaml")
     with pytest.raises(ConfigError, match="cannot be read"):
-        log_kind("table", tmp_path / "missing.yaml")
+        log_format_named("table", tmp_path / "missing.yaml")
 
 
 def test_date_and_time_in_two_columns_of_a_zone(described, log) -> None:

@@ -10,8 +10,8 @@ import yaml
 from crossfeed.errors import LogError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.column_names import read_name
-from crossfeed.machines.kinds import log_kind
-from crossfeed.machines.table import mapped_kind
+from crossfeed.machines.log_formats import log_format_named
+from crossfeed.machines.table import mapped_format
 from crossfeed.machines.template import template_from
 
 
@@ -85,7 +85,7 @@ def test_physics_finds_power_and_current_whose_names_say_nothing(mill: pl.DataFr
     assert "keep: {Status: 3}" in text
     assert found["feed_y"] == {"constant": 0, "channel": "feed_y"}
     (tmp_path / "mapping.yaml").write_text(text)
-    table = ingest(mapped_kind(tmp_path / "mapping.yaml"), tmp_path / "log.csv")
+    table = ingest(mapped_format(tmp_path / "mapping.yaml"), tmp_path / "log.csv")
     assert (len(table), table.commands[0, 0] == mill["n_soll_Spindel"][0]) == (21, True)
 
 
@@ -117,7 +117,7 @@ def test_a_log_of_loads_alone_gets_a_schema_of_its_own(tmp_path: Path) -> None:
     mapping, text = written(tmp_path / "log.parquet")
     assert [sensor["name"] for sensor in mapping["schema"]["sensors"]] == ["spindle_load", "x_load"]
     (tmp_path / "mapping.yaml").write_text(text)
-    table = ingest(mapped_kind(tmp_path / "mapping.yaml"), tmp_path / "log.parquet")
+    table = ingest(mapped_format(tmp_path / "mapping.yaml"), tmp_path / "log.parquet")
     assert table.schema.sensor_names == ("spindle_load", "x_load")
 
 
@@ -132,7 +132,7 @@ def test_the_mapping_written_from_a_device_model_ingests_its_logs(nist_folder: P
     text = template_from(nist_folder / "Devices.xml")
     (tmp_path / "mapping.yaml").write_text(text)
     assert yaml.safe_load(text)["device"] == "Mazak01"
-    kind = log_kind("mtconnect", tmp_path / "mapping.yaml")
+    kind = log_format_named("mtconnect", tmp_path / "mapping.yaml")
     table = ingest(kind, nist_folder / "Mazak01-20161007-20161008.txt.gz")
     assert "s2_load" in table.schema.sensor_names
     assert len(table) > 500

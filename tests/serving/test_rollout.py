@@ -16,7 +16,7 @@ from crossfeed.model.presets import mended, paper
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import read_history
 from crossfeed.serving.noise import standard_noise
-from crossfeed.serving.plan import Plan
+from crossfeed.serving.plan import PlannedCommands
 from crossfeed.serving.rollout import Rollout, waves
 from crossfeed.training.run import train
 from tests.evaluation.conftest import small_config
@@ -27,9 +27,9 @@ STEPS = 20
 NOISE = standard_noise(24, STEPS, 3, 0, 0.8)
 
 
-def some_plan(steps: int = STEPS) -> Plan:
+def some_plan(steps: int = STEPS) -> PlannedCommands:
     speeds = np.repeat([0.0, 1000.0, 3000.0, 1000.0], -(-steps // 4))[:steps]
-    return Plan("some", "array", None, np.stack([speeds, speeds / 5.0], 1))
+    return PlannedCommands("some", "array", None, np.stack([speeds, speeds / 5.0], 1))
 
 
 @pytest.fixture

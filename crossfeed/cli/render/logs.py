@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 
 from crossfeed.cli.render.grid import MISSING, grid, short
 from crossfeed.ingest.table import Table
-from crossfeed.machines.declaration import LogKind
+from crossfeed.machines.declaration import LogFormat
 from crossfeed.machines.simulated.summary import LogSummary
 
 
@@ -66,36 +66,36 @@ def show_table(path: Path, console: Console) -> None:
     )
 
 
-def show_kinds(kinds: Sequence[LogKind], console: Console) -> None:
+def show_log_formats(log_formats: Sequence[LogFormat], console: Console) -> None:
     """Print every kind of log that is known, and the one that a mapping describes."""
     table = grid("", ["kind", "what", "channels", "licence", "fetch"], words=5, boxed=False)
-    for kind in kinds:
-        channels = f"{len(kind.schema.sensors)} + {len(kind.schema.commands)}"
-        table.add_row(kind.name, kind.title, channels, kind.licence, "yes" if kind.downloads else "by hand")
+    for log in log_formats:
+        channels = f"{len(log.schema.sensors)} + {len(log.schema.commands)}"
+        table.add_row(log.name, log.title, channels, log.licence, "yes" if log.downloads else "by hand")
     table.add_row("table", "any CSV or Parquet, described by a mapping", "yours", "yours", MISSING)
     console.print(table)
 
 
-def show_licence(kind: LogKind, console: Console) -> None:
+def show_licence(log: LogFormat, console: Console) -> None:
     """Print under which terms a data set may be used and whom to cite."""
-    console.print(f"[bold]{kind.title}[/]\nlicence: {kind.licence}\ncite: {kind.citation}\nhome: {kind.homepage}")
-    if kind.non_commercial:
+    console.print(f"[bold]{log.title}[/]\nlicence: {log.licence}\ncite: {log.citation}\nhome: {log.homepage}")
+    if log.non_commercial:
         console.print("[bold red]Not for commercial use.[/]")
 
 
-def show_kind(kind: LogKind, console: Console) -> None:
+def show_log_format(log: LogFormat, console: Console) -> None:
     """Print what a kind of log declares: columns with the factors derived from their units, and the rules."""
-    show_licence(kind, console)
-    if kind.notes:
-        console.print(f"note: {kind.notes}")
-    rules = {name: value for name, value in asdict(kind.segmentation).items() if value not in (None, (), {}, 0.0, 1)}
-    console.print(f"rows every {kind.period:g} s; sessions: {rules or 'one for each run'}", markup=False)
+    show_licence(log, console)
+    if log.notes:
+        console.print(f"note: {log.notes}")
+    rules = {name: value for name, value in asdict(log.segmentation).items() if value not in (None, (), {}, 0.0, 1)}
+    console.print(f"rows every {log.period:g} s; sessions: {rules or 'one for each run'}", markup=False)
     table = grid("", ["native column", "unit", "channel", "unit", "factor", "valid"], words=6, boxed=False)
-    for column in kind.columns:
-        scale, offset = kind.conversion(column)
+    for column in log.columns:
+        scale, offset = log.conversion(column)
         factor = f"{scale:g}" + (f" {offset:+g}" if offset else "")
         valid = f"{column.valid[0]:g} to {column.valid[1]:g}" if column.valid else ""
-        unit = kind.schema.channel(column.channel).unit
+        unit = log.schema.channel(column.channel).unit
         table.add_row(column.native, column.unit, column.channel, unit, factor, valid)
     console.print(table)
 

@@ -82,12 +82,12 @@ class MqttPublisher:
         await self._publish(topic, encode(Payload(None, (), self._following())))
         self._born = False
 
-    async def _send(self, kind: str, metrics: list[Metric], milliseconds: int, first: bool = False) -> None:
+    async def _send(self, message_type: str, metrics: list[Metric], milliseconds: int, first: bool = False) -> None:
         if first:
             self._sequence = -1
-        device = "" if kind.startswith("N") else f"/{self._feed.name}"
+        device = "" if message_type.startswith("N") else f"/{self._feed.name}"
         message = encode(Payload(milliseconds, tuple(metrics), self._following()))
-        await self._publish(f"spBv1.0/{_GROUP}/{kind}/edge{device}", message)
+        await self._publish(f"spBv1.0/{_GROUP}/{message_type}/edge{device}", message)
 
     async def _publish(self, topic: str, message: bytes) -> None:
         """At most once: what a broker that is gone does not take is lost, as it would be on a machine."""

@@ -12,7 +12,7 @@ from crossfeed.machines.declaration import MICROSECONDS
 Protocol_ = Literal["opcua", "mtconnect", "mqtt", "sparkplug"]
 
 
-class Server(Protocol):
+class SimulatedServer(Protocol):
     """A protocol server that is told every step of the machine."""
 
     address: str
@@ -32,7 +32,7 @@ class Server(Protocol):
 
 async def serve(
     feed: SimulatedFeed,
-    server: Server,
+    server: SimulatedServer,
     *,
     speed: float = 1.0,
     faults: Sequence[Fault] = (),
@@ -65,7 +65,7 @@ async def serve(
         await server.stop()
 
 
-def make_server(protocol: Protocol_, feed: SimulatedFeed, port: int = 0) -> Server:
+def make_server(protocol: Protocol_, feed: SimulatedFeed, port: int = 0) -> SimulatedServer:
     """The server of a protocol on the loopback address; port 0 takes the protocol's usual one."""
     if protocol == "opcua":
         from crossfeed.live.simulated.opcua_server import OpcUaServer

@@ -70,8 +70,8 @@ def machine_named(name: str) -> MachineParameters:
     """A machine of the catalogue, or `random:SEED`."""
     if name in _MACHINES:
         return _MACHINES[name]()
-    kind, _, seed = name.partition(":")
-    if kind == "random" and seed.isdecimal():
+    family, _, seed = name.partition(":")
+    if family == "random" and seed.isdecimal():
         return random_machine(int(seed))
     raise MachineError(
         f"There is no machine '{name}'.", expected=f"one of {', '.join(_MACHINES)}, or random:SEED such as random:7"

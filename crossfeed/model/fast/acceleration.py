@@ -53,13 +53,13 @@ def use_attention_kernels(model: JepaModel, seeds: Seeds) -> None:
             module.mean = operators.mean_of_rows
 
 
-def use_row_kernels(model: JepaModel, kind: torch.dtype, rows: ModuleType) -> None:
+def use_row_kernels(model: JepaModel, dtype: torch.dtype, rows: ModuleType) -> None:
     """Let blocks that norm first and packed token embeddings run by row kernels, with products of this type.
 
     `rows` is `row_operators`, or its reference. Dropout must draw by hash, because the kernels draw in the same way.
     """
     for part in (model.context_encoder, model.target_encoder.encoder, model.predictor):
-        copies = WeightCopies(part, kind, rows)
+        copies = WeightCopies(part, dtype, rows)
         part.begin = copies.refresh
         for module in part.modules():
             if isinstance(module, Block) and module.norm_first:

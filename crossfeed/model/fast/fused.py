@@ -21,12 +21,12 @@ from crossfeed.model.parts.packing import Sequences
 class WeightCopies:
     """The weights of a module's products in the type the products are computed in."""
 
-    def __init__(self, module: nn.Module, kind: torch.dtype, rows: ModuleType) -> None:
+    def __init__(self, module: nn.Module, dtype: torch.dtype, rows: ModuleType) -> None:
         """`rows` has the functions of `row_operators`, or of its reference."""
-        self.kind, self._rows = kind, rows
+        self.dtype, self._rows = dtype, rows
         linears = [part for part in module.modules() if isinstance(part, nn.Linear)]
         self._weights = [weight for part in linears for weight in (part.weight, part.bias)]
-        self._copies = [torch.empty_like(weight, dtype=kind) for weight in self._weights]
+        self._copies = [torch.empty_like(weight, dtype=dtype) for weight in self._weights]
         self._copy_of = {id(weight): copy for weight, copy in zip(self._weights, self._copies, strict=True)}
 
     @torch.no_grad()
@@ -48,7 +48,7 @@ class WeightCopies:
     def embed(self, value_N: Tensor, value: nn.Sequential) -> Tensor:
         """What the two layers of a token embedding make of single numbers."""
         first, _, second = cast(tuple[nn.Linear, nn.Module, nn.Linear], tuple(value))
-        return self.linear(self._rows.embedding(value_N, first.weight.squeeze(1), first.bias, self.kind), second)
+        return self.linear(self._rows.embedding(value_N, first.weight.squeeze(1), first.bias, self.dtype), second)
 
     def run(
         self,
@@ -60,7 +60,7 @@ class WeightCopies:
     ) -> Tensor:
         """`Block.forward` for a block that norms first."""
         shape = x_BLD.shape
-        x_ND, seen_ND = self._rows.keep_norm(x_BLD.reshape(-1, shape[-1]), *_norm(block.attention_norm), self.kind)
+        x_ND, seen_ND = self._rows.keep_norm(x_BLD.reshape(-1, shape[-1]), *_norm(block.attention_norm), self.dtype)
         change_ND = self.product(self._mix(block.attention, seen_ND, allowed, shape), block.attention.out)
         bias_D, drop = block.attention.out.bias, _drop(block.attention_dropout)
         if block.memory_attention is not None and block.memory_norm is not None and memory_BSD is not None:
@@ -95,7 +95,7 @@ class WeightCopies:
         shape: torch.Size,
     ) -> Tensor:
         query_BLD = self.linear(seen_ND, attention.query).view(shape)
-        memory_ND = memory_BSD.to(self.kind).flatten(0, -2)
+        memory_ND = memory_BSD.to(self.dtype).flatten(0, -2)
         key_value_BSE = self.linear(memory_ND, attention.key_value).view(*memory_BSD.shape[:-1], -1)
         return attention.mix(query_BLD, key_value_BSE, allowed).reshape(seen_ND.shape)
 

@@ -26,10 +26,10 @@ NORMS, SUMS, GELUS = 3, 8, 4
 
 
 def keep_norm(
-    x_RD: Tensor, gain_D: Tensor, shift_D: Tensor, epsilon: float, kind: torch.dtype
+    x_RD: Tensor, gain_D: Tensor, shift_D: Tensor, epsilon: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """x itself and its layer norm in the type of the products; both gradients meet in one pass."""
-    kept: tuple[Tensor, Tensor] = _KeepNorm.apply(x_RD, gain_D, shift_D, epsilon, kind)
+    kept: tuple[Tensor, Tensor] = _KeepNorm.apply(x_RD, gain_D, shift_D, epsilon, dtype)
     return kept
 
 
@@ -54,9 +54,9 @@ def activation(x_RD: Tensor, bias_D: Tensor, gelu: bool, rate: float, seed: Tens
     return activated
 
 
-def embedding(value_R: Tensor, weight_D: Tensor, bias_D: Tensor, kind: torch.dtype) -> Tensor:
+def embedding(value_R: Tensor, weight_D: Tensor, bias_D: Tensor, dtype: torch.dtype) -> Tensor:
     """GELU(value * weight + bias) for single numbers that need no gradient."""
-    embedded: Tensor = _Embedding.apply(value_R, weight_D, bias_D, kind)
+    embedded: Tensor = _Embedding.apply(value_R, weight_D, bias_D, dtype)
     return embedded
 
 
@@ -74,9 +74,9 @@ def linear(x_RD: Tensor, weight_ED: Tensor, copy_ED: Tensor, bias_E: Tensor, bia
 
 class _KeepNorm(Function):
     @staticmethod
-    def forward(ctx: Any, x_RD: Tensor, gain_D: Tensor, shift_D: Tensor, epsilon: float, kind: torch.dtype) -> Any:
+    def forward(ctx: Any, x_RD: Tensor, gain_D: Tensor, shift_D: Tensor, epsilon: float, dtype: torch.dtype) -> Any:
         x_RD = x_RD.contiguous()
-        out_RD, mean_R, inverse_R = _norm_buffers(x_RD, kind)
+        out_RD, mean_R, inverse_R = _norm_buffers(x_RD, dtype)
         places = (x_RD, x_RD, gain_D, gain_D, shift_D, gain_D, x_RD, out_RD, mean_R, inverse_R)
         grid, shape = _by_rows(x_RD)
         kernels.norm_forward[grid](*places, len(x_RD), epsilon, 0, 1.0, *shape, ADD=False, DROP=False, num_warps=WARPS)
@@ -108,13 +108,13 @@ class _AddNorm(Function):
             *arrays, len(x_RD), epsilon, *drop, *shape, ADD=True, DROP=rate > 0.0, num_warps=WARPS
         )
         ctx.save_for_backward(sum_RD, mean_R, inverse_R, gain_D, seed_or_any)
-        ctx.rate, ctx.kind = rate, change_RD.dtype
+        ctx.rate, ctx.dtype = rate, change_RD.dtype
         return sum_RD, out_RD
 
     @staticmethod
     def backward(ctx: Any, dsum_RD: Tensor, dout_RD: Tensor) -> Any:
         sum_RD, mean_R, inverse_R, gain_D, seed = ctx.saved_tensors
-        dx_RD, dchange_RD = torch.empty_like(sum_RD), torch.empty_like(sum_RD, dtype=ctx.kind)
+        dx_RD, dchange_RD = torch.empty_like(sum_RD), torch.empty_like(sum_RD, dtype=ctx.dtype)
         (grid, tiles, shape), partial = _by_programs(sum_RD, 3, NORMS)
         arrays = (dout_RD.contiguous(), dsum_RD.contiguous(), sum_RD, mean_R, inverse_R, gain_D, seed)
         numbers = (len(sum_RD), tiles, *_drop(ctx.rate))
@@ -133,14 +133,14 @@ class _Add(Function):
         arrays = (x_RD, change_RD, bias_D, seed_or_any, out_RD)
         kernels.add_forward[grid](*arrays, len(x_RD), *_drop(rate), *shape, DROP=rate > 0.0, num_warps=WARPS)
         ctx.save_for_backward(seed_or_any)
-        ctx.rate, ctx.kind = rate, change_RD.dtype
+        ctx.rate, ctx.dtype = rate, change_RD.dtype
         return out_RD
 
     @staticmethod
     def backward(ctx: Any, dout_RD: Tensor) -> Any:
         (seed,) = ctx.saved_tensors
         dout_RD = dout_RD.contiguous()
-        dchange_RD, dbias_D = _column_sums(dout_RD, seed, ctx.rate, ctx.kind)
+        dchange_RD, dbias_D = _column_sums(dout_RD, seed, ctx.rate, ctx.dtype)
         return dout_RD, dchange_RD, dbias_D, None, None
 
 
@@ -170,9 +170,9 @@ class _Activation(Function):
 
 class _Embedding(Function):
     @staticmethod
-    def forward(ctx: Any, value_R: Tensor, weight_D: Tensor, bias_D: Tensor, kind: torch.dtype) -> Tensor:
+    def forward(ctx: Any, value_R: Tensor, weight_D: Tensor, bias_D: Tensor, dtype: torch.dtype) -> Tensor:
         value_R, weight_D = value_R.contiguous(), weight_D.contiguous()
-        out_RD = torch.empty(len(value_R), len(weight_D), dtype=kind, device=value_R.device)
+        out_RD = torch.empty(len(value_R), len(weight_D), dtype=dtype, device=value_R.device)
         grid, shape = _by_rows(out_RD)
         kernels.embedding_forward[grid](value_R, weight_D, bias_D, out_RD, len(value_R), *shape, num_warps=WARPS)
         ctx.save_for_backward(value_R, weight_D, bias_D)
@@ -222,10 +222,10 @@ def _weight_gradient(dout_RE: Tensor, x_RD: Tensor) -> Tensor:
     return torch.mm(dout_RE.T, x_RD, out_dtype=torch.float32)
 
 
-def _column_sums(dout_RD: Tensor, seed: Tensor, rate: float, kind: torch.dtype) -> tuple[Tensor, Tensor]:
+def _column_sums(dout_RD: Tensor, seed: Tensor, rate: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The gradient behind a dropout (the same array where nothing changes), and its sums over rows."""
-    store = rate > 0.0 or kind != dout_RD.dtype
-    dchange_RD = torch.empty_like(dout_RD, dtype=kind) if store else dout_RD
+    store = rate > 0.0 or dtype != dout_RD.dtype
+    dchange_RD = torch.empty_like(dout_RD, dtype=dtype) if store else dout_RD
     (grid, tiles, shape), partial = _by_programs(dout_RD, 1, SUMS)
     numbers = (len(dout_RD), tiles, *_drop(rate))
     kernels.add_backward[grid](
@@ -234,9 +234,9 @@ def _column_sums(dout_RD: Tensor, seed: Tensor, rate: float, kind: torch.dtype) 
     return dchange_RD, _totals(partial)[0]
 
 
-def _norm_buffers(x_RD: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+def _norm_buffers(x_RD: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     mean_R = torch.empty(len(x_RD), dtype=torch.float32, device=x_RD.device)
-    return torch.empty_like(x_RD, dtype=kind), mean_R, torch.empty_like(mean_R)
+    return torch.empty_like(x_RD, dtype=dtype), mean_R, torch.empty_like(mean_R)
 
 
 def _shape(x_RD: Tensor) -> tuple[int, int, int]:

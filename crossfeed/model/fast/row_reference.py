@@ -11,10 +11,10 @@ from crossfeed.model.parts.dropout import hashed_dropout
 
 
 def keep_norm(
-    x_RD: Tensor, gain_D: Tensor, shift_D: Tensor, epsilon: float, kind: torch.dtype
+    x_RD: Tensor, gain_D: Tensor, shift_D: Tensor, epsilon: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """x itself and its layer norm in the type of the products."""
-    return x_RD, functional.layer_norm(x_RD, x_RD.shape[1:], gain_D, shift_D, epsilon).to(kind)
+    return x_RD, functional.layer_norm(x_RD, x_RD.shape[1:], gain_D, shift_D, epsilon).to(dtype)
 
 
 def add_norm(
@@ -42,9 +42,9 @@ def activation(x_RD: Tensor, bias_D: Tensor, gelu: bool, rate: float, seed: Tens
     return _dropped(functional.gelu(x_RD) if gelu else x_RD.relu(), rate, seed)
 
 
-def embedding(value_R: Tensor, weight_D: Tensor, bias_D: Tensor, kind: torch.dtype) -> Tensor:
+def embedding(value_R: Tensor, weight_D: Tensor, bias_D: Tensor, dtype: torch.dtype) -> Tensor:
     """GELU(value * weight + bias) for single numbers."""
-    return functional.gelu(value_R.unsqueeze(1) * weight_D + bias_D).to(kind)
+    return functional.gelu(value_R.unsqueeze(1) * weight_D + bias_D).to(dtype)
 
 
 def product(x_RD: Tensor, weight_ED: Tensor, copy_ED: Tensor) -> Tensor:

@@ -62,6 +62,11 @@ class CommandMeaning(nn.Module):
 
     def forward(self, past_BKA: Tensor, future_BTA: Tensor) -> Meaning:
         """Features of the planned steps; step s is described by commands up to s and by no later one."""
+        # In full precision whatever a run computes in: ratios of commands decide by what forecasts are multiplied.
+        with torch.autocast(past_BKA.device.type, enabled=False):
+            return self._meaning(past_BKA, future_BTA)
+
+    def _meaning(self, past_BKA: Tensor, future_BTA: Tensor) -> Meaning:
         context, steps = past_BKA.shape[1], future_BTA.shape[1]
         all_BSA = self.from_zero(torch.cat([past_BKA, future_BTA], 1))
         value_BTA, before_BTA = all_BSA[:, context:], all_BSA[:, context - 1 : -1]

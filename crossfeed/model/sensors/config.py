@@ -23,6 +23,8 @@ class SensorConfig(NetworkConfig):
     movers: components of the mixture beside the one that stands and the one that rests. reach: a physical zero counts
     for sensors whose mean in the source is at most so many standard deviations away from it. members: networks of this
     kind in one file, each with its own start; forecasts are pooled, and their disagreement tells what is not known.
+    identity: a channel is known by quantity, place and its own name, or (described) by no name, so that the network
+    fits any list of sensors.
     """
 
     network: Literal["sensors"] = "sensors"
@@ -35,6 +37,7 @@ class SensorConfig(NetworkConfig):
     noise_floor: float = Field(default=0.005, gt=0.0)
     reach: float = Field(default=4.0, gt=0.0)
     members: int = Field(default=2, ge=1, le=64)
+    identity: Literal["named", "described"] = "named"
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:

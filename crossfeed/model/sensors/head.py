@@ -19,7 +19,6 @@ from torch.nn import functional
 from crossfeed.distribution import Mixture
 from crossfeed.model.sensors.commands import SMALL, command_groups
 from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.sensors.identity import place_of
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 
@@ -56,7 +55,8 @@ class MixtureHead(nn.Module):
         self.register_buffer("prior_CWG", (prior_CWG / STEEPEST).logit(), persistent=False)
         sensors = len(normaliser.sensor_names)
         zero_C = normaliser.transform_sensors(np.zeros((1, sensors)))[0]
-        reached_C = np.isfinite(zero_C) & (np.abs(zero_C) <= config.reach)
+        has_zero_C = np.array([sensor.has_zero for sensor in schema.sensors])
+        reached_C = has_zero_C & np.isfinite(zero_C) & (np.abs(zero_C) <= config.reach)
         self.register_buffer("reached_C", torch.from_numpy(reached_C), persistent=False)
         self.register_buffer("zero_C", torch.from_numpy(np.where(reached_C, zero_C, 0.0)).float(), persistent=False)
 
@@ -115,11 +115,11 @@ def physical_exponents(schema: Schema) -> Tensor:
     groups = command_groups(schema)
     known_CG = torch.zeros(len(schema.sensors), len(groups))
     for number, members in enumerate(groups):
-        drives = {place_of(schema.commands[command]) for command in members} - {""}
+        drives = {schema.commands[command].place for command in members} - {""}
         feeds = all(schema.commands[command].quantity == "feed" for command in members)
         for row, sensor in enumerate(schema.sensors):
-            if sensor.quantity in PROPORTIONAL and place_of(sensor) in drives:
+            if sensor.quantity in PROPORTIONAL and sensor.place in drives:
                 known_CG[row, number] = 1.0
-            elif feeds and sensor.quantity in EFFORTS and place_of(sensor) == "spindle":
+            elif feeds and sensor.quantity in EFFORTS and sensor.place == "spindle":
                 known_CG[row, number] = CUTTING
     return known_CG

@@ -17,7 +17,7 @@ from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.commands import CommandMeaning, Meaning
 from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.sensors.network import Asked, SensorNetwork
+from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork
 from crossfeed.model.sensors.window import SensorRows, SensorWindow
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
@@ -154,14 +154,14 @@ class SensorModel(WorldModel):
         meaning: Meaning = self.meaning(a_BKA, plan.future_a_BTA[:, : max(plan.horizons)])
         return meaning
 
-    def _asked(self, horizons: tuple[int, ...]) -> Asked:
+    def _asked(self, horizons: tuple[int, ...]) -> AskedHorizons:
         """Where the planned steps of the horizons lie; those not trained are placed between those that were."""
         if horizons == self.horizons:
-            return Asked(horizons, self.step_H, None)
+            return AskedHorizons(horizons, self.step_H, None)
         check_between(horizons, self.horizons)
         step_H = torch.tensor(horizons, device=self.step_H.device) - 1
         weights = [interpolation(horizon, self.horizons) for horizon in horizons]
-        return Asked(horizons, step_H, self.widening_H.new_tensor(weights))
+        return AskedHorizons(horizons, step_H, self.widening_H.new_tensor(weights))
 
     def _widened(self, said: Mixture, horizons: tuple[int, ...]) -> Mixture:
         weight_HH = self._asked(horizons).weight_HH

@@ -23,7 +23,7 @@ from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 
 
-class Asked(NamedTuple):
+class AskedHorizons(NamedTuple):
     """Which horizons are asked for, and where their planned steps lie."""
 
     horizons: tuple[int, ...]
@@ -60,7 +60,8 @@ class SensorNetwork(nn.Module):
         super().__init__()
         width, context, longest = config.width, config.context, config.horizons[-1]
         self.config = config
-        self.sensors, self.commands = Identity(schema.sensors, width), Identity(schema.commands, width)
+        named = config.identity == "named"
+        self.sensors, self.commands = Identity(schema.sensors, width, named), Identity(schema.commands, width, named)
         self.sensor = _perceptron(2 * context + 3, width)
         self.past = _perceptron(2 * context, width)
         self.step = _perceptron(meaning.features, width)
@@ -82,7 +83,9 @@ class SensorNetwork(nn.Module):
             token_BND = layer(token_BND, None, allowed_B11N)
         return token_BND
 
-    def decode(self, token_BND: Tensor, window: SensorWindow, meaning: Meaning, asked: Asked) -> tuple[Tensor, Mixture]:
+    def decode(
+        self, token_BND: Tensor, window: SensorWindow, meaning: Meaning, asked: AskedHorizons
+    ) -> tuple[Tensor, Mixture]:
         """Queries (B, H, C, D) after they have read everything, and the mixtures they stand for."""
         batch, sensors = window.present_BC.shape
         slots, steps = len(asked.horizons), meaning.step_BTF.shape[1]

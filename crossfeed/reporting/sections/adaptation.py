@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
 _METRICS = ("rmse", "mae", "r2", "crps", "nll", "coverage90")
@@ -60,7 +60,7 @@ def _few_shot(content: Mapping[str, Any]) -> list[Block]:
     told = f"Few-shot, one common query of {content['query_windows']:,} windows for every fraction."
     return [
         Figure("few-shot", caption, panels, legend),
-        Grid("few-shot", told, heads, table, lowest=("rmse", "mae", "crps", "nll")),
+        ReportTable("few-shot", told, heads, table, lowest=("rmse", "mae", "crps", "nll")),
     ]
 
 
@@ -92,4 +92,4 @@ def _online(content: Mapping[str, Any]) -> list[Block]:
     caption = "Learning while the machine runs: each forecast is made before its outcome is learned from."
     told = f"Online adaptation, {content['updates']:,} updates. Coverage of intervals tracked while running: {tracked}."
     legend = (("frozen", 1, "line"), ("online", 0, "line"))
-    return [Figure("online", caption, panels, legend), Grid("online", told, heads, rows)]
+    return [Figure("online", caption, panels, legend), ReportTable("online", told, heads, rows)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, ContrastLine
 from crossfeed.study.leave_one_out import MachineLine
@@ -35,7 +35,7 @@ def sections(found: Artefacts) -> list[Section]:
     return [Section("contrasts", "Contrasts", lead, tuple(blocks))]
 
 
-def _strangers(lines: Sequence[MachineLine]) -> Grid:
+def _strangers(lines: Sequence[MachineLine]) -> ReportTable:
     """Every machine of a fleet, never seen and in training, on the same windows."""
     heads = columns(
         ("machine", "machine", "text"), ("windows", "windows", "count"), ("seeds", "seeds", "count"),
@@ -52,7 +52,7 @@ def _strangers(lines: Sequence[MachineLine]) -> Grid:
         "SD over seeds, z-units of all machines). Leakage: how well the other machines can be told from the "
         "representation, 0 for not at all."
     )
-    return Grid("leave-one-out", caption, heads, rows)
+    return ReportTable("leave-one-out", caption, heads, rows)
 
 
 def _contrast(name: str, lines: list[ContrastLine]) -> list[Block]:
@@ -80,7 +80,7 @@ def _figure(name: str, lines: list[ContrastLine]) -> Figure:
     return Figure(f"contrast-{name}", "Mean paired difference with its 95 % bootstrap interval over seeds.", (panel,))
 
 
-def _by_arm(name: str, lines: list[ContrastLine]) -> Grid:
+def _by_arm(name: str, lines: list[ContrastLine]) -> ReportTable:
     """All arms by the clean RMSE: the layout of Tables 2a and 2b, with what the pairs say."""
     rows = tuple(
         {
@@ -98,10 +98,10 @@ def _by_arm(name: str, lines: list[ContrastLine]) -> Grid:
     caption = (
         f"{name}: clean RMSE on source validation by arm (mean ± SD over seeds) against {lines[0].arm}, paired by seed."
     )
-    return Grid(f"contrast-{name}", caption, heads, rows, lowest=("rmse",))
+    return ReportTable(f"contrast-{name}", caption, heads, rows, lowest=("rmse",))
 
 
-def _paired(name: str, lines: list[ContrastLine], reference: str, arm: str) -> Grid:
+def _paired(name: str, lines: list[ContrastLine], reference: str, arm: str) -> ReportTable:
     """One arm on every metric: the layout of the paper's Appendix H."""
     found = {(line.metric, line.arm): line for line in lines}
     rows = []
@@ -123,7 +123,7 @@ def _paired(name: str, lines: list[ContrastLine], reference: str, arm: str) -> G
         f"{name}: {arm} against {reference} on source validation (mean ± SD over seeds); the interval is a bootstrap "
         "95 % interval of the paired difference."
     )
-    return Grid(f"contrast-{name}-{arm}", caption, heads, tuple(rows), folded=True)
+    return ReportTable(f"contrast-{name}-{arm}", caption, heads, tuple(rows), folded=True)
 
 
 def _spread(line: ContrastLine) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from crossfeed.evaluation.verdict import words
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Grid, Note, Section, Tone, columns
+from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, Tone, columns
 from crossfeed.reporting.numbers import plural
 
 
@@ -38,12 +38,12 @@ def _findings(report: Mapping[str, Any]) -> list[Block]:
         serious = any(row["severity"] != "note" for row in rows)
         caption = "What the audit found. A violation spoils results, a warning may, a note never does."
         blocks.append(
-            Grid("audit", caption, columns(*heads, ("remedy", "to do", "text")), tuple(rows), folded=not serious)
+            ReportTable("audit", caption, columns(*heads, ("remedy", "to do", "text")), tuple(rows), folded=not serious)
         )
     return blocks
 
 
-def _tables(found: Artefacts) -> Grid:
+def _tables(found: Artefacts) -> ReportTable:
     """The paper's table of the protocol: one row per machine table, without a row of the sealed one being read."""
     assert found.study is not None
     protocol = found.study.protocol
@@ -78,7 +78,7 @@ def _tables(found: Artefacts) -> Grid:
         ("rows", "rows", "count"), ("groups", "sessions", "count"), ("sensors", "shared sensors", "count"),
         ("fingerprint", "fingerprint", "hash"),
     )  # fmt: skip
-    return Grid("data", "Machines of the study.", heads, tuple(rows), label="data")
+    return ReportTable("data", "Machines of the study.", heads, tuple(rows), label="data")
 
 
 def _split(found: Artefacts) -> list[Section]:
@@ -114,4 +114,4 @@ def _split(found: Artefacts) -> list[Section]:
     )  # fmt: skip
     shown = tuple(column for column in heads if any(row.get(column.key) is not None for row in rows))
     caption = "Windows of each side. Not offered: windows that would touch a missing command or a gap in the clock."
-    return [Section("split", "Split", lead, (Grid("split", caption, shown, rows),))]
+    return [Section("split", "Split", lead, (ReportTable("split", caption, shown, rows),))]

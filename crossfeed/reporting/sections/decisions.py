@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Line
 
 
@@ -41,7 +41,7 @@ def _decision(content: Mapping[str, Any], suffix: str) -> list[Block]:
     return blocks
 
 
-def _totals(content: Mapping[str, Any], suffix: str) -> Grid:
+def _totals(content: Mapping[str, Any], suffix: str) -> ReportTable:
     seconds, energy, saved = content["seconds"], content["energy"], content["energy_saved"]
     rows: list[list[Any]] = [
         ["time as written -> planned, s", f"{seconds['as_written']:.0f} -> {seconds['planned']:.0f}"],
@@ -61,10 +61,10 @@ def _totals(content: Mapping[str, Any], suffix: str) -> Grid:
         ]
     cells = tuple({"what": what, "value": value} for what, value in rows)
     titles = columns(("what", "", "text"), ("value", "value", "text"))
-    return Grid(f"decisions-totals{suffix}", "What it would bring", titles, cells)
+    return ReportTable(f"decisions-totals{suffix}", "What it would bring", titles, cells)
 
 
-def _reasons(content: Mapping[str, Any], suffix: str) -> Grid:
+def _reasons(content: Mapping[str, Any], suffix: str) -> ReportTable:
     """Why, counted in seconds of the program."""
     spent: Counter[str] = Counter()
     for row in content["blocks"]:
@@ -72,4 +72,4 @@ def _reasons(content: Mapping[str, Any], suffix: str) -> Grid:
         spent[f"{row['verdict']}: {why}" if why else row["verdict"]] += row["seconds_as_written"]
     rows = tuple({"decision": reason, "seconds": f"{seconds:.0f}"} for reason, seconds in spent.most_common(8))
     titles = columns(("decision", "decision", "text"), ("seconds", "seconds as written", "text"))
-    return Grid(f"decisions-reasons{suffix}", "Where it acted, and why not elsewhere", titles, rows)
+    return ReportTable(f"decisions-reasons{suffix}", "Where it acted, and why not elsewhere", titles, rows)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, columns
 from crossfeed.reporting.numbers import plural
 from crossfeed.study.ledger import Entry
 
@@ -25,14 +25,16 @@ def sections(found: Artefacts) -> list[Section]:
             f"(the {study.lock.get('seed_rule', 'median')} one)."
         )
         blocks.append(
-            Grid("lock", caption, columns(("what", "frozen", "text"), ("sha256", "SHA-256", "text")), tuple(frozen))
+            ReportTable(
+                "lock", caption, columns(("what", "frozen", "text"), ("sha256", "SHA-256", "text")), tuple(frozen)
+            )
         )
     if study.openings:
         rows = tuple(
             {
-                "purpose": one["purpose"], "time": one["time"], "file": one["file"],
-                "unchanged": "yes" if one["unchanged"] else "NO, changed since",
-                "models": ", ".join(one["models"]), "windows": one["windows"],
+                "purpose": one.purpose, "time": one.time, "file": one.file,
+                "unchanged": "yes" if one.unchanged else "NO, changed since",
+                "models": ", ".join(one.models), "windows": one.result.windows,
             }
             for one in study.openings
         )  # fmt: skip
@@ -40,7 +42,7 @@ def sections(found: Artefacts) -> list[Section]:
             ("purpose", "purpose", "text"), ("time", "time (UTC)", "text"), ("models", "models", "text"),
             ("windows", "windows", "count"), ("file", "result", "text"), ("unchanged", "as recorded", "text"),
         )  # fmt: skip
-        blocks.append(Grid("openings", "Every opening of the target.", heads, rows))
+        blocks.append(ReportTable("openings", "Every opening of the target.", heads, rows))
     rows = tuple(
         {"number": entry.number, "time": entry.time, "kind": entry.kind, "what": _in_words(entry), "hash": entry.hash}
         for entry in study.ledger
@@ -50,7 +52,7 @@ def sections(found: Artefacts) -> list[Section]:
         ("hash", "hash", "hash"),
     )  # fmt: skip
     caption = "The ledger. Each entry holds the hash of the one before it, so an edited history shows."
-    blocks.append(Grid("ledger", caption, heads, rows, folded=len(rows) > 6))
+    blocks.append(ReportTable("ledger", caption, heads, rows, folded=len(rows) > 6))
     lead = (
         "The order in which things happened: candidates first, then the lock, then the target, once. Compare the head "
         "hash with the one that was kept elsewhere."

@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.configuration import leaves
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
@@ -83,19 +83,19 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _ranking(study: StudyFacts) -> Grid:
+def _ranking(study: StudyFacts) -> ReportTable:
     parts = tuple(study.ranking[0].components)
     rows = tuple(
         {
-            "place": place, "candidate": line.candidate, "robust": _finite(line.robust), "paper": _finite(line.paper),
+            "rank": rank, "candidate": line.candidate, "robust": _finite(line.robust), "paper": _finite(line.paper),
             "seeds": line.seeds, "invalid": line.invalid_seeds, "collapsed": line.collapsed_seeds,
             "weak": line.weak_seeds,
             **{name: _finite(value) for name, value in line.components.items()},
         }
-        for place, line in enumerate(study.ranking, start=1)
+        for rank, line in enumerate(study.ranking, start=1)
     )  # fmt: skip
     heads = columns(
-        ("place", "#", "count"), ("candidate", "candidate", "text"), ("robust", "robust score"),
+        ("rank", "#", "count"), ("candidate", "candidate", "text"), ("robust", "robust score"),
         ("paper", "paper's score"), ("seeds", "valid seeds", "count"), ("invalid", "out", "count"),
         ("collapsed", "collapsed", "count"), ("weak", "weak commands", "count"),
         *((name, _NAMES[name][0]) for name in parts),
@@ -105,14 +105,14 @@ def _ranking(study: StudyFacts) -> Grid:
     caption = f"Ranking by the {study.score} score; weights: {weights}. Best value of a column in bold."
     if "ssl" not in parts:
         caption += " The network has no latents, so there is no self-supervised component: the others share its weight."
-    return Grid("ranking", caption, heads, rows, lowest=("robust", "paper", *parts))
+    return ReportTable("ranking", caption, heads, rows, lowest=("robust", "paper", *parts))
 
 
-def _outcomes(study: StudyFacts) -> Grid:
+def _outcomes(study: StudyFacts) -> ReportTable:
     """The paper's appendix table of source-validation outcomes."""
     confirmed, gated = _confirmed(study), study.protocol["config"]["training"]["health"]["latents"][0]
     rows = []
-    for place, line in enumerate(study.ranking, start=1):
+    for rank, line in enumerate(study.ranking, start=1):
         runs = [run for run in study.searched if run.candidate == line.candidate and run.status == "finished"]
         bundles = [run.outcome["bundle"] for run in runs]
         row: dict[str, Any] = {"candidate": line.candidate, "seeds": f"{line.seeds}/{line.seeds + line.invalid_seeds}"}
@@ -123,7 +123,7 @@ def _outcomes(study: StudyFacts) -> Grid:
         ranks = [bundle["health"][f"{gated}_rank"] for bundle in bundles if bundle.get("health")]
         row["rank"] = fmean(ranks) if ranks else None
         score = getattr(line, study.score)
-        row["standing"] = f"#{place} ({number(score)})" if line.seeds else "excluded"
+        row["standing"] = f"#{rank} ({number(score)})" if line.seeds else "excluded"
         row["standing"] += f" / leader at {confirmed[line.candidate]} seeds" if line.candidate in confirmed else ""
         rows.append(row)
     heads = columns(
@@ -135,10 +135,10 @@ def _outcomes(study: StudyFacts) -> Grid:
         "Source-validation outcomes in the paper's layout. Lower RMSE/schema-drop is better; command sensitivity "
         "greater than one indicates that shuffled future commands degrade prediction."
     )
-    return Grid("search-outcomes", caption, heads, tuple(rows), label="search-outcomes", folded=True)
+    return ReportTable("search-outcomes", caption, heads, tuple(rows), label="search-outcomes", folded=True)
 
 
-def _matrix(study: StudyFacts) -> Grid:
+def _matrix(study: StudyFacts) -> ReportTable:
     """What makes the candidates differ: every setting on which two of them disagree, as in the paper's Appendix B."""
     configs = {run.candidate: leaves(run.config) for run in study.searched}
     names = list(dict.fromkeys(name for config in configs.values() for name in config))
@@ -155,7 +155,7 @@ def _matrix(study: StudyFacts) -> Grid:
     caption = (
         "The candidate matrix: all settings on which candidates of the search differ; the rest is the same for all."
     )
-    return Grid("candidate-matrix", caption, heads, rows, label="all-configs", folded=True)
+    return ReportTable("candidate-matrix", caption, heads, rows, label="all-configs", folded=True)
 
 
 def _confirmed(study: StudyFacts) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 import crossfeed
 from crossfeed.configuration import leaves
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Grid, Listing, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Listing, Note, ReportTable, Section, columns
 from crossfeed.training.run_config import preset
 
 _LIBRARIES = ("torch", "numpy", "polars", "pyarrow", "pydantic")
@@ -42,7 +42,7 @@ def _timing(found: Artefacts) -> list[Section]:
     )  # fmt: skip
     caption = f"Wall time{f' on {device}' if device else ''}; other work on the machine counts in."
     lead = "What the numbers cost. Training time is measured by the runs themselves."
-    return [Section("timing", "Timing", lead, (Grid("timing", caption, heads, tuple(rows)),))]
+    return [Section("timing", "Timing", lead, (ReportTable("timing", caption, heads, tuple(rows)),))]
 
 
 def _spent(what: str, count: int, of: str, each: float, detail: str) -> dict[str, Any]:
@@ -57,7 +57,9 @@ def _reproduce(found: Artefacts) -> Section:
             {"setting": name, "value": str(value), "preset": str(usual)} for name, (value, usual) in settings.items()
         )
         heads = columns(("setting", "setting", "text"), ("value", "here", "text"), ("preset", "preset", "text"))
-        blocks.append(Grid("settings", "Settings that differ from the preset.", heads, rows, folded=len(rows) > 8))
+        blocks.append(
+            ReportTable("settings", "Settings that differ from the preset.", heads, rows, folded=len(rows) > 8)
+        )
     blocks.append(
         Note("The same seeds, tables and versions give the same numbers; on a CPU with as many threads bit by bit.")
     )
@@ -113,7 +115,7 @@ def _commands(found: Artefacts) -> list[str]:
     return [*lines, f"crossfeed study verify {study.folder.name}"]
 
 
-def _versions(found: Artefacts) -> Grid:
+def _versions(found: Artefacts) -> ReportTable:
     rows = [{"what": "crossfeed, this report", "value": crossfeed.__version__}]
     rows.append({"what": "Python", "value": platform.python_version()})
     for name in _LIBRARIES:
@@ -135,4 +137,4 @@ def _versions(found: Artefacts) -> Grid:
         rows.append({"what": "train rows (SHA-256)", "value": data["fitted_on"]})
         rows += [{"what": f"windows, {part}", "value": facts["hash"]} for part, facts in data["windows"].items()]
     heads = columns(("what", "what", "text"), ("value", "version or hash", "text"))
-    return Grid("versions", "Versions and hashes.", heads, tuple(rows))
+    return ReportTable("versions", "Versions and hashes.", heads, tuple(rows))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts, RunFacts
-from crossfeed.reporting.blocks import Block, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
 # Latents by what they are called in a figure, and their colours.
@@ -128,7 +128,7 @@ def _health(run: RunFacts) -> Figure:
     return Figure("latent-health", caption, tuple(panels), legend)
 
 
-def _stages(summary: Mapping[str, Any]) -> Grid:
+def _stages(summary: Mapping[str, Any]) -> ReportTable:
     rows = tuple(
         {
             "stage": _STAGES.get(stage, stage), "epochs": facts["epochs"], "kept": facts["best_epoch"] + 1,
@@ -142,7 +142,7 @@ def _stages(summary: Mapping[str, Any]) -> Grid:
         ("stage", "stage", "text"), ("epochs", "epochs", "count"), ("kept", "kept epoch", "count"), ("score", "score"),
         *(latents if any(row["target_rank"] is not None for row in rows) else ()), ("seconds", "time", "seconds"),
     )  # fmt: skip
-    return Grid("training-stages", "The stages of the run and the epochs that were kept.", heads, rows)
+    return ReportTable("training-stages", "The stages of the run and the epochs that were kept.", heads, rows)
 
 
 def _gate(found: Artefacts) -> list[Section]:
@@ -203,7 +203,7 @@ def _gate(found: Artefacts) -> list[Section]:
         blocks.append(Note(NO_LATENTS, "good"))
         told = "by the error"
     caption = f"Every finished run at the gate, {told} under shuffled commands."
-    blocks.append(Grid("collapse-gate", caption, heads, tuple(rows), folded=len(rows) > 12))
+    blocks.append(ReportTable("collapse-gate", caption, heads, tuple(rows), folded=len(rows) > 12))
     lead = (
         "A run whose latents collapsed in pretraining, whose loss was no number or whose saved file does not repeat "
         "its numbers is kept out; a collapse after fine-tuning is flagged and costs points."

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Choice, Figure, Grid, Note, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, FigureChoice, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import INK, XY, Band, Line
 
 
@@ -32,7 +32,7 @@ def _forecast(content: Mapping[str, Any], plans: Mapping[str, Any], suffix: str)
     sensors = [name for name in content.get("sensors", {}) if any(name in plan["sensors"] for plan in plans.values())]
     if sensors:
         options = {name: _figure(content, plans, name, suffix) for name in sensors}
-        blocks.append(Choice(f"what-if-channel{suffix}", "Channel", options, _first(content, plans, sensors)))
+        blocks.append(FigureChoice(f"what-if-channel{suffix}", "Channel", options, _first(content, plans, sensors)))
     energies = {name: plan["energy"] for name, plan in plans.items() if plan.get("energy")}
     if energies:
         blocks.append(_energy(content, plans, energies, suffix))
@@ -97,7 +97,9 @@ def _figure(content: Mapping[str, Any], plans: Mapping[str, Any], name: str, suf
     return Figure(f"what-if-{name}{suffix}", caption, tuple(panels), legend, first_is_main=len(panels) > 2)
 
 
-def _energy(content: Mapping[str, Any], plans: Mapping[str, Any], energies: Mapping[str, Any], suffix: str) -> Grid:
+def _energy(
+    content: Mapping[str, Any], plans: Mapping[str, Any], energies: Mapping[str, Any], suffix: str
+) -> ReportTable:
     rows = []
     for name, energy in energies.items():
         row: dict[str, Any] = {
@@ -119,12 +121,12 @@ def _energy(content: Mapping[str, Any], plans: Mapping[str, Any], energies: Mapp
     shown = tuple(column for column in heads if any(row.get(column.key) is not None for row in rows))
     summed = ", ".join(next(iter(energies.values())).get("sensors", []))
     machine = content.get("history", {}).get("machine", "the machine")
-    return Grid(
+    return ReportTable(
         f"what-if-energy{suffix}", f"Energy of each plan on {machine}, the integral of {summed}.", shown, tuple(rows)
     )
 
 
-def _peaks(plans: Mapping[str, Any], suffix: str) -> Grid:
+def _peaks(plans: Mapping[str, Any], suffix: str) -> ReportTable:
     """The highest value of every sensor under each plan: what remains to compare where no power is measured."""
     rows = []
     for sensor in dict.fromkeys(sensor for plan in plans.values() for sensor in plan.get("peaks") or {}):
@@ -137,10 +139,10 @@ def _peaks(plans: Mapping[str, Any], suffix: str) -> Grid:
         ("sensor", "sensor", "text"), ("plan", "plan", "text"), ("peak", "peak (90 % interval)", "interval", "Peak"),
         ("unit", "unit", "text"),
     )  # fmt: skip
-    return Grid(f"what-if-peaks{suffix}", "Highest value of each sensor under each plan.", heads, tuple(rows))
+    return ReportTable(f"what-if-peaks{suffix}", "Highest value of each sensor under each plan.", heads, tuple(rows))
 
 
-def _differences(comparisons: Any, suffix: str) -> Grid:
+def _differences(comparisons: Any, suffix: str) -> ReportTable:
     rows = tuple(
         {
             "second": one["second"], "first": one["first"],
@@ -153,4 +155,4 @@ def _differences(comparisons: Any, suffix: str) -> Grid:
         ("second", "plan", "text"), ("first", "against", "text"), ("difference", "difference", "interval"),
         ("unit", "unit", "text"), ("less", "chance that it needs less", "share"),
     )  # fmt: skip
-    return Grid(f"what-if-comparison{suffix}", "Energy of a plan minus that of the first one.", heads, rows)
+    return ReportTable(f"what-if-comparison{suffix}", "Energy of a plan minus that of the first one.", heads, rows)

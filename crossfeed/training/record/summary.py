@@ -13,18 +13,20 @@ from crossfeed.training.measure.metrics import WEAK_COMMAND_USE, ForecastSums
 from crossfeed.training.measure.reading import batches
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.record.history import Row
+from crossfeed.windows.frame import usual_scales
 
 
 def data_facts(data: TrainingData) -> dict[str, Any]:
     """Which rows and windows the run saw, by hash."""
+    frames = data.source.frames
     return {
         "split": [split.hash() for split in data.source.splits],
         "split_seed": [split.seed for split in data.source.splits],
         "normaliser": data.normaliser.hash(),
         "fitted_on": data.normaliser.fitted_on,
         "machines": list(data.train.machines),
-        "row_period": data.period,
-        "command_range": _command_range(data),
+        **({"row_period": data.period, "command_range": _command_range(data)} if data.period is not None else {}),
+        **({"usual_scales": usual_scales(data.schema, list(frames.values()))} if frames else {}),
         "windows": {
             part: {"count": len(windows), "hash": windows.hash()}
             for part, windows in (("train", data.train), ("validation", data.validation))

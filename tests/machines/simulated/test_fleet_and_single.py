@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.errors import MachineError, ProgramError, StorageError
 from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines.kinds import log_kind
+from crossfeed.machines.log_formats import log_format_named
 from crossfeed.machines.simulated.catalogue import random_machine
 from crossfeed.machines.simulated.fleet import related, simulate_fleet
 from crossfeed.machines.simulated.jobs import play, prepare
@@ -44,7 +44,7 @@ def nc_file(tmp_path: Path) -> Path:
 def test_a_fleet_can_be_ingested_through_its_mappings(tmp_path: Path) -> None:
     for summary in simulate_fleet(tmp_path, 2, seed=3):
         log, mapping = summary.files
-        table = ingest(log_kind("table", mapping), log)
+        table = ingest(log_format_named("table", mapping), log)
         assert table.machines() == (summary.machine,)
         expected = random_machine(int(summary.machine.removeprefix("fleet_"))).logging.sensors
         present = [name for name, there in zip(table.schema.sensor_names, table.present()) if there]
@@ -79,7 +79,7 @@ def test_a_users_program_gives_a_log_a_mapping_and_a_sheet(nc_file: Path, tmp_pa
     assert [path.name for path in summary.files] == ["log.csv", "mapping.yaml", "sheet.png"]
     assert summary.files[2].read_bytes().startswith(b"\x89PNG")
     assert not summary.remarks
-    table = ingest(log_kind("table", summary.files[1]), summary.files[0].parent)
+    table = ingest(log_format_named("table", summary.files[1]), summary.files[0].parent)
     assert table.groups[0].program == "slot"
     assert summary.ranges.highest["spindle_speed"] == 3000
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from crossfeed.model.sensors.identity import PLACES, Identity, place_of
-from crossfeed.schema import QUANTITIES, Channel, Schema
+from crossfeed.model.sensors.identity import Identity
+from crossfeed.schema import PLACES, QUANTITIES, Channel, Schema
 
 
 def channel(name: str, quantity: str = "current") -> Channel:
@@ -38,7 +38,7 @@ def without_names(*channels: Channel) -> torch.Tensor:
 )
 def test_the_place_is_a_whole_word_of_the_name(name: str, place: str) -> None:
     """Names with blanks or dots in them had no place: only dashes and underscores parted words."""
-    assert place_of(channel(name)) == place
+    assert channel(name).place == place
 
 
 def test_quantity_and_place_are_shared_and_the_name_is_not() -> None:

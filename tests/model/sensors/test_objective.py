@@ -9,6 +9,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from crossfeed.errors import ConfigError
+from crossfeed.model.plan import Plan
 from crossfeed.model.presets import MethodConfig
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import ForecastObjectiveConfig, ForecastWeights, forecast_losses
@@ -166,3 +167,19 @@ def test_training_lowers_both_terms() -> None:
         trace.append({name: term.item() for name, term in terms.items()})
     assert trace[-1]["crps"] < 0.5 * trace[0]["crps"]
     assert trace[-1]["squared"] < 0.4 * trace[0]["squared"]
+
+
+def test_a_step_in_bf16_ended_where_half_precise_efforts_met_exact_shares() -> None:
+    """As a GPU trains: what commands mean stays exact, and every loss and gradient exists."""
+    model, batch = stirred(members=2).float().train(), single(windows())
+    with torch.autocast("cpu", torch.bfloat16):
+        found = forecast_losses(model, batch, batch.m_BKC, torch.ones(4, 1, SENSORS), BOTH)
+    assert all(term.dtype == torch.float32 for term in found.values())
+    torch.stack(list(found.values())).sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
+    plan = Plan.of(batch, model.horizons)
+    with torch.autocast("cpu", torch.bfloat16):
+        meant = model.meaning(batch.a_BKA, plan.future_a_BTA)
+    exact = model.meaning(batch.a_BKA, plan.future_a_BTA)
+    assert torch.equal(meant.effort_BSG, exact.effort_BSG)
+    assert torch.equal(meant.step_BTF, exact.step_BTF)

@@ -5,15 +5,15 @@ from importlib import import_module
 from pathlib import Path
 
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.machines.declaration import LogKind
+from crossfeed.machines.declaration import LogFormat
 
 NAMES = ("thws", "joanneum", "michigan", "mtconnect")
 
 
-def log_kind(name: str, mapping: Path | None = None) -> LogKind:
+def log_format_named(name: str, mapping: Path | None = None) -> LogFormat:
     """The kind of log with this name; `table` is described by a mapping, and `mtconnect` can be."""
     if name == "table":
-        from crossfeed.machines.table import mapped_kind
+        from crossfeed.machines.table import mapped_format
 
         if mapping is None:
             raise ConfigError(
@@ -21,7 +21,7 @@ def log_kind(name: str, mapping: Path | None = None) -> LogKind:
                 expected="--mapping FILE.yaml",
                 remedy="Print an example with `crossfeed data template > mapping.yaml` and adapt it.",
             )
-        return mapped_kind(mapping)
+        return mapped_format(mapping)
     if name == "mtconnect" and mapping is not None:
         from crossfeed.machines.mtconnect import mapped_device
 
@@ -34,5 +34,5 @@ def log_kind(name: str, mapping: Path | None = None) -> LogKind:
             f"There is no kind of log named '{name}'" + (f"; did you mean '{near[0]}'?" if near else "."),
             expected=f"one of {', '.join(NAMES)}, table",
         )
-    kind: LogKind = import_module(f"crossfeed.machines.{name}").KIND
-    return kind
+    log_format: LogFormat = import_module(f"crossfeed.machines.{name}").LOG_FORMAT
+    return log_format

@@ -1,0 +1,60 @@
+"""A table in the order, names and units of another schema."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from crossfeed.errors import TableError
+from crossfeed.ingest.table import Table
+from crossfeed.schema import Schema, conversion
+
+
+def align(table: Table, schema: Schema) -> Table:
+    """The table in another schema's order: names decide, units are converted, sensors it lacks are absent.
+
+    A command that the machine does not have stands still; a table without any command of the model is refused.
+    """
+    idle = idle_commands(table, schema)
+    if len(idle) == len(schema.commands):
+        raise TableError(
+            f"The table of {', '.join(table.machines())} has no command of the model.",
+            expected=f"at least one of {', '.join(schema.command_names)}",
+            remedy="Ingest the machine with a mapping that names its commands.",
+        )
+    if table.schema.fingerprint == schema.fingerprint and not idle:
+        return table
+    sensors = np.full((len(table), len(schema.sensors)), np.nan)
+    for position, name in enumerate(schema.sensor_names):
+        if name in table.schema.sensor_names:
+            sensors[:, position] = _converted(table, schema, name)
+    commands = np.stack(
+        [
+            np.full(len(table), idle[name]) if name in idle else _converted(table, schema, name)
+            for name in schema.command_names
+        ],
+        axis=1,
+    )
+    return replace(table, schema=schema, sensors=sensors, commands=commands)
+
+
+def idle_commands(table: Table, schema: Schema) -> dict[str, float]:
+    """The commands that a table lacks altogether, with the value at which such a thing stands still."""
+    idle = {}
+    for channel in schema.commands:
+        names = table.schema.command_names
+        known = channel.name in names and np.isfinite(table.commands[:, names.index(channel.name)]).any()
+        if not known:
+            # An override that nobody can turn stands at 100 %.
+            idle[channel.name] = conversion("%", channel.unit).scale * 100.0 if channel.quantity == "override" else 0.0
+    return idle
+
+
+def _converted(table: Table, schema: Schema, name: str) -> np.ndarray:
+    found, wanted = table.schema.channel(name), schema.channel(name)
+    names, values = (
+        (table.schema.sensor_names, table.sensors)
+        if name in table.schema.sensor_names
+        else (table.schema.command_names, table.commands)
+    )
+    factor = conversion(found.unit, wanted.unit)
+    return np.asarray(values[:, names.index(name)] * factor.scale + factor.offset)

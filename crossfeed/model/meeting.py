@@ -1,0 +1,69 @@
+"""A model of many machines meets one: it takes over that machine's list of sensors, its commands and its frame.
+
+Only networks that know channels by quantity and place can do that; their weights do not depend on the list.
+"""
+
+from collections.abc import Mapping
+
+from crossfeed.errors import ConfigError, TableError
+from crossfeed.ingest.align import align
+from crossfeed.ingest.table import Table
+from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import Channel, Schema
+from crossfeed.windows.frame import FIRST_SHARE, first_rows, fit_frame
+from crossfeed.windows.normalise import Normaliser
+
+
+def meet(model: WorldModel, table: Table, usual: Mapping[str, float], share: float = FIRST_SHARE) -> WorldModel:
+    """The model for the machine of this table, in a frame measured on the first share of each of its runs."""
+    machines = table.machines()
+    if len(machines) > 1:
+        raise TableError(
+            f"The table holds {len(machines)} machines: {', '.join(machines[:5])}.",
+            expected="one machine, because a model of many machines takes over the frame of the one it meets",
+            remedy="Write one table for each machine (crossfeed data divide).",
+        )
+    schema = readable(table.schema, model.schema)
+    aligned = align(table, schema)
+    rows = first_rows(aligned.groups, share)
+    frame = fit_frame(schema, aligned.sensors[rows], aligned.commands[rows], usual)
+    return in_frame(model, schema, frame)
+
+
+def in_frame(model: WorldModel, schema: Schema, frame: Normaliser) -> WorldModel:
+    """The same weights for another list of sensors."""
+    config = model.config
+    if not isinstance(config, SensorConfig) or config.identity != "described":
+        raise ConfigError(
+            "The model knows its sensors by name, so it can read no other list of them.",
+            expected="a model trained with model.identity=described and data.normaliser=frame, such as 'fleet'",
+        )
+    device = next(model.parameters()).device
+    met = WorldModel.build(config, schema, frame)
+    met.load_state_dict(model.state_dict())
+    return met.to(device).eval()
+
+
+def readable(found: Schema, known: Schema) -> Schema:
+    """The table's sensors as they are, and its commands in the model's order.
+
+    A command is found by its name, else by quantity and place; one that the machine lacks keeps the model's name.
+    """
+    commands = _commands(found, known)
+    taken = {channel.name for channel in commands}
+    sensors = tuple(channel for channel in found.sensors if channel.name not in taken)
+    return Schema(name=found.name, sensors=sensors, commands=commands, quantities=known.quantities | found.quantities)
+
+
+def _commands(found: Schema, known: Schema) -> tuple[Channel, ...]:
+    """For each command of the model the one of the machine that is meant; none of them is meant twice."""
+    by_name = {channel.name: channel for channel in found.commands}
+    free = [channel for channel in found.commands if channel.name not in known.command_names]
+    chosen = []
+    for wanted in known.commands:
+        alike = [channel for channel in free if (channel.quantity, channel.place) == (wanted.quantity, wanted.place)]
+        one = by_name.get(wanted.name) or (alike[0] if alike else wanted)
+        free = [channel for channel in free if channel is not one]
+        chosen.append(one)
+    return tuple(chosen)

@@ -1,0 +1,139 @@
+"""A machine's own frame: its sensors and commands in units of what is usual on this very machine.
+
+One machine's spindle takes 100 W, another's 20 kW. A model that is to read both must see them alike, so each machine is
+measured by its own root mean square while it is commanded to move, seen from the physical zero where there is one: then
+zero stays zero, a stop means the same everywhere, and idle hours change nothing. Where a short history says little,
+what is usual on other machines fills in.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from crossfeed.ingest.table import Group, Table
+from crossfeed.schema import QUANTITIES, Channel, Schema, conversion
+from crossfeed.windows.normalise import Normaliser
+
+WEIGHT = 32.0  # rows at work that count as much as what is usual elsewhere
+
+FIRST_SHARE = 0.1  # of each run: what tells a machine's frame where nothing else is said
+FEWEST_ROWS = 32  # of each run that are looked at, however short it is
+
+
+def first_rows(groups: Sequence[Group], share: float = FIRST_SHARE) -> np.ndarray:
+    """The numbers of the first rows of each run: a share of it, but at least a few."""
+    ends = [group.start + min(len(group), max(FEWEST_ROWS, round(share * len(group)))) for group in groups]
+    return np.concatenate([np.arange(group.start, end) for group, end in zip(groups, ends, strict=True)])
+
+
+def fit_frame(
+    schema: Schema, sensors: np.ndarray, commands: np.ndarray, usual: Mapping[str, float] | None = None
+) -> Normaliser:
+    """The frame of a machine from rows of its history (N, C) and (N, A); absent entries are NaN.
+
+    `usual` has the scales of other machines by quantity and place, in the units of the schema's quantities.
+    """
+    known = usual or {}
+    location, scale, unseen = np.zeros(len(schema.sensors)), np.ones(len(schema.sensors)), []
+    at_work = (np.nan_to_num(commands) != 0.0).any(axis=1)
+    for column, channel in enumerate(schema.sensors):
+        present = np.isfinite(sensors[:, column])
+        if not present.any():
+            unseen.append(channel.name)
+            continue
+        telling = present & at_work if channel.has_zero else present
+        elsewhere = _usual(channel, known)
+        if not telling.any() and elsewhere is None:
+            telling = present
+        seen = sensors[telling, column]
+        location[column] = 0.0 if channel.has_zero else seen.mean()
+        size = float(np.sqrt(np.mean((seen - location[column]) ** 2))) if len(seen) else 0.0
+        scale[column] = _scale(size, len(seen), elsewhere)
+    return Normaliser(
+        method="frame",
+        floor=0.0,
+        sensor_names=schema.sensor_names,
+        command_names=schema.command_names,
+        sensor_location=location,
+        sensor_scale=scale,
+        command_location=np.zeros(len(schema.commands)),
+        command_scale=_command_scales(schema, commands, known),
+        unseen=tuple(unseen),
+        fitted_on=hashlib.sha256(np.nan_to_num(np.concatenate([sensors, commands], 1)).tobytes()).hexdigest(),
+    )
+
+
+def unmet(schema: Schema) -> Normaliser:
+    """The frame of no machine in particular: what a model of many machines carries until it meets one."""
+    return Normaliser(
+        method="frame",
+        floor=0.0,
+        sensor_names=schema.sensor_names,
+        command_names=schema.command_names,
+        sensor_location=np.zeros(len(schema.sensors)),
+        sensor_scale=np.ones(len(schema.sensors)),
+        command_location=np.zeros(len(schema.commands)),
+        command_scale=np.ones(len(schema.commands)),
+        unseen=(),
+        fitted_on="",
+    )
+
+
+def framed(table: Table, frames: Mapping[str, Normaliser]) -> Table:
+    """The table with every machine in its own frame and with time counted in rows."""
+    sensors, commands = np.empty_like(table.sensors), np.empty_like(table.commands)
+    for group in table.groups:
+        rows, frame = slice(group.start, group.stop), frames[group.machine]
+        sensors[rows] = frame.transform_sensors(table.sensors[rows])
+        commands[rows] = frame.transform_commands(table.commands[rows])
+    return replace(table, sensors=sensors, commands=commands, time=table.time / table.period, period=1.0)
+
+
+def usual_scales(schema: Schema, frames: Sequence[Normaliser]) -> dict[str, float]:
+    """What is usual among machines: the geometric mean of their scales, by quantity and place."""
+    found: dict[str, list[float]] = {}
+    for frame in frames:
+        for channel, scale in zip(schema.sensors, frame.sensor_scale, strict=True):
+            if channel.name not in frame.unseen:
+                found.setdefault(_key(channel), []).append(np.log(scale * _factor(channel)))
+        for channel, scale in zip(schema.commands, frame.command_scale, strict=True):
+            found.setdefault(channel.quantity, []).append(np.log(scale * _factor(channel)))
+    return {key: float(np.exp(np.mean(logarithms))) for key, logarithms in sorted(found.items())}
+
+
+def _command_scales(schema: Schema, commands: np.ndarray, known: Mapping[str, float]) -> np.ndarray:
+    """One scale for all commands of a quantity, from the rows in which any of them moves the machine."""
+    scales = np.ones(len(schema.commands))
+    for quantity in dict.fromkeys(channel.quantity for channel in schema.commands):
+        members = [number for number, channel in enumerate(schema.commands) if channel.quantity == quantity]
+        factors = np.array([_factor(schema.commands[number]) for number in members])
+        together = np.sqrt(np.nansum((commands[:, members] * factors) ** 2, axis=1))
+        moving = together[together > 0.0]
+        size = float(np.sqrt(np.mean(moving**2))) if len(moving) else 0.0
+        scales[members] = _scale(size, len(moving), known.get(quantity)) / factors
+    return scales
+
+
+def _scale(size: float, rows: int, usual: float | None) -> float:
+    """Between what was seen and what is usual, by the logarithm, the more rows the nearer to what was seen."""
+    if usual is None:
+        return size or 1.0
+    if size == 0.0:
+        return usual
+    return float(np.exp((rows * np.log(size) + WEIGHT * np.log(usual)) / (rows + WEIGHT)))
+
+
+def _usual(channel: Channel, known: Mapping[str, float]) -> float | None:
+    found = known.get(_key(channel))
+    return None if found is None else found / _factor(channel)
+
+
+def _key(channel: Channel) -> str:
+    return f"{channel.quantity} {channel.place}".strip()
+
+
+def _factor(channel: Channel) -> float:
+    """From the channel's unit to the usual one of its quantity; 1 for quantities of a user's own."""
+    return conversion(channel.unit, QUANTITIES[channel.quantity]).scale if channel.quantity in QUANTITIES else 1.0

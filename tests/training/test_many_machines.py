@@ -1,0 +1,144 @@
+"""Machines of any size and period in one run, and a run that goes on from it on a machine with other sensors."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crossfeed.errors import ConfigError
+from crossfeed.evaluation.model_evaluation import evaluate_opened
+from crossfeed.evaluation.opened_model import open_model
+from crossfeed.front.fitted_model import load
+from crossfeed.ingest.table import Table
+from crossfeed.model.meeting import meet
+from crossfeed.model.model_file import read_model_file
+from crossfeed.schema import Channel, Schema
+from crossfeed.training.run import train
+from crossfeed.windows.frame import first_rows, fit_frame
+from crossfeed.windows.split_tables import SplitTables
+from tests.training.conftest import small_config, toy_table
+
+MANY = {"model.identity": "described", "data.normaliser": "frame", "machines.gain": 0.5, "machines.commands": 0.2}
+
+
+def other_size(table: Table, size: float, period: float) -> Table:
+    return replace(table, sensors=table.sensors * size, time=table.time * period, period=period)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of three machines that differ in size by a thousand and in period by ten."""
+    out = tmp_path_factory.mktemp("fleet") / "run"
+    tables = [
+        toy_table("small", seed=1),
+        other_size(toy_table("large", seed=2), 1000.0, 0.1),
+        toy_table("half blind", seed=3, absent=("current_3",)),
+    ]
+    train(tables, small_config(MANY, "crossfeed"), out, device="cpu")
+    return out
+
+
+def stranger() -> Table:
+    """A machine with two sensors of other names, other units, and one command of another name."""
+    table = toy_table("stranger", seed=5)
+    schema = Schema(
+        name="stranger",
+        sensors=tuple(Channel(name=f"drive_{name}", quantity="current", unit="mA") for name in "uv"),
+        commands=(Channel(name="feed_1", quantity="feed", unit="mm/min"),),
+    )
+    return replace(table, schema=schema, sensors=table.sensors[:, :2] * 5000.0, commands=table.commands[:, 1:])
+
+
+def test_machines_of_any_size_and_period_train_together(fleet: Path) -> None:
+    file = read_model_file(fleet / "model.safetensors")
+    assert file.normaliser.met_nobody
+    assert "row_period" not in file.provenance
+    assert file.provenance["machines"] == ["small", "large", "half blind"]
+    assert file.provenance["usual_scales"].keys() == {"current", "feed"}
+
+
+def test_machines_that_only_validate_are_met_by_their_first_rows(tmp_path: Path) -> None:
+    tables = [toy_table(f"m{number}", seed=number) for number in range(4)]
+    together = joined(tables)
+    halves = {"data.split_by": "machine", "data.train_fraction": 0.5, "data.validation_fraction": 0.25}
+    config = small_config(MANY | halves, "crossfeed")
+    split = SplitTables.of([together], config.data)
+    (validation,) = {group.machine for group in split.groups("validation")[0]}
+    rows = first_rows([group for group in together.groups if group.machine == validation])
+    own = fit_frame(together.schema, together.sensors[rows], together.commands[rows])
+    np.testing.assert_array_equal(split.frames[validation].sensor_scale, own.sensor_scale)
+    assert train([together], config, tmp_path / "run", device="cpu").summary["validation"]["model"]["rmse"] > 0
+
+
+def joined(tables: list[Table]) -> Table:
+    """Several machines of one schema and period in one table."""
+    starts = np.cumsum([0, *(len(table) for table in tables)])
+    groups = tuple(
+        replace(group, start=group.start + int(start), stop=group.stop + int(start))
+        for table, start in zip(tables, starts[:-1], strict=True)
+        for group in table.groups
+    )
+    time, sensors, commands = (
+        np.concatenate([getattr(table, name) for table in tables]) for name in ("time", "sensors", "commands")
+    )
+    return replace(tables[0], groups=groups, time=time, sensors=sensors, commands=commands)
+
+
+def test_a_model_of_many_machines_says_what_to_do_before_it_is_asked(fleet: Path) -> None:
+    with pytest.raises(ConfigError, match="has not met this one yet"):
+        open_model(fleet)
+
+
+def test_it_is_judged_on_a_machine_with_other_sensors(fleet: Path) -> None:
+    result = evaluate_opened(open_model(fleet, "cpu", meets=True), stranger())
+    assert set(result.by_channel["run"]) == {"drive_u", "drive_v"}
+    assert np.isfinite(result.scores["run"]["crps"])
+    assert set(result.absent_commands) == {"feed_0"}
+
+
+def test_it_forecasts_from_a_table_alone(fleet: Path) -> None:
+    said = load(fleet, "cpu").forecast(stranger(), "table", at=20.0)
+    assert said.sensors == ("drive_u", "drive_v")
+    assert np.isfinite(said.quantile(0.9)).all()
+
+
+def test_size_does_not_matter_to_what_it_forecasts(fleet: Path) -> None:
+    model, table = open_model(fleet, "cpu", meets=True).model, stranger()
+    larger = replace(table, sensors=table.sensors * 40.0)
+    said = []
+    for rows in (table, larger):
+        history = np.concatenate([rows.sensors[:8], np.zeros((8, 1)), rows.commands[:8]], axis=1)
+        said.append(meet(model, rows, usual={}).forecast(history, np.full((4, 2), 50.0)).mean)
+    np.testing.assert_allclose(said[1], 40.0 * said[0], rtol=1e-3)
+
+
+def test_a_run_goes_on_from_it_with_its_network_and_the_own_frame(fleet: Path, tmp_path: Path) -> None:
+    result = train(stranger(), small_config(name="crossfeed"), tmp_path / "own", pretrained=fleet, device="cpu")
+    file = read_model_file(result.model)
+    assert file.config == read_model_file(fleet / "model.safetensors").config
+    assert not file.normaliser.met_nobody
+    assert file.schema.sensor_names == ("drive_u", "drive_v")
+    assert file.provenance["row_period"] == 1.0
+    assert result.summary["initialisation"]["how"] == "complete_checkpoint"
+    assert open_model(result.model, "cpu").model.normaliser.method == "frame"
+    before, after = (read_model_file(path).tensors for path in (fleet / "model.safetensors", result.model))
+    assert any(not bool((before[name] == after[name]).all()) for name in before)
+
+
+def test_commands_of_other_sizes_change_plan_and_history_by_one_factor() -> None:
+    import torch
+
+    from crossfeed.windows.draws import generator_draw
+    from crossfeed.windows.machine_changes import MachineChanges, OtherMachines
+    from tests.model.sensors.small import normaliser, windows
+
+    batch, others = windows(), OtherMachines(MachineChanges(commands=0.5), normaliser(), "cpu")
+    changed, gain_B1C = others(batch, generator_draw(torch.Generator().manual_seed(0)))
+    zero_A = torch.from_numpy(normaliser().transform_commands(np.zeros((1, 3)))[0])
+    factor_BTA = (changed.future_a_BTA - zero_A) / (batch.future_a_BTA - zero_A)
+    torch.testing.assert_close(factor_BTA, factor_BTA[:, :1].expand_as(factor_BTA), rtol=1e-4, atol=1e-4)
+    past_BKA = (changed.a_BKA - zero_A) / (batch.a_BKA - zero_A)
+    torch.testing.assert_close(past_BKA[:, :1], factor_BTA[:, :1], rtol=1e-4, atol=1e-4)
+    assert (factor_BTA.std(0) > 0.1).all()
+    assert (gain_B1C == 1.0).all()

@@ -1,0 +1,119 @@
+"""A machine's own frame: zero stays zero, size does not matter, short histories lean on what is usual."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossfeed.ingest.table import Group, Table
+from crossfeed.schema import Channel, Schema
+from crossfeed.windows.frame import fit_frame, framed, unmet, usual_scales
+
+SCHEMA = Schema(
+    name="one drive",
+    sensors=(
+        Channel(name="spindle_power", quantity="power", unit="W"),
+        Channel(name="spindle_motor_temp", quantity="temperature", unit="degC"),
+        Channel(name="spindle_dc_voltage", quantity="voltage", unit="V"),
+    ),
+    commands=(
+        Channel(name="feed_x", quantity="feed", unit="mm/min"),
+        Channel(name="feed_y", quantity="feed", unit="mm/s"),
+    ),
+)
+
+
+def rows(count: int = 400, size: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    chance = np.random.default_rng(seed)
+    power = size * np.abs(chance.normal(size=count)) * 1000.0
+    sensors = np.stack([power, 40.0 + chance.normal(size=count), 600.0 + 3.0 * chance.normal(size=count)], axis=1)
+    feed = np.where(chance.random(count) < 0.5, 0.0, 600.0)
+    return sensors, np.stack([feed, feed / 60.0], axis=1)
+
+
+@given(st.floats(1e-3, 1e3))
+def test_a_machine_of_any_size_looks_alike_in_its_own_frame(size: float) -> None:
+    one, other = fit_frame(SCHEMA, *rows()), fit_frame(SCHEMA, *rows(size=size))
+    np.testing.assert_allclose(
+        one.transform_sensors(rows()[0])[:, 0], other.transform_sensors(rows(size=size)[0])[:, 0], rtol=1e-9
+    )
+
+
+def test_zero_stays_zero_where_it_means_a_standstill() -> None:
+    frame = fit_frame(SCHEMA, *rows())
+    assert frame.transform_sensors(np.zeros((1, 3)))[0, 0] == 0.0
+    assert (frame.transform_commands(np.zeros((1, 2))) == 0.0).all()
+    assert frame.sensor_location[1] == pytest.approx(40.0, abs=0.3), "a temperature is seen from its mean"
+    assert frame.sensor_scale[2] == pytest.approx(3.0, rel=0.2), "and so is the voltage of a DC link"
+
+
+def test_commands_of_one_quantity_share_a_scale_whatever_their_units() -> None:
+    scale = fit_frame(SCHEMA, *rows()).command_scale
+    assert scale[0] == pytest.approx(60.0 * scale[1])
+    assert scale[0] == pytest.approx(600.0 * np.sqrt(2.0)), "the path speed of the rows that move, in mm/min"
+
+
+@given(st.integers(1, 5000))
+def test_the_more_rows_the_less_counts_what_is_usual(count: int) -> None:
+    seen, usual = fit_frame(SCHEMA, *rows(count)), {"power spindle": 50.0}  # kW
+    blended = fit_frame(SCHEMA, *rows(count), usual)
+    part = np.log(blended.sensor_scale[0] / seen.sensor_scale[0]) / np.log(50_000.0 / seen.sensor_scale[0])
+    at_work = int((rows(count)[1] != 0.0).any(axis=1).sum())
+    assert part == pytest.approx(32.0 / (32.0 + at_work)) or not at_work
+
+
+def test_a_sensor_that_never_moved_takes_what_is_usual() -> None:
+    sensors, commands = rows()
+    sensors[:, 0], commands[:] = 0.0, 0.0
+    frame = fit_frame(SCHEMA, sensors, commands, {"power spindle": 2.0, "feed": 1000.0})
+    assert frame.sensor_scale[0] == pytest.approx(2000.0), "2 kW in the watts of this machine"
+    assert frame.command_scale == pytest.approx([1000.0, 1000.0 / 60.0])
+
+
+def test_idle_hours_do_not_change_a_frame() -> None:
+    sensors, commands = rows()
+    idle = (
+        np.concatenate([sensors, np.full((5000, 3), [3.0, 40.0, 600.0])]),
+        np.concatenate([commands, np.zeros((5000, 2))]),
+    )
+    assert fit_frame(SCHEMA, *idle).sensor_scale[0] == fit_frame(SCHEMA, sensors, commands).sensor_scale[0]
+
+
+def test_an_absent_sensor_is_unseen_and_harmless() -> None:
+    sensors, commands = rows()
+    sensors[:, 1] = np.nan
+    frame = fit_frame(SCHEMA, sensors, commands)
+    assert frame.unseen == ("spindle_motor_temp",)
+    assert np.isfinite(frame.sensor_scale).all()
+
+
+def two_machines() -> Table:
+    (small, one), (large, two) = rows(), rows(size=100.0, seed=1)
+    groups = (Group("small", "s0", "r0", "p", 0, 400), Group("large", "s1", "r1", "p", 400, 800))
+    time = np.concatenate([np.arange(400), np.arange(400)]) * 0.1
+    return Table(SCHEMA, groups, time, np.concatenate([small, large]), np.concatenate([one, two]), 0.1, {})
+
+
+def test_machines_of_one_table_are_each_measured_by_themselves_and_time_counts_rows() -> None:
+    table = two_machines()
+    parts = {group.machine: slice(group.start, group.stop) for group in table.groups}
+    frames = {name: fit_frame(SCHEMA, table.sensors[part], table.commands[part]) for name, part in parts.items()}
+    seen = framed(table, frames)
+    for group in seen.groups:
+        part = slice(group.start, group.stop)
+        at_work = (seen.commands[part] != 0.0).any(axis=1)
+        assert np.sqrt(np.mean(seen.sensors[part, 0][at_work] ** 2)) == pytest.approx(1.0)
+    assert seen.period == 1.0
+    assert np.diff(seen.time[:400]) == pytest.approx(np.ones(399))
+    usual = usual_scales(SCHEMA, list(frames.values()))
+    geometric = np.sqrt(np.prod([frame.sensor_scale[0] for frame in frames.values()])) / 1000.0
+    assert usual["power spindle"] == pytest.approx(geometric), "in kW, the unit of the quantity"
+
+
+def test_a_frame_knows_whether_it_has_met_a_machine() -> None:
+    assert unmet(SCHEMA).met_nobody
+    frame = fit_frame(SCHEMA, *rows())
+    assert not frame.met_nobody
+    assert not replace(unmet(SCHEMA), method="zscore").met_nobody
