@@ -19,6 +19,7 @@ from crossfeed.programs.bundled import bundled_programs
 from crossfeed.programs.parse import parse_program
 
 _BUNDLED = 0.06  # of the programs of a full-size mill
+_TURNED = 0.5  # of the programs of a mill-turn
 _LONGEST = 9000.0  # mm of cutting path in one operation
 _SECONDS = (15.0, 110.0)  # of cutting in one operation
 _CELLS = 4.0  # mm of a tool's diameter that deserve cells of half a millimetre
@@ -62,14 +63,16 @@ class Piece:
 
     job: Job
     material: Material
+    second_spindle: bool = False  # another spindle than the logged one turns the work piece
 
 
 def draw_piece(machine: FleetMachine, draw: Dice) -> Piece:
     """A program for a machine, with its material."""
-    if machine.kind.turning:
+    second_spindle = machine.kind.name == "mill_turn" and chance(draw, _TURNED)
+    if machine.kind.turning or second_spindle:
         from crossfeed.fleet.turning import draw_turned_piece
 
-        return draw_turned_piece(machine, draw)
+        return draw_turned_piece(machine, draw, second_spindle)
     if machine.kind.name != "bench" and chance(draw, _BUNDLED):
         return _bundled_piece(machine, draw)
     return _milled_piece(machine, draw)
@@ -131,7 +134,7 @@ def _draw_cut(machine: FleetMachine, draw: Dice, material: Material, stock: Stoc
     speed = max(round(speed, -1), 50.0)
     teeth = TEETH.get(name, 3)
     chip = diameter * between(draw, *stock.chip)
-    feed = min(chip * teeth * speed, evenly(draw, 0.2, 0.6) * machine.parameters.x.feed_limit, 15000.0)
+    feed = min(chip * teeth * speed, evenly(draw, 0.2, 0.8) * machine.parameters.x.feed_limit, 15000.0)
     feed = max(round(feed, 0), 10.0)
     share = between(draw, 0.005, 0.08) if name in FINISHING else between(draw, 0.02, 0.9)
     thickness = max(0.6 * feed / (speed * teeth), 1e-3)

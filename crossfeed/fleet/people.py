@@ -6,7 +6,7 @@ day are those of the whole shift.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from crossfeed.machines.simulated.overrides import OverrideSchedule, play_under
 
 _KNOB = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.9, 1.0, 1.0, 1.0, 1.0, 1.1, 1.2)
 _LONG_IDLE = 45.0  # s after which some machines switch their drives off
+_CREEPING = 0.3  # rpm, which a log shows as none
 _SPINNING_UP = 4  # s between a restarted spindle and the feed
 
 
@@ -141,7 +142,21 @@ def _played(machine: FleetMachine, piece: Piece, person: Person, draw: Dice) -> 
         spindle[row : row + long] = 0.0
     feed[-1], spindle[-1] = max(feed[-1], 0.3), max(spindle[-1], 0.5)
     schedule = OverrideSchedule.of(feed, spindle, person.rapid)
-    return play_under(piece.job, schedule, piece.material, machine.time_step).inputs
+    inputs = play_under(piece.job, schedule, piece.material, machine.time_step).inputs
+    return _on_second_spindle(machine, inputs) if piece.second_spindle else inputs
+
+
+def _on_second_spindle(machine: FleetMachine, inputs: DriveInputs) -> DriveInputs:
+    """The axes feel the cut, the logged spindle stands (it creeps: a cut without any turn would have no chip).
+
+    A creeping spindle meets the thickest chip there is; the specific force is less by as much as the true chip is
+    thinner.
+    """
+    thickest = machine.parameters.cutting.chip_load_limit
+    turns = np.maximum(np.abs(inputs.spindle_speed), 1.0)  # rpm
+    chip = np.clip(np.linalg.norm(inputs.feed, axis=1) / turns / inputs.teeth, 1e-4, thickest)
+    force = inputs.specific_force * (chip / thickest) ** (1 - inputs.exponent)
+    return replace(inputs, spindle_speed=np.full(len(inputs), _CREEPING), specific_force=force)
 
 
 def _moments(draw: Dice, per_minute: float, rows: int) -> list[int]:
