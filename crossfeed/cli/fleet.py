@@ -41,7 +41,7 @@ _Fleet = Annotated[Path, typer.Argument(help="Folder that `crossfeed fleet gener
 _Real = Annotated[Path, typer.Option("--table", help="A real log, as a table of `crossfeed ingest`.")]
 _Renames = Annotated[
     list[str] | None,
-    typer.Option("--rename", help="A channel of the table under the fleet's name: OWN=FLEET; repeats."),
+    typer.Option("--rename", help="A channel under the name it has in the fleet: OWN=FLEET; repeats."),
 ]
 
 

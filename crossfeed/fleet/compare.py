@@ -69,7 +69,8 @@ def compare_with_real(folder: Path | str, real: Table, renamed: dict[str, str] |
     details = sorted(set(own.detail) | set(fleet.detail))
     inputs = np.concatenate([_inputs(own, details), _inputs(fleet, details)])
     label = np.concatenate([np.ones(len(own)), np.zeros(len(fleet))])
-    scores = _out_of_fold(inputs, label, (*own.run, *fleet.machine))
+    fold = np.concatenate([_folds(_parts(own)), _folds(fleet.machine)])
+    scores = _out_of_fold(inputs, label, fold)
     gaps = [_gap(index, name, own, fleet) for index, name in enumerate(FEATURES)]
     return FleetComparison(
         machine=", ".join(real.machines()),
@@ -119,6 +120,7 @@ def _fleet_looks(folder: Path | str, period: float, channels: tuple[str, ...]) -
         tuple(detail for part in found for detail in part.detail),
         tuple(machine for part in found for machine in part.machine),
         tuple(run for part in found for run in part.run),
+        tuple(row for part in found for row in part.row),
     )
 
 
@@ -127,7 +129,21 @@ def _inputs(of: Looks, details: Sequence[str]) -> Floats:
     return np.column_stack([of.values, [float(details.index(detail)) for detail in of.detail]])
 
 
-def _out_of_fold(inputs: Floats, label: Floats, groups: Sequence[str]) -> Floats:
+def _parts(own: Looks) -> Sequence[str]:
+    """What of a real log is held out together: its runs, or fifths of a log with fewer."""
+    if len(set(own.run)) >= _FOLDS:
+        return own.run
+    return [str(row * _FOLDS // (max(own.row) + 1)) for row in own.row]
+
+
+def _folds(groups: Sequence[str]) -> NDArray[np.int64]:
+    """A fold for each window; those of a group share it, and every fold has groups of both sides."""
+    names = list(dict.fromkeys(groups))
+    order = np.random.default_rng(0).permutation(len(names)) % _FOLDS
+    return np.array([order[names.index(group)] for group in groups])
+
+
+def _out_of_fold(inputs: Floats, label: Floats, fold: NDArray[np.int64]) -> Floats:
     """Scores from trees that never saw the run or machine they score; both sides weigh the same."""
     try:
         from lightgbm import LGBMClassifier
@@ -135,9 +151,6 @@ def _out_of_fold(inputs: Floats, label: Floats, groups: Sequence[str]) -> Floats
         raise ConfigError(
             "Comparing needs lightgbm.", remedy="Install it with: pip install 'crossfeed[trees]'"
         ) from error
-    names = sorted(set(groups))
-    order = np.random.default_rng(0).permutation(len(names)) % _FOLDS
-    fold = np.array([order[names.index(group)] for group in groups])
     weight = np.where(label > 0, 0.5 / label.mean(), 0.5 / (1 - label.mean()))
     scores = np.zeros(len(label))
     for number in range(_FOLDS):

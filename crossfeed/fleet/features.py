@@ -38,6 +38,7 @@ class Looks:
     detail: tuple[str, ...]  # (N,) what is measured: current, load, ...
     machine: tuple[str, ...]
     run: tuple[str, ...]
+    row: tuple[int, ...]  # of the table, where the window begins
 
     def __len__(self) -> int:
         return len(self.values)
@@ -55,7 +56,7 @@ def looks(table: Table, channels: tuple[str, ...], most: int = 40, length: int =
     missing = [name for name in channels if name not in names]
     if missing or not channels:
         raise TableError(f"The table has no sensor {', '.join(missing) or 'to look at'}.", expected=", ".join(names))
-    rows, details, machines, runs = [], [], [], []
+    rows, details, machines, runs, begins = [], [], [], [], []
     for machine in table.machines():
         groups = [group for group in table.groups if group.machine == machine]
         own = np.concatenate([np.arange(group.start, group.stop) for group in groups])
@@ -77,9 +78,10 @@ def looks(table: Table, channels: tuple[str, ...], most: int = 40, length: int =
                     details.append(detail_of(name))
                     machines.append(machine)
                     runs.append(f"{machine}/{run}")
+                    begins.append(start)
     if not rows:
         raise TableError(f"No window of {length} rows without a gap was found.", expected="longer sessions")
-    return Looks(np.array(rows), tuple(details), tuple(machines), tuple(runs))
+    return Looks(np.array(rows), tuple(details), tuple(machines), tuple(runs), tuple(begins))
 
 
 def _features(values: Floats, commands: Floats, scale: float) -> list[float]:

@@ -38,7 +38,7 @@ def show_matches(matches: Sequence[Match], console: Console) -> None:
     for channel in dict.fromkeys(match.channel for match in matches):
         own = [match for match in matches if match.channel == channel]
         cells = [
-            f"{'' if match.inside else '[red]x[/] '}{short(match.real)}\n[dim]{short(match.low)} .. {short(match.high)}[/]"
+            f"{'' if match.inside else 'x '}{short(match.real)}\n[dim]{short(match.low)} to {short(match.high)}[/]"
             for match in own
         ]
         table.add_row(channel, f"{own[0].machines:,}", *cells)
