@@ -47,7 +47,7 @@ def draw_log(seed: int, number: int, minutes: float) -> MachineLog:
         cache(partial(draw_piece, machine, dice(seed, number, "parts", item)))
         for item in range(int(hands.integers(*_PIECES)))
     ]
-    shift = work(machine, pieces, draw_person(hands), minutes * 60, hands)
+    shift = work(machine, pieces, draw_person(hands, busy=habits.family == "testbed"), minutes * 60, hands)
     simulated = SimulatedMachine(machine.parameters, machine.time_step)
     physics = dice(seed, number, "physics")
     trace, _ = simulated.run(shift.inputs, simulated.rest(int(physics.integers(2**32))))

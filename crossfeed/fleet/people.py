@@ -41,10 +41,10 @@ class Person:
     sleeps: bool  # drives off in long idle times
 
 
-def draw_person(draw: Dice) -> Person:
-    """Anybody: most leave the knobs alone, some never do."""
+def draw_person(draw: Dice, busy: bool) -> Person:
+    """Anybody: most leave the knobs alone, some never do; `busy` ones, as in a trial, seldom let the machine stand."""
     return Person(
-        idle=evenly(draw, 0.02, 0.25) if chance(draw, 0.4) else evenly(draw, 0.2, 0.8),
+        idle=evenly(draw, 0.02, 0.25) if chance(draw, 0.75 if busy else 0.4) else evenly(draw, 0.2, 0.8),
         knob=0.0 if chance(draw, 0.3) else between(draw, 0.1, 4.0),
         spindle_knob=0.0 if chance(draw, 0.6) else between(draw, 0.05, 1.0),
         hold=0.0 if chance(draw, 0.4) else between(draw, 0.05, 1.0),

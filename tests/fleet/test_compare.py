@@ -24,12 +24,12 @@ pytest.importorskip("lightgbm", reason="comparing needs the extra `trees`")
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten machines with a row every second, as `generate` would have written them."""
+    """Six machines with a row every second, as `generate` would have written them."""
     folder = tmp_path_factory.mktemp("fleet")
     shard = next(shard for shard in range(100) if period_of(2, shard * NEIGHBOURS) == 1.0)
-    numbers = range(shard * NEIGHBOURS, shard * NEIGHBOURS + 10)
-    write_json(folder / CLAIM, FleetPlan(10, 12, 2).identity())
-    (table,) = draw_table(2, numbers, 12)
+    numbers = range(shard * NEIGHBOURS, shard * NEIGHBOURS + 6)
+    write_json(folder / CLAIM, FleetPlan(6, 8, 2).identity())
+    (table,) = draw_table(2, numbers, 8)
     table.write(folder / "shard_00000.parquet")
     return folder
 
