@@ -161,7 +161,7 @@ def _out_of_fold(inputs: Floats, label: Floats, fold: NDArray[np.int64]) -> Floa
             n_estimators=150, num_leaves=15, min_child_samples=20, n_jobs=1, verbose=-1, random_state=0
         )
         trees.fit(inputs[~held], label[~held], sample_weight=weight[~held], categorical_feature=[inputs.shape[1] - 1])
-        scores[held] = trees.predict_proba(inputs[held])[:, 1]
+        scores[held] = np.asarray(trees.predict_proba(inputs[held]))[:, 1]
     return scores
 
 

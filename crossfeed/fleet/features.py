@@ -63,7 +63,7 @@ def looks(table: Table, channels: tuple[str, ...], most: int = 40, length: int =
         starts = [
             (group.run, start) for group in groups for start in range(group.start, group.stop - length + 1, length)
         ]
-        chosen = np.unique(np.linspace(0, len(starts) - 1, min(most, len(starts))).astype(int)) if starts else []
+        chosen = np.unique(np.linspace(0, len(starts) - 1, min(most, len(starts))).astype(int)).tolist()
         for name in channels:
             values = table.sensors[:, names.index(name)]
             whole = values[own]
@@ -71,7 +71,7 @@ def looks(table: Table, channels: tuple[str, ...], most: int = 40, length: int =
                 continue
             scale = float(np.nanpercentile(whole, 99) - np.nanpercentile(whole, 1)) or 1.0
             for index in chosen:
-                run, start = starts[int(index)]
+                run, start = starts[index]
                 window = slice(start, start + length)
                 if np.isfinite(values[window]).all():
                     rows.append(_features(values[window], table.commands[window, :], scale))
