@@ -103,3 +103,34 @@ def _renamed(pairs: list[str] | None) -> dict[str, str]:
     if any(not (own and wanted) for own, _, wanted in split):
         raise typer.BadParameter("write OWN=FLEET, such as spindle_temp=spindle_motor_temp", param_hint="--rename")
     return {own: wanted for own, _, wanted in split}
+
+
+@app.command()
+def train(
+    fleet: Annotated[Path, typer.Argument(help="Folder made by crossfeed fleet generate.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run.")],
+    size: Annotated[
+        Literal["tiny", "compact", "base", "medium", "large"], typer.Option(help="Size of the network.")
+    ] = "compact",
+    steps: Annotated[int, typer.Option(min=1, help="Batches of 256 windows.")] = 25_000,
+    seed: Annotated[int, typer.Option(min=0, help="Start of the weights and order of the windows.")] = 0,
+    pretrained: Annotated[Path | None, typer.Option(help="Go on from this model of many machines.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Train one model on all machines of a fleet; the shipped model `fleet` was made so.
+
+    Example: crossfeed fleet train fleet --out fleet-model
+    """
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.training import show_training
+    from crossfeed.fleet.train import fleet_config, train_fleet
+
+    result = train_fleet(
+        fleet, out, fleet_config(size, steps, seed), device=device, resume=resume, pretrained=pretrained
+    )
+    if json:
+        print_json(result.summary)
+    else:
+        show_training(result.summary, result.model)
