@@ -34,11 +34,11 @@ def forecast_scores(
     for first in range(0, len(starts), _AT_ONCE):
         own = starts[first : first + _AT_ONCE]
         before, after = own[:, None] + np.arange(-context, 0), own[:, None] + np.arange(ahead)
-        parts = [
+        x_BKC, a_BKA, planned_BTA = (
             torch.from_numpy(np.asarray(part, dtype=np.float32)).to(device)
             for part in (x_RC[before], a_RA[before], a_RA[after])
-        ]
-        said = walk(model.eval(), *parts).said
+        )
+        said = walk(model.eval(), x_BKC, a_BKA, planned_BTA).said
         for name in names:
             column = model.schema.sensor_names.index(name)
             with torch.inference_mode():

@@ -162,7 +162,7 @@ def _width(outlook: Outlook, name: str) -> tuple[np.ndarray, np.ndarray]:
 def _neighbours(load_T: np.ndarray) -> np.ndarray:
     """The higher neighbour of each place."""
     padded = np.pad(load_T, 1, mode="edge")
-    return np.maximum(padded[:-2], padded[2:])
+    return np.asarray(np.maximum(padded[:-2], padded[2:]))
 
 
 def _moved(load_T: np.ndarray, place: float, count: int) -> np.ndarray:
@@ -175,7 +175,7 @@ def _moved(load_T: np.ndarray, place: float, count: int) -> np.ndarray:
 def _highest_moved(load_T: np.ndarray, place: float, count: int) -> np.ndarray:
     first = np.minimum(np.floor(place + np.arange(count) + 1e-9).astype(int), len(load_T) - 1)
     last = np.minimum(np.ceil(place + np.arange(count) - 1e-9).astype(int), len(load_T) - 1)
-    return np.maximum(load_T[first], load_T[last])
+    return np.asarray(np.maximum(load_T[first], load_T[last]))
 
 
 def _limit_here(highest_T: np.ndarray, place: float, count: int) -> np.ndarray:

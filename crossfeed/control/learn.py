@@ -89,8 +89,13 @@ def _learner(branches: Any, config: LearnConfig, seed: int) -> Any:
     from stable_baselines3 import PPO, SAC
     from torch.nn import Tanh
 
-    network = {"net_arch": [config.width, config.width], "activation_fn": Tanh}
-    shared = {"seed": seed, "device": "cpu", "learning_rate": config.learning_rate, "gamma": config.discount}
+    network: dict[str, Any] = {"net_arch": [config.width, config.width], "activation_fn": Tanh}
+    shared: dict[str, Any] = {
+        "seed": seed,
+        "device": "cpu",
+        "learning_rate": config.learning_rate,
+        "gamma": config.discount,
+    }
     if config.method == "ppo":
         return PPO(
             "MlpPolicy", branches, n_steps=32, batch_size=256, n_epochs=8, ent_coef=1e-3, policy_kwargs=network,

@@ -123,4 +123,5 @@ def whole_outlook(
 def physical(model: WorldModel, name: str, values: torch.Tensor) -> np.ndarray:
     """Values of one sensor from z-space in the unit of the schema."""
     column, normaliser = model.schema.sensor_names.index(name), model.normaliser
-    return values.double().cpu().numpy() * normaliser.sensor_scale[column] + normaliser.sensor_location[column]
+    scale, location = normaliser.sensor_scale[column], normaliser.sensor_location[column]
+    return np.asarray(values.double().cpu().numpy() * scale + location)
