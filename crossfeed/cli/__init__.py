@@ -11,6 +11,7 @@ from crossfeed.cli import (
     bench,
     compare,
     control,
+    curve,
     data,
     demo,
     evaluate,
@@ -79,6 +80,7 @@ app.command(rich_help_panel=MODEL)(serve.serve)
 app.command(rich_help_panel=MODEL)(export.export)
 app.add_typer(control.app, name="control", rich_help_panel=MODEL)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
+app.command(rich_help_panel=RESEARCH)(curve.curve)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)
 app.command(rich_help_panel=RESEARCH)(reproduce.reproduce)

@@ -14,6 +14,7 @@ from crossfeed.training.record.history import read_history
 COMPARISON, EVALUATION, ADAPTATION, FORECAST, AUDIT = "comparison", "evaluation", "adaptation", "forecast", "audit.json"
 DEMO = "demo.json"
 CONTROL = "control"  # plans of `crossfeed control plan`
+CURVE = "curve"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Extras:
     evaluation: Path | None = None
     adaptation: Path | None = None
     forecast: Path | None = None
+    curve: Path | None = None
     audits: Sequence[Path] = ()
 
 
@@ -47,6 +49,7 @@ class Artefacts:
     evaluations: Sequence[Mapping[str, Any]] = ()
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     comparison: Mapping[str, Any] = field(default_factory=dict)
+    curve: Mapping[str, Any] = field(default_factory=dict)
     forecasts: Sequence[Mapping[str, Any]] = ()
     decisions: Sequence[Mapping[str, Any]] = ()
     audits: Sequence[Mapping[str, Any]] = ()
@@ -93,6 +96,7 @@ def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
     forecasts = _files(_named(extras.forecast, beside / FORECAST), "forecast.json")
     forecasts = forecasts or _made_with(own, place, "forecast.json")
     decisions = _files(beside / CONTROL, "plan.json") or _made_with(own, place, "plan.json")
+    curves = [*_files(_named(extras.curve, beside / CURVE), "curve.json"), *_existing(place / CURVE / "curve.json")][:1]
     audits = [*(extras.audits or _existing(beside / AUDIT))]
     return Artefacts(
         place=place,
@@ -101,6 +105,7 @@ def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
         evaluations=[read_json(path) for path in evaluations],
         adaptation=_adaptation([read_json(path) for path in adaptations], study),
         comparison=read_json(comparisons[0]) if comparisons else {},
+        curve=read_json(curves[0]) if curves else {},
         forecasts=[read_json(path) for path in forecasts],
         decisions=[read_json(path) for path in decisions],
         audits=[read_json(path) for path in audits],
@@ -109,6 +114,7 @@ def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
             *evaluations,
             *adaptations,
             *comparisons,
+            *curves,
             *forecasts,
             *decisions,
             *audits,
