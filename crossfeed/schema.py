@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from crossfeed.configuration import problems
@@ -197,6 +196,8 @@ class Schema(BaseModel):
     @classmethod
     def from_yaml(cls, path: Path | str) -> Self:
         """Read a user's schema file."""
+        import yaml
+
         path = Path(path)
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -206,6 +207,8 @@ class Schema(BaseModel):
 
     def to_yaml(self) -> str:
         """The schema as a YAML text that `from_yaml` reads back."""
+        import yaml
+
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 

@@ -16,6 +16,7 @@ from crossfeed.cli import (
     demo,
     evaluate,
     export,
+    fleet,
     forecast,
     ingest,
     inspect,
@@ -79,6 +80,7 @@ app.add_typer(live.app, name="live", rich_help_panel=MODEL)
 app.command(rich_help_panel=MODEL)(serve.serve)
 app.command(rich_help_panel=MODEL)(export.export)
 app.add_typer(control.app, name="control", rich_help_panel=MODEL)
+app.add_typer(fleet.app, name="fleet", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
 app.command(rich_help_panel=RESEARCH)(curve.curve)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)

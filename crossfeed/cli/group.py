@@ -11,7 +11,16 @@ from typer.core import TyperGroup
 ERROR, STOPPED = 2, 130
 _QUIET = ("--quiet", "-q")
 # Commands that find their unfinished work again when they are simply repeated.
-_REPEATED = ("demo", "compare", "data fetch", "study search", "study confirm", "study ready", "study unseal")
+_REPEATED = (
+    "demo",
+    "compare",
+    "data fetch",
+    "fleet generate",
+    "study search",
+    "study confirm",
+    "study ready",
+    "study unseal",
+)
 
 
 class House(TyperGroup):

@@ -11,10 +11,11 @@ from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import locate_model
-from crossfeed.model.meeting import FIRST_SHARE, meet
+from crossfeed.model.meeting import meet
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
+from crossfeed.windows.frame import FIRST_SHARE
 
 
 @dataclass(frozen=True)

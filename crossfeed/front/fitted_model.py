@@ -15,10 +15,10 @@ from crossfeed.front.plans import check_reach, check_trained, readable_plan
 from crossfeed.grid import Grid
 from crossfeed.model.forecast import Forecast, Shown
 from crossfeed.model.locate import MODEL
-from crossfeed.model.meeting import FIRST_SHARE
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.serving.plan import read_plans
+from crossfeed.windows.frame import FIRST_SHARE
 
 _SHOWN_ROWS = 60
 

@@ -5,18 +5,14 @@ Only networks that know channels by quantity and place can do that; their weight
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
-from crossfeed.windows.frame import fit_frame
+from crossfeed.windows.frame import FIRST_SHARE, first_rows, fit_frame
 from crossfeed.windows.normalise import Normaliser
-
-FIRST_SHARE = 0.1  # of each run: what tells a machine's frame where nothing else is said
 
 
 def meet(model: WorldModel, table: Table, usual: Mapping[str, float], share: float = FIRST_SHARE) -> WorldModel:
@@ -30,7 +26,7 @@ def meet(model: WorldModel, table: Table, usual: Mapping[str, float], share: flo
         )
     schema = readable(table.schema, model.schema)
     aligned = align(table, schema)
-    rows = first_rows(aligned, share, model.config.context)
+    rows = first_rows(aligned.groups, share)
     frame = fit_frame(schema, aligned.sensors[rows], aligned.commands[rows], usual)
     return in_frame(model, schema, frame)
 
@@ -71,11 +67,3 @@ def _commands(found: Schema, known: Schema) -> tuple[Channel, ...]:
         free = [channel for channel in free if channel is not one]
         chosen.append(one)
     return tuple(chosen)
-
-
-def first_rows(table: Table, share: float, fewest: int) -> np.ndarray:
-    """The numbers of the first rows of each run: a share of it, but at least as many as one window reads."""
-    counts = [max(fewest, round(share * len(group))) for group in table.groups]
-    return np.concatenate(
-        [np.arange(group.start, min(group.stop, group.start + count)) for group, count in zip(table.groups, counts)]
-    )

@@ -1,8 +1,9 @@
 """A machine's own frame: its sensors and commands in units of what is usual on this very machine.
 
 One machine's spindle takes 100 W, another's 20 kW. A model that is to read both must see them alike, so each machine is
-measured by its own root mean square, seen from the physical zero where there is one: then zero stays zero, and a stop
-means the same everywhere. Where a short history says little, what is usual on other machines fills in.
+measured by its own root mean square while it is commanded to move, seen from the physical zero where there is one: then
+zero stays zero, a stop means the same everywhere, and idle hours change nothing. Where a short history says little,
+what is usual on other machines fills in.
 """
 
 import hashlib
@@ -11,11 +12,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from crossfeed.ingest.table import Table
+from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import QUANTITIES, Channel, Schema, conversion
 from crossfeed.windows.normalise import Normaliser
 
-WEIGHT = 32.0  # rows of history that count as much as what is usual elsewhere
+WEIGHT = 32.0  # rows at work that count as much as what is usual elsewhere
+
+FIRST_SHARE = 0.1  # of each run: what tells a machine's frame where nothing else is said
+FEWEST_ROWS = 32  # of each run that are looked at, however short it is
+
+
+def first_rows(groups: Sequence[Group], share: float = FIRST_SHARE) -> np.ndarray:
+    """The numbers of the first rows of each run: a share of it, but at least a few."""
+    ends = [group.start + min(len(group), max(FEWEST_ROWS, round(share * len(group)))) for group in groups]
+    return np.concatenate([np.arange(group.start, end) for group, end in zip(groups, ends, strict=True)])
 
 
 def fit_frame(
@@ -27,14 +37,20 @@ def fit_frame(
     """
     known = usual or {}
     location, scale, unseen = np.zeros(len(schema.sensors)), np.ones(len(schema.sensors)), []
+    at_work = (np.nan_to_num(commands) != 0.0).any(axis=1)
     for column, channel in enumerate(schema.sensors):
-        seen = sensors[np.isfinite(sensors[:, column]), column]
-        if not len(seen):
+        present = np.isfinite(sensors[:, column])
+        if not present.any():
             unseen.append(channel.name)
             continue
+        telling = present & at_work if channel.has_zero else present
+        elsewhere = _usual(channel, known)
+        if not telling.any() and elsewhere is None:
+            telling = present
+        seen = sensors[telling, column]
         location[column] = 0.0 if channel.has_zero else seen.mean()
-        size = float(np.sqrt(np.mean((seen - location[column]) ** 2)))
-        scale[column] = _scale(size, len(seen), _usual(channel, known))
+        size = float(np.sqrt(np.mean((seen - location[column]) ** 2))) if len(seen) else 0.0
+        scale[column] = _scale(size, len(seen), elsewhere)
     return Normaliser(
         method="frame",
         floor=0.0,

@@ -1,4 +1,4 @@
-"""Which sessions train, which validate and which test: whole sessions, runs, days or NC programs, never rows.
+"""Which sessions train, which validate and which test: whole sessions, runs, days, programs or machines, never rows.
 
 The order of operations is a type: only `Split.train_rows` makes `TrainRows`, and only `TrainRows` can fit a normaliser.
 """
@@ -23,16 +23,18 @@ from crossfeed.schema import Schema
 SPLIT_SEED = 20260820
 Part = Literal["train", "validation", "test"]
 # side: the name of each session says its side, as in "validation/3".
-By = Literal["session", "program", "run", "day", "side"]
+By = Literal["session", "program", "run", "day", "machine", "side"]
 # Clocks that count from zero stay far below this; stamps since 1970 passed it in 1973.
 FIRST_CALENDAR_SECOND = 1e8
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
 
 
 def unit_of(group: Group, table: Table, by: By) -> str:
-    """The unit that stays on one side: session, run or day of one machine, or an NC program wherever it ran."""
+    """The unit that stays on one side: session, run or day of one machine, a machine, or a program wherever it ran."""
     if by == "program":
         return group.program
+    if by == "machine":
+        return group.machine
     if by == "day":
         return f"{group.machine}/{_day(group, table)}"
     return f"{group.machine}/{group.run if by == 'run' else group.session}"
@@ -184,8 +186,9 @@ def split_table(
     """Divide a table into train, validation and test.
 
     By session, run or day: the sorted ids of each machine are shuffled and cut at round(0.67 n) and round(0.17 n).
-    By program: programs are dealt out, longest first, to the side that lacks most rows.
-    By side: every session is where its name says it is.
+    By program: programs are dealt out, longest first, to the side that lacks most rows. By machine: machines are
+    shuffled and cut, so that a model of many is validated on machines it has never met. By side: every session is where
+    its name says it is.
     """
     train, validation = fractions
     if not (0 < train < 1 and 0 < validation < 1 and train + validation < 1):
@@ -199,8 +202,8 @@ def split_table(
         sides = _deal(_program_rows(table, seed), (train, validation, 1 - train - validation))
     else:
         sides = [[], [], []]
-        for machine in table.machines():
-            units = _shuffled({unit_of(g, table, by) for g in table.groups if g.machine == machine}, seed)
+        for machines in [table.machines()] if by == "machine" else [(name,) for name in table.machines()]:
+            units = _shuffled({unit_of(g, table, by) for g in table.groups if g.machine in machines}, seed)
             first, second = round(train * len(units)), round(train * len(units)) + round(validation * len(units))
             for side, chosen in zip(sides, (units[:first], units[first:second], units[second:]), strict=True):
                 side.extend(chosen)

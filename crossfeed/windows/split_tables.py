@@ -8,7 +8,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from crossfeed.ingest.table import Group, Table
-from crossfeed.windows.frame import fit_frame, framed, unmet
+from crossfeed.windows.frame import first_rows, fit_frame, framed, unmet
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
 from crossfeed.windows.split import SPLIT_SEED, By, Part, Split, TrainRows, split_table
 from crossfeed.windows.windows import WindowSet
@@ -79,12 +79,18 @@ class SplitTables:
 def _frames(
     tables: Sequence[Table], splits: Sequence[Split], usual: Mapping[str, float] | None
 ) -> dict[str, Normaliser]:
-    """The frame of every machine, from its train rows in all tables."""
+    """The frame of every machine from its train rows; one that is only to be met, from the first rows of its runs."""
     rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for table, split in zip(tables, splits, strict=True):
-        for group in split.groups(table, "train"):
-            part = slice(group.start, group.stop)
-            rows.setdefault(group.machine, []).append((table.sensors[part], table.commands[part]))
+        training = split.groups(table, "train")
+        for machine in table.machines():
+            own = [group for group in training if group.machine == machine]
+            numbers = (
+                np.concatenate([np.arange(group.start, group.stop) for group in own])
+                if own
+                else first_rows([group for group in table.groups if group.machine == machine])
+            )
+            rows.setdefault(machine, []).append((table.sensors[numbers], table.commands[numbers]))
     frames = {}
     for machine, parts in rows.items():
         sensors, commands = (np.concatenate(side) for side in zip(*parts, strict=True))

@@ -6,10 +6,10 @@ import torch
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Group, Table
-from crossfeed.model.meeting import first_rows, meet, readable
+from crossfeed.model.meeting import meet, readable
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.schema import Channel, Schema
-from crossfeed.windows.frame import unmet
+from crossfeed.windows.frame import FEWEST_ROWS, first_rows, unmet
 from tests.model.sensors.small import CONTEXT, HORIZONS, SCHEMA, config, fresh
 
 OTHER = Schema(
@@ -61,12 +61,12 @@ def test_the_weights_fit_any_list_of_sensors() -> None:
 
 def test_the_frame_comes_from_the_beginning_of_each_run_alone() -> None:
     known, later = table(), table()
-    later.sensors[20:] *= 50.0
+    later.sensors[FEWEST_ROWS:] *= 50.0
     model = of_many()
     one, two = (meet(model, rows, {}, share=0.1) for rows in (known, later))
     np.testing.assert_array_equal(one.normaliser.sensor_scale, two.normaliser.sensor_scale)
-    assert len(first_rows(known, 0.1, CONTEXT)) == CONTEXT, "at least what a window reads"
-    assert len(first_rows(known, 0.5, CONTEXT)) == 30
+    assert len(first_rows(known.groups, 0.1)) == FEWEST_ROWS, "at least what tells something"
+    assert len(first_rows(known.groups, 0.9)) == 54
 
 
 def test_several_machines_in_one_table_are_refused() -> None:

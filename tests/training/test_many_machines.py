@@ -15,6 +15,8 @@ from crossfeed.model.meeting import meet
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel, Schema
 from crossfeed.training.run import train
+from crossfeed.windows.frame import first_rows, fit_frame
+from crossfeed.windows.split_tables import SplitTables
 from tests.training.conftest import small_config, toy_table
 
 MANY = {"model.identity": "described", "data.normaliser": "frame", "machines.gain": 0.5, "machines.commands": 0.2}
@@ -54,6 +56,33 @@ def test_machines_of_any_size_and_period_train_together(fleet: Path) -> None:
     assert "row_period" not in file.provenance
     assert file.provenance["machines"] == ["small", "large", "half blind"]
     assert file.provenance["usual_scales"].keys() == {"current", "feed"}
+
+
+def test_machines_that_only_validate_are_met_by_their_first_rows(tmp_path: Path) -> None:
+    tables = [toy_table(f"m{number}", seed=number) for number in range(4)]
+    together = joined(tables)
+    halves = {"data.split_by": "machine", "data.train_fraction": 0.5, "data.validation_fraction": 0.25}
+    config = small_config(MANY | halves, "crossfeed")
+    split = SplitTables.of([together], config.data)
+    (validation,) = {group.machine for group in split.groups("validation")[0]}
+    rows = first_rows([group for group in together.groups if group.machine == validation])
+    own = fit_frame(together.schema, together.sensors[rows], together.commands[rows])
+    np.testing.assert_array_equal(split.frames[validation].sensor_scale, own.sensor_scale)
+    assert train([together], config, tmp_path / "run", device="cpu").summary["validation"]["model"]["rmse"] > 0
+
+
+def joined(tables: list[Table]) -> Table:
+    """Several machines of one schema and period in one table."""
+    starts = np.cumsum([0, *(len(table) for table in tables)])
+    groups = tuple(
+        replace(group, start=group.start + int(start), stop=group.stop + int(start))
+        for table, start in zip(tables, starts[:-1], strict=True)
+        for group in table.groups
+    )
+    time, sensors, commands = (
+        np.concatenate([getattr(table, name) for table in tables]) for name in ("time", "sensors", "commands")
+    )
+    return replace(tables[0], groups=groups, time=time, sensors=sensors, commands=commands)
 
 
 def test_a_model_of_many_machines_says_what_to_do_before_it_is_asked(fleet: Path) -> None:

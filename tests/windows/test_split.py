@@ -162,3 +162,12 @@ def test_a_clock_without_a_date_cannot_be_split_by_day() -> None:
     with pytest.raises(TableError, match="clock without a date") as caught:
         split_table(random_table([40] * 8), "day")
     assert "data.split_by=run" in caught.value.remedy
+
+
+def test_machines_stand_on_one_side_whole_when_a_table_is_split_by_machine() -> None:
+    table = random_table([20] * 12)
+    table = replace(table, groups=tuple(replace(g, machine=f"m{n // 2}") for n, g in enumerate(table.groups)))
+    split = split_table(table, "machine", fractions=(0.5, 0.34))
+    sides = [{group.machine for group in split.groups(table, part)} for part in PARTS]
+    assert [len(side) for side in sides] == [3, 2, 1]
+    assert set.union(*sides) == set(table.machines())

@@ -81,7 +81,11 @@ class Playback:
 
 
 def prepare(
-    program: Program, machine: MachineParameters, tool_notes: Mapping[str, str] | None = None, stock_top: float = 0.0
+    program: Program,
+    machine: MachineParameters,
+    tool_notes: Mapping[str, str] | None = None,
+    stock_top: float = 0.0,
+    coarseness: float = 1.0,
 ) -> Job:
     """Plan a program within a machine's limits and mill it out of its stock."""
     if not np.isfinite(stock_top):
@@ -106,7 +110,7 @@ def prepare(
         line=trace.line,
         tool=kinds,
         tools=tools,
-        engagement=engage(position, trace.cutting, kinds, tools, stock_top),
+        engagement=engage(position, trace.cutting, kinds, tools, stock_top, coarseness),
     )
 
 

@@ -25,11 +25,17 @@ class Engagement:
 
 
 def engage(
-    position: Floats, cutting: NDArray[np.bool_], tool: NDArray[np.intp], tools: list[Tool], stock_top: float
+    position: Floats,
+    cutting: NDArray[np.bool_],
+    tool: NDArray[np.intp],
+    tools: list[Tool],
+    stock_top: float,
+    coarseness: float = 1.0,
 ) -> Engagement:
     """Mill the path (N, 3) out of a block whose top lies at z = `stock_top`.
 
     The block is as long and wide as the path itself, less the radius of a face mill, which runs off the stock.
+    A `coarseness` of 2 takes cells twice as wide and looks at the stock half as often: eight times quicker.
     """
     depth, width = np.zeros(len(position)), np.zeros(len(position))
     inside = cutting & (position[:, 2] < stock_top - 1e-6)
@@ -43,13 +49,13 @@ def engage(
         middle = (own.min(axis=0) + own.max(axis=0)) / 2
         low = np.minimum(low, np.minimum(own.min(axis=0) + overrun, middle))
         high = np.maximum(high, np.maximum(own.max(axis=0) - overrun, middle))
-    block = _Block.spanning(low, high, stock_top)
+    block = _Block.spanning(low, high, stock_top, _CELL * coarseness)
     starts = np.flatnonzero(np.diff(samples, prepend=-2) > 1)  # each stretch of cutting
     for first, last in zip(starts, np.append(starts[1:], len(samples))):
         stretch = samples[first:last]
         for tool_number in np.unique(tool[stretch]):
             part = stretch[tool[stretch] == tool_number]
-            depth[part], width[part] = _along(block, position[part], tools[int(tool_number)])
+            depth[part], width[part] = _along(block, position[part], tools[int(tool_number)], coarseness)
     return Engagement(depth, width)
 
 
@@ -62,9 +68,9 @@ class _Block:
         self._discs: dict[float, NDArray[np.bool_]] = {}
 
     @classmethod
-    def spanning(cls, low: Floats, high: Floats, top: float) -> "_Block":
+    def spanning(cls, low: Floats, high: Floats, top: float, finest: float) -> "_Block":
         extent = high - low
-        cell = max(_CELL, float(np.sqrt(extent[0] * extent[1] / _MOST_CELLS)))
+        cell = max(finest, float(np.sqrt(extent[0] * extent[1] / _MOST_CELLS)))
         shape = (int(extent[0] / cell) + 1, int(extent[1] / cell) + 1)
         return cls(low, shape, cell, top)
 
@@ -96,10 +102,10 @@ class _Block:
         return volume, cells
 
 
-def _along(block: _Block, points: Floats, tool: Tool) -> tuple[Floats, Floats]:
+def _along(block: _Block, points: Floats, tool: Tool, coarseness: float) -> tuple[Floats, Floats]:
     """Depth and width at the samples of one stretch cut with one tool."""
     travelled = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))))
-    count = max(1, round(travelled[-1] / max(_STRIDE, tool.diameter / _STRIDES)))
+    count = max(1, round(travelled[-1] / (coarseness * max(_STRIDE, tool.diameter / _STRIDES))))
     stride = max(float(travelled[-1]) / count, 1e-6)
     looks = (np.arange(count) + 1) * stride
     places = np.column_stack([np.interp(looks, travelled, points[:, axis]) for axis in range(3)])

@@ -1,0 +1,178 @@
+"""A fleet on disk: one table for every sixteen machines, each written whole; what is there is never made again."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from crossfeed.claim import claim, read_claim
+from crossfeed.errors import ConfigError, CrossfeedError
+from crossfeed.fleet.draw import NEIGHBOURS
+from crossfeed.fleet.generate import VERSION, draw_table
+from crossfeed.fleet.schema import fleet_schema
+from crossfeed.ingest.table import manifest_path
+from crossfeed.processes import end_with_parent, starting_children
+from crossfeed.progress import progress
+
+CLAIM = "fleet.json"
+_MOST = 100_000  # machines
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlan:
+    """Which fleet a folder holds; the same plan gives the same bytes."""
+
+    machines: int
+    minutes: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.machines <= _MOST:
+            raise ConfigError(f"A fleet of {self.machines} machines.", expected=f"1 to {_MOST:,} machines")
+        if not 2 <= self.minutes <= 24 * 60:
+            raise ConfigError(f"Logs of {self.minutes:g} minutes.", expected="2 minutes to a day (1440)")
+        if self.seed < 0:
+            raise ConfigError(f"The seed {self.seed}.", expected="a whole number from 0")
+
+    @property
+    def shards(self) -> int:
+        return -(-self.machines // NEIGHBOURS)
+
+    def numbers(self, shard: int) -> range:
+        """The machines of a shard."""
+        return range(shard * NEIGHBOURS, min((shard + 1) * NEIGHBOURS, self.machines))
+
+    def identity(self) -> dict[str, object]:
+        """What the folder's claim says."""
+        return {
+            "generator": VERSION,
+            "schema": fleet_schema().fingerprint,
+            "seed": self.seed,
+            "machines": self.machines,
+            "minutes": self.minutes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSummary:
+    """One finished shard."""
+
+    path: Path
+    machines: int
+    rows: int
+    period: float
+    made: bool  # now, not found
+
+
+def generate(
+    folder: Path, plan: FleetPlan, jobs: int = 1, engine: str = "local", address: str | None = None
+) -> list[ShardSummary]:
+    """Write the shards that are missing in a folder, on so many cores or on a Ray cluster."""
+    if jobs < 1:
+        raise ConfigError(f"{jobs} jobs cannot do anything.", expected="at least one")
+    if engine not in _ENGINES:
+        raise ConfigError(f"There is no engine '{engine}'.", expected="local or ray")
+    claim(folder, CLAIM, plan.identity(), "a fleet")
+    finished = {shard: found for shard in range(plan.shards) if (found := _found(folder, plan, shard)) is not None}
+    missing = [shard for shard in range(plan.shards) if shard not in finished]
+    with progress("Generating the fleet", total=plan.machines) as task:
+        task.advance(sum(summary.machines for summary in finished.values()))
+        for shard, summary in _ENGINES[engine](folder, plan, missing, jobs, address):
+            finished[shard] = summary
+            task.advance(summary.machines, note=f"{sum(s.rows for s in finished.values()):,} rows")
+    return [finished[shard] for shard in sorted(finished)]
+
+
+def shard_paths(folder: Path | str) -> list[Path]:
+    """The finished shards of a fleet, in order."""
+    folder = Path(folder)
+    if not (folder / CLAIM).is_file():
+        raise ConfigError(
+            f"{folder} holds no fleet.",
+            expected="a folder that `crossfeed fleet generate` wrote",
+            remedy="Check the path.",
+        )
+    read_claim(folder / CLAIM)
+    paths = [path for path in sorted(folder.glob("shard_*.parquet")) if manifest_path(path).is_file()]
+    if not paths:
+        raise ConfigError(
+            f"The fleet in {folder} has no finished shard.", remedy="Run `crossfeed fleet generate` again."
+        )
+    return paths
+
+
+def write_shard(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary:
+    """Simulate the machines of a shard and write their table."""
+    numbers = plan.numbers(shard)
+    (table,) = draw_table(plan.seed, numbers, plan.minutes)
+    path = _path(folder, shard)
+    table.write(path)
+    return ShardSummary(path, len(numbers), len(table), table.period, made=True)
+
+
+def _path(folder: Path, shard: int) -> Path:
+    return folder / f"shard_{shard:05d}.parquet"
+
+
+def _found(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary | None:
+    """A shard that is there already, with its manifest, which is written last."""
+    path = _path(folder, shard)
+    if not (path.is_file() and manifest_path(path).is_file()):
+        return None
+    import json
+
+    import pyarrow.parquet as pq
+
+    content = json.loads(manifest_path(path).read_text(encoding="utf-8"))
+    rows = pq.ParquetFile(path).metadata.num_rows
+    return ShardSummary(path, len(plan.numbers(shard)), rows, float(content["period"]), made=False)
+
+
+_Results = Iterator[tuple[int, ShardSummary]]
+
+
+def _on_this_machine(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, _: str | None) -> _Results:
+    if jobs == 1 or len(missing) < 2:
+        for shard in missing:
+            yield shard, write_shard(folder, plan, shard)
+        return
+    context = get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(missing)), mp_context=context, initializer=end_with_parent) as pool:
+        with starting_children():
+            waiting = {pool.submit(write_shard, folder, plan, shard): shard for shard in missing}
+        try:
+            while waiting:
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    yield waiting.pop(future), future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _on_ray(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, address: str | None) -> _Results:
+    """Shards on a Ray cluster; the folder must be on storage that every node sees."""
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigError(
+            "The engine 'ray' needs the package ray.", remedy="Install it with: pip install 'crossfeed[ray]'"
+        ) from error
+    if not ray.is_initialized():
+        ray.init(address=address, log_to_driver=False, configure_logging=False)
+    remote = ray.remote(num_cpus=1, max_retries=2)(write_shard)
+    left = list(reversed(missing))
+    waiting: dict[object, int] = {}
+    while left or waiting:
+        while left and len(waiting) < jobs:
+            shard = left.pop()
+            waiting[remote.remote(folder.resolve(), plan, shard)] = shard
+        (reference,), _ = ray.wait(list(waiting), num_returns=1)
+        shard = waiting.pop(reference)
+        try:
+            yield shard, ray.get(reference)
+        except ray.exceptions.RayError as error:
+            raise CrossfeedError(f"Shard {shard} failed on the cluster: {error}") from error
+
+
+_Engine = Callable[[Path, FleetPlan, Sequence[int], int, str | None], _Results]
+_ENGINES: dict[str, _Engine] = {"local": _on_this_machine, "ray": _on_ray}
