@@ -45,7 +45,7 @@ def learning_curve(
     for name in names:  # who cannot take part is said before anything is trained
         if name != FLEET:
             contender(name, Setting(effort(budget, size, 1000), size, place, {}))
-    setting, left_out, sha256 = _set_up(
+    setting, left_out = _set_up(
         table, names, size, budget, windows, fleet, place, split_by, Path(out)
     )  # fmt: skip
     entrants = Entrants(setting)
@@ -53,7 +53,8 @@ def learning_curve(
     identity = {
         "table": table.fingerprint(), "sensors": _judged_sensors(setting.logs.table), "size": size, "budget": budget,
         "split_by": split_by, "judged": {name: len(ends) for name, ends in entrants.judged.ends.items()},
-        "space": entrants.judged.space.hash(), "fleet": sha256,
+        "space": entrants.judged.space.hash(), "context": entrants.judged.context,
+        "horizons": entrants.judged.horizons,
     }  # fmt: skip
     claim(setting.folder, "setting.json", identity, "a learning curve")
     plan = [CurveRun(name, one, seed) for one in amounts for name in names for seed in _seeds(name, one, seeds, place)]
@@ -83,7 +84,7 @@ def _names(models: str | Sequence[str]) -> tuple[str, ...]:
 def _set_up(
     table: Table, names: Sequence[str], size: Size, budget: str, windows: int, fleet: Path | str, device: str,
     split_by: By, folder: Path,
-) -> tuple[CurveSetting, dict[str, str], str | None]:  # fmt: skip
+) -> tuple[CurveSetting, dict[str, str]]:  # fmt: skip
     """Windows as the fleet reads them, or else those of the preset; the sessions divided; sensors left out."""
     config = preset("crossfeed", size)
     data = config.data.model_copy(update={"split_by": split_by})
@@ -111,7 +112,7 @@ def _set_up(
         logs=replace(logs, table=shown), config=config, size=size, budget=budget, most_windows=windows,
         fleet=opened.path if opened else None, device=device, folder=folder,
     )  # fmt: skip
-    return setting, left_out, opened.sha256 if opened else None
+    return setting, left_out
 
 
 def _amounts(asked: Sequence[float], logs: OwnLogs) -> tuple[dict[float, float], list[str]]:

@@ -76,7 +76,11 @@ class Entrants:
         """Bring one run to its end."""
         stretch = self.stretch(minutes)
         if name == FLEET:
-            return self._once(name, stretch, seed, lambda kept: self._fit_fleet(stretch, seed, kept), self.fleet.scored)
+            fleet = self.fleet
+            origin = f"{FLEET}-{fleet.opened.sha256[:8]}"
+            return self._once(
+                name, stretch, seed, lambda kept: self._fit_fleet(stretch, seed, kept), fleet.scored, origin
+            )
         if stretch.sides is None and name in FLOORS:
             scored = self._space_set
             return self._once(name, stretch, seed, lambda _: self._fit_floor(name, stretch, scored), scored)
@@ -111,9 +115,11 @@ class Entrants:
         return self.judged.of_table(laid_out(logs.table, logs.test), self.judged.space)
 
     def _once(
-        self, name: str, stretch: Stretch, seed: int, fit: Callable[[Path], Fitted], scored: EvaluationSet
-    ) -> Ending:
-        folder = self.setting.folder / "runs" / folder_name(stretch.minutes)
+        self, name: str, stretch: Stretch, seed: int, fit: Callable[[Path], Fitted], scored: EvaluationSet,
+        origin: str = "",
+    ) -> Ending:  # fmt: skip
+        """Where a model comes from a file, its runs lie under `origin`: another file is another model."""
+        folder = self.setting.folder / "runs" / folder_name(stretch.minutes) / origin
         kept = folder / "models" / f"{name}-seed{seed}"
         return run_once(folder, name, seed, "masked", lambda: fit(kept), {TEST: scored})
 

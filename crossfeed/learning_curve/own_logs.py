@@ -16,7 +16,8 @@ from crossfeed.windows.split_tables import DataConfig
 # Rows of each judged session that tell what a model knows at 0 minutes; no window that ends inside them is judged.
 FIRST_ROWS = 64
 FEWEST_WINDOWS, FEWEST_PIECES, VALIDATION_EVERY = 8, 3, 5
-LONGEST_PIECE = 8  # times the shortest
+# As many pieces as that, unless they would be shorter than two windows or longer than so many of the shortest.
+USUAL_PIECES, LONGEST_PIECE = 10, 8
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,9 @@ def sides(groups: Sequence[Group], window: int) -> list[Group]:
     windows that would lie across it, and a short log has few of them.
     """
     shortest = window + FEWEST_WINDOWS - 1
-    length = max(shortest, min(sum(map(len, groups)) // VALIDATION_EVERY, LONGEST_PIECE * shortest))
+    rows = sum(map(len, groups))
+    wanted = min(max(rows // USUAL_PIECES, 2 * window), LONGEST_PIECE * shortest)
+    length = max(shortest, min(wanted, rows // FEWEST_PIECES))
     pieces = [(place == 0, piece) for one in groups for place, piece in enumerate(_pieces(one, shortest, length))]
     whole = [number for number, (_, piece) in enumerate(pieces) if len(piece) >= shortest]
     if len(whole) < FEWEST_PIECES:
