@@ -31,12 +31,15 @@ def crossing(model: str, fleet: Sequence[tuple[float, float]], own: Sequence[tup
     behind = [place for place, (_, gap) in enumerate(gaps) if gap >= 0.0]
     if not behind:
         first = gaps[0][0]
-        return Crossing(model, None, first, first, f"from {_spoken(first)} on, the first that could be judged")
+        return Crossing(model, None, first, first, f"{model} is ahead of the fleet from {_spoken(first)} on")
     if behind[-1] == len(gaps) - 1:
-        return Crossing(model, gaps[-1][0], None, None, f"not within {_spoken(gaps[-1][0])}")
+        return Crossing(
+            model, gaps[-1][0], None, None, f"{model} does not overtake the fleet within {_spoken(gaps[-1][0])}"
+        )
     (after, gap), (by, lead) = gaps[behind[-1]], gaps[behind[-1] + 1]
+    told = f"{model} overtakes the fleet between {after:.3g} and {_spoken(by)}"
     about = _between(after, by, gap / (gap - lead))
-    return Crossing(model, after, by, about, f"between {after:.3g} and {_spoken(by)} (about {about:.2g})")
+    return Crossing(model, after, by, about, f"{told} (about {about:.2g})")
 
 
 def _between(after: float, by: float, share: float) -> float:

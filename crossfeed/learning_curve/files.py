@@ -43,7 +43,7 @@ def _cell(curve: LearningCurve, point: CurvePoint, metric: str, bold: tuple[str,
 
 def remarks(curve: LearningCurve) -> list[str]:
     """Crossings, what the numbers mean, what the fleet kept, and who could not take part where."""
-    told = [f"{one.model} is better than the fleet {_from_when(one.words)}." for one in curve.crossings]
+    told = [f"{one.words}." for one in curve.crossings]
     kept: dict[str, list[str]] = {}
     for point in curve.points:
         if point.kept:
@@ -56,10 +56,6 @@ def remarks(curve: LearningCurve) -> list[str]:
             missing.setdefault((point.remark, point.label), []).append(point.model)
     said = [f"{', '.join(who)} at {label}: {why}." for (why, label), who in missing.items()]
     return [*told, *curve.notes, *said]
-
-
-def _from_when(words: str) -> str:
-    return words if words.startswith(("from", "not")) else f"from a point {words} on"
 
 
 def markdown(curve: LearningCurve) -> str:

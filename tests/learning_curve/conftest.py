@@ -36,3 +36,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     large = toy_table("large", seed=2)
     tables = [toy_table("small", seed=1), replace(large, sensors=1000.0 * large.sensors)]
     return train(tables, small_config(MANY, "crossfeed"), tmp_path_factory.mktemp("many") / "run", device="cpu").model
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two epochs of a quick run are enough to see that somebody learns."""
+    monkeypatch.setattr("crossfeed.learning_curve.effort.MOST_EPOCHS", 8)

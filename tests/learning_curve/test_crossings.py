@@ -16,7 +16,7 @@ def test_the_crossing_lies_where_the_lines_meet_over_the_logarithm() -> None:
     assert found is not None
     assert (found.after, found.by) == (10.0, 100.0)
     assert found.about == pytest.approx(10.0**1.5)
-    assert found.words == "between 10 and 100 minutes (about 32)"
+    assert found.words == "tide overtakes the fleet between 10 and 100 minutes (about 32)"
 
 
 def test_a_model_that_falls_back_has_crossed_only_where_it_stays_ahead() -> None:
@@ -28,8 +28,12 @@ def test_a_model_that_falls_back_has_crossed_only_where_it_stays_ahead() -> None
 def test_never_and_from_the_beginning_are_said() -> None:
     never = crossing("tide", FLEET, [(1.0, 0.4), (100.0, 0.3)])
     always = crossing("persistence", FLEET, [(0.0, 0.1), (1.0, 0.1)])
-    assert never is not None and never.by is None and never.words == "not within 100 minutes"
-    assert always is not None and always.after is None and always.by == 0.0
+    assert never is not None
+    assert never.by is None
+    assert never.words == "tide does not overtake the fleet within 100 minutes"
+    assert always is not None
+    assert always.after is None
+    assert always.by == 0.0
     assert crossing("tide", FLEET, []) is None
 
 
@@ -39,7 +43,8 @@ def test_after_the_crossing_the_model_is_always_ahead(own: list[tuple[float, flo
     if found is None or found.by is None:
         return
     assert all(error < dict(FLEET)[minutes] for minutes, error in own if minutes >= found.by)
-    assert found.about is not None and (found.after or 0.0) <= found.about <= found.by
+    assert found.about is not None
+    assert (found.after or 0.0) <= found.about <= found.by
 
 
 def test_minutes_come_in_order_and_each_once() -> None:

@@ -1,5 +1,6 @@
 """What is judged, what is learned from, and how a short log is cut."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +25,9 @@ def logs(own: Table) -> OwnLogs:
 def test_judged_sessions_are_never_learned_from(logs: OwnLogs) -> None:
     judged = {row for group in logs.test for row in range(group.start, group.stop)}
     learned = {row for group in logs.first(ALL) for row in range(group.start, group.stop)}
-    assert judged and learned and not judged & learned
+    assert judged
+    assert learned
+    assert not judged & learned
     assert len(judged) + len(learned) == len(logs.table)
 
 
@@ -69,11 +72,12 @@ def test_pieces_cover_all_rows_once_and_validate_a_fifth_or_less(lengths: list[i
         return
     assert [row for piece in cut for row in range(piece.start, piece.stop)] == list(range(sum(lengths)))
     validation = [piece for piece in cut if piece.session.startswith("validation/")]
-    assert validation and all(len(piece) >= shortest for piece in validation)
+    assert validation
+    assert all(len(piece) >= shortest for piece in validation)
     assert any(piece.session.startswith("train/") for piece in cut)
     assert len({piece.session for piece in cut}) == len(cut)
     edges = {group.start for group in groups}
-    for before, after in zip(cut, cut[1:], strict=False):  # a cut stands only where a session ends or the side changes
+    for before, after in itertools.pairwise(cut):  # a cut stands only where a session ends or the side changes
         assert after.start in edges or before.session.split("/")[0] != after.session.split("/")[0]
 
 

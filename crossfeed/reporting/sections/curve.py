@@ -19,7 +19,7 @@ def sections(found: Artefacts) -> list[Section]:
     curve = LearningCurve.from_dict(found.curve)
     blocks: list[Block] = [_figure(curve)]
     ahead = [one for one in curve.crossings if one.by is not None]
-    blocks += [Note(f"{one.model} overtakes the fleet: {one.words}.", "fair") for one in ahead]
+    blocks += [Note(f"{one.words}.", "fair") for one in ahead]
     if FLEET in curve.models and not ahead:
         blocks.append(Note("Nobody overtakes the fleet within these minutes.", "good"))
     blocks += [_table(curve), Note(" ".join(curve.notes))]
