@@ -36,9 +36,9 @@ def curve(
 
     Examples:
         >>> import crossfeed as cf
-        >>> found = cf.curve("b.parquet", models="ridge,persistence", minutes=[0, 3], size="tiny")
+        >>> found = cf.curve("a.parquet", models="ridge,persistence", minutes=[0, 5], size="tiny")
         >>> found.to_pandas()[["model", "minutes"]].values.tolist()
-        [['ridge', 0.0], ['persistence', 0.0], ['ridge', 3.0], ['persistence', 3.0]]
+        [['ridge', 0.0], ['persistence', 0.0], ['ridge', 5.0], ['persistence', 5.0]]
         >>> found.point("ridge", "0").remark
         'too little to learn from: 0 rows do not give three pieces with windows of 48 rows'
     """

@@ -44,7 +44,7 @@ class BySession:
 
     def predict(self, batch: WindowBatch) -> Distribution:
         session_B = torch.bucketize(batch.last_index_B, self._stops, right=True)
-        numbers = session_B.unique().tolist()
+        numbers = sorted(set(session_B.tolist()))
         places = [(session_B == number).nonzero().flatten() for number in numbers]
         parts = [
             self._of_session(self._sessions[number]).predict(_some(batch, place_B))

@@ -58,7 +58,7 @@ def curve() -> dict[str, Any]:
     points = [
         CurvePoint(
             model, label, minutes, int(crps is not None),
-            {name: crps if name != "coverage90" else crps and 0.9 for name in ("crps", "rmse", "mae", "nll", "coverage90")},
+            {**dict.fromkeys(("crps", "rmse", "mae", "nll"), crps), "coverage90": crps and 0.9},
             {}, 1.0, "as it came" if model == "fleet" else "", "" if crps else "too little to learn from: 0 rows",
         )
         for column, (label, minutes) in enumerate((("0", 0.0), ("3", 3.0), ("all", 60.0)))
