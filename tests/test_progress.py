@@ -1,4 +1,7 @@
 import io
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -51,3 +54,60 @@ def test_remarks_in_a_pipe_keep_long_paths_whole(capsys: pytest.CaptureFixture[s
     path = "/a/folder/" + "deeper/" * 20 + "plan.csv"
     room.console().print(f"Commands written to {path}")
     assert path in capsys.readouterr().err
+
+
+class Cell:
+    """Stands in for what IPython shows below a cell: every picture, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, shell: object) -> None:
+        self.pictures: list[str] = []
+        ipython, shown = ModuleType("IPython"), ModuleType("IPython.display")
+        parts: dict[str, Any] = {"HTML": str, "display": self.display}
+        shown.__dict__.update(parts)
+        ipython.__dict__.update({"get_ipython": lambda: shell, "display": shown})
+        monkeypatch.setitem(sys.modules, "IPython", ipython)
+        monkeypatch.setitem(sys.modules, "IPython.display", shown)
+        monkeypatch.setattr(room, "_REDRAWN_AFTER", 0.0)
+
+    def display(self, picture: str, display_id: bool) -> "Cell":
+        assert display_id
+        self.pictures.append(picture)
+        return self
+
+    def update(self, picture: str) -> None:
+        self.pictures.append(picture)
+
+
+def test_a_notebook_sees_the_bar_grow_and_then_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell(monkeypatch, SimpleNamespace(kernel=object()))
+    with room.progress("fit <b>", total=2) as task:
+        task.advance()
+        task.advance(note="[red]collapsed[/]")
+    first, half, whole, last = cell.pictures
+    assert "fit &lt;b&gt;" in first
+    assert "value='1' max='2'" in half
+    assert "1/2" in half
+    assert "left" in half
+    assert "collapsed" in whole
+    assert "[red]" not in whole
+    assert last == ""
+
+
+def test_a_bar_in_a_notebook_goes_also_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell(monkeypatch, SimpleNamespace(kernel=object()))
+    with pytest.raises(RuntimeError), room.progress("fit"):
+        raise RuntimeError
+    assert cell.pictures[-1] == ""
+
+
+def test_an_ipython_prompt_or_a_quiet_process_draws_no_notebook_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    prompt = Cell(monkeypatch, SimpleNamespace())
+    with room.progress("fit", total=1) as task:
+        task.advance()
+    assert prompt.pictures == []
+    notebook = Cell(monkeypatch, SimpleNamespace(kernel=object()))
+    room.be_quiet()
+    with room.progress("fit", total=1) as task:
+        task.advance()
+    room.be_quiet(False)
+    assert notebook.pictures == []

@@ -43,13 +43,13 @@ def compare(
     folder = Path(out)
     setting = Setting(budget, size, str(choose_device(device)), find_clones(list(repositories)))
     contenders, missing = line_up(models, setting)
-    place = Workplace(tuple(sources), target, config or preset("crossfeed", size), setting, folder)
-    data = place.data()
+    workplace = Workplace(tuple(sources), target, config or preset("crossfeed", size), setting, folder)
+    data = workplace.data()
     identity: dict[str, Any] = {**data.identity, "budget": budget.model_dump(mode="json"), "size": size}
     claim(folder, "comparison.json", identity, "a comparison")
     plan = [(one, seed) for one in contenders for seed in one.seeds(seeds)]
     found, unfinished = {}, dict(missing)
-    for number, ending in enumerate(do_runs(plan, place, data, jobs), start=1):
+    for number, ending in enumerate(do_runs(plan, workplace, data, jobs), start=1):
         if ending.result is None:
             unfinished[ending.name] = f"not run: {ending.reason}"
         else:

@@ -54,16 +54,15 @@ def picture(snapshot: "Snapshot") -> "Group":
     from rich.markup import escape
     from rich.table import Table
 
-    places = [0, len(snapshot.horizons) - 1] if len(snapshot.horizons) > 1 else [0]
-    ahead = [f"in {snapshot.horizons[place] * (snapshot.period or 1.0):g} s" for place in places]
+    slots = [0, len(snapshot.horizons) - 1] if len(snapshot.horizons) > 1 else [0]
+    ahead = [f"in {snapshot.horizons[slot] * (snapshot.period or 1.0):g} s" for slot in slots]
     table = Table("", "sensor", "last rows", "now", *ahead, "may it be believed", expand=False)
     for name, light in snapshot.lights.items():
         values = snapshot.recent.sensors.get(name, ())[-_DRAWN_ROWS:]
         now = values[-1] if values else None
         said = snapshot.forecast.get(name)
         told = [
-            f"{said.median[place]:.4g} ({said.low[place]:.4g} to {said.high[place]:.4g})" if said else ""
-            for place in places
+            f"{said.median[slot]:.4g} ({said.low[slot]:.4g} to {said.high[slot]:.4g})" if said else "" for slot in slots
         ]
         unit = escape(snapshot.units[name])
         shown = "absent" if now is None else f"{now:.4g} {unit}"

@@ -7,7 +7,7 @@ import typer
 
 
 def report(
-    place: Annotated[Path, typer.Argument(help="The folder of a study or of a training run; it may be half done.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of a study or of a training run; it may be half done.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the report; default: PLACE/report.")
     ] = None,
@@ -32,7 +32,7 @@ def report(
     from crossfeed.reporting.report import write_report
 
     written = write_report(
-        place, out, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast, curve=curve,
+        folder, out, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast, curve=curve,
         audits=audit or (),
     )  # fmt: skip
     if json:

@@ -41,20 +41,19 @@ def what_if(
 
     Example: crossfeed what-if run/ --history log.parquet --commands part.mpf --compare part.mpf@feed=80 --plot a.png
     """
-    from crossfeed.cli.render.forecast import show_forecast
     from crossfeed.cli.render.grid import print_json
     from crossfeed.front.what_if import what_if as compare_plans
     from crossfeed.programs.limits import read_limits as read_motion_limits
     from crossfeed.serving.plan_program import Overrides
 
-    content = compare_plans(
+    answer = compare_plans(
         model, history, [commands, *(compare or [])], session=session, at=at, seconds=seconds, samples=samples,
         seed=seed, limits=limit or [], device=device,
         channels=[name.strip() for name in channels.split(",") if name.strip()],
         overrides=Overrides(feed_override, rapid_override, spindle_override),
         motion_limits=read_motion_limits(limits) if limits else None, out=out, plot=plot,
-    ).content  # fmt: skip
+    )  # fmt: skip
     if json:
-        print_json(content)
+        print_json(answer.content)
     else:
-        show_forecast(content)
+        typer.echo(repr(answer))

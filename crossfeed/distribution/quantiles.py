@@ -80,8 +80,8 @@ class Quantiles(Distribution):
     def standing_at(self, location: Tensor) -> "Quantiles":
         return self.moved(location - self.mean, torch.ones_like(self.mean))
 
-    def _values(self, place: Tensor) -> Tensor:
-        return self.values_Q.gather(-1, place[..., None])[..., 0]
+    def _values(self, index: Tensor) -> Tensor:
+        return self.values_Q.gather(-1, index[..., None])[..., 0]
 
     @cached_property
     def _levels(self) -> Tensor:

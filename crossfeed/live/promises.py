@@ -113,18 +113,18 @@ class Promises:
         if not self._followed(promise, ahead, rows, period):
             self.not_followed += 1
             return
-        place = self._horizons.index(ahead)
+        slot = self._horizons.index(ahead)
         x = np.array([np.nan if row.values[name] is None else row.values[name] for name in promise.forecast.sensors])
-        crps = promise.forecast.distribution[place].crps(torch.from_numpy(np.nan_to_num(x))).numpy()
+        crps = promise.forecast.distribution[slot].crps(torch.from_numpy(np.nan_to_num(x))).numpy()
         for column, name in enumerate(promise.forecast.sensors):
             if name not in promise.forecast.measured or not np.isfinite(x[column]):
                 continue
             record = self.records[name]
-            inside = bool(promise.low[place, column] <= x[column] <= promise.high[place, column])
+            inside = bool(promise.low[slot, column] <= x[column] <= promise.high[slot, column])
             record.judged += 1
             record.inside.append(inside)
-            record.crps.append((float(crps[column]), float(promise.crps[place, column])))
-            if place == 0:
+            record.crps.append((float(crps[column]), float(promise.crps[slot, column])))
+            if slot == 0:
                 record.evidence.see(not inside)
 
     def _followed(self, promise: _OpenPromise, ahead: int, rows: Mapping[int, Row], period: float) -> bool:

@@ -112,34 +112,34 @@ def _packed(metric: Metric) -> bytes:
 
 def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Number and raw value of every field; fixed-width values stay bytes."""
-    place = 0
-    while place < len(content):
-        key, place = _read_varint(content, place)
+    offset = 0
+    while offset < len(content):
+        key, offset = _read_varint(content, offset)
         number, wire = key >> 3, key & 7
         if wire == _VARINT:
-            value, place = _read_varint(content, place)
+            value, offset = _read_varint(content, offset)
             yield number, value
             continue
         if wire == _BYTES:
-            size, place = _read_varint(content, place)
+            size, offset = _read_varint(content, offset)
         elif wire in (_FIXED64, _FIXED32):
             size = 8 if wire == _FIXED64 else 4
         else:
             raise ValueError(f"wire type {wire}")
-        if place + size > len(content):
+        if offset + size > len(content):
             raise ValueError("it ends too early")
-        yield number, content[place : place + size]
-        place += size
+        yield number, content[offset : offset + size]
+        offset += size
 
 
-def _read_varint(content: bytes, place: int) -> tuple[int, int]:
+def _read_varint(content: bytes, offset: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
-        byte = content[place]
-        place += 1
+        byte = content[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & (1 << 64) - 1, place
+            return value & (1 << 64) - 1, offset
     raise ValueError("a number that never ends")
 
 

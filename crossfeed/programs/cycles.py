@@ -42,15 +42,15 @@ def drill(line: ProgramLine, words: Values, state: InterpreterState, log: Log) -
     if not {"Z", "R"} <= cycle.words.keys() or cycle.words["R"] < cycle.words["Z"]:
         raise UnclearError(f"{cycle.code} needs a depth Z and, above it, a height R")
     clearance, depth = cycle.words["R"], cycle.words["Z"]
-    place = {address: words[address] for address in "XY" if address in words}
+    target = {address: words[address] for address in "XY" if address in words}
     before = state.motion
 
     def go(kind: str, target: Values) -> None:
         state.motion = kind
         move(line, target, state, log, machine_coordinates=False, stop=kind == "linear")
 
-    if place:
-        go("rapid", place)
+    if target:
+        go("rapid", target)
     go("rapid", {"Z": (clearance, "AC")})
     for bottom in _pecks(cycle, clearance, depth):
         go("linear", {"Z": (bottom, "AC")})

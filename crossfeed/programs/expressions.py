@@ -11,10 +11,10 @@ Value = float | str
 
 
 class Variable(NamedTuple):
-    """The value of a named variable; `place` for R[1], #[2] and arrays."""
+    """The value of a named variable; `element` for R[1], #[2] and arrays."""
 
     name: str
-    place: "Expression | None"
+    element: "Expression | None"
 
 
 class Operation(NamedTuple):
@@ -71,26 +71,26 @@ _LARGEST_EXPRESSION = 200
 
 
 class ExpressionReader:
-    """Walks over the tokens of one line; `expression` reads the longest expression at the current place."""
+    """Walks over the tokens of one line; `expression` reads the longest expression at the current position."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
-        self.place = 0
+        self.position = 0
         self._nodes = 0
 
     def peek(self, ahead: int = 0) -> Token:
-        place = self.place + ahead
-        return self.tokens[place] if place < len(self.tokens) else Token("end", "")
+        position = self.position + ahead
+        return self.tokens[position] if position < len(self.tokens) else Token("end", "")
 
     def take(self) -> Token:
         token = self.peek()
-        self.place += 1
+        self.position += 1
         return token
 
     def accept(self, *texts: str) -> bool:
         """Step over the next token if it is one of these symbols."""
         if self.peek().kind == "symbol" and self.peek().text in texts:
-            self.place += 1
+            self.position += 1
             return True
         return False
 
@@ -102,7 +102,7 @@ class ExpressionReader:
             found = _BINARY.get(text) if self.peek().kind in ("symbol", "name") else None
             if found is None or found[0] < strength:
                 return left
-            self.place += 1
+            self.position += 1
             self._count()
             left = Operation(text, (left, self.expression(found[0] + 1)))
 
@@ -176,12 +176,12 @@ def number(text: str) -> float:
 
 def variable_name(variable: Variable, variables: Mapping[str, Value]) -> str:
     """The one name under which a variable is kept: R1, #100, _ARRAY[2]."""
-    if variable.place is None:
+    if variable.element is None:
         return variable.name
-    place = evaluate(variable.place, variables)
-    if isinstance(place, str) or place != int(place):
+    index = evaluate(variable.element, variables)
+    if isinstance(index, str) or index != int(index):
         raise UnclearError(f"{variable.name} needs a whole number as its index")
-    return f"{variable.name}{int(place)}" if variable.name in ("R", "#") else f"{variable.name}[{int(place)}]"
+    return f"{variable.name}{int(index)}" if variable.name in ("R", "#") else f"{variable.name}[{int(index)}]"
 
 
 def evaluate(expression: Expression, variables: Mapping[str, Value]) -> Value:

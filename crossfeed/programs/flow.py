@@ -16,7 +16,7 @@ class Flow:
 
     def __init__(self, lines: Sequence[ProgramLine], name: str, repeated_lines_limit: int) -> None:
         self.lines, self.name = lines, name
-        self.place = 0
+        self.line_index = 0
         self.executed = 0
         self.limit = len(lines) + repeated_lines_limit
         self.seen: set[tuple[int, int]] = set()
@@ -29,23 +29,23 @@ class Flow:
 
     def next_line(self) -> ProgramLine | None:
         """The next line, or None after the last one."""
-        if self.place >= len(self.lines):
+        if self.line_index >= len(self.lines):
             return None
-        line = self.lines[self.place]
-        self.place += 1
+        line = self.lines[self.line_index]
+        self.line_index += 1
         self.executed += 1
         if self.executed > self.limit:
             raise self._endless(line, f"after {self.executed} executed lines there is no end in sight")
         return line
 
-    def _go(self, place: int, line: ProgramLine, state: InterpreterState) -> None:
-        """Continue at a place; going back with every variable as it was the time before can never end."""
-        if place < self.place:
-            situation = (self.place, hash(frozenset(state.variables.items())))
+    def _go(self, target: int, line: ProgramLine, state: InterpreterState) -> None:
+        """Continue at a line; going back with every variable as it was the time before can never end."""
+        if target < self.line_index:
+            situation = (self.line_index, hash(frozenset(state.variables.items())))
             if situation in self.seen:
                 raise self._endless(line, "nothing has changed since it came by here the last time")
             self.seen.add(situation)
-        self.place = place
+        self.line_index = target
 
     def _endless(self, line: ProgramLine, reason: str) -> ProgramError:
         return ProgramError(
@@ -80,7 +80,7 @@ class Flow:
             ) from unclear
 
     def _destination(self, jump: Jump, line: ProgramLine) -> int:
-        here = self.place - 1
+        here = self.line_index - 1
         target = jump.target if not jump.target.isdigit() else f"N{jump.target}"
         if jump.kind == "GOTOS":
             return 0
@@ -93,7 +93,7 @@ class Flow:
         if ahead or behind:
             return ahead[0] if ahead else behind[-1]
         if jump.kind == "GOTOC":
-            return self.place
+            return self.line_index
         raise ProgramError(
             f"{self.name}, line {line.number}: {jump.kind} {jump.target} leads nowhere.",
             expected=f"a line with the label {jump.target} {'ahead' if jump.kind == 'GOTOF' else 'in the program'}",
@@ -131,14 +131,14 @@ class Flow:
         )
 
     def _structure(self, item: Structure, line: ProgramLine, state: InterpreterState) -> None:
-        here = self.place - 1
+        here = self.line_index - 1
         group = self.partner[here]
         if item.kind == "IF" and not self._holds(item, line, state):
-            self.place = group.get("ELSE", group["ENDIF"]) + 1
+            self.line_index = group.get("ELSE", group["ENDIF"]) + 1
         elif item.kind == "ELSE":
-            self.place = group["ENDIF"] + 1
+            self.line_index = group["ENDIF"] + 1
         elif item.kind == "WHILE" and not self._holds(item, line, state):
-            self.place = group["ENDWHILE"] + 1
+            self.line_index = group["ENDWHILE"] + 1
         elif item.kind in ("ENDWHILE", "ENDLOOP"):
             self._go(group[_CLOSES[item.kind]], line, state)
         elif item.kind == "UNTIL" and not self._holds(item, line, state):
@@ -162,6 +162,6 @@ class Flow:
                 expected="FOR with a number to start from and a number to end with",
             ) from unclear
         if value > last:
-            self.place = group["ENDFOR"] + 1
+            self.line_index = group["ENDFOR"] + 1
         elif not first:
             self._go(group["FOR"] + 1, line, state)

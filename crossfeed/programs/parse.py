@@ -108,7 +108,7 @@ def _unread(line: ProgramLine, reason: str, log: Log) -> None:
 
 
 def _report_rest(lines: list[ProgramLine], flow: Flow, log: Log) -> None:
-    rest = [line for line in lines[flow.place :] if line.items or line.problem]
+    rest = [line for line in lines[flow.line_index :] if line.items or line.problem]
     if rest:
         reason = f"what follows the end of the program was not read (lines with code: {len(rest)})"
         log.find(rest[0].number, rest[0].text, reason, "note")

@@ -53,7 +53,7 @@ class Legs:
 
     def position(self, leg: np.ndarray, distance: np.ndarray) -> np.ndarray:
         """Axis positions (n, 3) at path distances inside the given legs."""
-        place = self.start[leg] + self.unit[leg] * distance[:, None]
+        position = self.start[leg] + self.unit[leg] * distance[:, None]
         chosen = np.flatnonzero(self.is_arc[leg])
         if len(chosen):
             arc = leg[chosen]
@@ -61,8 +61,8 @@ class Legs:
             angle = (self.sweep[arc] * share)[:, None]
             radius = (self.radius[arc] + self.radius_change[arc] * share)[:, None]
             spoke = np.cos(angle) * self.across[arc] + np.sin(angle) * self.along[arc]
-            place[chosen] = self.center[arc] + radius * spoke + self.rise[arc] * share[:, None]
-        return np.asarray(place)
+            position[chosen] = self.center[arc] + radius * spoke + self.rise[arc] * share[:, None]
+        return np.asarray(position)
 
     def direction(self, leg: np.ndarray, distance: np.ndarray) -> np.ndarray:
         """Derivative of the axis positions by the path distance, (n, 3)."""

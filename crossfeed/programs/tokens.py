@@ -29,20 +29,20 @@ class Token(NamedTuple):
 def tokenise(text: str, keywords: frozenset[str]) -> list[Token]:
     """Cut a line into tokens and leave out its comments, `;` to the end and ISO's `( )`."""
     tokens: list[Token] = []
-    place = 0
-    while place < len(text):
-        match = _TOKEN.match(text, place)
+    offset = 0
+    while offset < len(text):
+        match = _TOKEN.match(text, offset)
         if match is None:
-            rest = text[place:].strip()
+            rest = text[offset:].strip()
             if not rest or rest.startswith(";"):
                 break
             raise UnclearError(f"'{rest[:20]}' cannot be read")
         kind = match.lastgroup or ""
         token = Token(kind, match[kind].strip('"') if kind == "string" else match[kind])
-        place = match.end()
+        offset = match.end()
         if token == ("symbol", "(") and not _opens_arguments(tokens, keywords):
-            end = text.find(")", place)
-            place = len(text) if end < 0 else end + 1
+            end = text.find(")", offset)
+            offset = len(text) if end < 0 else end + 1
             continue
         tokens.append(token)
     return tokens

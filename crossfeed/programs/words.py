@@ -116,7 +116,7 @@ def _items(reader: ExpressionReader, keywords: frozenset[str]) -> list[Item]:
         elif token.kind == "name":
             items.extend(_name(reader, token.text, keywords))
         elif token.text == "#":
-            reader.place -= 1
+            reader.position -= 1
             items.append(_assignment(reader))
         else:
             raise UnclearError(f"'{token.text}' does not belong here")
@@ -127,7 +127,7 @@ def _items(reader: ExpressionReader, keywords: frozenset[str]) -> list[Item]:
 
 def _letter(reader: ExpressionReader, letter: str) -> Item:
     if letter == "R" and (reader.peek().text == "[" or (reader.peek().kind, reader.peek(1).text) == ("number", "=")):
-        reader.place -= 1
+        reader.position -= 1
         return _assignment(reader)
     if reader.peek().kind == "number" and reader.peek(1).text == "=":
         address = letter + reader.take().text
@@ -164,7 +164,7 @@ def _name(reader: ExpressionReader, name: str, keywords: frozenset[str]) -> list
     if name == "DEF":
         return _definition(reader)
     if name in ("PROC", "EXTERN"):
-        reader.place = len(reader.tokens)
+        reader.position = len(reader.tokens)
         return []
     if name in JUMPS:
         return [Jump(name, _target(reader, name), None)]
@@ -177,7 +177,7 @@ def _name(reader: ExpressionReader, name: str, keywords: frozenset[str]) -> list
             return [Call("", None, modal=True)]
         return [Call(reader.peek().text, _raw_arguments(reader, reader.take().text), modal=True)]
     if reader.peek().text in ("=", "[") and name not in keywords:
-        reader.place -= 1
+        reader.position -= 1
         return [_assignment(reader)]
     if name in keywords:
         return [Call(name, None)]

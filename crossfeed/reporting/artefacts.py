@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError, StorageError
+from crossfeed.evaluation.result import Evaluation
 from crossfeed.reporting.study_facts import StudyFacts, read_study
 from crossfeed.training.record.history import read_history
 
@@ -28,6 +29,14 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
+class ModelResult:
+    """One model among the forecasters of an evaluation that has numbers for it."""
+
+    evaluation: Evaluation
+    name: str
+
+
+@dataclass(frozen=True)
 class Extras:
     """Folders and files named by the user; None means: look beside the study."""
 
@@ -43,10 +52,10 @@ class Extras:
 class Artefacts:
     """Everything a report can speak of."""
 
-    place: Path
+    folder: Path
     study: StudyFacts | None = None
     run: RunFacts | None = None
-    evaluations: Sequence[Mapping[str, Any]] = ()
+    evaluations: Sequence[Evaluation] = ()
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     comparison: Mapping[str, Any] = field(default_factory=dict)
     curve: Mapping[str, Any] = field(default_factory=dict)
@@ -57,52 +66,56 @@ class Artefacts:
     # Whether a simulator played the machines: the demo says so in a file beside its study.
     simulated: bool = False
 
-    def evaluation(self, own: bool) -> Mapping[str, Any] | None:
+    def evaluation(self, own: bool) -> Evaluation | None:
         """The evaluation on a table the model was trained on, or on another one."""
-        return next((one for one in self.evaluations if bool(one.get("trained_on_this_table")) == own), None)
+        return next((one for one in self.evaluations if one.trained_on_this_table == own), None)
 
-    def target(self) -> tuple[Mapping[str, Any], str] | None:
-        """What is known about the other machine, with the name of the model: the sealed pass before anything else."""
+    def on_source(self) -> ModelResult | None:
+        """The model on the machine it learned on."""
+        return _with_numbers(self.evaluation(own=True))
+
+    def on_target(self) -> ModelResult | None:
+        """The model on the other machine: the sealed pass before anything else."""
         opening = self.study.confirmatory if self.study else None
-        if opening is not None and opening["scores"]:
-            name = next((run for run in opening["models"] if run in opening["scores"]), None)
+        if opening is not None:
+            name = next((run for run in opening.models if run in opening.result.scores), None)
             if name is not None:
-                return opening, name
-        found = self.evaluation(own=False)
-        return (found, found["model"]["name"]) if found and found["model"]["name"] in found["scores"] else None
+                return ModelResult(opening.result, name)
+        return _with_numbers(self.evaluation(own=False))
 
 
-def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
+def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
     """Read a study or a run, and what lies beside it."""
-    place, extras = Path(place), extras or Extras()
-    if (place / "study" / "study.db").is_file() and not (place / "study.db").is_file():
-        place = place / "study"
-    if not (place / "study.db").is_file() and not (place / "run.json").is_file():
+    folder, extras = Path(folder), extras or Extras()
+    if (folder / "study" / "study.db").is_file() and not (folder / "study.db").is_file():
+        folder = folder / "study"
+    if not (folder / "study.db").is_file() and not (folder / "run.json").is_file():
         raise ConfigError(
-            f"{place} holds neither a study nor a training run.",
+            f"{folder} holds neither a study nor a training run.",
             expected="a folder made by crossfeed study init or crossfeed train",
             remedy="Check the path.",
         )
-    study = read_study(place) if (place / "study.db").is_file() else None
-    folder, beside = _run_folder(place, study), place.parent
+    study = read_study(folder) if (folder / "study.db").is_file() else None
+    run_folder, beside = _shown_run(folder, study), folder.parent
     # A user may call the folder of a result anything; what was made with this very model belongs to it.
-    own = _model_hash(place) if study is None else None
+    own = _model_hash(folder) if study is None else None
     evaluations = _files(_named(extras.evaluation, beside / EVALUATION), "evaluation.json")
-    evaluations = evaluations or _made_with(own, place, "evaluation.json")
+    evaluations = evaluations or _made_with(own, folder, "evaluation.json")
     adaptations = _files(_named(extras.adaptation, beside / ADAPTATION), "adaptation.json")
-    adaptations = adaptations or _made_with(own, place, "adaptation.json")
+    adaptations = adaptations or _made_with(own, folder, "adaptation.json")
     # A comparison that still runs has no table yet.
     comparisons = _files(_named(extras.comparison, beside / COMPARISON), "table.json")[:1]
     forecasts = _files(_named(extras.forecast, beside / FORECAST), "forecast.json")
-    forecasts = forecasts or _made_with(own, place, "forecast.json")
-    decisions = _files(beside / CONTROL, "plan.json") or _made_with(own, place, "plan.json")
-    curves = [*_files(_named(extras.curve, beside / CURVE), "curve.json"), *_existing(place / CURVE / "curve.json")][:1]
+    forecasts = forecasts or _made_with(own, folder, "forecast.json")
+    decisions = _files(beside / CONTROL, "plan.json") or _made_with(own, folder, "plan.json")
+    inside = _existing(folder / CURVE / "curve.json")
+    curves = [*_files(_named(extras.curve, beside / CURVE), "curve.json"), *inside][:1]
     audits = [*(extras.audits or _existing(beside / AUDIT))]
     return Artefacts(
-        place=place,
+        folder=folder,
         study=study,
-        run=read_run(folder) if folder is not None else None,
-        evaluations=[read_json(path) for path in evaluations],
+        run=read_run(run_folder) if run_folder is not None else None,
+        evaluations=[Evaluation.from_dict(read_json(path), str(path)) for path in evaluations],
         adaptation=_adaptation([read_json(path) for path in adaptations], study),
         comparison=read_json(comparisons[0]) if comparisons else {},
         curve=read_json(curves[0]) if curves else {},
@@ -110,7 +123,7 @@ def gather(place: Path | str, extras: Extras | None = None) -> Artefacts:
         decisions=[read_json(path) for path in decisions],
         audits=[read_json(path) for path in audits],
         files=(
-            *([folder] if folder else []),
+            *([run_folder] if run_folder else []),
             *evaluations,
             *adaptations,
             *comparisons,
@@ -151,12 +164,12 @@ def read_run(folder: Path) -> RunFacts:
     return RunFacts(folder.name, history, summary, identity.get("config", {}))
 
 
-def _run_folder(place: Path, study: StudyFacts | None) -> Path | None:
+def _shown_run(folder: Path, study: StudyFacts | None) -> Path | None:
     """The run whose curves are shown: the folder itself, the locked run, or the best one so far."""
     if study is None:
-        return place
+        return folder
     wanted = [study.shown_run] if study.shown_run else []
-    return next((place / "runs" / name for name in wanted if (place / "runs" / name / "run.json").is_file()), None)
+    return next((folder / "runs" / name for name in wanted if (folder / "runs" / name / "run.json").is_file()), None)
 
 
 def _named(given: Path | None, usual: Path) -> Path | None:
@@ -168,15 +181,20 @@ def _named(given: Path | None, usual: Path) -> Path | None:
     return usual if usual.exists() else None
 
 
+def _with_numbers(found: Evaluation | None) -> ModelResult | None:
+    name = found.model.name if found and found.model else None
+    return ModelResult(found, name) if found and name in found.scores else None
+
+
 def _existing(path: Path) -> list[Path]:
     return [path] if path.is_file() else []
 
 
-def _files(place: Path | None, name: str) -> list[Path]:
+def _files(folder: Path | None, name: str) -> list[Path]:
     """A file by its own path, in a folder, or one level below it."""
-    if place is None:
+    if folder is None:
         return []
-    return [place] if place.is_file() else [*_existing(place / name), *sorted(place.glob(f"*/{name}"))]
+    return [folder] if folder.is_file() else [*_existing(folder / name), *sorted(folder.glob(f"*/{name}"))]
 
 
 def _model_hash(folder: Path) -> str | None:
@@ -193,11 +211,11 @@ def _model_hash(folder: Path) -> str | None:
         raise StorageError(f"{path} cannot be read: {error}.", expected="an undamaged model file") from error
 
 
-def _made_with(sha256: str | None, place: Path, name: str) -> list[Path]:
+def _made_with(sha256: str | None, folder: Path, name: str) -> list[Path]:
     """Results in folders of any name, inside a run's folder or beside it, that this very model gave."""
     if sha256 is None:
         return []
-    folders = [place, place.parent, *(one for one in (*place.iterdir(), *place.parent.iterdir()) if one.is_dir())]
+    folders = [folder, folder.parent, *(one for one in (*folder.iterdir(), *folder.parent.iterdir()) if one.is_dir())]
     found = {path.resolve(): path for folder in folders for path in _existing(folder / name)}
     return sorted(path for path in found.values() if read_json(path).get("model", {}).get("sha256") == sha256)
 
@@ -205,7 +223,7 @@ def _made_with(sha256: str | None, place: Path, name: str) -> list[Path]:
 def _adaptation(files: Sequence[Mapping[str, Any]], study: StudyFacts | None) -> dict[str, Any]:
     """Few-shot and online results: those of the opening first, then those of the files."""
     opening = study.confirmatory if study else None
-    merged: dict[str, Any] = dict((opening or {}).get("adaptation") or {})
+    merged: dict[str, Any] = dict(opening.adaptation) if opening else {}
     for content in files:
         merged |= {key: value for key, value in content.items() if key not in merged}
     return merged

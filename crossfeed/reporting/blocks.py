@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from crossfeed.evaluation.verdict import ChannelVerdict
 from crossfeed.reporting.panels import Panel
 
 # How a column is written; an interval is a mapping with estimate, low and high, or with estimate and spread.
@@ -112,19 +113,6 @@ class Section:
 
 
 @dataclass(frozen=True)
-class ChannelJudgement:
-    """The judgement on one channel: a colour, and the reasons in words."""
-
-    channel: str
-    unit: str
-    light: Literal["good", "fair", "bad", "unknown"]
-    reasons: tuple[str, ...]
-    skill: Mapping[str, Any] | None = None
-    coverage: Mapping[str, Any] | None = None
-    command: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True)
 class VerdictBox:
     """The box at the top: one answer in plain words, and the lights channel by channel."""
 
@@ -132,7 +120,7 @@ class VerdictBox:
     answer: str
     tone: Tone
     sentences: tuple[str, ...]
-    lights: tuple[ChannelJudgement, ...] = ()
+    lights: tuple[ChannelVerdict, ...] = ()
     next_steps: tuple[str, ...] = ()
 
 

@@ -171,8 +171,8 @@ def _fill_xy(panel: XY, marks: Artists) -> tuple[float, float, float, float]:
     if panel.level is not None:
         level, told = panel.level
         marks.add(axes.axhline(level, color=SOFT, linewidth=1.1, linestyle=(0, (2, 3))))
-        place = axes.get_yaxis_transform()
-        marks.add(axes.text(1.0, level, told, transform=place, ha="right", va="bottom", size=9.0, parse_math=False))
+        transform = axes.get_yaxis_transform()
+        marks.add(axes.text(1.0, level, told, transform=transform, ha="right", va="bottom", size=9.0, parse_math=False))
     for line in panel.lines:
         _line(line, marks)
     return frame
@@ -196,7 +196,7 @@ def _line(line: Line, marks: Artists) -> None:
 def _lone(x: Sequence[float], y: Sequence[float]) -> list[int]:
     """Points between two gaps, which no line would show."""
     known = [False, *(math.isfinite(a + b) for a, b in zip(x, y, strict=True)), False]
-    return [place - 1 for place in range(1, len(known) - 1) if known[place] and not known[place - 1] | known[place + 1]]
+    return [row - 1 for row in range(1, len(known) - 1) if known[row] and not known[row - 1] | known[row + 1]]
 
 
 def _band(band: Band, marks: Artists) -> None:

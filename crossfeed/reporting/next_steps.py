@@ -14,10 +14,10 @@ def next_steps(found: Artefacts) -> list[str]:
 def _for_run(found: Artefacts) -> list[str]:
     steps = []
     if found.run is not None and not found.run.summary:
-        steps.append(f"Finish the training: crossfeed train --out {found.place} --resume --table SOURCE.parquet")
+        steps.append(f"Finish the training: crossfeed train --out {found.folder} --resume --table SOURCE.parquet")
     if not found.evaluations:
         steps.append(
-            f"Judge it on another machine: crossfeed evaluate {found.place} --table TARGET.parquet "
+            f"Judge it on another machine: crossfeed evaluate {found.folder} --table TARGET.parquet "
             "--source SOURCE.parquet --out evaluation"
         )
     return steps + _extras(found)
@@ -46,12 +46,12 @@ def _for_study(study: StudyFacts) -> list[str]:
 def _extras(found: Artefacts) -> list[str]:
     """What would make a finished report more complete."""
     study = found.study
-    model = f"{found.place / 'runs' / study.shown_run}" if study and study.shown_run else str(found.place)
+    model = f"{found.folder / 'runs' / study.shown_run}" if study and study.shown_run else str(found.folder)
     steps = []
     wanting = not (found.comparison and found.forecasts)
     if study is not None and study.confirmatory is not None and wanting and not study.entries("release"):
         steps.append(f"Get the target tables back for what follows: crossfeed study release {study.folder} OUT")
-    if study is not None and found.target() and not any(one.get("robustness") for one in found.evaluations):
+    if study is not None and found.on_target() and not any(one.robustness for one in found.evaluations):
         steps.append(
             f"Robustness and the source's test side: crossfeed evaluate {model} --table SOURCE.parquet --suite full "
             "--out evaluation"

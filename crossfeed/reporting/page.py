@@ -8,6 +8,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
+from crossfeed.json_file import plain
 from crossfeed.progress import progress
 from crossfeed.reporting.blocks import (
     Block,
@@ -89,6 +90,7 @@ def _cells_of(figure: Figure, drawn: Drawings) -> list[Markup]:
 
 def _two_lines(value: Any, cell_format: CellFormat = "number") -> Markup:
     """A cell whose bounds stand below its estimate, so that a table of intervals fits a screen."""
+    value = plain(value)
     if isinstance(value, Mapping):
         told, bounds = interval_parts(value, share if cell_format == "share" else number)
     else:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from crossfeed.evaluation.statistics import Interval
+
 Number = float | int | None
 # The colour number of history and truth: black on paper, white on a dark screen.
 INK = 6
@@ -100,6 +102,11 @@ class Dot:
     value: Number
     low: Number = None
     high: Number = None
+
+    @classmethod
+    def of(cls, interval: Interval | None) -> "Dot":
+        """An interval as a dot; none where there is no interval."""
+        return cls(None) if interval is None else cls(interval.estimate, interval.low, interval.high)
 
 
 @dataclass(frozen=True)

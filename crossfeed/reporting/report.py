@@ -60,7 +60,7 @@ class Written:
 
 
 def write_report(
-    place: Path | str,
+    folder: Path | str,
     out: Path | str | None = None,
     *,
     comparison: Path | str | None = None,
@@ -70,20 +70,20 @@ def write_report(
     curve: Path | str | None = None,
     audits: Sequence[Path | str] = (),
 ) -> Written:
-    """Report on a study or a run; what is not named is looked for beside it. `out` is `place/report` by default."""
+    """Report on a study or a run; what is not named is looked for beside it. `out` is `folder/report` by default."""
     named = {
         "comparison": comparison, "evaluation": evaluation, "adaptation": adaptation, "forecast": forecast,
         "curve": curve,
     }  # fmt: skip
     paths = {name: None if path is None else Path(path) for name, path in named.items()}
-    found = gather(place, Extras(**paths, audits=tuple(Path(path) for path in audits)))
+    found = gather(folder, Extras(**paths, audits=tuple(Path(path) for path in audits)))
     document = compose(found)
-    folder = Path(out) if out is not None else found.place / "report"
-    report = folder / "report.html"
+    out_folder = Path(out) if out is not None else found.folder / "report"
+    report = out_folder / "report.html"
     with atomic_file(report) as temporary:
         drawings = draw_figures(document, with_files=True)
         temporary.write_text(page(document, drawings), encoding="utf-8")
-    tables, figures = _write_files(document, drawings, folder)
+    tables, figures = _write_files(document, drawings, out_folder)
     anchors = tuple(section.anchor for section in document.sections)
     return Written(report, tables, figures, anchors, document.verdict.answer)
 
@@ -115,8 +115,8 @@ def compose(found: Artefacts) -> Document:
         "on": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **({"ledger head": study.verification.head} if study is not None else {}),
     }
-    place = found.place.resolve()
-    name = place.parent.name if place.name in ("study", "run") else place.name
+    folder = found.folder.resolve()
+    name = folder.parent.name if folder.name in ("study", "run") else folder.name
     return Document(f"{recorded} {name}", machines, box, sections, facts, SIMULATED if found.simulated else "")
 
 

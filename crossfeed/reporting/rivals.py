@@ -24,8 +24,8 @@ class Rival:
 
 def rivals(found: Artefacts) -> list[Rival]:
     """The baselines that met the windows of the target's evaluation; none where they met others."""
-    known = found.target()
-    windows = known[0]["windows"] if known else None
+    known = found.on_target()
+    windows = known.evaluation.windows if known else None
     scores: dict[str, list[Mapping[str, Any]]] = {}
     for result in found.comparison.get("results") or []:
         on_target = result["scores"].get("target")
@@ -50,11 +50,11 @@ def _channels(seeds: list[Mapping[str, Any]]) -> dict[str, float]:
 
 def standing(found: Artefacts) -> str:
     """Whether anyone who was run is ahead, in one sentence; nothing where nobody was."""
-    known, others = found.target(), rivals(found)
+    known, others = found.on_target(), rivals(found)
     if known is None or not others:
         return ""
-    own = known[0]["scores"][known[1]]["rmse"]
-    ahead = sorted((one for one in others if one.rmse <= own), key=lambda one: one.rmse)
+    own = known.evaluation.scores[known.name]["rmse"]
+    ahead = sorted((one for one in others if own is not None and one.rmse <= own), key=lambda one: one.rmse)
     run = f"{plural(len(others), 'rival')} that {'was' if len(others) == 1 else 'were'} run on the same windows"
     if ahead:
         named = ", ".join(f"{one.name} ({number(one.rmse)})" for one in ahead)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import CrossfeedError, StorageError
+from crossfeed.evaluation.result import Evaluation
 from crossfeed.ingest.table import Table
 from crossfeed.study.confirm import score_of
 from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
@@ -19,6 +20,19 @@ from crossfeed.study.study import Study
 from crossfeed.study.verify import Verification
 from crossfeed.windows.counts import count_windows
 from crossfeed.windows.split_tables import SplitTables
+
+
+@dataclass(frozen=True)
+class OpeningFacts:
+    """One opening of the target: why and when, what came of it, and whether its file is still the recorded one."""
+
+    purpose: str
+    time: str
+    file: str
+    unchanged: bool
+    models: Sequence[str]
+    result: Evaluation
+    adaptation: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -34,7 +48,7 @@ class StudyFacts:
     ledger: Sequence[Entry]
     verification: Verification
     refusals: Sequence[str]
-    openings: Sequence[Mapping[str, Any]]
+    openings: Sequence[OpeningFacts]
     sides: Sequence[Mapping[str, Any]]
     contrasts: Sequence[ContrastLine]
     strangers: Sequence[MachineLine]
@@ -49,14 +63,9 @@ class StudyFacts:
         return {**locked[-1].content, "time": locked[-1].time, "entry": locked[-1].hash} if locked else None
 
     @property
-    def confirmatory(self) -> Mapping[str, Any] | None:
+    def confirmatory(self) -> OpeningFacts | None:
         """The one opening that counts."""
-        return next((one for one in self.openings if one["purpose"] == "confirmatory"), None)
-
-    @property
-    def declared(self) -> list[Mapping[str, Any]]:
-        """Openings of declared ablations."""
-        return [one for one in self.openings if one["purpose"] != "confirmatory"]
+        return next((one for one in self.openings if one.purpose == "confirmatory"), None)
 
     @property
     def searched(self) -> list[Run]:
@@ -103,7 +112,7 @@ def read_study(folder: Path) -> StudyFacts:
         ) from error
 
 
-def _openings(folder: Path, ledger: Sequence[Entry]) -> list[dict[str, Any]]:
+def _openings(folder: Path, ledger: Sequence[Entry]) -> list[OpeningFacts]:
     """The recorded results with their purposes, and whether each is still the recorded one."""
     runs = {entry.hash: entry.content["runs"] for entry in ledger if entry.kind == "opening"}
     found = []
@@ -121,14 +130,15 @@ def _openings(folder: Path, ledger: Sequence[Entry]) -> list[dict[str, Any]]:
                 remedy="Restore it from a copy; crossfeed study verify lists everything that changed.",
             ) from error
         found.append(
-            {
-                **content,
-                "purpose": entry.content["purpose"],
-                "time": entry.time,
-                "file": entry.content["file"],
-                "unchanged": hashlib.sha256(raw).hexdigest() == entry.content["sha256"],
-                "models": runs.get(entry.content["opening"], []),
-            }
+            OpeningFacts(
+                purpose=entry.content["purpose"],
+                time=entry.time,
+                file=path.name,
+                unchanged=hashlib.sha256(raw).hexdigest() == entry.content["sha256"],
+                models=runs.get(entry.content["opening"], []),
+                result=Evaluation.from_dict(content, str(path)),
+                adaptation=content.get("adaptation") or {},
+            )
         )
     return found
 

@@ -87,14 +87,14 @@ def _runs(store: Store, history: list[ledger.Entry]) -> list[str]:
     return problems
 
 
-def _files(place: Path, outcome: dict[str, Any]) -> list[str]:
-    if not place.is_dir():
-        return [f"the folder of run '{place.name}' is missing"]
-    found, wanted = artefacts(place), outcome["artefacts"]
+def _files(run_folder: Path, outcome: dict[str, Any]) -> list[str]:
+    if not run_folder.is_dir():
+        return [f"the folder of run '{run_folder.name}' is missing"]
+    found, wanted = artefacts(run_folder), outcome["artefacts"]
     changed = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
-    problems = [f"{place.name}/{name} is missing, new or was changed" for name in changed]
-    if not holds(place / OUTCOME, outcome):
-        problems.append(f"{place.name}/{OUTCOME} is not the recorded outcome")
+    problems = [f"{run_folder.name}/{name} is missing, new or was changed" for name in changed]
+    if not holds(run_folder / OUTCOME, outcome):
+        problems.append(f"{run_folder.name}/{OUTCOME} is not the recorded outcome")
     return problems
 
 

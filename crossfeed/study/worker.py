@@ -29,12 +29,12 @@ def execute(folder: Path, name: str, device: str = "auto") -> dict[str, Any]:
     run = next((run for run in store.runs() if run.name == name), None)
     if run is None:
         raise CrossfeedError(f"The study {folder} has no run named '{name}'.")
-    place = folder / "runs" / name
+    run_folder = folder / "runs" / name
     with locked(folder / "owners" / f"run-{name}.lock"):
-        if (place / OUTCOME).is_file():
-            return dict(json.loads((place / OUTCOME).read_text(encoding="utf-8")))
-        outcome = _outcome(store, run, place, device)
-        write_json(place / OUTCOME, outcome)
+        if (run_folder / OUTCOME).is_file():
+            return dict(json.loads((run_folder / OUTCOME).read_text(encoding="utf-8")))
+        outcome = _outcome(store, run, run_folder, device)
+        write_json(run_folder / OUTCOME, outcome)
     return outcome
 
 
@@ -54,7 +54,7 @@ def execute_logged(folder: Path, name: str, device: str, threads: int, log: Path
         sys.exit(REFUSED)
 
 
-def _outcome(store: Store, run: Run, place: Path, device: str) -> dict[str, Any]:
+def _outcome(store: Store, run: Run, run_folder: Path, device: str) -> dict[str, Any]:
     from crossfeed.configuration import parse
     from crossfeed.evaluation.bundle import measure_bundle
     from crossfeed.model.world_model import WorldModel
@@ -65,13 +65,15 @@ def _outcome(store: Store, run: Run, place: Path, device: str) -> dict[str, Any]
     tables = source_tables(store)
     config = parse(RunConfig, run.config, f"Run '{run.name}'")
     try:
-        result = train(tables, config, place, resume=True, device=device)
+        result = train(tables, config, run_folder, resume=True, device=device)
     except TrainingError as error:
-        return {"invalid": str(error.found), "artefacts": artefacts(place)}
+        return {"invalid": str(error.found), "artefacts": artefacts(run_folder)}
     model = WorldModel.load(result.model)
-    bundle = measure_bundle(model, tables, config, result.summary, protocol["shared_sensors"], place / "bundle.json")
+    bundle = measure_bundle(
+        model, tables, config, result.summary, protocol["shared_sensors"], run_folder / "bundle.json"
+    )
     invalid = _invalid(result.summary, bundle)
-    return {"invalid": invalid, "bundle": bundle, "artefacts": artefacts(place)}
+    return {"invalid": invalid, "bundle": bundle, "artefacts": artefacts(run_folder)}
 
 
 def _invalid(summary: dict[str, Any], bundle: dict[str, Any]) -> str:
@@ -85,10 +87,10 @@ def _invalid(summary: dict[str, Any], bundle: dict[str, Any]) -> str:
     return ""
 
 
-def artefacts(place: Path) -> dict[str, str]:
+def artefacts(run_folder: Path) -> dict[str, str]:
     """SHA-256 of every file a run leaves behind, apart from its log and its lock."""
     hashes = {}
-    for path in sorted(place.iterdir()):
+    for path in sorted(run_folder.iterdir()):
         if path.is_file() and path.name not in (OUTCOME, "log.txt") and not path.name.startswith("."):
             with path.open("rb") as handle:
                 hashes[path.name] = hashlib.file_digest(handle, "sha256").hexdigest()

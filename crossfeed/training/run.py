@@ -81,14 +81,14 @@ def train(
         config = going_on(config, body)
         tables = [align(table, readable(table.schema, body.schema)) for table in tables]
     _check_plan(config, body)
-    place = choose_device(own_device(device))
-    precision = resolve_precision(config.training.precision, place)
+    chosen_device = choose_device(own_device(device))
+    precision = resolve_precision(config.training.precision, chosen_device)
     writer = tensorboard_writer() if tensorboard else None
-    data = prepare(tables, config, place, body.provenance.get("usual_scales") if body else None)
+    data = prepare(tables, config, chosen_device, body.provenance.get("usual_scales") if body else None)
     config = planned(config, len(data.train), budget)
     _check_windows(data, config)
     inputs = {"tables": [table.fingerprint() for table in tables], "pretrained": body.sha256 if body else None}
-    with teamwork(place) as team, own_randomness(place), _alone(out, team):
+    with teamwork(chosen_device) as team, own_randomness(chosen_device), _alone(out, team):
         claim = open_folder if team.leads else _trust_folder
         folder = claim(out, config.model_dump(mode="json"), inputs, resume)
         team.wait()
@@ -97,10 +97,10 @@ def train(
             observers = [on_epoch] if on_epoch else []
             if writer and team.leads:
                 observers.append(writer(folder.path / "tensorboard"))
-            facts = facts_of(data, config, place, precision)
+            facts = facts_of(data, config, chosen_device, precision)
             with run_log(folder.path, facts) if team.leads else nullcontext() as diary:
                 observers += [diary] if diary else []
-                summary = _run(data, config, folder, place, precision, inputs, body, observers, team)
+                summary = _run(data, config, folder, chosen_device, precision, inputs, body, observers, team)
             team.wait()
         if team.leads:
             remove_state(folder.path)

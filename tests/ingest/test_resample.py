@@ -172,6 +172,7 @@ def test_the_mean_of_a_whole_bin_is_conserved(seed) -> None:
 def test_the_deviation_inside_a_bin_is_kept_and_one_sample_has_none() -> None:
     frame = frame_of([SECOND // 2, SECOND, 2 * SECOND], [1.0, 3.0, 9.0], [0.0, 0.0, 0.0])
     assert rows(frame, deviation=True)["s__std"] == [1.0, None]
+    assert "s__std" not in rows(frame), "it is asked for"
 
 
 def test_change_driven_values_hold_until_the_next_change() -> None:

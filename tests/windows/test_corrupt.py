@@ -232,6 +232,12 @@ def test_level_shift_moves_context_and_targets_of_a_channel_together() -> None:
     assert torch.equal(again.x_BKC, moved.x_BKC)
 
 
+def test_level_shifts_reach_as_far_as_their_scale() -> None:
+    batch = _batch()
+    largest = [(level_shift(batch, 5, scale).x_BKC - batch.x_BKC).abs().max().item() for scale in (0.5, 4.0)]
+    assert largest == pytest.approx([0.5, 4.0], rel=0.05)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"ratio": 1.0}, {"ratio": -0.1}, {"channel_drop": 1.0}, {"mode": "blocks"}, {"rate": 0.1}]
 )

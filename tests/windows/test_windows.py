@@ -1,6 +1,7 @@
 """Windows lie inside one group, and a batch is what a naive loop over the table would collect."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,6 +143,16 @@ def test_windows_do_not_jump_over_a_gap_in_the_clock() -> None:
     windows = WindowSet.build(table, table.groups[:1], _normaliser(table), 8, (1, 4))
     assert windows.last_W.tolist() == [end for end in range(7, 56) if not end - 7 < 30 <= end + 4]
     assert windows.counts[0].lost_to_gaps == 11
+
+
+def test_a_gap_is_measured_in_periods_not_in_seconds() -> None:
+    table = random_table([60] * 8)
+    quick = replace(table, time=0.1 * table.time, period=0.1)
+    quick.time[30:60] += 0.1
+    windows = WindowSet.build(quick, quick.groups[:1], _normaliser(quick), 8, (1, 4))
+    assert windows.counts[0].lost_to_gaps == 11
+    quick.time[30:60] -= 0.095
+    assert WindowSet.build(quick, quick.groups[:1], _normaliser(quick), 8, (1, 4)).counts[0].lost_to_gaps == 0
 
 
 def test_a_missing_command_or_a_gap_at_the_very_first_row_counts_too() -> None:

@@ -56,9 +56,9 @@ def verdict_lines(found: Evaluation, model: str) -> list[str]:
     """The answer first, then each channel with its reasons."""
     from crossfeed.reporting.sections.verdict import listening, overall
 
-    verdict, content = found.verdict(model), found.to_dict()
+    verdict = found.verdict(model)
     rows = [f"  {one.channel}: {LIGHTS[one.light]}, {'; '.join(one.reasons)}" for one in verdict.channels]
-    told = [line for line in (overall(content, model), listening(content, model)) if line]
+    told = [line for line in (overall(found, model), listening(found, model)) if line]
     return [f"May it be trusted on {words(_machines(found))}? {verdict.answer}", *told, *rows]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns
 from crossfeed.reporting.panels import Dot, Dots
-from crossfeed.reporting.study_facts import StudyFacts
+from crossfeed.reporting.study_facts import OpeningFacts, StudyFacts
 from crossfeed.study.conditions import RMSE_COMPONENTS
 from crossfeed.study.search import flag_of, has_numbers
 
@@ -33,7 +33,7 @@ def sections(found: Artefacts) -> list[Section]:
 def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
     name, arms = content["name"], list(content["arms"])
     verdicts = [entry.content for entry in study.entries("verdict") if entry.content["declaration"] == name]
-    opening = next((one for one in study.declared if one["purpose"] == f"declared: {name}"), None)
+    opening = next((one for one in study.openings if one.purpose == f"declared: {name}"), None)
     settings = "; ".join(
         f"{arm}: {', '.join(f'{key}={value}' for key, value in content['arms'][arm].items()) or 'as locked'}"
         for arm in arms
@@ -63,9 +63,9 @@ def _source(study: StudyFacts, name: str, arm: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def _target(opening: Mapping[str, Any], name: str, arm: str) -> list[Mapping[str, Any]]:
+def _target(opening: OpeningFacts, name: str, arm: str) -> list[Mapping[str, Any]]:
     """Target scores of the runs of one arm; runs are named candidate-seed."""
-    return [scores for run, scores in opening["scores"].items() if run.rsplit("-", 1)[0] == f"{name}.{arm}"]
+    return [scores for run, scores in opening.result.scores.items() if run.rsplit("-", 1)[0] == f"{name}.{arm}"]
 
 
 def _dot(values: Sequence[float | None]) -> Dot:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from crossfeed.evaluation.calibration import Calibration
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import INK, XY, Bars, Line
@@ -12,18 +13,15 @@ _COLOURS = {"idle": 0, "steady": 1, "start-up": 2, "stop": 3}
 
 def sections(found: Artefacts) -> list[Section]:
     """Calibration on the target, or on the source while the target is sealed."""
-    known, where = found.target(), "target"
-    if known is None:
-        own = found.evaluation(own=True)
-        known, where = ((own, own["model"]["name"]) if own else None), "source"
-    content = known[0].get("calibration", {}).get(known[1]) if known else None
-    if known is None or not content:
+    target = found.on_target()
+    known, where = (target, "target") if target else (found.on_source(), "source")
+    measured = known.evaluation.calibration.get(known.name) if known else None
+    if known is None or measured is None:
         return []
-    blocks: list[Block] = [Note(f"Reading of the histogram: {content['reading']}."), _figure(content, where)]
-    regimes = content.get("by_regime", {})
-    if regimes:
-        blocks += [_by_regime(regimes), _table(content, regimes)]
-    conformal = known[0].get("conformal", {}).get(known[1]) or _conformal(found)
+    blocks: list[Block] = [Note(f"Reading of the histogram: {measured.reading}."), _figure(measured, where)]
+    if measured.by_regime:
+        blocks += [_by_regime(measured.by_regime), _table(measured)]
+    conformal = (known.evaluation.conformal or {}).get(known.name) or _conformal(found)
     if conformal:
         blocks.append(_layers(conformal))
     lead = (
@@ -36,14 +34,13 @@ def sections(found: Artefacts) -> list[Section]:
 def _conformal(found: Artefacts) -> Mapping[str, Any] | None:
     """Conformal layers are measured by the full suite of an evaluation, never in a sealed pass."""
     other = found.evaluation(own=False)
-    layers: Mapping[str, Any] | None = other.get("conformal", {}).get(other["model"]["name"]) if other else None
-    return layers
+    return (other.conformal or {}).get(other.model.name) if other and other.model else None
 
 
-def _pit(content: Mapping[str, Any], title: str, colour: int) -> XY:
-    bins = len(content["pit"])
+def _pit(measured: Calibration, title: str, colour: int) -> XY:
+    bins = len(measured.pit)
     edges = [position / bins for position in range(bins + 1)]
-    heights = [None if share is None else share * bins for share in content["pit"]]
+    heights = [None if share is None else share * bins for share in measured.pit]
     return XY(
         title,
         "predicted probability of a smaller value",
@@ -53,18 +50,18 @@ def _pit(content: Mapping[str, Any], title: str, colour: int) -> XY:
     )
 
 
-def _coverage(content: Mapping[str, Any], name: str, colour: int) -> Line:
-    levels = [float(level) for level in content["coverage"]]
-    return Line(name, levels, list(content["coverage"].values()), colour, "marked")
+def _coverage(measured: Calibration, name: str, colour: int) -> Line:
+    levels = [float(level) for level in measured.coverage]
+    return Line(name, levels, list(measured.coverage.values()), colour, "marked")
 
 
-def _diagonal(content: Mapping[str, Any]) -> Line:
-    levels = [float(level) for level in content["coverage"]]
+def _diagonal(measured: Calibration) -> Line:
+    levels = [float(level) for level in measured.coverage]
     return Line("nominal", levels, levels, INK, "dashed")
 
 
-def _figure(content: Mapping[str, Any], where: str) -> Figure:
-    diagram = XY("Coverage, all regimes", "nominal", "observed", (_diagonal(content), _coverage(content, "model", 0)))
+def _figure(measured: Calibration, where: str) -> Figure:
+    diagram = XY("Coverage, all regimes", "nominal", "observed", (_diagonal(measured), _coverage(measured, "model", 0)))
     caption = (
         f"Calibration on the {where}: where the observations fell in the predicted distributions (PIT), and how many "
         "lie inside the central intervals."
@@ -72,31 +69,31 @@ def _figure(content: Mapping[str, Any], where: str) -> Figure:
     return Figure(
         "calibration",
         caption,
-        (_pit(content, "PIT histogram", 0), diagram),
+        (_pit(measured, "PIT histogram", 0), diagram),
         (("model", 0, "line"), ("nominal", INK, "dashed")),
     )
 
 
-def _by_regime(regimes: Mapping[str, Any]) -> Figure:
+def _by_regime(regimes: Mapping[str, Calibration]) -> Figure:
     first = next(iter(regimes.values()))
-    lines = [_coverage(content, regime, _COLOURS.get(regime, 4)) for regime, content in regimes.items()]
+    lines = [_coverage(own, regime, _COLOURS.get(regime, 4)) for regime, own in regimes.items()]
     panels = [XY("Reliability by regime", "nominal", "observed", (_diagonal(first), *lines))]
-    panels += [_pit(content, f"PIT: {regime}", _COLOURS.get(regime, 4)) for regime, content in regimes.items()]
+    panels += [_pit(own, f"PIT: {regime}", _COLOURS.get(regime, 4)) for regime, own in regimes.items()]
     legend = (*((regime, _COLOURS.get(regime, 4), "line") for regime in regimes), ("nominal", INK, "dashed"))
     caption = "The same by regime: intervals that are right on average may be wrong in every start-up."
     return Figure("calibration-by-regime", caption, tuple(panels), legend)
 
 
-def _table(content: Mapping[str, Any], regimes: Mapping[str, Any]) -> ReportTable:
+def _table(measured: Calibration) -> ReportTable:
     rows = []
-    for regime, part in {"all": content, **regimes}.items():
+    for regime, part in {"all": measured, **measured.by_regime}.items():
         rows.append(
             {
-                "regime": regime, **{f"coverage_{level}": value for level, value in part["coverage"].items()},
-                "width_0.9": part["width90"], "pit_deviation": part["pit_deviation"], "reading": part["reading"],
+                "regime": regime, **{f"coverage_{level}": value for level, value in part.coverage.items()},
+                "width_0.9": part.width90, "pit_deviation": part.pit_deviation, "reading": part.reading,
             }
         )  # fmt: skip
-    levels = tuple((f"coverage_{level}", f"in {100 * float(level):.0f} %", "share") for level in content["coverage"])
+    levels = tuple((f"coverage_{level}", f"in {100 * float(level):.0f} %", "share") for level in measured.coverage)
     heads = columns(
         ("regime", "regime", "text"), *levels, ("width_0.9", "width of 90 % [z]"), ("pit_deviation", "PIT deviation"),
         ("reading", "reading", "text"),

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from crossfeed.evaluation.command_use import CommandUse
+from crossfeed.evaluation.statistics import Interval
+from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns
 from crossfeed.reporting.numbers import number
@@ -12,16 +15,13 @@ from crossfeed.reporting.panels import Dot, Dots
 def sections(found: Artefacts) -> list[Section]:
     """Command use on the target (else on the source), and counterfactuals where a simulator gave the truth."""
     blocks: list[Block] = []
-    known = found.target()
-    own = found.evaluation(own=True)
-    if known is None and own is not None:
-        known = own, own["model"]["name"]
-    use = known[0].get("command_use", {}).get(known[1]) if known else None
+    known = found.on_target() or found.on_source()
+    use = known.evaluation.command_use.get(known.name) if known else None
     if use:
         blocks += [_figure(use), _table(use)]
     for one in found.evaluations:
-        if "counterfactual" in one:
-            blocks += _counterfactual(one["counterfactual"])
+        if one.counterfactual is not None:
+            blocks += _counterfactual(one.counterfactual)
     if not blocks:
         return []
     lead = (
@@ -31,50 +31,40 @@ def sections(found: Artefacts) -> list[Section]:
     return [Section("commands", "Command use and counterfactuals", lead, tuple(blocks))]
 
 
-def _conditions(use: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    return {name: row for name, row in use.items() if isinstance(row, Mapping) and "rmse_ratio" in row}
-
-
-def _dot(interval: Mapping[str, Any]) -> Dot:
-    return Dot(interval["estimate"], interval["low"], interval["high"])
-
-
-def _figure(use: Mapping[str, Any]) -> Figure:
-    rows = _conditions(use)
+def _figure(use: CommandUse) -> Figure:
     panels = [
         Dots(
-            "All channels together", "RMSE under the false plan / true plan", tuple(rows),
-            (("ratio", 0, tuple(_dot(row["rmse_ratio"]) for row in rows.values())),),
+            "All channels together", "RMSE under the false plan / true plan", tuple(use.plans),
+            (("ratio", 0, tuple(Dot.of(plan.rmse_ratio) for plan in use.plans.values())),),
             (1.0, "not listened to"), (0.5, 4.0),
         )
     ]  # fmt: skip
-    channels = use.get("shuffled_by_channel") or {}
+    channels = use.shuffled_by_channel
     if channels:
         panels.append(
             Dots(
                 "Shuffled plan, channel by channel", "RMSE ratio", tuple(channels),
-                (("ratio", 0, tuple(_dot(row) for row in channels.values())),), (1.0, "not listened to"), (0.5, 4.0),
+                (("ratio", 0, tuple(map(Dot.of, channels.values()))),), (1.0, "not listened to"), (0.5, 4.0),
             )
         )  # fmt: skip
     caption = "Dots right of the dotted line: the plan matters. 95 % intervals over runs."
     return Figure("command-use", caption, tuple(panels))
 
 
-def _table(use: Mapping[str, Any]) -> ReportTable:
+def _table(use: CommandUse) -> ReportTable:
     rows = tuple(
         {
-            "plan": name, "meaning": row["meaning"], "rmse": row["rmse"], "rmse_ratio": row["rmse_ratio"],
-            "crps_ratio": row["crps_ratio"], "worse": f"{row['runs_worse']} of {row['runs']}",
+            "plan": name, **plain(plan), "worse": f"{plan.runs_worse} of {plan.runs}",
         }
-        for name, row in _conditions(use).items()
+        for name, plan in use.plans.items()
     )  # fmt: skip
     heads = columns(
         ("plan", "false plan", "text"), ("meaning", "what it is", "text"), ("rmse", "RMSE"),
         ("rmse_ratio", "RMSE ratio (95 % over runs)", "interval", "RMSE ratio"),
         ("crps_ratio", "CRPS ratio", "interval", "CRPS ratio"), ("worse", "runs that got worse", "text"),
     )  # fmt: skip
-    true = number(use["true"]["rmse"])
-    caption = f"Errors under false plans, {use['windows']:,} windows; the RMSE under the true plan is {true}."
+    true = number(use.true_rmse)
+    caption = f"Errors under false plans, {use.windows:,} windows; the RMSE under the true plan is {true}."
     return ReportTable("command-use", caption, heads, rows)
 
 
@@ -82,7 +72,7 @@ def _counterfactual(content: Mapping[str, Any]) -> list[Block]:
     rows = {name: row for name, row in content.items() if isinstance(row, Mapping) and "effect_r2" in row}
     panel = Dots(
         f"Effect foreseen on {content['machine']}", "R² of the predicted change (1 = all of it)", tuple(rows),
-        (("effect", 0, tuple(_dot(row["effect_r2"]) for row in rows.values())),),
+        (("effect", 0, tuple(Dot.of(Interval(**row["effect_r2"])) for row in rows.values())),),
         (0.0, "nothing foreseen"), (-1.0, 1.0),
     )  # fmt: skip
     listed = tuple(

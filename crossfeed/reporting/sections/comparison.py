@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from crossfeed.reporting.artefacts import Artefacts
+from crossfeed.json_file import plain
+from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.rivals import standing
@@ -44,19 +45,11 @@ def _known(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [row for row in content["rows"] if row["seeds"]]
 
 
-def _own(found: Artefacts, part: str) -> tuple[Mapping[str, Any], str] | None:
-    """The evaluation of the model itself on this side, with its name, if it was judged there."""
-    if part == "target":
-        return found.target()
-    own = found.evaluation(own=True)
-    return (own, own["model"]["name"]) if own and own["model"]["name"] in own["scores"] else None
-
-
 def _figure(found: Artefacts) -> Figure:
     content = found.comparison
     rows, panels = _known(content), list[Dots]()
     for name in content["sets"]:
-        own = _own(found, name)
+        own = found.on_target() if name == "target" else found.on_source()
         dots = [Dot(None)] if own else []
         for row in rows:
             mean, spread = row["mean"][f"{name}.rmse"], row["spread"][f"{name}.rmse"]
@@ -67,8 +60,7 @@ def _figure(found: Artefacts) -> Figure:
         models = [str(row["model"]) for row in rows]
         series = [("baselines", 0, tuple(dots))]
         if own:
-            bounds = own[0]["intervals"][own[1]]["rmse"]
-            this = Dot(bounds["estimate"], bounds["low"], bounds["high"])
+            this = Dot.of(own.evaluation.intervals[own.name]["rmse"])
             series.append((THIS_MODEL, 1, (this, *(Dot(None) for _ in rows))))
             models.insert(0, THIS_MODEL)
         panels.append(Dots(_TITLES.get(name, name), "RMSE (z-units)", tuple(models), tuple(series), reference, limits))
@@ -87,8 +79,8 @@ def _value(row: Mapping[str, Any], column: str) -> Any:
 
 
 def _table(found: Artefacts, name: str) -> ReportTable:
-    own = _own(found, name)
-    rows = [_own_row(*own)] if own else []
+    own = found.on_target() if name == "target" else found.on_source()
+    rows = [_own_row(own)] if own else []
     rows += [
         {
             "model": row["model"], "seeds": row["seeds"], **{key: _value(row, f"{name}.{key}") for key in _METRICS},
@@ -106,14 +98,12 @@ def _table(found: Artefacts, name: str) -> ReportTable:
     return ReportTable(f"comparison-{name}", caption, heads, tuple(rows), lowest=("rmse", "mae", "crps", "nll"))
 
 
-def _own_row(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _own_row(own: ModelResult) -> dict[str, Any]:
     """The model itself in the columns of the baselines."""
-    scores = content["scores"][name]
-    ratio = (content.get("command_use", {}).get(name, {}).get("shuffled") or {}).get("rmse_ratio") or {}
-    return {
-        "model": THIS_MODEL, "seeds": 1, **{key: scores.get(key) for key in _METRICS},
-        "command_use": ratio.get("estimate"), "plan": "yes",
-    }  # fmt: skip
+    scores, use = own.evaluation.scores[own.name], own.evaluation.command_use.get(own.name)
+    ratio = use.plans["shuffled"].rmse_ratio.estimate if use and "shuffled" in use.plans else None
+    metrics = {key: scores.get(key) for key in _METRICS}
+    return {"model": THIS_MODEL, "seeds": 1, **metrics, "command_use": ratio, "plan": "yes"}
 
 
 def _paper(found: Artefacts) -> ReportTable:
@@ -128,15 +118,15 @@ def _paper(found: Artefacts) -> ReportTable:
                 "nll": row["mean"].get("target.nll"), "notes": f"{plan}; {seeds}",
             }
         )  # fmt: skip
-    study, known = found.study, found.target()
+    study, known, own = found.study, found.on_target(), found.on_source()
     if study is not None and study.confirmatory is not None and known is not None:
-        own = found.evaluation(own=True)
-        source = own["scores"].get(own["model"]["name"], {}).get("rmse") if own else None
-        scores = known[0]["scores"][known[1]]
         rows.append(
             {
-                "method": "World model (locked)", "source": source, "target": known[0]["intervals"][known[1]]["rmse"],
-                "nll": scores["nll"], "notes": "probabilistic, command-cond.; single declared pass, 95 % over runs",
+                "method": "World model (locked)",
+                "source": own.evaluation.scores[own.name]["rmse"] if own else None,
+                "target": plain(known.evaluation.intervals[known.name]["rmse"]),
+                "nll": known.evaluation.scores[known.name]["nll"],
+                "notes": "probabilistic, command-cond.; single declared pass, 95 % over runs",
             }
         )  # fmt: skip
     heads = columns(

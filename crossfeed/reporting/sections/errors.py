@@ -1,11 +1,16 @@
 """Errors on source and target: beside the floors, with run-level intervals, by horizon, channel, regime and run."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from crossfeed.reporting.artefacts import Artefacts
+from crossfeed.evaluation.channels import ChannelScores
+from crossfeed.evaluation.result import Evaluation
+from crossfeed.evaluation.statistics import Interval
+from crossfeed.json_file import plain
+from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
+from crossfeed.training.measure.floors import FLOORS
 
 _HEADLINE = columns(
     ("forecaster", "forecaster", "text"), ("rmse", "RMSE", "interval"),
@@ -22,12 +27,11 @@ def sections(found: Artefacts) -> list[Section]:
     return [*_tables(found), *_details(found)]
 
 
-def headline(content: Mapping[str, Any], name: str, caption: str) -> ReportTable:
+def headline(found: Evaluation, name: str, caption: str) -> ReportTable:
     """Everybody on the same windows."""
     rows = []
-    floors = ("persistence", "linear drift")
-    for forecaster, scores in sorted(content["scores"].items(), key=lambda one: one[0] in floors):
-        bounds = content["intervals"].get(forecaster, {})
+    for forecaster, scores in sorted(found.scores.items(), key=lambda one: one[0] in FLOORS):
+        bounds = plain(found.intervals.get(forecaster, {}))
         row = {key: scores.get(key) for key in ("skill_mae", "crps", "nll", "r2", "coverage90")}
         row |= {key: bounds.get(key) or scores.get(key) for key in ("rmse", "mae", "skill_rmse")}
         rows.append({"forecaster": forecaster, **row})
@@ -38,20 +42,17 @@ def _tables(found: Artefacts) -> list[Section]:
     blocks: list[Block] = []
     own = found.evaluation(own=True)
     if own is not None:
-        units = f"{own['windows']:,} windows of {len(own['runs'])} {own['unit']}s"
-        caption = f"Source machine, {own['part']} side, never learned from: {units}. {_SPACE} {own['unit']}s."
+        caption = f"Source machine, {own.part} side, never learned from: {_size(own)}. {_SPACE} {own.unit}s."
         blocks.append(headline(own, "source", caption))
     elif found.run is not None and found.run.summary:
         blocks.append(_validation(found.run.summary["validation"]))
-    known = found.target()
+    known = found.on_target()
     if known is not None:
-        content, name = known
-        units = f"{content['windows']:,} windows of {len(content['runs'])} {content.get('unit', 'run')}s"
         sealed = "opened once after the lock" if found.study and found.study.confirmatory else "an open evaluation"
-        caption = f"Target machine, zero-shot, {sealed}: {units}. {_SPACE} runs."
-        blocks.append(headline(content, "target", caption))
-        blocks += _tests(content, name)
-        for who, why in content.get("excluded", {}).items():
+        caption = f"Target machine, zero-shot, {sealed}: {_size(known.evaluation)}. {_SPACE} runs."
+        blocks.append(headline(known.evaluation, "target", caption))
+        blocks += _tests(known)
+        for who, why in known.evaluation.excluded.items():
             blocks.append(Note(f"{who} is left out: {why}", "fair"))
     if not blocks:
         return []
@@ -63,10 +64,14 @@ def _tables(found: Artefacts) -> list[Section]:
     return [Section("results", "Source and target", lead, tuple(blocks))]
 
 
+def _size(found: Evaluation) -> str:
+    return f"{found.windows:,} windows of {len(found.runs)} {found.unit}s"
+
+
 def _validation(validation: Mapping[str, Any]) -> ReportTable:
     rows = tuple(
         {"forecaster": name, **{key: validation[name].get(key) for key in ("rmse", "mae", "crps", "nll", "coverage90")}}
-        for name in ("model", "persistence", "linear drift", "shuffled commands")
+        for name in ("model", *FLOORS, "shuffled commands")
         if name in validation
     )  # fmt: skip
     heads = tuple(
@@ -79,24 +84,29 @@ def _validation(validation: Mapping[str, Any]) -> ReportTable:
     return ReportTable("source-validation", caption, heads, rows, lowest=_LOWEST)
 
 
-def _tests(content: Mapping[str, Any], name: str) -> list[Block]:
-    told = []
-    for one in (row for rows in content.get("comparisons", []) for row in rows if row["first"] == name):
-        told.append(f"{one['second']}: better in {one['wins']} of {one['units']} runs, {one['verdict']}")
-    return [Note(f"{name} run by run (exact sign-flip test, Holm): against {'; against '.join(told)}.")] if told else []
+def _tests(known: ModelResult) -> list[Block]:
+    told = [
+        f"{one.second}: better in {one.wins} of {one.units} runs, {one.verdict}"
+        for rows in known.evaluation.comparisons
+        for one in rows
+        if one.first == known.name
+    ]
+    return (
+        [Note(f"{known.name} run by run (exact sign-flip test, Holm): against {'; against '.join(told)}.")]
+        if told
+        else []
+    )
 
 
 def _details(found: Artefacts) -> list[Section]:
-    known = found.target()
-    parts = [(f"target, {known[1]}", *known)] if known else []
-    own = found.evaluation(own=True)
-    if own is not None and own["model"]["name"] in own["scores"]:
-        parts.append(("source, test side", own, own["model"]["name"]))
-    if not parts:
+    sides = {"target": found.on_target(), "source": found.on_source()}
+    known = {side: one for side, one in sides.items() if one is not None}
+    if not known:
         return []
-    blocks: list[Block] = [_horizons(parts), _channels_figure(parts[0])]
-    blocks += [_channels(content, name, title) for title, content, name in parts]
-    blocks.append(_regimes_and_runs(parts[0]))
+    first = next(iter(known.values()))
+    blocks: list[Block] = [_horizons(known), _channels_figure(first)]
+    blocks += [_channels(one, side) for side, one in known.items()]
+    blocks.append(_regimes_and_runs(first))
     lead = (
         "Where the errors lie. Look for channels left of the line (the last value is better there) and for regimes in "
         "which the error jumps: start-ups and stops are what a forecast is for."
@@ -104,23 +114,20 @@ def _details(found: Artefacts) -> list[Section]:
     return [Section("details", "Errors by horizon, channel, regime and run", lead, tuple(blocks))]
 
 
-def _horizons(parts: list[tuple[str, Mapping[str, Any], str]]) -> Figure:
+def _horizons(known: Mapping[str, ModelResult]) -> Figure:
     panels = []
-    for title, content, name in parts:
-        others = [other for other in content["by_horizon"] if other in ("persistence", "linear drift")]
+    for side, one in known.items():
+        by_horizon = one.evaluation.by_horizon
         lines = []
-        for colour, forecaster in enumerate([name, *others]):
-            rows = content["by_horizon"][forecaster]
-            shown = "model" if forecaster == name else forecaster
+        for colour, forecaster in enumerate([one.name, *(name for name in FLOORS if name in by_horizon)]):
+            rows = by_horizon[forecaster]
+            shown = "model" if forecaster == one.name else forecaster
             steps, errors = [int(label) for label in rows], [row["rmse"] for row in rows.values()]
             lines.append(Line(shown, steps, errors, colour, "marked"))
-        worst = max(row["rmse"] for row in content["by_horizon"][name].values())
+        worst = max(row["rmse"] or 0.0 for row in by_horizon[one.name].values())
         capped = [line for line in lines if line.name == "model" or max(y or 0.0 for y in line.y) < 6 * worst]
-        period = content.get("period")
-        label = "seconds ahead" if period == 1.0 else "rows ahead"
-        panels.append(
-            XY(f"RMSE by horizon: {title.split(',')[0]}", label, "RMSE (z-units)", tuple(capped), from_zero=True)
-        )
+        label = "seconds ahead" if one.evaluation.period == 1.0 else "rows ahead"
+        panels.append(XY(f"RMSE by horizon: {side}", label, "RMSE (z-units)", tuple(capped), from_zero=True))
     legend = (("model", 0, "line"), ("persistence", 1, "line"), ("linear drift", 2, "line"))
     return Figure(
         "by-horizon",
@@ -130,15 +137,14 @@ def _horizons(parts: list[tuple[str, Mapping[str, Any], str]]) -> Figure:
     )
 
 
-def _channels_figure(part: tuple[str, Mapping[str, Any], str]) -> Figure:
-    _, content, name = part
-    rows = {channel: row for channel, row in content["by_channel"][name].items() if row.get("skill_rmse") is not None}
+def _channels_figure(known: ModelResult) -> Figure:
+    channels = known.evaluation.by_channel[known.name]
+    rows = {channel: row for channel, row in channels.items() if row.metrics.get("skill_rmse") is not None}
 
-    def dot(row: Mapping[str, Any], key: str) -> Dot:
-        bounds = row.get("intervals", {}).get(key) or {}
-        return Dot(row.get(key), bounds.get("low"), bounds.get("high"))
+    def dot(row: ChannelScores, key: str) -> Dot:
+        return Dot.of(row.intervals.get(key) or Interval(row.metrics.get(key)))
 
-    names = tuple(f"{channel} [{row['unit']}]" for channel, row in rows.items())
+    names = tuple(f"{channel} [{row.unit}]" for channel, row in rows.items())
     skill = Dots(
         "Skill against the last value", "1 − RMSE / RMSE of persistence", names,
         (("skill", 0, tuple(dot(row, "skill_rmse") for row in rows.values())),), (0.0, "no better"), (-1.0, 1.0),
@@ -154,15 +160,15 @@ def _channels_figure(part: tuple[str, Mapping[str, Any], str]) -> Figure:
     return Figure("by-channel", caption, (skill, coverage))
 
 
-def _channels(content: Mapping[str, Any], name: str, title: str) -> ReportTable:
+def _channels(known: ModelResult, side: str) -> ReportTable:
     rows = tuple(
         {
-            "channel": channel, "unit": row["unit"], "rmse": row["physical"]["rmse"], "mae": row["physical"]["mae"],
-            "bias": row["physical"]["bias"], "width90": row["physical"]["width90"], "rmse_z": row["rmse"],
-            "skill_rmse": row.get("intervals", {}).get("skill_rmse") or row["skill_rmse"],
-            "r2": "constant" if row["constant"] else row["r2"], "coverage90": row["coverage90"],
+            "channel": channel, "unit": row.unit,
+            **{name: row.physical[name] for name in ("rmse", "mae", "bias", "width90")}, "rmse_z": row.metrics["rmse"],
+            "skill_rmse": plain(row.intervals.get("skill_rmse")) or row.metrics["skill_rmse"],
+            "r2": "constant" if row.constant else row.metrics["r2"], "coverage90": row.metrics["coverage90"],
         }
-        for channel, row in content["by_channel"][name].items()
+        for channel, row in known.evaluation.by_channel[known.name].items()
     )  # fmt: skip
     heads = columns(
         ("channel", "channel", "text"), ("unit", "unit", "text"), ("rmse", "RMSE [unit]"), ("mae", "MAE [unit]"),
@@ -170,24 +176,18 @@ def _channels(content: Mapping[str, Any], name: str, title: str) -> ReportTable:
         ("skill_rmse", "skill (95 % over runs)", "interval", "Skill"), ("r2", "R²", "number", "$R^2$"),
         ("coverage90", "in 90 %", "share"),
     )  # fmt: skip
-    side = title.split(",")[0]
-    return ReportTable(
-        f"by-channel-{side}", f"Channels of the {side} in their own units.", heads, rows, folded=side == "source"
-    )
+    caption = f"Channels of the {side} in their own units."
+    return ReportTable(f"by-channel-{side}", caption, heads, rows, folded=side == "source")
 
 
-def _regimes_and_runs(part: tuple[str, Mapping[str, Any], str]) -> ReportTable:
-    _, content, name = part
-    rows = []
-    for divided_by in ("regime", "run"):
-        for label, row in content[f"by_{divided_by}"][name].items():
-            rows.append(
-                {
-                    "divided_by": divided_by,
-                    "label": label,
-                    **{key: row[key] for key in ("count", "rmse", "skill_rmse", "crps", "nll", "coverage90")},
-                }
-            )
+def _regimes_and_runs(known: ModelResult) -> ReportTable:
+    divisions: tuple[Literal["regime", "run"], ...] = ("regime", "run")
+    rows = [
+        {**row, "divided_by": divided_by, "label": row[divided_by]}
+        for divided_by in divisions
+        for row in known.evaluation.rows(divided_by)
+        if row["forecaster"] == known.name
+    ]
     heads = columns(
         ("divided_by", "by", "text"), ("label", "which", "text"), ("count", "values", "count"), ("rmse", "RMSE"),
         ("skill_rmse", "skill"), ("crps", "CRPS"), ("nll", "NLL"), ("coverage90", "in 90 %", "share"),

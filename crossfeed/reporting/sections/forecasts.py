@@ -12,16 +12,14 @@ LEGEND = (("observed", INK, "line"), ("forecast", 0, "line"), ("50 % and 90 % in
 
 def sections(found: Artefacts) -> list[Section]:
     """Examples of the target, else of the source."""
-    known, where = found.target(), "target"
-    if known is None or not known[0].get("examples", {}).get(known[1]):
-        own = found.evaluation(own=True)
-        known, where = ((own, own["model"]["name"]) if own else None), "source"
-    examples = known[0].get("examples", {}).get(known[1]) if known else None
-    if known is None or not examples:
+    sides = (("target", found.on_target()), ("source", found.on_source()))
+    shown = ((where, known) for where, known in sides if known and known.evaluation.examples.get(known.name))
+    where, known = next(shown, ("", None))
+    if known is None:
         return []
+    examples = known.evaluation.examples[known.name]
     names = list(dict.fromkeys(name for example in examples for name in example["channels"]))
-    period = float(known[0].get("period") or 1.0)
-    options = {name: _figure(name, examples, period, where) for name in names}
+    options = {name: _figure(name, examples, known.evaluation.period, where) for name in names}
     lead = (
         f"What the model said and what happened on the {where}: the observed line should stay inside the pale band "
         "nine times out of ten. The windows were chosen by their planned commands alone, one for each regime, never by "

@@ -32,9 +32,9 @@ def sections(found: Artefacts) -> list[Section]:
     if study.openings:
         rows = tuple(
             {
-                "purpose": one["purpose"], "time": one["time"], "file": one["file"],
-                "unchanged": "yes" if one["unchanged"] else "NO, changed since",
-                "models": ", ".join(one["models"]), "windows": one["windows"],
+                "purpose": one.purpose, "time": one.time, "file": one.file,
+                "unchanged": "yes" if one.unchanged else "NO, changed since",
+                "models": ", ".join(one.models), "windows": one.result.windows,
             }
             for one in study.openings
         )  # fmt: skip

@@ -87,15 +87,15 @@ def _ranking(study: StudyFacts) -> ReportTable:
     parts = tuple(study.ranking[0].components)
     rows = tuple(
         {
-            "place": place, "candidate": line.candidate, "robust": _finite(line.robust), "paper": _finite(line.paper),
+            "rank": rank, "candidate": line.candidate, "robust": _finite(line.robust), "paper": _finite(line.paper),
             "seeds": line.seeds, "invalid": line.invalid_seeds, "collapsed": line.collapsed_seeds,
             "weak": line.weak_seeds,
             **{name: _finite(value) for name, value in line.components.items()},
         }
-        for place, line in enumerate(study.ranking, start=1)
+        for rank, line in enumerate(study.ranking, start=1)
     )  # fmt: skip
     heads = columns(
-        ("place", "#", "count"), ("candidate", "candidate", "text"), ("robust", "robust score"),
+        ("rank", "#", "count"), ("candidate", "candidate", "text"), ("robust", "robust score"),
         ("paper", "paper's score"), ("seeds", "valid seeds", "count"), ("invalid", "out", "count"),
         ("collapsed", "collapsed", "count"), ("weak", "weak commands", "count"),
         *((name, _NAMES[name][0]) for name in parts),
@@ -112,7 +112,7 @@ def _outcomes(study: StudyFacts) -> ReportTable:
     """The paper's appendix table of source-validation outcomes."""
     confirmed, gated = _confirmed(study), study.protocol["config"]["training"]["health"]["latents"][0]
     rows = []
-    for place, line in enumerate(study.ranking, start=1):
+    for rank, line in enumerate(study.ranking, start=1):
         runs = [run for run in study.searched if run.candidate == line.candidate and run.status == "finished"]
         bundles = [run.outcome["bundle"] for run in runs]
         row: dict[str, Any] = {"candidate": line.candidate, "seeds": f"{line.seeds}/{line.seeds + line.invalid_seeds}"}
@@ -123,7 +123,7 @@ def _outcomes(study: StudyFacts) -> ReportTable:
         ranks = [bundle["health"][f"{gated}_rank"] for bundle in bundles if bundle.get("health")]
         row["rank"] = fmean(ranks) if ranks else None
         score = getattr(line, study.score)
-        row["standing"] = f"#{place} ({number(score)})" if line.seeds else "excluded"
+        row["standing"] = f"#{rank} ({number(score)})" if line.seeds else "excluded"
         row["standing"] += f" / leader at {confirmed[line.candidate]} seeds" if line.candidate in confirmed else ""
         rows.append(row)
     heads = columns(

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from crossfeed.evaluation.result import Evaluation
+from crossfeed.evaluation.statistics import Interval
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
@@ -13,20 +15,16 @@ _COLOURS = {"light": 2, "medium": 4, "heavy": 1}
 
 def sections(found: Artefacts) -> list[Section]:
     """The full suite, on the target if it was run there, else on the source."""
-    chosen = next(
-        (one for one in (found.evaluation(own=False), found.evaluation(own=True)) if one and one.get("robustness")),
-        None,
-    )
-    if chosen is None:
-        return []
-    name = chosen["model"]["name"]
-    content = chosen["robustness"].get(name)
-    if content is None:
+    both = (found.evaluation(own=False), found.evaluation(own=True))
+    chosen = next((one for one in both if one and one.robustness), None)
+    name = chosen.model.name if chosen and chosen.model else ""
+    content = (chosen.robustness or {}).get(name) if chosen else None
+    if chosen is None or content is None:
         return []
     rows = {corruption: row for corruption, row in content.items() if isinstance(row, Mapping) and "light" in row}
     panels: list[XY | Dots] = [_corruptions(rows)]
     panels += _curves(chosen, name)
-    where = "source" if chosen.get("trained_on_this_table") else "target"
+    where = "source" if chosen.trained_on_this_table else "target"
     caption = (
         f"{content['windows']} windows of the {where}: error under each corruption over the error without it; what "
         "hidden channels and a slower logger cost."
@@ -43,24 +41,22 @@ def sections(found: Artefacts) -> list[Section]:
 def _corruptions(rows: Mapping[str, Any]) -> Dots:
     series = []
     for severity in _SEVERITIES:
-        dots = []
-        for row in rows.values():
-            ratio = row[severity].get("rmse_ratio")
-            dots.append(Dot(ratio["estimate"], ratio["low"], ratio["high"]) if ratio else Dot(None))
-        series.append((severity, _COLOURS[severity], tuple(dots)))
+        ratios = [row[severity].get("rmse_ratio") for row in rows.values()]
+        dots = tuple(Dot.of(Interval(**ratio) if ratio else None) for ratio in ratios)
+        series.append((severity, _COLOURS[severity], dots))
     return Dots("RMSE over clean RMSE", "ratio", tuple(rows), tuple(series), (1.0, "unharmed"), (0.5, 4.0))
 
 
-def _curves(content: Mapping[str, Any], name: str) -> list[XY]:
+def _curves(found: Evaluation, name: str) -> list[XY]:
     panels = []
-    curve = content.get("channel_curve", {}).get(name, {})
+    curve = (found.channel_curve or {}).get(name, {})
     points = [(int(size), row["ratio"]) for size, rows in curve.items() if size.isdigit() for row in rows]
     if points:
         line = Line("draws of channels", [x for x, _ in points], [y for _, y in points], 0, "points")
         panels.append(
             XY("Only some channels visible", "visible channels", "RMSE / all visible", (line,), level=(1.0, "unharmed"))
         )
-    slower = content.get("slower_logging", {}).get(name, {})
+    slower = (found.slower_logging or {}).get(name, {})
     rows = [
         (int(factor), row["rmse_ratio"]["estimate"])
         for factor, row in slower.items()

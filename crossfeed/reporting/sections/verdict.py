@@ -1,12 +1,9 @@
 """The box at the top: may the model be trusted on the other machine, and on which channels?"""
 
-from collections.abc import Mapping
-from typing import Any
-
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import ChannelJudgement, VerdictBox
+from crossfeed.reporting.blocks import VerdictBox
 from crossfeed.reporting.next_steps import next_steps
 from crossfeed.reporting.numbers import interval, number, share
 from crossfeed.reporting.rivals import rivals, standing
@@ -18,42 +15,40 @@ QUESTION = "May the model be trusted on the other machine, and on which channels
 def verdict(found: Artefacts) -> VerdictBox:
     """The answer that what was recorded allows."""
     steps = next_steps(found)
-    known = found.target()
+    known = found.on_target()
     if known is None:
         return _not_known_yet(found, steps)
-    content, name = known
-    others = {rival.name: rival.by_channel for rival in rivals(found)}
-    said = Evaluation.from_dict(content, "The recorded result").verdict(name, others)
-    lights = tuple(ChannelJudgement(**plain(channel)) for channel in said.channels)
-    sentences = [
-        overall(content, name), standing(found), listening(content, name), _adapted(found), _trustworthy(found)
-    ]  # fmt: skip
-    return VerdictBox(
-        QUESTION, said.answer, said.light, tuple(line for line in sentences if line), lights, tuple(steps)
-    )
+    evaluation, name = known.evaluation, known.name
+    said = evaluation.verdict(name, {rival.name: rival.by_channel for rival in rivals(found)})
+    sentences = (
+        overall(evaluation, name), standing(found), listening(evaluation, name), _adapted(found), _trustworthy(found)
+    )  # fmt: skip
+    told = tuple(line for line in sentences if line)
+    return VerdictBox(QUESTION, said.answer, said.light, told, said.channels, tuple(steps))
 
 
-def overall(content: Mapping[str, Any], name: str) -> str:
+def overall(found: Evaluation, name: str) -> str:
     """The headline in one sentence, beside what costs nothing."""
-    scores, floor = content["scores"][name], content["scores"].get("persistence")
-    skill = content["intervals"][name].get("skill_rmse")
-    units = f"{len(content['runs'])} {content.get('unit', 'run')}s"
-    told = f"On {content['windows']:,} windows of {units} its RMSE is {number(scores['rmse'])}"
+    scores, floor = found.scores[name], found.scores.get("persistence")
+    skill = found.intervals[name].get("skill_rmse")
+    units = f"{len(found.runs)} {found.unit}s"
+    told = f"On {found.windows:,} windows of {units} its RMSE is {number(scores['rmse'])}"
     if floor:
         told += f" (repeating the last value: {number(floor['rmse'])})"
-    told += f"; skill {interval(skill)}." if skill else "."
+    told += f"; skill {interval(plain(skill))}." if skill else "."
     if scores.get("coverage90") is not None:
         told += f" Its 90 % intervals hold {share(scores['coverage90'])} of what happened."
     return told
 
 
-def listening(content: Mapping[str, Any], name: str) -> str:
+def listening(found: Evaluation, name: str) -> str:
     """Whether the planned commands count; nothing where nobody asked."""
-    ratio = content.get("command_use", {}).get(name, {}).get("shuffled", {}).get("rmse_ratio")
-    if not ratio or ratio["estimate"] is None:
+    use = found.command_use.get(name)
+    ratio = use.plans["shuffled"].rmse_ratio if use and "shuffled" in use.plans else None
+    if ratio is None or ratio.estimate is None:
         return ""
-    sure = ratio["low"] if ratio["low"] is not None else ratio["estimate"]
-    told = f"With the plan of another moment its error is {interval(ratio)} times as large"
+    sure = ratio.low if ratio.low is not None else ratio.estimate
+    told = f"With the plan of another moment its error is {interval(plain(ratio))} times as large"
     if sure >= WEAK_COMMAND_USE:
         return f"{told}: it listens to the planned commands."
     return f"{told}: it hardly listens to the planned commands, so do not compare plans with it yet."
@@ -96,7 +91,7 @@ def _not_known_yet(found: Artefacts, steps: list[str]) -> VerdictBox:
     elif not study.protocol["vault"]:
         told = ["This study has no target: it compares candidates on the source alone."]
     elif study.confirmatory is not None:
-        reasons = "; ".join(study.confirmatory["excluded"].values()) or "no score was recorded"
+        reasons = "; ".join(study.confirmatory.result.excluded.values()) or "no score was recorded"
         told = [f"The target was opened, but the model gave no usable forecast there: {reasons}"]
         return VerdictBox(QUESTION, "No.", "bad", tuple(told), (), tuple(steps))
     elif study.lock is not None:

@@ -68,12 +68,12 @@ def bench(
     settings: tuple[str, ...] = (),
 ) -> Bench:
     """Measure the step of the first stage; each figure gets about `seconds`."""
-    place = choose_device(device)
-    on_gpu = place.type == "cuda"
+    chosen_device = choose_device(device)
+    on_gpu = chosen_device.type == "cuda"
     size, batch = size or ("base" if on_gpu else "tiny"), batch or (128 if on_gpu else 32)
     config = override(resolve_config(preset, size, None, settings), {"training.batch_size": batch})
-    precision = resolve_precision(config.training.precision, place)
-    data = prepare([synthetic_table(config)], config, place)
+    precision = resolve_precision(config.training.precision, chosen_device)
+    data = prepare([synthetic_table(config)], config, chosen_device)
     config = planned(config, len(data.train))
     threads_before, threads_ms = torch.get_num_threads(), dict[int, float]()
     try:
@@ -82,13 +82,13 @@ def bench(
             torch.set_num_threads(min(threads_ms, key=lambda count: threads_ms[count]))
         plain_ms = _plain(data, override(config, {"training.acceleration": "off"}), precision, seconds)
         step = _begin(data, config, precision)
-        step_ms = _timed(step, place, seconds, warm_up=6 if on_gpu else 1)
+        step_ms = _timed(step, chosen_device, seconds, warm_up=6 if on_gpu else 1)
         share = step.room.share if step.room else 1.0
         gigaflop = step_flops(config, len(data.schema.sensors), len(data.schema.commands), share) / 1e9
-        peak = _matmul_peak(place, precision)
+        peak = _matmul_peak(chosen_device, precision)
         return Bench(
             machine=platform.processor() or platform.machine(),
-            device=torch.cuda.get_device_name(place) if on_gpu else f"CPU, {os.cpu_count()} cores",
+            device=torch.cuda.get_device_name(chosen_device) if on_gpu else f"CPU, {os.cpu_count()} cores",
             torch=torch.__version__,
             preset=preset,
             size=size,
@@ -103,7 +103,7 @@ def bench(
             peak_gigaflops=peak,
             share_of_peak=gigaflop / (step_ms / 1000.0) / peak,
             parts_ms=_parts(step, data, seconds),
-            peak_gib=torch.cuda.max_memory_allocated(place) / 2**30 if on_gpu else None,
+            peak_gib=torch.cuda.max_memory_allocated(chosen_device) / 2**30 if on_gpu else None,
         )
     finally:
         torch.set_num_threads(threads_before)
@@ -181,12 +181,12 @@ def _plain(data: TrainingData, config: RunConfig, precision: str, seconds: float
     step, windows = _begin(data, config, precision), data.train
     rows = {name: getattr(windows, name).cpu() for name in ("x_NC", "m_NC", "a_NA", "mean_a_WHA", "last_W")}
     order_W = torch.randperm(len(windows), generator=torch.Generator().manual_seed(0)).tolist()
-    device, place = step.device, 0
+    device, next_window = step.device, 0
 
     def one() -> None:
-        nonlocal place
-        chosen = [order_W[(place + number) % len(order_W)] for number in range(config.training.batch_size)]
-        place += len(chosen)
+        nonlocal next_window
+        chosen = [order_W[(next_window + number) % len(order_W)] for number in range(config.training.batch_size)]
+        next_window += len(chosen)
         batch = _cut(rows, windows, chosen, device)
         step.optimiser.zero_grad()
         with autocast(precision, device):
