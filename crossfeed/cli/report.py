@@ -32,7 +32,8 @@ def report(
     from crossfeed.reporting.report import write_report
 
     written = write_report(
-        folder, out, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast, curve=curve,
+        folder, out, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast,
+        curve=curve,
         audits=audit or (),
     )  # fmt: skip
     if json:
