@@ -12,6 +12,8 @@ from crossfeed.atomic import atomic_file
 
 def plain(value: Any) -> Any:
     """Numbers, texts, lists and dictionaries only; what is no finite number becomes null."""
+    if type(value) is float:  # by far the most frequent
+        return value if math.isfinite(value) else None
     if hasattr(value, "to_dict"):
         return plain(value.to_dict())
     if is_dataclass(value) and not isinstance(value, type):

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.study.confirm import score_of
-from crossfeed.study.study import Study
 from crossfeed.training.record.history import read_history
 
 _DEPTH = 2  # folders below the named one in which is looked
@@ -56,6 +54,10 @@ def _read(folder: Path, read: Any) -> dict[str, Any]:
 
 
 def _study(folder: Path) -> dict[str, Any]:
+    # Imported when somebody looks: the page is up a tenth of a second earlier.
+    from crossfeed.study.confirm import score_of
+    from crossfeed.study.study import Study
+
     study = Study(folder)
     runs = study.store.runs()
     kinds = [entry.kind for entry in study.ledger()]

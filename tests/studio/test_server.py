@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from crossfeed.errors import ConfigError
+from crossfeed.studio.server import listen
 from crossfeed.studio.service import Service
+from crossfeed.studio.settings import ServeSettings
 from tests.studio.conftest import PATIENCE, Running, running
 
 pytest.importorskip("fastapi", reason="needs the extra 'serve'")
@@ -72,6 +74,13 @@ def test_the_stream_tells_every_new_moment(server: Running) -> None:
     assert live["forecast"]["power"]["low"][0] <= live["forecast"]["power"]["high"][0]
     assert live["plan"]["sentence"].startswith("the commands")
     assert 'crossfeed_live_light{sensor="power"}' in server.service.metrics.text()
+
+
+def test_streams_were_cut_when_the_patience_with_silent_connections_ended(make_service: Callable[..., Service]) -> None:
+    with running(make_service({"idle_seconds": 0.2}, port=0)) as server, stream(server, **server.headers) as socket_:
+        until = time.monotonic() + 2.0
+        while time.monotonic() < until:
+            assert json.loads(socket_.recv(PATIENCE))["machine"]
 
 
 def test_a_websocket_from_elsewhere_is_refused(server: Running) -> None:
@@ -271,6 +280,12 @@ def test_tls_is_spoken_and_only_with_a_certificate_that_holds(
             httpx.get(f"{server.address}/api/model", headers=server.headers, timeout=PATIENCE)
         with pytest.raises(httpx.HTTPError):
             httpx.get(f"http://127.0.0.1:{server.port}/healthz", timeout=PATIENCE)
+
+
+def test_small_answers_waited_forty_milliseconds_for_an_acknowledgement() -> None:
+    """asyncio switches Nagle's algorithm off only on sockets that say that they are TCP."""
+    with listen(ServeSettings(port=0)) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
 
 
 def test_a_taken_port_is_said_in_words(server: Running, make_service: Callable[..., Service]) -> None:
