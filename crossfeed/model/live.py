@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.model.context import Rows
+from crossfeed.model.context import Context, Rows
 from crossfeed.model.forecast import Forecast, read_commands, to_forecast
 from crossfeed.model.packed_weights import Precision, packed
 from crossfeed.model.parts.instance_norm import Statistics
@@ -22,7 +22,7 @@ from crossfeed.rows import check_horizons, check_plausible
 
 
 class LiveForecaster:
-    """Keeps the last K rows as the model read them, so that a new row costs one row.
+    """Keeps the last K rows as the model read them, so that a new row costs one row and another plan none.
 
     Without instance normalisation what was read never expires and forecasts are exact. With it, the level of the
     window moves with every row and with it all that was read: at `tolerance` 0 all rows are read again, exact and some
@@ -37,6 +37,7 @@ class LiveForecaster:
         self.model, self.tolerance = packed(model.eval(), precision), tolerance
         self._logged: deque[tuple[Tensor, Tensor]] = deque(maxlen=model.config.context)
         self._rows: Rows | None = None
+        self._context: Context | None = None
         self._unread = 0
 
     @property
@@ -47,7 +48,7 @@ class LiveForecaster:
     def reset(self) -> None:
         """Forget the rows, for instance after a gap in the log."""
         self._logged.clear()
-        self._rows, self._unread = None, 0
+        self._rows, self._context, self._unread = None, None, 0
 
     def push(self, row: Mapping[str, float | None]) -> None:
         """Take the newest row: any subset of the sensors, and every command; the next row comes one period later."""
@@ -64,6 +65,7 @@ class LiveForecaster:
         x_C, a_A = (torch.from_numpy(values.astype(np.float32)).to(device) for values in (x, a))
         self._logged.append((x_C, a_A))
         self._unread += 1
+        self._context = None
 
     @torch.inference_mode()
     def forecast(self, commands: Any, horizons: Sequence[int] | None = None) -> Forecast:
@@ -83,10 +85,12 @@ class LiveForecaster:
                 "None of the rows has a value of a sensor of the model.",
                 expected=f"some of {', '.join(self.model.schema.sensor_names)}",
             )
-        self._rows = self._read(x_1KC, self.model.worth_reading(present_C))
-        self._unread = 0
-        context = self.model.context(self._rows, a_1KA)
-        said = self.model.decode(context, Plan.under(future_1TA, asked)).distribution
+        # Another plan for the same rows is asked of what was already read.
+        if self._context is None:
+            self._rows = self._read(x_1KC, self.model.worth_reading(present_C))
+            self._unread = 0
+            self._context = self.model.context(self._rows, a_1KA)
+        said = self.model.decode(self._context, Plan.under(future_1TA, asked)).distribution
         return to_forecast(self.model, said, asked, present_C, single=True)
 
     def _read(self, x_1KC: Tensor, channels: Tensor | None) -> Rows:

@@ -78,6 +78,34 @@ def test_exact_centring_encodes_the_whole_window_again(monkeypatch: pytest.Monke
     assert counts == [8, 8, 8]
 
 
+@pytest.mark.parametrize("kind", ["none", "centred", "sensors"])
+def test_another_plan_for_the_same_rows_encodes_nothing_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, rows = _built(kind), _rows(9)
+    live, encoded = LiveForecaster(model), 0
+    context = live.model.context
+
+    def counting(*parts: Any) -> Any:
+        nonlocal encoded
+        encoded += 1
+        return context(*parts)
+
+    monkeypatch.setattr(live.model, "context", counting)
+    other = {name: values * 1.5 for name, values in PLAN.items()}
+    for number, row in enumerate(rows):
+        live.push(row)
+        if live.missing_rows:
+            continue
+        for plan in (PLAN, other, PLAN):
+            wanted = model.forecast(_history(rows[: number + 1]), plan)
+            np.testing.assert_allclose(live.forecast(plan).mean, wanted.mean, rtol=1e-4, atol=1e-4)
+    assert encoded == 2
+    live.reset()
+    for row in rows[:8]:
+        live.push(row)
+    live.forecast(PLAN)
+    assert encoded == 3
+
+
 def test_a_tolerance_holds_the_statistics_until_they_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     model = _built("centred")
     counts, live = _count_rows(model, monkeypatch), LiveForecaster(model, tolerance=0.05)
