@@ -18,6 +18,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -162,20 +163,16 @@ def _template_problem(text: str) -> str:
     return ""
 
 
-def run_cases(numbers: range, seed: int, progress: Path | None = None) -> list[dict[str, Any]]:
-    """Judge these cases one after the other; `progress` always names the case under way."""
+def run_cases(numbers: range, seed: int) -> Iterator[dict[str, Any]]:
+    """Judge these cases one after the other."""
     signal.signal(signal.SIGALRM, _stop)
-    results = []
     with tempfile.TemporaryDirectory(prefix="bad-input-") as place:
         model = make_model(Path(place))
         for number in numbers:
-            if progress is not None:
-                progress.write_text(str(number))
             folder = Path(place) / "case"
             folder.mkdir()
-            results.append({"number": number, **judge(draw_case(number, seed, folder, model))})
+            yield {"number": number, **judge(draw_case(number, seed, folder, model))}
             shutil.rmtree(folder)
-    return results
 
 
 def _stop(*_: object) -> None:
@@ -183,11 +180,12 @@ def _stop(*_: object) -> None:
 
 
 def child(first: int, last: int, seed: int, out: Path) -> None:
-    """One batch with limited memory."""
+    """One batch with limited memory; each result is written as soon as it is known."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-    results = run_cases(range(first, last), seed, out.with_suffix(".progress"))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    out.write_text(json.dumps({"results": results, "peak": peak}))
+    with out.open("w", encoding="utf-8") as lines:
+        for result in run_cases(range(first, last), seed):
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            print(json.dumps(result | {"peak": peak}), file=lines, flush=True)
 
 
 def run_all(cases: int, seed: int, write: bool) -> None:
@@ -196,22 +194,21 @@ def run_all(cases: int, seed: int, write: bool) -> None:
     results: list[dict[str, Any]] = []
     peak, first = 0.0, 0
     with tempfile.TemporaryDirectory() as place:
-        out = Path(place) / "batch.json"
+        out = Path(place) / "batch.jsonl"
         while first < cases:
             last = min(cases, first + BATCH)
             words = [sys.executable, __file__, "--child", str(first), str(last), str(seed), str(out)]
             ended = subprocess.run(words, check=False, stderr=subprocess.PIPE, text=True)
-            if ended.returncode == 0:
-                content = json.loads(out.read_text())
-                results += content["results"]
-                peak, first = max(peak, content["peak"]), last
-            else:
-                died = int(out.with_suffix(".progress").read_text())
+            judged = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+            results += judged
+            first += len(judged)
+            peak = max([peak, *(row["peak"] for row in judged)])
+            if ended.returncode != 0:  # the case behind the last judged one took the process with it
                 problem = f"traceback: the process died ({ended.returncode}): {ended.stderr[-200:]}"
                 results.append(
-                    {"number": died, "family": "?", "code": ended.returncode, "problem": problem, "seconds": 0}
+                    {"number": first, "family": "?", "code": ended.returncode, "problem": problem, "seconds": 0}
                 )
-                first = died + 1  # what the batch had judged before is judged no second time, but not counted either
+                first += 1
             problems = [row for row in results if row["problem"]]
             print(f"{first} of {cases}, {len(problems)} problems", *(problem_line(row) for row in problems), flush=True)
             text = table(results, peak, time.perf_counter() - began)

@@ -214,8 +214,8 @@ once: of the paper's network absent sensors are left out and only the state at t
 ## How far it could go
 
 One forecast of the crossfeed preset at base size, two members and 17 sensors, takes {work / 1e6:.0f} million
-operations in matrix products, two thirds of them for its 85 queries (17 sensors, 5 horizons). A packed product of their
-shape runs at {speed / 1e9:.0f} billion a second on this core, so {1e3 * work / speed:.1f} ms are the least that
+operations in matrix products, more than half of them for its 85 queries (17 sensors, 5 horizons). A packed product of
+their shape runs at {speed / 1e9:.0f} billion a second on this core, so {1e3 * work / speed:.1f} ms are the least that
 float32 can reach here without other arithmetic.
 """
     Path(__file__).with_suffix(".md").write_text(text, encoding="utf-8")

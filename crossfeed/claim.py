@@ -8,7 +8,7 @@ from typing import Any
 
 from crossfeed.configuration import leaves
 from crossfeed.errors import ConfigError
-from crossfeed.json_file import plain, write_json
+from crossfeed.json_file import plain, unsealed, write_sealed
 
 
 def claim(folder: Path, name: str, identity: Mapping[str, Any], what: str) -> None:
@@ -21,7 +21,7 @@ def claim(folder: Path, name: str, identity: Mapping[str, Any], what: str) -> No
             f"{folder} exists and is not the folder of {what}.", remedy="Choose a new folder or an empty one."
         )
     else:
-        write_json(path, identity)
+        write_sealed(path, identity)
 
 
 def read_claim(path: Path) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def read_claim(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error}.", remedy="Begin again in another folder.") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path} holds no names and values.", remedy="Begin again in another folder.")
-    return content
+    return unsealed(content, path)
 
 
 def _same(folder: Path, found: dict[str, Any], wanted: dict[str, Any], what: str) -> None:

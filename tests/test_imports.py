@@ -1,8 +1,11 @@
 """What importing the package asks of a machine."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import crossfeed
 
@@ -55,3 +58,16 @@ sys.exit(", ".join(found) or 0)
 def test_a_forecast_imported_the_simulator_and_its_filters() -> None:
     done = subprocess.run([sys.executable, "-c", FORECAST], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_waiting_threads_spun_so_that_a_forecast_beside_a_busy_process_took_five_times_as_long(
+    given: str | None, found: str
+) -> None:
+    """The policy is set before torch loads its threads, unless somebody has chosen one."""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    if given is not None:
+        environment["OMP_WAIT_POLICY"] = given
+    asked = "import crossfeed, os, sys; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [found, "False"]

@@ -20,7 +20,7 @@ from crossfeed.evaluation.source import read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import plain, write_json
+from crossfeed.json_file import plain, write_sealed
 from crossfeed.model.world_model import WorldModel
 
 
@@ -66,7 +66,7 @@ def adapt_model(
     found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
     found.content["absent_commands"] = idle_commands(read, opened.model.schema)
     if out is not None:
-        write_json(Path(out) / "adaptation.json", found.content)
+        write_sealed(Path(out) / "adaptation.json", found.content)
     return found
 
 

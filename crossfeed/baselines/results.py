@@ -9,7 +9,7 @@ from crossfeed.errors import CheckpointError
 from crossfeed.evaluation.command_use import false_plan
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.json_file import write_json
+from crossfeed.json_file import unsealed, write_sealed
 
 METRICS = ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
 # Command use needs extra passes; so many evenly spread windows say enough.
@@ -33,13 +33,13 @@ class Result:
 
     def write(self, path: Path) -> None:
         """Save the result; it appears whole or not at all."""
-        write_json(path, asdict(self))
+        write_sealed(path, asdict(self))
 
     @classmethod
     def read(cls, path: Path) -> "Result":
         """Read a saved result."""
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
+            return cls(**unsealed(json.loads(path.read_text(encoding="utf-8")), path))
         except (OSError, ValueError, TypeError) as error:
             raise CheckpointError(
                 f"The result {path} cannot be read: {error}.", remedy="Delete the file; the run is then done again."

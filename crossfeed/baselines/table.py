@@ -12,7 +12,7 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.comparison_data import ComparisonData
 from crossfeed.baselines.results import METRICS, Result
 from crossfeed.baselines.sizes import Size
-from crossfeed.json_file import write_json
+from crossfeed.json_file import write_sealed
 
 TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
 _HEADINGS = {
@@ -104,7 +104,7 @@ def _row(model: str, results: Sequence[Result], sets: Sequence[str], remark: str
 
 def write_table(folder: Path, table: ComparisonTable, results: Sequence[Result]) -> None:
     """Save the table as CSV, JSON (with every single result) and Markdown."""
-    write_json(folder / "table.json", {**asdict(table), "results": [asdict(result) for result in results]})
+    write_sealed(folder / "table.json", {**asdict(table), "results": [asdict(result) for result in results]})
     with atomic_file(folder / "table.md") as temporary:
         temporary.write_text(markdown(table), encoding="utf-8")
     with atomic_file(folder / "table.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:

@@ -35,3 +35,102 @@ def generate(
         print_json([asdict(shard) | {"path": str(shard.path)} for shard in shards])
     else:
         show_shards(out, shards, output())
+
+
+_Fleet = Annotated[Path, typer.Argument(help="Folder that `crossfeed fleet generate` wrote.")]
+_Real = Annotated[Path, typer.Option("--table", help="A real log, as a table of `crossfeed ingest`.")]
+_Renames = Annotated[
+    list[str] | None,
+    typer.Option("--rename", help="A channel under the name it has in the fleet: OWN=FLEET; repeats."),
+]
+
+
+@app.command()
+def describe(
+    folder: _Fleet,
+    table: _Real,
+    rename: _Renames = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Put a real log beside the fleet: ranges, standing rows, resolution, noise and memory of every shared channel.
+
+    Example: crossfeed fleet describe fleet --table mill.parquet --rename spindle_temp=spindle_motor_temp
+    """
+    from dataclasses import asdict
+
+    from crossfeed.cli.render.fleet import show_matches
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.fleet.describe import describe
+    from crossfeed.ingest.table import Table
+    from crossfeed.progress import output
+
+    matches = describe(folder, Table.read(table), _renamed(rename))
+    if json:
+        print_json([asdict(match) | {"inside": match.inside} for match in matches])
+    else:
+        show_matches(matches, output())
+
+
+@app.command()
+def compare(
+    folder: _Fleet,
+    table: _Real,
+    rename: _Renames = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Let trees tell windows of the fleet from windows of a real log, and say what gives the fleet away.
+
+    Example: crossfeed fleet compare fleet --table mill.parquet
+    """
+    from dataclasses import asdict
+
+    from crossfeed.cli.render.fleet import show_comparison
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.fleet.compare import compare_with_real
+    from crossfeed.ingest.table import Table
+    from crossfeed.progress import output
+
+    found = compare_with_real(folder, Table.read(table), _renamed(rename))
+    if json:
+        print_json(asdict(found) | {"inside": found.inside})
+    else:
+        show_comparison(found, output())
+
+
+def _renamed(pairs: list[str] | None) -> dict[str, str]:
+    """OWN=FLEET as given on the command line."""
+    split = [pair.partition("=") for pair in pairs or []]
+    if any(not (own and wanted) for own, _, wanted in split):
+        raise typer.BadParameter("write OWN=FLEET, such as spindle_temp=spindle_motor_temp", param_hint="--rename")
+    return {own: wanted for own, _, wanted in split}
+
+
+@app.command()
+def train(
+    fleet: Annotated[Path, typer.Argument(help="Folder made by crossfeed fleet generate.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run.")],
+    size: Annotated[
+        Literal["tiny", "compact", "base", "medium", "large"], typer.Option(help="Size of the network.")
+    ] = "compact",
+    steps: Annotated[int, typer.Option(min=1, help="Batches of 256 windows.")] = 25_000,
+    seed: Annotated[int, typer.Option(min=0, help="Start of the weights and order of the windows.")] = 0,
+    pretrained: Annotated[Path | None, typer.Option(help="Go on from this model of many machines.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Train one model on all machines of a fleet; the shipped model `fleet` was made so.
+
+    Example: crossfeed fleet train fleet --out fleet-model
+    """
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.training import show_training
+    from crossfeed.fleet.train import fleet_config, train_fleet
+
+    result = train_fleet(
+        fleet, out, fleet_config(size, steps, seed), device=device, resume=resume, pretrained=pretrained
+    )
+    if json:
+        print_json(result.summary)
+    else:
+        show_training(result.summary, result.model)

@@ -25,10 +25,11 @@ Login = Annotated[
 ]
 
 
-def _options(
+def source_options(
     mapping: Path | None, policy: str | None, certificate: Path | None, key: Path | None, trust: Path | None,
     credentials: Path | None,
 ) -> "SourceOptions":  # fmt: skip
+    """What an address does not say; `crossfeed serve` asks for the same under names that begin with live."""
     import logging
 
     from crossfeed.live.credentials import read_credentials
@@ -74,7 +75,7 @@ def watch(
     from crossfeed.live.sources import open_source
     from crossfeed.programs.limits import read_limits
 
-    options = _options(mapping, security, certificate, key, trust, credentials)
+    options = source_options(mapping, security, certificate, key, trust, credentials)
     monitor = Monitor(
         open_model(model, "cpu"), open_source(source, options), programs, speed=speed, learn=learn,
         limits=read_limits(limits) if limits else None,
@@ -106,7 +107,7 @@ def record(
     from crossfeed.live.sources import open_source
     from crossfeed.progress import console
 
-    opened = open_source(source, _options(mapping, security, certificate, key, trust, credentials))
+    opened = open_source(source, source_options(mapping, security, certificate, key, trust, credentials))
     screen = console()
 
     def show(counts: dict[str, float]) -> None:
@@ -164,7 +165,7 @@ def discover(
 
     from crossfeed.live.sources import discover_mapping
 
-    options = _options(None, security, certificate, key, trust, credentials)
+    options = source_options(None, security, certificate, key, trust, credentials)
     typer.echo(asyncio.run(discover_mapping(source, options)), nl=False)
 
 

@@ -15,6 +15,21 @@ def serve(
     ] = None,
     mapping: Annotated[Path | None, typer.Option(help="What the names of the live source mean.")] = None,
     programs: Annotated[Path | None, typer.Option(help="Folder with the NC programs of the live machine.")] = None,
+    learn: Annotated[
+        Path | None, typer.Option(help="Learn while watching the live machine; journal and model go into this folder.")
+    ] = None,
+    live_security: Annotated[str | None, typer.Option(help="OPC UA: Basic256Sha256 or Aes256Sha256RsaPss.")] = None,
+    live_certificate: Annotated[
+        Path | None, typer.Option(help="OPC UA: our own certificate; `crossfeed live certificate` makes one.")
+    ] = None,
+    live_key: Annotated[Path | None, typer.Option(help="OPC UA: the private key of our certificate.")] = None,
+    live_trust: Annotated[
+        Path | None, typer.Option(help="OPC UA: folder with the certificates that are trusted.")
+    ] = None,
+    live_credentials: Annotated[
+        Path | None,
+        typer.Option(help="YAML with user and password, mode 600; or CROSSFEED_LIVE_USER and _PASSWORD."),
+    ] = None,
     speed: Annotated[float, typer.Option(min=0.1, max=100.0, help="How fast table or source are played back.")] = 1.0,
     limits: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
     runs: Annotated[
@@ -44,11 +59,22 @@ def serve(
 
     crossfeed serve run/ --live opc.tcp://192.168.0.7:4840 --mapping machine.yaml
     """
-    from crossfeed.studio.start import Live, start
+    import gc
 
-    start(
-        model, history=history, live=None if live is None else Live(live, mapping, programs), speed=speed,
-        limits=limits, runs=runs or (), device=device, token_file=token_file, open_page=open_page,
-        host=host, port=port, certificate=certificate, key=key, proxy_does_tls=proxy_does_tls,
-        names=tuple(name or ()),
-    )  # fmt: skip
+    # Until the service is up nothing that is made is garbage, and looking for some takes half a second.
+    gc.disable()
+    try:
+        from crossfeed.cli.live import source_options
+        from crossfeed.studio.start import Live, start
+
+        beside = None
+        if live is not None:
+            options = source_options(mapping, live_security, live_certificate, live_key, live_trust, live_credentials)
+            beside = Live(live, options, programs, learn)
+        start(
+            model, history=history, live=beside, speed=speed, limits=limits, runs=runs or (), device=device,
+            token_file=token_file, open_page=open_page, host=host, port=port, certificate=certificate, key=key,
+            proxy_does_tls=proxy_does_tls, names=tuple(name or ()),
+        )  # fmt: skip
+    finally:
+        gc.enable()

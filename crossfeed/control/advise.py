@@ -21,7 +21,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import plain, write_json
+from crossfeed.json_file import plain, write_sealed
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
@@ -135,7 +135,7 @@ def _write(
     """The files asked for, each whole or not at all."""
     from crossfeed.control.figure import draw_advice
 
-    write_json(out / "plan.json", content)
+    write_sealed(out / "plan.json", content)
     write_schedule(out / "schedule.csv", score.outlook.course, decision)
     write_blocks(out / "blocks.csv", content)
     draw_advice(out / "plan.png", content, score, decision)
@@ -143,6 +143,6 @@ def _write(
         # Last, so that everything else is there even where a program cannot be copied.
         copy = out / f"{program.stem}.crossfeed{program.suffix}"
         content["copy"] = changed_program(program, copy, score.outlook.course, decision)
-        write_json(out / "plan.json", content)
+        write_sealed(out / "plan.json", content)
     names = ["plan.json", "schedule.csv", "blocks.csv", "plan.png"]
     return (*(out / name for name in names), *((copy,) if write_program else ()))

@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.demo.rivals import finished_rivals
 from crossfeed.demo.selection import REFUSAL, chosen_run, is_locked, opening
-from crossfeed.json_file import write_json
+from crossfeed.json_file import write_sealed
 
 HEADLINE = "headline.json"
 METRICS = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "coverage90": "in 90 %"}
@@ -33,7 +33,7 @@ def headline(folder: Path) -> dict[str, Any]:
     else:
         content["refused"] = json.loads((folder / REFUSAL).read_text(encoding="utf-8"))
     content["rows"] = rows
-    write_json(folder / HEADLINE, content)
+    write_sealed(folder / HEADLINE, content)
     return content
 
 

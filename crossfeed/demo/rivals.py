@@ -1,6 +1,5 @@
 """What one would use instead: baselines on the very windows of the opening, with the same number of batches."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from crossfeed.demo.selection import RELEASED, STUDY, is_locked
 from crossfeed.demo.settings import JOBS, RIVALS
 from crossfeed.demo.tables import SOURCE
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed
 from crossfeed.study.study import Study
 from crossfeed.training.config import TrainingConfig
 
@@ -51,5 +51,5 @@ def rivals(folder: Path) -> ChapterResult:
 
 def finished_rivals(folder: Path) -> dict[str, dict[str, Any]]:
     """The mean metrics of every model that came to an end, as the comparison wrote them down."""
-    rows = json.loads((folder / TABLE).read_text(encoding="utf-8"))["rows"]
+    rows = read_sealed(folder / TABLE)["rows"]
     return {row["model"]: row["mean"] for row in rows if row["seeds"]}

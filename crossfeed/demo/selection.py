@@ -9,7 +9,7 @@ from crossfeed.configuration import override
 from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
-from crossfeed.json_file import write_json
+from crossfeed.json_file import write_json, write_sealed
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.study import Study
 
@@ -23,7 +23,7 @@ def prepare(folder: Path, settings: DemoSettings) -> ChapterResult:
 
     source, target = make_tables(folder, settings)
     found = audit_files([folder / SOURCE, folder / TARGET])
-    write_json(folder / AUDIT, found.to_dict())
+    write_sealed(folder / AUDIT, found.to_dict())
     shared = int(target.present().sum())
     told = (
         f"source {len(source):,} rows with {int(source.present().sum())} sensors, target {len(target):,} rows with "

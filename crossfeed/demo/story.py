@@ -1,6 +1,5 @@
 """The order of the chapters, and who tells them."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,30 @@ from crossfeed.demo.chapter import Chapter, ChapterResult, run_chapters
 from crossfeed.demo.headline import HEADLINE, headline
 from crossfeed.demo.settings import CANDIDATES, SEEDS, DemoSettings
 from crossfeed.demo.tables import make_logs
+from crossfeed.errors import ConfigError
+from crossfeed.json_file import read_sealed
+from crossfeed.locks import HeldElsewhereError, locked
 from crossfeed.progress import console
 
-IDENTITY, REPORT = "demo.json", "report/report.html"
+IDENTITY, LOCK, REPORT = "demo.json", ".demo.lock", "report/report.html"
 
 
 def run_demo(folder: Path | str, settings: DemoSettings) -> dict[str, Any]:
     """Tell the whole story in `folder`; what is there already is told from memory. Gives the headline."""
+    folder = Path(folder)
+    try:
+        with locked(folder / LOCK, wait=False):
+            return _run(folder, settings)
+    except HeldElsewhereError:
+        raise ConfigError(
+            f"Another process tells the demo in {folder}.",
+            remedy="Wait for its end, or choose another folder with --out.",
+        ) from None
+
+
+def _run(folder: Path, settings: DemoSettings) -> dict[str, Any]:
     import torch
 
-    folder = Path(folder)
     claim(folder, IDENTITY, settings.model_dump(mode="json"), "a demo")
     console().print(f"From the logs of machine A to forecasts on machine B. Everything stays in [bold]{folder}/[/].\n")
     threads = torch.get_num_threads()
@@ -30,8 +43,7 @@ def run_demo(folder: Path | str, settings: DemoSettings) -> dict[str, Any]:
     finally:
         torch.set_num_threads(threads)
     console().print(f"\nThe end, after {seconds:.0f} s." if seconds >= 1 else "\nThe end; nothing was left to do.")
-    content: dict[str, Any] = json.loads((folder / HEADLINE).read_text(encoding="utf-8"))
-    return {**content, "report": str(folder / REPORT)}
+    return {**read_sealed(folder / HEADLINE), "report": str(folder / REPORT)}
 
 
 def chapters(folder: Path, settings: DemoSettings) -> list[Chapter]:

@@ -1,6 +1,5 @@
 """Two candidate command sequences asked of the chosen model, and the simulator's word on changed commands."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.selection import RELEASED, is_locked, model_folder
 from crossfeed.demo.tables import SOURCE
 from crossfeed.ingest.table import Group, Table
+from crossfeed.json_file import read_sealed
 
 FORECAST, EVALUATION = "forecast", "evaluation"
 MACHINES = {"target": "spinner_630", "source": "spinner_620"}
@@ -71,7 +71,7 @@ def counterfactual(folder: Path) -> ChapterResult:
             model_folder(folder), asked_table(folder), sources=[folder / SOURCE], machine=machine,
             out=folder / EVALUATION, device="cpu",
         )  # fmt: skip
-    found = json.loads(path.read_text(encoding="utf-8"))["counterfactual"]
+    found = read_sealed(path)["counterfactual"]
     altered = {name: row for name, row in found.items() if isinstance(row, dict) and "rmse_persistence" in row}
     said = ", ".join(f"{name} {row['rmse']:.2f} ({row['rmse_persistence']:.2f})" for name, row in altered.items())
     return ChapterResult(

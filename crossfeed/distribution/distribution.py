@@ -57,6 +57,10 @@ class Distribution(ABC):
     def quantile(self, level: float | Tensor) -> Tensor:
         """The value that is exceeded with probability 1 - level; one level for all entries, or one for each."""
 
+    def quantiles(self, levels: Sequence[float]) -> Tensor:
+        """The values at several levels, stacked along a new first axis."""
+        return torch.stack([self.quantile(level) for level in levels])
+
     def holds(self, x: Tensor, level: float) -> Tensor:
         """Whether `x` lies in the central interval of this probability."""
         return (x >= self.quantile((1.0 - level) / 2.0)) & (x <= self.quantile((1.0 + level) / 2.0))

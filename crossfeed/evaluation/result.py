@@ -15,7 +15,7 @@ from crossfeed.evaluation.evaluate import Unit
 from crossfeed.evaluation.metrics import Metrics
 from crossfeed.evaluation.statistics import Interval, PairedTest, Power
 from crossfeed.evaluation.verdict import Rivals, Verdict, judge_channels
-from crossfeed.json_file import plain, write_json
+from crossfeed.json_file import plain, write_sealed
 
 if TYPE_CHECKING:
     import polars
@@ -163,7 +163,7 @@ class Evaluation:
     def write(self, folder: Path | str) -> Path:
         """Write `evaluation.json` into a folder."""
         path = Path(folder) / "evaluation.json"
-        write_json(path, self.to_dict())
+        write_sealed(path, self.to_dict())
         return path
 
     def _only(self, model: str | None) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from crossfeed.fleet.dice import Dice, Range, between, chance, dice, evenly, pick, pick_weighted
 from crossfeed.fleet.motors import draw_axis, draw_spindle
+from crossfeed.fleet.servo import Servo, draw_servo
 from crossfeed.machines.simulated.parameters import Cutting, Hall, Link, Logging, MachineParameters
 from crossfeed.programs.blocks import Setup
 from crossfeed.schema import canonical
@@ -35,20 +36,20 @@ class MachineKind:
 
 
 _BENCH = MachineKind(
-    "bench", 0.2, (200, 1600), (2500, 12000), (0.3, 1.0), (1500, 7000), (100, 1500), (8, 80), (3, 10), (25, 90), (2, 8),
+    "bench", 0.2, (200, 1600), (2500, 12000), (0.3, 1.0), (1500, 7000), (100, 1500), (8, 80), (3, 10), (6, 80), (2, 8),
     {"z": 0.9, "": 0.1},
 )  # fmt: skip
 _MILL = MachineKind(
     "mill", 0.3, (3500, 25000), (5000, 15000), (0.1, 0.4), (12000, 48000), (1200, 8000), (150, 1200), (8, 20),
-    (50, 220), (4, 50), {"z": 0.75, "y": 0.1, "": 0.15},
+    (20, 220), (4, 50), {"z": 0.75, "y": 0.1, "": 0.15},
 )  # fmt: skip
 _HIGH_SPEED = MachineKind(
     "high_speed", 0.15, (6000, 40000), (14000, 30000), (0.25, 0.8), (25000, 65000), (3000, 14000), (120, 700),
-    (10, 32), (40, 180), (2, 40), {"z": 0.8, "": 0.2},
+    (10, 32), (10, 180), (2, 40), {"z": 0.8, "": 0.2},
 )  # fmt: skip
 _HEAVY = MachineKind(
     "heavy", 0.1, (12000, 45000), (2500, 8000), (0.06, 0.2), (6000, 24000), (400, 2500), (700, 4000), (8, 20),
-    (120, 400), (12, 80), {"z": 0.5, "y": 0.3, "": 0.2},
+    (60, 400), (12, 80), {"z": 0.5, "y": 0.3, "": 0.2},
 )  # fmt: skip
 _LATHE = MachineKind(
     "lathe", 0.13, (3500, 35000), (2000, 6000), (0.15, 0.5), (8000, 30000), (800, 6000), (80, 700), (5, 16), (25, 160),
@@ -56,7 +57,7 @@ _LATHE = MachineKind(
 )  # fmt: skip
 _MILL_TURN = MachineKind(
     "mill_turn", 0.12, (7000, 30000), (5000, 15000), (0.1, 0.4), (12000, 50000), (1200, 8000), (200, 1500), (8, 20),
-    (40, 200), (4, 50), {"x": 0.75, "z": 0.1, "": 0.15},
+    (20, 200), (4, 50), {"x": 0.75, "z": 0.1, "": 0.15},
 )  # fmt: skip
 KINDS = {kind.name: kind for kind in (_BENCH, _MILL, _HIGH_SPEED, _HEAVY, _LATHE, _MILL_TURN)}
 
@@ -69,6 +70,7 @@ class FleetMachine:
     kind: MachineKind
     spindle_power: float  # W, continuous
     axis_torques: tuple[float, ...]  # N m of x, y, z, continuous
+    servo: Servo
     setup: Setup
     time_step: float  # s, of the physics
 
@@ -145,6 +147,7 @@ def draw_machine(seed: int, number: int) -> FleetMachine:
         kind=kind,
         spindle_power=power,
         axis_torques=tuple(rated for _, rated in drawn.values()),
+        servo=draw_servo(draw),
         setup=Setup(work_offset=(0, 0, 0), home=tuple(home.tolist())),
         time_step=0.04 if period == 1.0 else 0.02,
     )

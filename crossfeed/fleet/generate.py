@@ -20,7 +20,7 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 
-VERSION = 1  # of what a seed means; another one makes other machines
+VERSION = 2  # of what a seed means; another one makes other machines
 SHORTEST = 64  # rows of a session
 _PIECES = (2, 5)
 _RUN = 900.0  # s after which the next stint begins a new run
@@ -47,11 +47,11 @@ def draw_log(seed: int, number: int, minutes: float) -> MachineLog:
         cache(partial(draw_piece, machine, dice(seed, number, "parts", item)))
         for item in range(int(hands.integers(*_PIECES)))
     ]
-    shift = work(machine, pieces, draw_person(hands), minutes * 60, hands)
+    shift = work(machine, pieces, draw_person(hands, busy=habits.family == "testbed"), minutes * 60, hands)
     simulated = SimulatedMachine(machine.parameters, machine.time_step)
     physics = dice(seed, number, "physics")
     trace, _ = simulated.run(shift.inputs, simulated.rest(int(physics.integers(2**32))))
-    signals = Signals(machine, trace, shift.awake, habits.load_of, habits.shaft_power)
+    signals = Signals.of(machine, trace, shift.awake, physics, habits.load_of, habits.shaft_power)
     sensors, commands = tell(signals, habits, physics)
     ratio = round(machine.period / machine.time_step)
     sessions = _sessions(shift.stints, ratio, len(sensors), round(_RUN / machine.period), habits.only_running)

@@ -31,6 +31,8 @@ FAMILIES: dict[str, dict[str, float]] = {
     | {"spindle_dc_voltage": 0.9, "spindle_actual_speed": 0.85},
     "any": {sensor.name: 0.4 for sensor in fleet_schema().sensors if sensor.name not in OTHERS},
 }
+_NOISE = {"mtconnect": (1e-5, 3e-3), "testbed": (1e-3, 3e-2)}  # of the rated value
+_GRAIN = {"mtconnect": (1e-4, 1e-2), "testbed": (1e-2, 2e-1)}  # of the value
 _USUAL = {"siemens": 0.3, "percent": 0.16, "mtconnect": 0.14, "testbed": 0.14, "any": 0.26}
 _BENCH = {"siemens": 0.1, "percent": 0.1, "mtconnect": 0.0, "testbed": 0.5, "any": 0.3}
 _TURNING = {"siemens": 0.2, "percent": 0.3, "mtconnect": 0.3, "testbed": 0.05, "any": 0.15}
@@ -47,6 +49,7 @@ class Dial:
     step: float = 0.0  # resolution
     digits: int = 0  # significant ones; 0 = all
     floor: float = 0.0  # smaller values are shown as zero
+    band: float = 0.0  # a new value is told only when it is so far from the last one
     unsigned: bool = False
     highest: float = math.inf
     delay: int = 0  # rows
@@ -81,8 +84,9 @@ def draw_habits(machine: FleetMachine, draw: Dice) -> Habits:
     measured = chance(draw, {"mtconnect": 0.8, "percent": 0.4}.get(family, 0.15))
     delay = pick_weighted(draw, {0: 0.7, 1: 0.2, 2: 0.1})
     quality = _Quality(
-        noise=between(draw, 1e-4, 2e-2),
-        grain=0.0 if chance(draw, 0.4) else between(draw, 1e-3, 5e-2),
+        noise=between(draw, *_NOISE.get(family, (1e-4, 2e-2))),
+        grain=0.0 if chance(draw, 0.3) else between(draw, *_GRAIN.get(family, (1e-3, 8e-2))),
+        band=chance(draw, {"mtconnect": 0.6, "percent": 0.25}.get(family, 0.05)),
         whole=whole,
         digits=3 if family == "testbed" and chance(draw, 0.6) else 0,
         percent_current=chance(draw, 0.35 if family == "testbed" else 0.12),
@@ -100,7 +104,7 @@ def draw_habits(machine: FleetMachine, draw: Dice) -> Habits:
         dials={name: _draw_dial(name, full, quality, draw) for name, full in full_scale.items()},
         others=others,
         hidden=tuple(sorted(hidden)),
-        smoothing=0.0 if chance(draw, 0.4) else between(draw, 0.02, 1.0),
+        smoothing=0.0 if chance(draw, 0.4) else between(draw, 0.02, 3.0 if whole else 1.0),
         polls=pick_weighted(draw, {0: 0.35, 1: 0.45, 2: 0.05, 5: 0.15})
         if family != "mtconnect"
         else pick(draw, (1, 2, 5)),
@@ -120,6 +124,7 @@ class _Quality:
 
     noise: float  # of the rated value
     grain: float
+    band: bool
     whole: bool
     digits: int
     percent_current: bool
@@ -152,7 +157,8 @@ def _draw_dial(name: str, rated: float, quality: _Quality, draw: Dice) -> Dial:
     detail = name.partition("_")[2]
     if detail.endswith("temp") or name == "ambient_temp":
         step = 1.0 if quality.whole else pick(draw, (1.0, 0.5, 0.1, 0.1, 0.1, 0.01))
-        return Dial(offset=evenly(draw, -2, 2), noise=between(draw, 0.01, 0.08), step=step)
+        band = 0.6 * step if quality.band and chance(draw, 0.5) else 0.0
+        return Dial(offset=evenly(draw, -2, 2), noise=between(draw, 0.01, 0.08), step=step, band=band)
     factor = 100 / rated if detail == "current" and quality.percent_current else 1.0
     full = rated * factor
     standing = 0.0 if chance(draw, 0.6) else full * float(draw.normal()) * 0.01
@@ -162,6 +168,7 @@ def _draw_dial(name: str, rated: float, quality: _Quality, draw: Dice) -> Dial:
         return Dial(
             offset=abs(standing), noise=quality.noise * 30, grain=quality.grain, step=step,
             highest=pick(draw, (150.0, HIGHEST_LOAD, HIGHEST_LOAD)), unsigned=True, delay=quality.delay,
+            band=between(draw, 0.5, 4.0) if quality.band else 0.0,
         )  # fmt: skip
     noise = full * quality.noise * (between(draw, 0.3, 3.0) if electric else between(draw, 0.02, 0.3))
     step = 10.0 ** round(math.log10(full * between(draw, 1e-5, 5e-3)))
@@ -173,6 +180,7 @@ def _draw_dial(name: str, rated: float, quality: _Quality, draw: Dice) -> Dial:
         step=0.0 if quality.digits else step,
         digits=quality.digits,
         floor=full * quality.floor if electric else 0.0,
+        band=full * between(draw, 2e-3, 3e-2) if quality.band else 0.0,
         unsigned=detail in ("output_current", "output_voltage", "dc_voltage", "mod_depth")
         or (detail in ("current", "torque") and quality.unsigned),
         delay=quality.delay if electric else 0,

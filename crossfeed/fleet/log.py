@@ -12,6 +12,7 @@ from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 
 _QUICK = ("current", "torque", "power", "voltage", "load", "depth")  # details that pass the drive's smoothing
 _LONGEST_GAP = 12  # rows
+_STANDING = 0.05  # mm/s
 
 
 def tell(signals: Signals, habits: Habits, draw: Dice) -> tuple[Floats, Floats]:
@@ -54,6 +55,8 @@ def shown(looks: Floats, dial: Dial, draw: Dice) -> Floats:
     if dial.floor:
         values = np.where(np.abs(values) < dial.floor, 0.0, values)
     values = np.minimum(values, dial.highest)
+    if dial.band:
+        values = _kept(values, dial.band)
     if dial.step:
         values = np.rint(values / dial.step) * dial.step
     if dial.digits:
@@ -62,6 +65,17 @@ def shown(looks: Floats, dial: Dial, draw: Dice) -> Floats:
     if dial.delay:
         told = np.concatenate((np.repeat(told[:1], dial.delay), told[: -dial.delay]))
     return told + 0.0
+
+
+def _kept(values: Floats, band: float) -> Floats:
+    """The last value that was told, until the true one is more than a band away from it."""
+    told: list[float] = []
+    last = float(values.flat[0])
+    for value in values.ravel().tolist():
+        if abs(value - last) > band:
+            last = value
+        told.append(last)
+    return np.array(told).reshape(values.shape)
 
 
 def _significant(values: Floats, digits: int) -> Floats:
@@ -83,9 +97,9 @@ def _drop_out(sensors: Floats, expected: float, draw: Dice) -> None:
 
 def _commands(signals: Signals, habits: Habits, rows: int, ratio: int) -> Floats:
     """Set-points, or the actual speeds that stand in for them."""
-    physics = signals.physics
     if habits.measured_commands:
-        speeds = [physics.spindle_speed / RAD_PER_RPM, *(physics.axis_velocity * 60)]
+        moving = np.abs(signals.physics.axis_velocity) > _STANDING  # what stands is told to stand
+        speeds = [signals.physics.spindle_speed / RAD_PER_RPM, *(moving * signals.axis_velocity * 60)]
     else:
         speeds = list(signals.trace.commands.T)
     told = np.column_stack([looked_at(values, rows, ratio, habits.polls).mean(axis=1) for values in speeds])

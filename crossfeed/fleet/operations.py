@@ -164,6 +164,21 @@ def _circles(text: NcText, draw: Dice, cut: ToolUse, place: Place, length: float
         text.say(f"G3 X{x:.3f} Y{place.y + radius:.3f} I0. J{-radius:.3f} F{cut.feed:.0f}", f"G1 X{x + pitch:.3f}")
 
 
+def _curves(text: NcText, draw: Dice, cut: ToolUse, place: Place, length: float) -> None:
+    """A line of half circles to and fro, as letters and free forms are made of, at one or several depths."""
+    radius = max(min(place.wide, place.high) / evenly(draw, 4, 12), 0.5)
+    bends = max(2, int(place.wide / (2 * radius)))
+    rounds = int(np.clip(length / (bends * math.pi * radius), 1, 30))
+    text.say(f"G0 X{place.x:.3f} Y{place.y:.3f}", f"G0 Z{place.top + _CLEAR:.3f}")
+    for number in range(1, rounds + 1):
+        text.say(f"G1 Z{place.top - number * cut.depth:.3f} F{cut.feed / 3:.0f}")
+        forth = number % 2 == 1
+        for bend in range(bends):
+            x = place.x + 2 * radius * (bend + 1 if forth else bends - bend - 1)
+            way = "G2" if (bend + number) % 2 else "G3"
+            text.say(f"{way} X{x:.3f} Y{place.y:.3f} I{radius if forth else -radius:.3f} J0. F{cut.feed:.0f}")
+
+
 _Way = Callable[[NcText, Dice, ToolUse, Place, float], None]
 WAYS: dict[str, _Way] = {
     "face": _zigzag,
@@ -175,6 +190,7 @@ WAYS: dict[str, _Way] = {
     "drill": _drill,
     "surface": _surface,
     "circles": _circles,
+    "curves": _curves,
 }
 OPERATIONS = {
     "rough": 1.5,
@@ -185,6 +201,7 @@ OPERATIONS = {
     "drill": 1.5,
     "surface": 1.0,
     "circles": 0.8,
+    "curves": 1.0,
 }
 FINISHING = ("finish", "surface")
 TEETH = {"face": 6, "drill": 2, "surface": 2}

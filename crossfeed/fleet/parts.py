@@ -19,8 +19,9 @@ from crossfeed.programs.bundled import bundled_programs
 from crossfeed.programs.parse import parse_program
 
 _BUNDLED = 0.06  # of the programs of a full-size mill
+_TURNED = 0.5  # of the programs of a mill-turn
 _LONGEST = 9000.0  # mm of cutting path in one operation
-_SECONDS = (15.0, 110.0)  # of cutting in one operation
+_SECONDS = (5.0, 110.0)  # of cutting in one operation
 _CELLS = 4.0  # mm of a tool's diameter that deserve cells of half a millimetre
 
 
@@ -62,14 +63,16 @@ class Piece:
 
     job: Job
     material: Material
+    second_spindle: bool = False  # another spindle than the logged one turns the work piece
 
 
 def draw_piece(machine: FleetMachine, draw: Dice) -> Piece:
     """A program for a machine, with its material."""
-    if machine.kind.turning:
+    second_spindle = machine.kind.name == "mill_turn" and chance(draw, _TURNED)
+    if machine.kind.turning or second_spindle:
         from crossfeed.fleet.turning import draw_turned_piece
 
-        return draw_turned_piece(machine, draw)
+        return draw_turned_piece(machine, draw, second_spindle)
     if machine.kind.name != "bench" and chance(draw, _BUNDLED):
         return _bundled_piece(machine, draw)
     return _milled_piece(machine, draw)
@@ -95,12 +98,13 @@ def _bundled_piece(machine: FleetMachine, draw: Dice) -> Piece:
 
 
 def _milled_piece(machine: FleetMachine, draw: Dice) -> Piece:
-    """A program of one to four operations, each with a tool of its own."""
+    """A program of one to five operations, mostly each with a tool of its own."""
     material, stock = draw_material(machine, draw)
     text = NcText()
     text.say("G21 G17 G90 G94")
+    keeps_tool = machine.kind.name == "bench" and chance(draw, 0.6)
     top, names, finest = 0.0, [], math.inf
-    for index in range(int(draw.integers(1, 5))):
+    for index in range(int(draw.integers(1, 6))):
         name = "face" if index == 0 and chance(draw, 0.4) else pick_weighted(draw, OPERATIONS)
         names.append(name)
         cut = _draw_cut(machine, draw, material, stock, name)
@@ -108,7 +112,8 @@ def _milled_piece(machine: FleetMachine, draw: Dice) -> Piece:
         side = between(draw, *machine.kind.part)
         seconds = between(draw, *_SECONDS)
         length = min(seconds * cut.feed / 60, _LONGEST)
-        _change_tool(text, draw, index + 1, name, cut)
+        if index == 0 or not keeps_tool:
+            _change_tool(text, draw, index + 1, name, cut)
         corner = (0.0, 0.0) if name == "face" else (evenly(draw, 0, 2) * side, evenly(draw, 0, 2) * side)
         WAYS[name](text, draw, cut, Place(*corner, side, side * evenly(draw, 0.3, 1.0), top), length)
         text.say(f"G0 Z{evenly(draw, 10, 60):.2f}")
@@ -131,7 +136,9 @@ def _draw_cut(machine: FleetMachine, draw: Dice, material: Material, stock: Stoc
     speed = max(round(speed, -1), 50.0)
     teeth = TEETH.get(name, 3)
     chip = diameter * between(draw, *stock.chip)
-    feed = min(chip * teeth * speed, evenly(draw, 0.2, 0.6) * machine.parameters.x.feed_limit, 15000.0)
+    feed = min(chip * teeth * speed, evenly(draw, 0.2, 0.8) * machine.parameters.x.feed_limit, 15000.0)
+    if machine.kind.name == "bench" and chance(draw, 0.7):  # light cuts at feeds near the rapid one
+        feed = max(feed, machine.parameters.x.feed_limit * between(draw, 0.04, 0.5))
     feed = max(round(feed, 0), 10.0)
     share = between(draw, 0.005, 0.08) if name in FINISHING else between(draw, 0.02, 0.9)
     thickness = max(0.6 * feed / (speed * teeth), 1e-3)

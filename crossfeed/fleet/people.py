@@ -6,7 +6,7 @@ day are those of the whole shift.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from crossfeed.machines.simulated.overrides import OverrideSchedule, play_under
 
 _KNOB = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.9, 1.0, 1.0, 1.0, 1.0, 1.1, 1.2)
 _LONG_IDLE = 45.0  # s after which some machines switch their drives off
+_CREEPING = 0.3  # rpm, which a log shows as none
 _SPINNING_UP = 4  # s between a restarted spindle and the feed
 
 
@@ -40,10 +41,10 @@ class Person:
     sleeps: bool  # drives off in long idle times
 
 
-def draw_person(draw: Dice) -> Person:
-    """Anybody: most leave the knobs alone, some never do."""
+def draw_person(draw: Dice, busy: bool) -> Person:
+    """Anybody: most leave the knobs alone, some never do; `busy` ones, as in a trial, seldom let the machine stand."""
     return Person(
-        idle=evenly(draw, 0.02, 0.25) if chance(draw, 0.4) else evenly(draw, 0.2, 0.8),
+        idle=evenly(draw, 0.02, 0.25) if chance(draw, 0.75 if busy else 0.4) else evenly(draw, 0.2, 0.8),
         knob=0.0 if chance(draw, 0.3) else between(draw, 0.1, 4.0),
         spindle_knob=0.0 if chance(draw, 0.6) else between(draw, 0.05, 1.0),
         hold=0.0 if chance(draw, 0.4) else between(draw, 0.05, 1.0),
@@ -141,7 +142,21 @@ def _played(machine: FleetMachine, piece: Piece, person: Person, draw: Dice) -> 
         spindle[row : row + long] = 0.0
     feed[-1], spindle[-1] = max(feed[-1], 0.3), max(spindle[-1], 0.5)
     schedule = OverrideSchedule.of(feed, spindle, person.rapid)
-    return play_under(piece.job, schedule, piece.material, machine.time_step).inputs
+    inputs = play_under(piece.job, schedule, piece.material, machine.time_step).inputs
+    return _on_second_spindle(machine, inputs) if piece.second_spindle else inputs
+
+
+def _on_second_spindle(machine: FleetMachine, inputs: DriveInputs) -> DriveInputs:
+    """The axes feel the cut, the logged spindle stands (it creeps: a cut without any turn would have no chip).
+
+    A creeping spindle meets the thickest chip there is; the specific force is less by as much as the true chip is
+    thinner.
+    """
+    thickest = machine.parameters.cutting.chip_load_limit
+    turns = np.maximum(np.abs(inputs.spindle_speed), 1.0)  # rpm
+    chip = np.clip(np.linalg.norm(inputs.feed, axis=1) / turns / inputs.teeth, 1e-4, thickest)
+    force = inputs.specific_force * (chip / thickest) ** (1 - inputs.exponent)
+    return replace(inputs, spindle_speed=np.full(len(inputs), _CREEPING), specific_force=force)
 
 
 def _moments(draw: Dice, per_minute: float, rows: int) -> list[int]:

@@ -7,14 +7,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfeed.fleet.dice import Dice
 from crossfeed.fleet.draw import FleetMachine
 from crossfeed.fleet.motors import LINE_VOLTAGE
 from crossfeed.fleet.schema import AXES
+from crossfeed.fleet.servo import held_torque, hunting, ripple_torque
 from crossfeed.machines.simulated.axes import motor_speed
 from crossfeed.machines.simulated.dynamics import Physics
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 from crossfeed.machines.simulated.rollout import Trace
+from crossfeed.machines.simulated.spindle import torque_constant
 
 _FIRST = math.sqrt(0.5)  # rms of an amplitude of one
 LoadOf = Literal["torque", "current", "power"]
@@ -51,9 +54,42 @@ class Signals:
 
     machine: FleetMachine
     trace: Trace
-    awake: NDArray[np.bool_]  # (N,) drives on
-    load_of: LoadOf = "torque"  # what a load in per cent compares with its rated value
-    shaft_power: bool = False  # power is torque times speed, without the losses of the drive
+    load_of: LoadOf  # what a load in per cent compares with its rated value
+    shaft_power: bool  # power is torque times speed, without the losses of the drive
+    spindle_torque: Floats  # (N,) N m
+    axis_torque: Floats  # (3, N) N m, none while the drives are off
+    axis_velocity: Floats  # (3, N) mm/s
+
+    @classmethod
+    def of(
+        cls,
+        machine: FleetMachine,
+        trace: Trace,
+        awake: NDArray[np.bool_],
+        draw: Dice,
+        load_of: LoadOf = "torque",
+        shaft_power: bool = False,
+    ) -> "Signals":
+        """The physics of a trace with what its drives add; `awake` (N,) says when they are on."""
+        physics, servo, step = trace.physics, machine.servo, trace.time_step
+        assert physics is not None
+        torques, velocities = [], []
+        for axis, velocity, torque in zip(machine.parameters.axes, physics.axis_velocity, physics.axis_torque):
+            unrest = awake * hunting(servo, len(trace), step, draw)
+            held = held_torque(servo, axis, velocity, step, draw)
+            torques.append(awake * (torque + held + servo.hunting * axis.lever * axis.coulomb * unrest))
+            unsteady = servo.jitter * axis.feed_limit / 60 + servo.waver * np.abs(velocity)
+            velocities.append(velocity + unsteady * unrest)
+        ripple = ripple_torque(servo, machine.parameters.spindle, physics.spindle_speed, step, draw)
+        return cls(
+            machine,
+            trace,
+            load_of,
+            shaft_power,
+            physics.spindle_torque + ripple,
+            np.array(torques),
+            np.array(velocities),
+        )
 
     @property
     def physics(self) -> Physics:
@@ -67,36 +103,42 @@ class Signals:
         return self.trace[name] if name == "ambient_temp" else self._spindle(detail)
 
     def _spindle(self, detail: str) -> Floats:
-        spindle, physics = self.machine.parameters.spindle, self.physics
-        torque, constant = self.machine.spindle_torque, spindle.torque_constant
-        current = self.trace["spindle_current"]
-        if detail == "output_current":
-            turning = (physics.spindle_torque != 0) | (physics.spindle_speed != 0)
-            return np.asarray(_FIRST * np.sqrt(current**2 + turning * spindle.magnetising_current**2))
-        if detail == "output_voltage":
-            return np.asarray(self.trace["spindle_mod_depth"] * self.trace["spindle_dc_voltage"] / 100)
+        spindle, speed, drawn = self.machine.parameters.spindle, self.physics.spindle_speed, self.spindle_torque
+        rated_torque, rated_power = self.machine.spindle_torque, self.machine.spindle_power
         if detail == "actual_speed":
-            return physics.spindle_speed / RAD_PER_RPM
-        if detail == "power" and self.shaft_power:
-            return physics.spindle_torque * physics.spindle_speed / 1000
+            return speed / RAD_PER_RPM
+        if detail == "output_voltage":
+            return self.trace["spindle_mod_depth"] * self.trace["spindle_dc_voltage"] / 100
+        if detail == "torque":
+            return spindle.sense * drawn
+        power = drawn * speed
+        if not self.shaft_power:
+            power = power + self.physics.copper_loss + self.physics.iron_loss
+        if detail == "power":
+            return power / 1000
+        current: Floats = drawn / torque_constant(spindle, speed)
+        if detail == "current":
+            return spindle.sense * current
+        if detail == "output_current":
+            turning = (drawn != 0) | (speed != 0)
+            return np.asarray(_FIRST * np.sqrt(current**2 + turning * spindle.magnetising_current**2))
+        if detail == "load" and self.load_of == "power":
+            return np.abs(power) / rated_power * 100
+        if detail == "load" and self.load_of == "current":
+            return np.abs(current) * spindle.torque_constant / rated_torque * 100
         if detail == "load":
-            if self.load_of == "power":
-                return np.abs(physics.spindle_power) / self.machine.spindle_power * 100
-            if self.load_of == "current":
-                return np.abs(current) * constant / torque * 100
-            fast = np.maximum(np.abs(physics.spindle_speed), 1e-9)
-            return np.abs(physics.spindle_torque) / np.minimum(torque, self.machine.spindle_power / fast) * 100
+            fast = np.maximum(np.abs(speed), 1e-9)
+            return np.abs(drawn) / np.minimum(rated_torque, rated_power / fast) * 100
         return self.trace[f"spindle_{detail}"]
 
     def _axis(self, index: int, detail: str) -> Floats:
-        axis, physics, name = self.machine.parameters.axes[index], self.physics, AXES[index]
-        torque, constant = self.machine.axis_torques[index], axis.torque_constant
-        velocity: Floats = physics.axis_velocity[index]
+        axis, constant = self.machine.parameters.axes[index], self.machine.parameters.axes[index].torque_constant
+        drawn: Floats = self.axis_torque[index]
+        velocity: Floats = self.axis_velocity[index]
         if detail == "velocity":
             return velocity * 60
         if detail == "motor_temp":
-            return self.trace[f"{name}_motor_temp"]
-        drawn: Floats = self.awake * physics.axis_torque[index]
+            return self.trace[f"{AXES[index]}_motor_temp"]
         if detail == "torque":
             return axis.sense * drawn
         if detail == "current":
@@ -104,11 +146,9 @@ class Signals:
         if detail == "output_current":
             return _FIRST * np.abs(drawn) / constant
         if detail == "load":
-            return np.abs(drawn) / torque * 100
+            return np.abs(drawn) / self.machine.axis_torques[index] * 100
         turns = motor_speed(axis, velocity)
         if detail == "output_voltage":
             return LINE_VOLTAGE * np.abs(constant * turns + 1.5 * axis.resistance * drawn / constant)
-        if self.shaft_power:
-            return drawn * turns / 1000
-        power: Floats = self.awake * physics.axis_power[index] / 1000
-        return power
+        shaft = drawn * turns / 1000
+        return shaft if self.shaft_power else shaft + 1.5 * axis.resistance * (drawn / constant) ** 2 / 1000

@@ -18,6 +18,7 @@ from crossfeed.machines.simulated.workshop import Material, Tool
 from crossfeed.programs.parse import parse_program
 
 _CLEAR = 2.0  # mm
+_BARS = (20.0, 150.0)  # mm, diameters in the second spindle of a mill-turn
 _SLOWEST = 1.0  # mm of radius below which a constant cutting speed asks for no more turns
 
 
@@ -48,10 +49,10 @@ class _Work:
     feed: float  # mm per turn
 
 
-def draw_turned_piece(machine: FleetMachine, draw: Dice) -> Piece:
-    """A program of some operations on one bar."""
+def draw_turned_piece(machine: FleetMachine, draw: Dice, second_spindle: bool = False) -> Piece:
+    """A program of some operations on one bar, in the logged spindle or in another one."""
     material, stock = draw_material(machine, draw)
-    radius = between(draw, *machine.kind.tool) / 2
+    radius = between(draw, *(machine.kind.tool if machine.kind.turning else _BARS)) / 2
     cutting_speed = between(draw, *stock.speed)
     top = machine.parameters.spindle.speed_limit * evenly(draw, 0.5, 1.0)
     speed = min(1000 * cutting_speed / (2 * math.pi * radius), top)
@@ -78,7 +79,8 @@ def draw_turned_piece(machine: FleetMachine, draw: Dice) -> Piece:
     if chance(draw, 0.6):
         job = _constant_cutting_speed(job, speed, radius, top)
     factor = math.pi * (2 / math.pi) ** material.exponent
-    return Piece(job, Material(material.name, material.specific_force * factor, material.exponent))
+    turned = Material(material.name, material.specific_force * factor, material.exponent)
+    return Piece(job, turned, second_spindle)
 
 
 def _face(text: _Turned, draw: Dice, work: _Work) -> None:

@@ -1,7 +1,6 @@
 """Samples that arrived one by one, as the frame of rows that ingest reads from a log of the same kind."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from crossfeed.live.source import ALIVE, CONNECTED, RUN, TEXTS, Sample, Value
-from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat, Segmentation
+from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat
 
 
 def told_names(log_format: LogFormat) -> list[str]:
@@ -58,12 +57,6 @@ def gap_samples(log_format: LogFormat, begin: int, end: int) -> list[Sample]:
     ended = [Sample(column.channel, None, begin + 1) for column in log_format.columns if column.constant is None]
     sensors = [sample for sample in ended if sample.channel in log_format.schema.sensor_names]
     return [*sensors, Sample(CONNECTED, 0.0, begin + 1), Sample(CONNECTED, 1.0, end)]
-
-
-def live_segmentation(gap_s: float = 10.0, base: Segmentation | None = None) -> Segmentation:
-    """Sessions of a source whose values hold until they change: a connection lost for longer begins a new one."""
-    base = base or Segmentation()
-    return replace(base, keep={**base.keep, CONNECTED.removeprefix("@"): 1.0}, gap_s=gap_s)
 
 
 def _type_of(name: str, values: Sequence[Value], log_format: LogFormat) -> type[pl.DataType]:

@@ -23,7 +23,7 @@ from crossfeed.evaluation.conformal import ForecastTrace, adaptive_widths, centr
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.world_model import WorldModelForecaster
-from crossfeed.live.rows import Row
+from crossfeed.live.row import Row
 from crossfeed.model.forecast import Forecast
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.update.adamw import AdamW

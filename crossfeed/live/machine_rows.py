@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
 from crossfeed.errors import TableError
-from crossfeed.live.rows import Row
+from crossfeed.live.row import Row
 from crossfeed.schema import Schema, conversion
 
 

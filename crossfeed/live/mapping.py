@@ -6,8 +6,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from crossfeed.live.frame import live_segmentation
-from crossfeed.live.source import FEED_OVERRIDE, LINE, RAPID_OVERRIDE, SPINDLE_OVERRIDE
+from crossfeed.live.source import FEED_OVERRIDE, LINE, RAPID_OVERRIDE, SPINDLE_OVERRIDE, live_segmentation
 from crossfeed.machines.declaration import PROGRAM, LogFormat, NativeColumn, Segmentation
 from crossfeed.machines.mapping import MappedColumn, read_mapping
 from crossfeed.schema import Schema, canonical

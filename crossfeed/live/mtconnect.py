@@ -12,7 +12,6 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.backoff import backoff
-from crossfeed.live.frame import live_segmentation
 from crossfeed.live.http_stream import get
 from crossfeed.live.source import (
     ALIVE,
@@ -24,6 +23,7 @@ from crossfeed.live.source import (
     Mark,
     Notice,
     Sample,
+    live_segmentation,
 )
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.machines.devices import Item, read_devices, tag
@@ -32,7 +32,7 @@ from crossfeed.machines.mtconnect_channels import propose
 from crossfeed.machines.mtconnect_mapping import DeviceMapping
 from crossfeed.schema import canonical
 
-_INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 250, 2000, 10000
+_INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 100, 2000, 10000
 _UNAVAILABLE = "UNAVAILABLE"
 _OVERRIDES = {"feed_override": FEED_OVERRIDE, "rapid_override": RAPID_OVERRIDE, "spindle_override": SPINDLE_OVERRIDE}
 
@@ -128,7 +128,8 @@ class MtconnectSource:
     async def _page(self, path: str) -> bytes:
         try:
             answer = await get(self.address + path)
-            page = await asyncio.wait_for(answer.whole(), 30.0)
+            async with asyncio.timeout(30.0):
+                page = await answer.whole()
             answer.close()
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             raise LogError(
@@ -173,7 +174,8 @@ class MtconnectSource:
         try:
             parts = answer.parts()
             while True:
-                part = await asyncio.wait_for(anext(parts, None), 3.0 * _HEARTBEAT_MS / 1000.0 + 4.0)
+                async with asyncio.timeout(3.0 * _HEARTBEAT_MS / 1000.0 + 4.0):
+                    part = await anext(parts, None)
                 if part is None:
                     return
                 page = _read(part)

@@ -159,7 +159,8 @@ class OpcUaSource:
         while True:
             # The server's own clock, read every second, is the heartbeat: what did not change is still in force.
             await asyncio.sleep(_WATCH_S)
-            now = await asyncio.wait_for(clock.read_value(), _ANSWER_S)
+            async with asyncio.timeout(_ANSWER_S):
+                now = await clock.read_value()
             self._alive(_stamp(now))
 
     def _alive(self, stamp: int) -> None:

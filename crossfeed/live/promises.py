@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from crossfeed.live.rows import Row
+from crossfeed.live.row import Row
 from crossfeed.live.snapshot import PlanUsed
 from crossfeed.model.forecast import Forecast
 from crossfeed.schema import Schema
@@ -21,7 +21,8 @@ TOLERATED = 0.2  # misses that are forgiven: twice the promised share
 _BETS = (0.25, 0.5, 1.0, 2.0, 4.0)  # below 1 / TOLERATED, so that no bet can lose everything
 _RECENT = 200
 _SPAN_SHARE = 0.05  # of a command's range: a plan that was off by more was not followed
-_RANKS = tuple((number + 0.5) / 10 for number in range(10))
+_LOW, _HIGH = (1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0
+_INNER_RANKS = tuple((number + 0.5) / 10 for number in range(1, 9))  # the ends of the interval are ranks as well
 
 
 @dataclass
@@ -66,13 +67,24 @@ class PromiseRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class _OpenPromise:
-    time: float
+class Said:
+    """A forecast with the row it starts from and the plan it assumes: a promise about the rows to come."""
+
+    row: Row
     plan: PlanUsed
     forecast: Forecast
+    median: np.ndarray  # (H, C), as the three that follow
     low: np.ndarray
     high: np.ndarray
-    crps: np.ndarray
+    own_crps: np.ndarray  # the CRPS that the forecast expects of itself: its mean over its own ranks
+
+    @classmethod
+    def from_forecast(cls, row: Row, plan: PlanUsed, forecast: Forecast) -> "Said":
+        """Everything that will be asked of a forecast, in one search for its quantiles."""
+        said = forecast.distribution
+        median, low, high, *inner = said.quantiles((0.5, _LOW, _HIGH, *_INNER_RANKS))
+        own = said.crps(torch.stack([low, *inner, high])).mean(0)
+        return cls(row, plan, forecast, median.numpy(), low.numpy(), high.numpy(), own.numpy())
 
 
 class Promises:
@@ -80,18 +92,14 @@ class Promises:
 
     def __init__(self, schema: Schema, horizons: Sequence[int], spans: Mapping[str, float]) -> None:
         self._schema, self._horizons, self._spans = schema, tuple(horizons), spans
-        self._open: deque[_OpenPromise] = deque()
+        self._open: deque[Said] = deque()
         self._judged = -math.inf
         self.records = {name: PromiseRecord() for name in schema.sensor_names}
         self.not_followed = 0
 
-    def add(self, row: Row, forecast: Forecast, plan: PlanUsed) -> None:
-        """A forecast made from this row."""
-        low, high = forecast.quantiles(((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0))
-        said = forecast.distribution
-        # The CRPS that the forecast expects of itself: its mean over its own ranks.
-        own = torch.stack([said.crps(said.quantile(rank)) for rank in _RANKS]).mean(0)
-        self._open.append(_OpenPromise(row.time, plan, forecast, low, high, own.numpy()))
+    def add(self, said: Said) -> None:
+        """A forecast to be judged."""
+        self._open.append(said)
 
     def judge(self, rows: Sequence[Row], period: float) -> None:
         """Compare every new row with what was promised for it."""
@@ -103,11 +111,11 @@ class Promises:
         if rows:
             self._judged = max(self._judged, rows[-1].time)
             oldest = rows[-1].time - (self._horizons[-1] + 1) * period
-            while self._open and self._open[0].time < oldest:
+            while self._open and self._open[0].row.time < oldest:
                 self._open.popleft()
 
-    def _compare(self, promise: _OpenPromise, row: Row, rows: Mapping[int, Row], period: float) -> None:
-        ahead = round((row.time - promise.time) / period)
+    def _compare(self, promise: Said, row: Row, rows: Mapping[int, Row], period: float) -> None:
+        ahead = round((row.time - promise.row.time) / period)
         if ahead not in self._horizons:
             return
         if not self._followed(promise, ahead, rows, period):
@@ -123,13 +131,13 @@ class Promises:
             inside = bool(promise.low[slot, column] <= x[column] <= promise.high[slot, column])
             record.judged += 1
             record.inside.append(inside)
-            record.crps.append((float(crps[column]), float(promise.crps[slot, column])))
+            record.crps.append((float(crps[column]), float(promise.own_crps[slot, column])))
             if slot == 0:
                 record.evidence.see(not inside)
 
-    def _followed(self, promise: _OpenPromise, ahead: int, rows: Mapping[int, Row], period: float) -> bool:
+    def _followed(self, promise: Said, ahead: int, rows: Mapping[int, Row], period: float) -> bool:
         """Whether the commands were those of the plan: a forecast under another plan promised nothing about these."""
-        begin = round(promise.time / period)
+        begin = round(promise.row.time / period)
         for step in range(1, ahead + 1):
             row = rows.get(begin + step)
             if row is None:

@@ -32,7 +32,9 @@ class BoundedQueue:
     async def take(self, timeout_s: float) -> list[Arrival]:
         """Everything that waits; an empty list when nothing came within the time."""
         try:
-            await asyncio.wait_for(self._filled.wait(), timeout_s)
+            # Not `wait_for`, which in Python 3.11 can swallow a cancellation that comes together with the result.
+            async with asyncio.timeout(timeout_s):
+                await self._filled.wait()
         except TimeoutError:
             return []
         taken = list(self._waiting)

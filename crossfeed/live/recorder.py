@@ -7,14 +7,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from crossfeed.errors import LogError
 from crossfeed.live.clock import SourceClock
 from crossfeed.live.queue import LONGEST, BoundedQueue
 from crossfeed.live.rows import LATEST_S
 from crossfeed.live.source import Arrival, LiveSource, Mark, Notice, Sample
 from crossfeed.live.spool import HEADER, SpoolRecord, SpoolWriter, last_position
+from crossfeed.locks import HeldElsewhereError, locked
 from crossfeed.machines.declaration import MICROSECONDS, LogFormat
 
-FLUSH_S = 1.0
+FLUSH_S, LOCK = 1.0, ".recording.lock"
 OnFlush = Callable[[dict[str, float]], None]
 _REMEMBERED = 4096
 
@@ -63,8 +65,20 @@ async def record(
     source: LiveSource, folder: Path, *, speed: float = 1.0, longest: int = LONGEST, on_flush: OnFlush | None = None
 ) -> dict[str, float]:
     """Record a source until cancelled or at its end; a spool that exists is continued where it stopped."""
+    try:
+        with locked(folder / LOCK, wait=False):
+            return await _record(source, folder, speed, longest, on_flush)
+    except HeldElsewhereError:
+        raise LogError(
+            f"Another process records into {folder}.",
+            remedy="Let it work, or record into another folder: two recorders would keep everything twice.",
+        ) from None
+
+
+async def _record(
+    source: LiveSource, folder: Path, speed: float, longest: int, on_flush: OnFlush | None
+) -> dict[str, float]:
     log_format = await source.open()
-    folder.mkdir(parents=True, exist_ok=True)
     if (folder / HEADER).exists() and (position := last_position(folder)) is not None:
         source.resume(position)
     recorder, queue, clock = LiveRecorder(folder, log_format, source.title), BoundedQueue(longest), SourceClock(speed)

@@ -4,27 +4,18 @@ A row is given as soon as the source's clock has passed its end, and given again
 two seconds) changes it. A row that is older than that is final and equal to the one that ingest makes of the log.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
 from crossfeed.ingest.segment import SESSION, segment
 from crossfeed.ingest.units import to_schema_units
 from crossfeed.live.frame import gap_samples, to_frame
+from crossfeed.live.row import Row
 from crossfeed.live.source import Sample, Value
 from crossfeed.machines.declaration import MICROSECONDS, LogFormat, RawRun
 
 LATEST_S = 2.0  # a sample that is later than this changes nothing any more
 _GAP_ROWS = 10  # rows without a sample that end a session where the kind states no gap
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row in schema units: `time` is the end of its bin in source seconds, None is absent."""
-
-    time: float
-    values: Mapping[str, float | None]
-    begins: bool  # nothing is known about the moment before it: a new session
 
 
 class RowMaker:

@@ -4,10 +4,10 @@ A source is read only: nothing is ever written to a machine.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from crossfeed.machines.declaration import LABEL, PROGRAM, LogFormat
+from crossfeed.machines.declaration import LABEL, PROGRAM, LogFormat, Segmentation
 
 # Names beside the channels of the schema under which sources tell what else they know.
 ALIVE = "@@alive"  # everything in force is still so at this time
@@ -71,3 +71,9 @@ class LiveSource(Protocol):
 
     async def close(self) -> None:
         """Let go of the machine."""
+
+
+def live_segmentation(gap_s: float = 10.0, base: Segmentation | None = None) -> Segmentation:
+    """Sessions of a source whose values hold until they change: a connection lost for longer begins a new one."""
+    base = base or Segmentation()
+    return replace(base, keep={**base.keep, CONNECTED.removeprefix("@"): 1.0}, gap_s=gap_s)

@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from crossfeed.atomic import atomic_file, storage_error
+from crossfeed.atomic import storage_error
 from crossfeed.errors import LogError
+from crossfeed.json_file import unsealed, write_sealed
 from crossfeed.live.source import Notice, Sample
 from crossfeed.machines.declaration import LogFormat, NativeColumn, Segmentation
 from crossfeed.schema import Schema
@@ -63,15 +64,17 @@ class SpoolWriter:
     def __init__(self, folder: Path, log_format: LogFormat, source: str) -> None:
         self.folder = folder
         self._check_format(log_format, source)
-        self._file: BinaryIO = self._segment().open("xb", buffering=0)
-        _sync_folder(folder)
+        try:
+            self._file: BinaryIO = self._segment().open("xb", buffering=0)
+            _sync_folder(folder)
+        except OSError as error:
+            raise storage_error("Writing", folder, error) from error
 
     def _check_format(self, log_format: LogFormat, source: str) -> None:
         told = {"format": _FORMAT, "source": source, **described(log_format)}
         header = self.folder / HEADER
         if not header.exists():
-            with atomic_file(header) as temporary:
-                temporary.write_text(json.dumps(told, indent=1, ensure_ascii=False), encoding="utf-8")
+            write_sealed(header, told)
             return
         known = _header(self.folder)
         if any(known.get(name) != json.loads(json.dumps(told[name])) for name in ("machine", "schema", "columns")):
@@ -173,14 +176,14 @@ def _segmentation(told: dict[str, Any]) -> Segmentation:
 
 def _header(folder: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+        content = json.loads((folder / HEADER).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise LogError(
             f"{folder} is no spool.", expected=f"a folder that `crossfeed live record` wrote, with {HEADER}"
         ) from error
     except (OSError, ValueError) as error:
         raise LogError(f"{folder / HEADER} cannot be read: {error}", expected="a JSON file") from error
-    return content
+    return unsealed(content, folder / HEADER)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -65,6 +65,8 @@ def _runs(log_format: LogFormat, content: _Content, folder: Path) -> Iterator[Ra
     repairs = {}
     if content.doubled:
         repairs["samples told twice, kept once"] = content.doubled
+    if content.damage.cut_off:
+        repairs["ends of the spool that were cut off, left out"] = content.damage.cut_off
     if content.damage.broken:
         repairs["records of the spool with a wrong checksum, left out"] = content.damage.broken
     for number, part in enumerate(frame.partition_by(RUN, maintain_order=True)):

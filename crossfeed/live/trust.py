@@ -1,6 +1,7 @@
 """May the forecast be believed now? One light for each sensor, one sentence for all of them."""
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,10 +9,9 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.plan import as_array
-from crossfeed.live.promises import LEVEL, Promises, spans_of
-from crossfeed.live.rows import Row
+from crossfeed.live.promises import LEVEL, Promises, Said, spans_of
+from crossfeed.live.row import Row
 from crossfeed.live.snapshot import Light, PlanUsed, worst
-from crossfeed.model.forecast import Forecast
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.serving.doubt import disagreement
 
@@ -22,6 +22,7 @@ _EVIDENCE = 20.0  # times the number of sensors: a false alarm ever, about any o
 _COVERED, _CRPS = 0.8, 1.5
 _FARTHEST = 8.0  # standard deviations of the training rows
 _DOUBT_EVERY = 5  # rows between two looks at the members of the ensemble
+_TURNS = count()  # several machines look in turn, not all after the same row
 _ROUNDING = 1e-3
 
 
@@ -37,24 +38,24 @@ class Trust:
         self._silent: dict[str, int] = {}
         self._far: dict[str, float] = {}
         self._outside = self._doubt = ""
-        self._looks = 0
+        self._looks = next(_TURNS)
 
     def observe(self, rows: Sequence[Row]) -> None:
         """The rows of the running session, the newest last."""
         for name in self._schema.sensor_names:
-            known = (count for count, row in enumerate(reversed(rows)) if row.values[name] is not None)
+            known = (back for back, row in enumerate(reversed(rows)) if row.values[name] is not None)
             self._silent[name] = next(known, len(rows))
         if rows:
             self._far = self._distances(rows[-1])
         self.promises.judge(rows, self.period)
 
-    def promise(self, row: Row, forecast: Forecast, plan: PlanUsed, rows: Sequence[Row]) -> None:
-        """A forecast that was made from this row under this plan."""
-        self.promises.add(row, forecast, plan)
-        self._outside = self._beyond(plan)
+    def promise(self, said: Said, rows: Sequence[Row]) -> None:
+        """A forecast that was made from the newest of these rows."""
+        self.promises.add(said)
+        self._outside = self._beyond(said.plan)
         self._looks += 1
-        if self._looks % _DOUBT_EVERY == 1:
-            self._doubt = self._disagreement(rows, plan)
+        if self._looks % _DOUBT_EVERY == 0:
+            self._doubt = self._disagreement(rows, said.plan)
 
     def _distances(self, row: Row) -> dict[str, float]:
         names = self._schema.sensor_names

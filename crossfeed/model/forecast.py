@@ -75,7 +75,7 @@ class Forecast:
     def quantiles(self, levels: Sequence[float]) -> np.ndarray:
         """The values below which the target falls with these probabilities, stacked along a new first axis."""
         check_levels(levels)
-        return np.stack([self.distribution.quantile(level).numpy() for level in levels])
+        return self.distribution.quantiles(levels).numpy()
 
     def to_polars(self, levels: Sequence[float] = (0.05, 0.95)) -> "polars.DataFrame":
         """One row per window, horizon and sensor; quantiles in columns named q0.05 and so on."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.result import Evaluation
+from crossfeed.json_file import unsealed
 from crossfeed.reporting.study_facts import StudyFacts, read_study
 from crossfeed.training.record.history import read_history
 
@@ -139,9 +140,7 @@ def read_json(path: Path) -> dict[str, Any]:
             expected="a JSON file written by crossfeed",
             remedy="Make it again with the command that wrote it, or leave it out of the report.",
         ) from error
-    if not isinstance(content, dict):
-        raise StorageError(f"{path} holds no JSON object.", expected="a JSON file written by crossfeed")
-    return content
+    return unsealed(content, path)
 
 
 def read_run(folder: Path) -> RunFacts:

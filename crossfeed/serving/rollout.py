@@ -86,7 +86,7 @@ class Rollout:
     ) -> np.ndarray:
         """Sampled futures (N, T, C) in physical units, NaN for absent sensors; `noise_NTC` holds standard normals.
 
-        `go_on` is asked before every wave and raises when nobody waits for the answer any more.
+        `go_on` is asked before every pass of the network and raises when nobody waits for the answer any more.
         """
         steps, samples = len(plan), len(noise_NTC)
         noise_NTC = noise_NTC[:, :steps]
@@ -99,10 +99,8 @@ class Rollout:
         drawn = []
         with progress(f"Rolling {plan.name} forward", total=steps) as task:
             for wave in waves(steps, self.model.horizons):
-                if go_on is not None:
-                    go_on()
                 noise_NLC = self._tensor(noise_NTC[:, wave.first - 1 : wave.last])
-                x_NLC = self._said(wave, rows, a_RA, samples).from_normal(noise_NLC)
+                x_NLC = self._said(wave, rows, a_RA, samples, go_on).from_normal(noise_NLC)
                 x_NLC = torch.where(self._present_C, x_NLC, torch.nan)
                 drawn.append(x_NLC)
                 rows = rows.followed_by(self._read(x_NLC, level))
@@ -121,7 +119,9 @@ class Rollout:
         m_NLC = x_NLC.isfinite()
         return self.model.read(torch.where(m_NLC, x_NLC, 0.0), m_NLC, level, self._channels)
 
-    def _said(self, wave: Wave, rows: Rows, a_RA: Tensor, samples: int) -> Distribution:
+    def _said(
+        self, wave: Wave, rows: Rows, a_RA: Tensor, samples: int, go_on: Callable[[], None] | None
+    ) -> Distribution:
         """What is forecast (N, L, C) for the rows of a wave, in z-space; no base is asked for more than is used."""
         context, horizons = self.model.config.context, self.model.horizons
         said: dict[tuple[int, int], Distribution] = {}
@@ -130,6 +130,8 @@ class Rollout:
             a_KA, future_TA = a_RA[base : base + context], a_RA[base + context : base + context + horizons[-1]]
             asked = sorted({slot for of, slot in zip(wave.bases, wave.slots) if of == base})
             for start in range(0, samples, _AT_ONCE):
+                if go_on is not None:
+                    go_on()
                 count = min(_AT_ONCE, samples - start)
                 plan = Plan.under(future_TA.expand(count, -1, -1), tuple(horizons[slot] for slot in asked))
                 a_NKA = a_KA.expand(count, -1, -1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import plain, write_json
+from crossfeed.json_file import plain, write_sealed
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.content import FORMAT, comparison_content, history_content, plan_content, write_csv
 from crossfeed.serving.doubt import doubt_about
@@ -170,7 +170,7 @@ def _described(channel: Any) -> dict[str, str]:
 def _write(content: dict[str, Any], channels: tuple[str, ...], out: Path | str | None, plot: Path | str | None) -> None:
     """The files asked for, each whole or not at all."""
     if out is not None:
-        write_json(Path(out) / "forecast.json", content)
+        write_sealed(Path(out) / "forecast.json", content)
         write_csv(content, Path(out) / "forecast.csv")
         plot = Path(out) / "forecast.png" if plot is None else plot
     if plot is not None:

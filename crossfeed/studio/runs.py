@@ -1,14 +1,12 @@
 """Studies, comparisons and training runs in a folder, with how far each has come."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.study.confirm import score_of
-from crossfeed.study.study import Study
+from crossfeed.json_file import read_sealed
 from crossfeed.training.record.history import read_history
 
 _DEPTH = 2  # folders below the named one in which is looked
@@ -56,6 +54,10 @@ def _read(folder: Path, read: Any) -> dict[str, Any]:
 
 
 def _study(folder: Path) -> dict[str, Any]:
+    # Imported when somebody looks: the page is up a tenth of a second earlier.
+    from crossfeed.study.confirm import score_of
+    from crossfeed.study.study import Study
+
     study = Study(folder)
     runs = study.store.runs()
     kinds = [entry.kind for entry in study.ledger()]
@@ -82,8 +84,8 @@ def _epoch(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _comparison(folder: Path) -> dict[str, Any]:
-    identity = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((folder / "runs").glob("*-seed*.json"))]
+    identity = read_sealed(folder / "comparison.json")
+    results = [read_sealed(path) for path in sorted((folder / "runs").glob("*-seed*.json"))]
     rows = [
         {
             "model": result["model"],

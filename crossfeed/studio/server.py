@@ -38,7 +38,8 @@ def addresses(service: Service, gate: Gate) -> tuple[str, str]:
 def listen(settings: ServeSettings) -> socket.socket:
     """Take the port, or say who has it."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends small answers at once only where it knows that this is TCP; else each waits 40 ms for its sender.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
@@ -75,6 +76,10 @@ def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) 
         def _give_up(self) -> None:
             if getattr(self, "cycle", None) is None and not self.transport.is_closing():
                 self.transport.close()
+
+        def handle_websocket_upgrade(self, event: Any) -> None:
+            self._patience.cancel()  # a stream is silent for as long as its machine is
+            super().handle_websocket_upgrade(event)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._patience.cancel()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.history import History
@@ -69,6 +70,8 @@ class Service:
             await self.beside.run()
         except asyncio.CancelledError:
             raise
+        except CrossfeedError as error:
+            log.error("what ran beside the service ended: %s", error)
         except Exception:
             log.exception("what ran beside the service ended")
 

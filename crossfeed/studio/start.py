@@ -1,22 +1,20 @@
 """From a model and where its rows come from to a service that runs."""
 
+import gc
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crossfeed.configuration import parse
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.source import read_table
-from crossfeed.live.monitor import Monitor
-from crossfeed.live.sources import SourceOptions, open_source
 from crossfeed.programs.limits import MotionLimits, read_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.access import Keys
 from crossfeed.studio.beside import Beside
 from crossfeed.studio.engine import ready_to_answer
-from crossfeed.studio.machine import Companion, Machine
 from crossfeed.studio.moments import TableMoments
 from crossfeed.studio.replay import Replay
 from crossfeed.studio.server import serve
@@ -24,15 +22,20 @@ from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
 from crossfeed.studio.trust import place_of
 
+if TYPE_CHECKING:
+    from crossfeed.live.sources import SourceOptions
+    from crossfeed.studio.machine import Companion
+
 
 @dataclass(frozen=True)
 class Live:
-    """A live source by its address, what its names mean, and where the NC programs of the machine lie."""
+    """A live source by its address, how to be let in, where the machine's NC programs lie, where to learn."""
 
     address: str
-    mapping: Path | None = None
+    options: "SourceOptions | None" = None
     programs: Path | None = None
-    companion: Companion | None = None
+    learn: Path | None = None
+    companion: "Companion | None" = None
 
 
 def start(
@@ -70,17 +73,30 @@ def make_service(
     """Open everything that is named; what is wrong with it is said before anybody connects."""
     keys = Keys.fresh() if token_file is None else Keys.kept_in(token_file)
     motion = MotionLimits() if limits is None else read_limits(limits)
-    opened = ready_to_answer(open_model(model, device))
+    plain = open_model(model, device)
+    opened = ready_to_answer(plain)
     moments = None
     if history is not None:
         moments = TableMoments(read_table(history, opened.model.schema), opened, history.name)
     beside: Beside | None = None
     if live is not None:
-        source = open_source(live.address, SourceOptions(mapping=live.mapping))
-        beside = Machine(opened, Monitor(opened, source, live.programs, limits=motion, speed=speed), live.companion)
+        beside = _machine(live, plain, opened, motion, speed)
     elif moments is not None:
         beside = Replay(opened, moments, speed)
     return Service(opened, settings, keys, moments, beside, _folders(opened, runs), motion)
+
+
+def _machine(live: Live, plain: OpenedModel, opened: OpenedModel, motion: MotionLimits, speed: float) -> Beside:
+    # Imported here: a table alone needs nothing that listens, and is served a fifth of a second earlier.
+    from crossfeed.live.monitor import Monitor
+    from crossfeed.live.sources import open_source
+    from crossfeed.studio.machine import Machine
+
+    source = open_source(live.address, live.options)
+    # Whoever learns moves weights, so that they must not be laid out for answering alone.
+    watching = opened if live.learn is None else plain
+    monitor = Monitor(watching, source, live.programs, limits=motion, learn=live.learn, speed=speed, patient=True)
+    return Machine(opened, monitor, live.companion)
 
 
 def _folders(opened: OpenedModel, named: Sequence[Path]) -> Sequence[Path]:
@@ -94,6 +110,8 @@ def _folders(opened: OpenedModel, named: Sequence[Path]) -> Sequence[Path]:
 
 
 def _ready(service: Service, address: str, link: str, token_file: Path | None, open_page: bool) -> None:
+    gc.freeze()  # what was made on the way stays to the end
+    gc.enable()
     be_quiet(False)
     told = console()
     told.print(f"Open [bold]{link}[/]  (lets one browser in, once)")

@@ -6,12 +6,14 @@ from typing import Any
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.json_file import plain
-from crossfeed.reporting.artefacts import gather
-from crossfeed.reporting.sections.verdict import verdict
 
 
 def recorded_verdict(opened: OpenedModel) -> dict[str, Any]:
     """The verdict of the study or of the evaluations that lie with the model; a sentence where there are none."""
+    # Imported when somebody looks: the page is up a tenth of a second earlier.
+    from crossfeed.reporting.artefacts import gather
+    from crossfeed.reporting.sections.verdict import verdict
+
     place = place_of(opened.path)
     if place is None:
         return _nothing("The model file lies alone: no study and no evaluation of it is at hand.")

@@ -1,14 +1,13 @@
 """Opening the vault: verified, recorded and synced to disk before the first target row is read; once per right."""
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import write_json
+from crossfeed.json_file import read_sealed, write_json
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import ledger, vault
 from crossfeed.study.declaration import Declaration, control_drift, declared, flagged, verdict_of
@@ -102,7 +101,7 @@ def _need_verdict(store: Store, plan: Declaration) -> None:
 def _allowed_drift(store: Store, run: str) -> float:
     """Runs repeat on a CPU; a GPU adds in no fixed order, which training amplifies."""
     summary = store.folder / "runs" / run / "summary.json"
-    device = json.loads(summary.read_text(encoding="utf-8"))["device"] if summary.is_file() else "cpu"
+    device = read_sealed(summary)["device"] if summary.is_file() else "cpu"
     return 1e-4 if device == "cpu" else 0.02
 
 

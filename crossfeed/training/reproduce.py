@@ -13,6 +13,7 @@ import torch
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed
 from crossfeed.model.model_file import read_model_file
 from crossfeed.training.record.folder import IDENTITY, RunFolder, saved_config
 from crossfeed.training.record.history import read_history
@@ -60,7 +61,7 @@ def reproduce(
             f"{run} holds no finished run.", expected="a folder that crossfeed train has written to its end"
         )
     _check_inputs(first.path, tables, pretrained)
-    summary = json.loads(first.summary.read_text(encoding="utf-8"))
+    summary = read_sealed(first.summary)
     asked = threads or summary.get("environment", {}).get("threads") or torch.get_num_threads()
     before = torch.get_num_threads()
     place: AbstractContextManager[Any] = nullcontext(out) if out is not None else tempfile.TemporaryDirectory()
@@ -110,7 +111,7 @@ def _without_clock(path: Path) -> list[dict[str, Any]]:
 
 
 def _check_inputs(run: Path, tables: Sequence[Table], pretrained: Path | str | None) -> None:
-    inputs = json.loads((run / IDENTITY).read_text(encoding="utf-8"))["inputs"]
+    inputs = read_sealed(run / IDENTITY)["inputs"]
     found = [table.fingerprint() for table in tables]
     if found != inputs["tables"]:
         raise ConfigError(

@@ -1,6 +1,5 @@
 """Train a world model: tables and a configuration in, a folder with the model and its whole history out."""
 
-import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from crossfeed.configuration import differences
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import write_json
+from crossfeed.json_file import read_sealed, write_sealed
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import locate_model
 from crossfeed.model.meeting import readable
@@ -104,7 +103,7 @@ def train(
             team.wait()
         if team.leads:
             remove_state(folder.path)
-    summary = summary or json.loads(folder.summary.read_text(encoding="utf-8"))
+    summary = summary or read_sealed(folder.summary)
     return RunResult(folder.path, folder.model, summary)
 
 
@@ -166,7 +165,7 @@ def _run(
         "environment": environment(),
         "seconds": sum(row["train_seconds"] + row["validation_seconds"] for row in history),
     }
-    write_json(folder.summary, summary)
+    write_sealed(folder.summary, summary)
     return summary
 
 

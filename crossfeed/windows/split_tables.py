@@ -8,10 +8,12 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from crossfeed.ingest.table import Group, Table
-from crossfeed.windows.frame import first_rows, fit_frame, framed, unmet
+from crossfeed.windows.frame import first_rows, fit_frame, framed, unmet, usual_scales
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
 from crossfeed.windows.split import SPLIT_SEED, By, Part, Split, TrainRows, split_table
 from crossfeed.windows.windows import WindowSet
+
+Rows = tuple[np.ndarray, np.ndarray]  # sensors and commands
 
 
 class DataConfig(BaseModel):
@@ -80,7 +82,8 @@ def _frames(
     tables: Sequence[Table], splits: Sequence[Split], usual: Mapping[str, float] | None
 ) -> dict[str, Normaliser]:
     """The frame of every machine from its train rows; one that is only to be met, from the first rows of its runs."""
-    rows: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    schema = tables[0].schema
+    learned, strange = dict[str, list[Rows]](), dict[str, list[Rows]]()
     for table, split in zip(tables, splits, strict=True):
         training = split.groups(table, "train")
         for machine in table.machines():
@@ -90,12 +93,16 @@ def _frames(
                 if own
                 else first_rows([group for group in table.groups if group.machine == machine])
             )
-            rows.setdefault(machine, []).append((table.sensors[numbers], table.commands[numbers]))
-    frames = {}
-    for machine, parts in rows.items():
-        sensors, commands = (np.concatenate(side) for side in zip(*parts, strict=True))
-        frames[machine] = fit_frame(tables[0].schema, sensors, commands, usual)
-    return frames
+            (learned if own else strange).setdefault(machine, []).append(
+                (table.sensors[numbers], table.commands[numbers])
+            )
+    frames = {machine: fit_frame(schema, *_joined(parts), usual) for machine, parts in learned.items()}
+    known = usual or usual_scales(schema, list(frames.values()))
+    return frames | {machine: fit_frame(schema, *_joined(parts), known) for machine, parts in strange.items()}
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    return np.concatenate([sensors for sensors, _ in parts]), np.concatenate([commands for _, commands in parts])
 
 
 def without_machines(tables: Sequence[Table], machines: Sequence[str]) -> list[Table]:

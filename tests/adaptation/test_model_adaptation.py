@@ -1,6 +1,5 @@
 """Adapting a model file: tables, files that load again, refusals, and the command."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from crossfeed.cli import app
 from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.evaluation.model_evaluation import evaluate_model
 from crossfeed.evaluation.opened_model import open_model
+from crossfeed.json_file import read_sealed
 from tests.evaluation.conftest import TrainedRun
 
 
@@ -33,7 +33,7 @@ def test_few_shot_and_online_reports_and_the_adapted_files(trained_run: TrainedR
     assert support["nll"] < zero["nll"]
     assert content["online"]["zero_shot"]["count"] == content["online"]["online"]["count"]
     assert set(content["online"]["tracked_coverage"]) == {"0.5", "0.8", "0.9", "0.95"}
-    assert json.loads((tmp_path / "adaptation.json").read_text()) == content
+    assert read_sealed(tmp_path / "adaptation.json") == content
     assert content["models"] == [str(tmp_path / f"{name}.safetensors") for name in ("few_shot", "online_lathe")]
     with pytest.raises(CheckpointError, match=r"holds 2 models: few_shot\.safetensors, online_lathe\.safetensors"):
         open_model(tmp_path, "cpu")

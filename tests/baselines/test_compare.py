@@ -1,7 +1,6 @@
 """The comparison: one table, no run twice, divergence reported, everybody on the same windows."""
 
 import csv
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from crossfeed.baselines.options import budget_of, config_of
 from crossfeed.baselines.results import Result
 from crossfeed.errors import CheckpointError, ConfigError, TableError
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed
 from crossfeed.training.run_config import RunConfig, preset
 
 from .conftest import CONTEXT, HORIZONS, toy_table
@@ -69,7 +69,7 @@ def test_the_saved_tables_hold_what_was_found(
     result = run(toy, other, tmp_path, tiny_budget, config, models="persistence,mlp", seeds=2)
     with (tmp_path / "table.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    saved = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+    saved = read_sealed(tmp_path / "table.json")
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
     assert [(row["model"], row["seeds"]) for row in rows] == [("persistence", "1"), ("mlp", "2")]
     mean = sum(r.scores["target"]["rmse"] for r in result.results if r.model == "mlp") / 2

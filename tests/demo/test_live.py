@@ -11,6 +11,7 @@ import pytest
 from crossfeed.demo import live as demo_live
 from crossfeed.errors import ConfigError
 from crossfeed.live.monitor import Monitor
+from crossfeed.live.sources import open_source
 from crossfeed.studio import start as studio
 from crossfeed.studio.machine import Machine
 
@@ -36,7 +37,7 @@ def test_the_locked_model_is_served_beside_a_machine_behind_opc_ua(
 
     async def heard() -> set[str]:
         """What a real client hears from the real server."""
-        source, names = studio.open_source(live.address), set()
+        source, names = open_source(live.address), set()
         ready = asyncio.Event()
         machine = asyncio.create_task(live.companion(ready.set))  # type: ignore[misc]
         try:

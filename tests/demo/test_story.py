@@ -15,8 +15,9 @@ from crossfeed.cli.render.demo import show_headline
 from crossfeed.demo import selection
 from crossfeed.demo.headline import sentences
 from crossfeed.demo.settings import DemoSettings
-from crossfeed.demo.story import IDENTITY, chapters, run_demo
+from crossfeed.demo.story import IDENTITY, LOCK, chapters, run_demo
 from crossfeed.errors import ConfigError
+from crossfeed.locks import locked
 from crossfeed.study.study import Study
 
 COMMAND = [sys.executable, "-m", "tests.demo.conftest", "--out"]
@@ -45,6 +46,11 @@ def test_a_second_telling_repeats_nothing(told: Path, small: DemoSettings, capsy
     assert run_demo(told, small)["locked"]
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert "nothing was left to do" in capsys.readouterr().err
+
+
+def test_two_demos_in_one_folder_ended_in_a_traceback(told: Path, small: DemoSettings) -> None:
+    with locked(told / LOCK), pytest.raises(ConfigError, match="Another process tells the demo"):
+        run_demo(told, small)
 
 
 def test_a_killed_demo_goes_on_and_ends_with_the_same_numbers(told: Path, tmp_path: Path) -> None:

@@ -161,6 +161,14 @@ def test_every_family_keeps_the_promises_of_the_interface(family: Distribution) 
     torch.testing.assert_close(moved.from_normal(normal), location + scale * family.from_normal(normal))
 
 
+@pytest.mark.parametrize("family", families(), ids=lambda family: type(family).__name__)
+def test_many_levels_at_once_are_the_levels_one_by_one(family: Distribution) -> None:
+    levels = (1e-3, 0.05, 0.5, 0.9, 0.999)
+    found = family.quantiles(levels)
+    torch.testing.assert_close(found, torch.stack([family.quantile(level) for level in levels]), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(family.crps(found), torch.stack([family.crps(one) for one in found]))
+
+
 @pytest.mark.parametrize("family", families()[1:4], ids=lambda family: type(family).__name__)
 def test_a_fixed_shape_learns_only_where_it_stands(family: Distribution) -> None:
     leaves = {name: part.clone().requires_grad_() for name, part in tensors_of(family).items()}

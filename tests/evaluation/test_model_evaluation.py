@@ -18,6 +18,7 @@ from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.setup import set_up
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.model import SensorContext, SensorModel
@@ -54,7 +55,7 @@ def test_another_machine_is_judged_whole_with_runs_as_units(trained_run: Trained
     for section in ("robustness", "slower_logging", "channel_curve", "conformal", "command_use"):
         assert "run" in getattr(content, section)
     assert content.conformal["run"]["split"]["calibrated_on"] == ["lathe/run0", "lathe/run1"]
-    assert Evaluation.from_dict(json.loads((tmp_path / "evaluation.json").read_text())) == content
+    assert Evaluation.from_dict(read_sealed(tmp_path / "evaluation.json")) == content
 
 
 def test_without_the_source_the_floors_are_points(trained_run: TrainedRun) -> None:
@@ -142,7 +143,7 @@ def test_the_command_prints_tables_and_writes_json(trained_run: TrainedRun, tmp_
     for channel in ("current", "power"):
         assert re.search(rf"^  {channel}: (yes|with care|no|cannot be said), ", found.output, re.MULTILINE)
     assert "persistence" in found.output
-    content = json.loads((tmp_path / "evaluation.json").read_text())
+    content = read_sealed(tmp_path / "evaluation.json")
     printed = CliRunner().invoke(app, [*arguments, "--json"])
     assert json.loads(printed.stdout) == content
 
@@ -161,7 +162,7 @@ def test_a_model_that_returns_nan_is_left_out_and_the_command_fails(
     found = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
     assert found.exit_code == 1
     assert "left out: run: Forecaster 'run' returned" in found.output
-    content = Evaluation.from_dict(json.loads((tmp_path / "evaluation.json").read_text()))
+    content = Evaluation.from_dict(read_sealed(tmp_path / "evaluation.json"))
     assert set(content.scores) == {"persistence", "linear drift"}
     assert content.comparisons == ()
 

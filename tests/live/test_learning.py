@@ -11,7 +11,7 @@ from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.live.learning import JOURNAL, LEARNED, LiveLearner, TrackedIntervals
-from crossfeed.live.rows import Row
+from crossfeed.live.row import Row
 from crossfeed.model.forecast import Forecast
 from tests.live.conftest import Shop
 

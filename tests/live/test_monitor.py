@@ -4,11 +4,20 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
+from crossfeed.errors import LogError
+from crossfeed.live.growing_file import GrowingFile
 from crossfeed.live.monitor import Monitor
+from crossfeed.live.mtconnect import MtconnectSource
+from crossfeed.live.simulated.feed import SimulatedFeed
+from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
 from crossfeed.live.snapshot import Snapshot
 from crossfeed.live.sources import SourceOptions, open_source
+from crossfeed.machines.declaration import LogFormat
 from tests.evaluation.small_machine import CONTEXT
 from tests.live.conftest import LIMIT_S, Shop, within
+from tests.live.servers import free_port
 
 
 async def _until(monitor: Monitor, wanted: "object") -> Snapshot:
@@ -43,3 +52,40 @@ def test_a_forecast_follows_every_row_and_says_that_the_command_is_held(shop: Sh
         assert all(low <= middle <= high for low, middle, high in zip(said.low, said.median, said.high)), name
     assert json.loads(json.dumps(second.as_dict()))["machine"] == "mill"
     assert set(second.lights) == set(shop.table.schema.sensor_names)
+
+
+class LateMachine(GrowingFile):
+    """Not there before its file is, as a server that is switched on later."""
+
+    async def open(self) -> LogFormat:
+        if not self.path.exists():
+            raise LogError("There is no machine here.")
+        return await super().open()
+
+
+def test_a_machine_that_was_switched_on_later_was_never_heard(shop: Shop, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    lines = shop.header() + shop.lines(0, CONTEXT + 2)
+
+    async def work() -> tuple[Snapshot, Snapshot]:
+        monitor = Monitor(shop.opened, LateMachine(log, shop.mapping), patient=True)
+        running = asyncio.create_task(monitor.run())
+        waiting = await _until(monitor, lambda s: s.verdict.colour == "red")
+        log.write_text(lines, encoding="utf-8")
+        heard = await _until(monitor, lambda s: s.forecast)
+        running.cancel()
+        return waiting, heard
+
+    waiting, heard = within(LIMIT_S, work)
+    assert "tried again" in waiting.verdict.sentence
+    assert waiting.lights == {}
+    assert heard.machine == "mill"
+    assert "tried again" not in heard.verdict.sentence
+
+
+def test_without_patience_a_machine_that_is_not_there_is_an_error(shop: Shop) -> None:
+    agent = MtconnectAgent(SimulatedFeed("spinner_620"), free_port())
+    monitor = Monitor(shop.opened, MtconnectSource(agent.address))
+    with pytest.raises(LogError, match="no MTConnect agent"):
+        within(LIMIT_S, monitor.run)
+    assert monitor.snapshot().verdict.colour == "red"

@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crossfeed.errors import LogError
+from crossfeed.errors import LogError, StorageError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.live.queue import BoundedQueue
-from crossfeed.live.recorder import LiveRecorder, record
+from crossfeed.live.recorder import LOCK, LiveRecorder, record
 from crossfeed.live.source import Mark, Notice, Sample
 from crossfeed.live.sources import SourceOptions, open_source
-from crossfeed.live.spool import ENDING, Damage, last_position, read_spool
+from crossfeed.live.spool import ENDING, Damage, SpoolWriter, last_position, read_spool
 from crossfeed.live.to_table import spool_to_table
+from crossfeed.locks import locked
 from crossfeed.machines.table import mapped_format
 from tests.live.conftest import LIMIT_S, Shop, within
 
@@ -68,6 +69,47 @@ def test_what_was_recorded_live_and_what_was_ingested_are_the_same_table(shop: S
     table = spool_to_table(spool)
     _same(table, ingest(mapped_format(shop.mapping), log))
     assert len({group.session for group in table.groups}) == 2
+
+
+def test_two_recorders_of_one_spool_kept_everything_twice(shop: Shop, tmp_path: Path) -> None:
+    log, spool = tmp_path / "log.csv", tmp_path / "spool"
+    log.write_text(shop.header() + shop.lines(0, 20), encoding="utf-8")
+    with locked(spool / LOCK), pytest.raises(LogError, match="Another process records into"):
+        within(LIMIT_S, lambda: _record_until(shop, log, spool, 20))
+    within(LIMIT_S, lambda: _record_until(shop, log, spool, 20))
+    assert _recorded(spool) == 20
+
+
+def test_a_segment_that_cannot_be_made_ended_in_a_traceback(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = tmp_path / f"000001{ENDING}"
+    taken.touch()
+    monkeypatch.setattr(SpoolWriter, "_segment", lambda _: taken)
+    with pytest.raises(StorageError, match="Writing"):
+        SpoolWriter(tmp_path, mapped_format(shop.mapping), "a mill")
+
+
+def test_the_end_of_a_spool_that_was_cut_off_is_told_in_the_table(shop: Shop, tmp_path: Path) -> None:
+    log, spool = tmp_path / "log.csv", tmp_path / "spool"
+    log.write_text(shop.header() + shop.lines(0, 60), encoding="utf-8")
+    for rows in (60, 120):
+        within(LIMIT_S, lambda rows=rows: _record_until(shop, log, spool, rows))
+        with log.open("a", encoding="utf-8") as file:
+            file.write(shop.lines(60, 120))
+    last = sorted(spool.glob(f"*{ENDING}"))[-1]
+    last.write_bytes(last.read_bytes()[:-1])
+    assert spool_to_table(spool).manifest["repairs"]["ends of the spool that were cut off, left out"] == 1
+
+
+def test_a_changed_unit_in_the_header_of_a_spool_was_believed(shop: Shop, tmp_path: Path) -> None:
+    log, spool = tmp_path / "log.csv", tmp_path / "spool"
+    log.write_text(shop.header() + shop.lines(0, 60), encoding="utf-8")
+    within(LIMIT_S, lambda: _record_until(shop, log, spool, 60))
+    header = spool / "source.json"
+    header.write_text(header.read_text(encoding="utf-8").replace('"unit": "A"', '"unit": "mA"'), encoding="utf-8")
+    with pytest.raises(StorageError, match="was changed after it was written"):
+        spool_to_table(spool)
 
 
 def test_a_rotated_log_is_read_to_its_end_and_then_the_new_one(shop: Shop, tmp_path: Path) -> None:

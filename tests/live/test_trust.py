@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.distribution import Gaussian
-from crossfeed.live.promises import TOLERATED, EProcess
-from crossfeed.live.rows import Row
+from crossfeed.live.promises import TOLERATED, EProcess, Said
+from crossfeed.live.row import Row
 from crossfeed.live.snapshot import PlanUsed
 from crossfeed.live.trust import Trust
 from crossfeed.model.forecast import Forecast
@@ -57,7 +57,8 @@ def _watch(shop: Shop, error: float, held: bool = True) -> Trust:
         mean = torch.from_numpy(np.broadcast_to(location + error * scale, shape).copy())
         said = Gaussian(mean, torch.from_numpy(np.broadcast_to(scale, shape).copy()))
         plan = PlanUsed("held", "held", dict.fromkeys(schema.command_names, (command,) * horizons[-1]))
-        trust.promise(rows[-1], Forecast(horizons, schema.sensor_names, schema.sensor_names, said), plan, rows)
+        forecast = Forecast(horizons, schema.sensor_names, schema.sensor_names, said)
+        trust.promise(Said.from_forecast(rows[-1], plan, forecast), rows)
     return trust
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, StorageError, TableError
+from crossfeed.json_file import read_sealed
 from crossfeed.serving.content import reading
 from crossfeed.serving.figure import draw_what_if
 from crossfeed.serving.measures import Estimate
@@ -109,7 +110,7 @@ def test_limits_and_channels_must_be_there(place: Place) -> None:
 def test_the_files_hold_what_the_answer_says(place: Place, tmp_path: Path) -> None:
     answer = ask(place, {"a": PLAN, 'with "quotes", and commas': FASTER}, out=tmp_path / "deep" / "folder")
     folder = tmp_path / "deep" / "folder"
-    assert json.loads((folder / "forecast.json").read_text(encoding="utf-8")) == answer.content
+    assert read_sealed(folder / "forecast.json") == answer.content
     with (folder / "forecast.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 12 * 3

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from crossfeed.cli import app
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.sources import SourceOptions, open_source
 from crossfeed.studio.access import Keys
@@ -51,3 +53,18 @@ def test_a_what_if_starts_from_the_newest_live_row_and_intervals_are_counted(sho
     assert abs(shop.table.sensors[CONTEXT : CONTEXT + 12, 1] - newest).min() < 1e-4
     assert so_far["power"]["forecasts"] >= 1
     assert 0.0 <= so_far["power"]["inside90"] <= 1.0
+
+
+def test_secured_machines_could_not_be_served(shop: Shop, tmp_path: Path) -> None:
+    """The options of a secured OPC UA connection reach the source, and what is wrong with them is said at once."""
+    model = str(shop.folder / "model.safetensors")
+    address = ["serve", model, "--live", "opc.tcp://127.0.0.1:9", "--port", "0"]
+    alone = CliRunner().invoke(app, [*address, "--live-security", "Basic256Sha256"])
+    assert "who we are and whom we trust" in str(alone.exception)
+    unknown = CliRunner().invoke(app, [*address, "--live-security", "None"])
+    assert "no security policy" in str(unknown.exception)
+    login = tmp_path / "login.yaml"
+    login.write_text("user: a\npassword: b\n", encoding="utf-8")
+    login.chmod(0o644)
+    open_to_all = CliRunner().invoke(app, [*address, "--live-credentials", str(login)])
+    assert "Others may read" in str(open_to_all.exception)

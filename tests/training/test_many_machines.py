@@ -15,7 +15,7 @@ from crossfeed.model.meeting import meet
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel, Schema
 from crossfeed.training.run import train
-from crossfeed.windows.frame import first_rows, fit_frame
+from crossfeed.windows.frame import first_rows, fit_frame, usual_scales
 from crossfeed.windows.split_tables import SplitTables
 from tests.training.conftest import small_config, toy_table
 
@@ -66,8 +66,10 @@ def test_machines_that_only_validate_are_met_by_their_first_rows(tmp_path: Path)
     split = SplitTables.of([together], config.data)
     (validation,) = {group.machine for group in split.groups("validation")[0]}
     rows = first_rows([group for group in together.groups if group.machine == validation])
-    own = fit_frame(together.schema, together.sensors[rows], together.commands[rows])
-    np.testing.assert_array_equal(split.frames[validation].sensor_scale, own.sensor_scale)
+    training = {group.machine for group in split.groups("train")[0]}
+    usual = usual_scales(together.schema, [split.frames[name] for name in training])
+    own = fit_frame(together.schema, together.sensors[rows], together.commands[rows], usual)
+    np.testing.assert_allclose(split.frames[validation].sensor_scale, own.sensor_scale, rtol=1e-12)
     assert train([together], config, tmp_path / "run", device="cpu").summary["validation"]["model"]["rmse"] > 0
 
 

@@ -13,6 +13,7 @@ from crossfeed.cli.render.training import remarks
 from crossfeed.configuration import override, read_yaml
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import HealthConfig, TrainingConfig
 from crossfeed.training.measure.validate import Validator
@@ -49,7 +50,7 @@ def test_folder_holds_everything(learned: RunResult) -> None:
         "summary.json",
         "log.txt",
     }
-    assert json.loads((learned.folder / "summary.json").read_text()) == json.loads(json.dumps(learned.summary))
+    assert read_sealed(learned.folder / "summary.json") == json.loads(json.dumps(learned.summary))
 
 
 def test_saved_configuration_reads_back(learned: RunResult) -> None:

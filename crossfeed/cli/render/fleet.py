@@ -6,7 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from crossfeed.cli.render.grid import grid, plural
+from crossfeed.cli.render.grid import grid, number, plural, short
+from crossfeed.fleet.compare import FleetComparison
+from crossfeed.fleet.describe import FACTS, Match
 from crossfeed.fleet.shards import ShardSummary
 
 
@@ -28,3 +30,34 @@ def show_shards(folder: Path, shards: Sequence[ShardSummary], console: Console) 
         f"{plural(len(shards), 'shard')}{found}",
         markup=False,
     )
+
+
+def show_matches(matches: Sequence[Match], console: Console) -> None:
+    """Print a real log's channels beside what nine of ten simulated machines show; a cross marks what lies outside."""
+    table = grid("", ["channel", "machines", *FACTS], words=1)
+    for channel in dict.fromkeys(match.channel for match in matches):
+        own = [match for match in matches if match.channel == channel]
+        cells = [
+            f"{'' if match.inside else 'x '}{short(match.real)}\n[dim]{short(match.low)} to {short(match.high)}[/]"
+            for match in own
+        ]
+        table.add_row(channel, f"{own[0].machines:,}", *cells)
+    console.print(table)
+    inside = sum(match.inside for match in matches)
+    console.print(f"{inside} of {plural(len(matches), 'fact')} lie within what nine of ten simulated machines show")
+
+
+def show_comparison(found: FleetComparison, console: Console) -> None:
+    """Print how well the fleet is told from the real log, and the features that do it."""
+    console.print(
+        f"{found.machine}: {plural(found.real_windows, 'real window')} against {found.fleet_windows:,} of "
+        f"{plural(found.fleet_machines, 'machine')} of the fleet, a row every {found.period:g} s",
+        markup=False,
+    )
+    console.print(f"trees tell them apart with an area under the curve of [bold]{found.auc:.3f}[/] (0.5 = not at all)")
+    table = grid("", ["feature", "alone", "real", "fleet, 5 %", "50 %", "95 %"], boxed=False)
+    for gap in found.gaps:
+        mark = "" if gap.low <= gap.real <= gap.high else " x"
+        table.add_row(gap.name, number(gap.auc), number(gap.real) + mark, *map(number, (gap.low, gap.middle, gap.high)))
+    console.print(table)
+    console.print(f"{found.inside:.0%} of the features lie within what nine of ten simulated machines show")

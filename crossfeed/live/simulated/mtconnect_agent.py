@@ -24,9 +24,11 @@ _TYPES = {
     "power": ("WATTAGE", "Wattage", "WATT"), "motor_temp": ("TEMPERATURE", "Temperature", "CELSIUS"),
     "dc_voltage": ("VOLTAGE_DC", "VoltageDc", "VOLT"), "speed": ("ROTARY_VELOCITY", "RotaryVelocity",
     "REVOLUTION/MINUTE"), "temp": ("TEMPERATURE", "Temperature", "CELSIUS"),
+    # No type of the standard: a mapping has to name it, as it has to with many real agents.
+    "mod_depth": ("MODULATION_DEPTH", "ModulationDepth", "PERCENT"),
 }  # fmt: skip
 _NATIVE = {"WATT": "W", "AMPERE": "A", "NEWTON_METER": "N m", "CELSIUS": "degC", "VOLT": "V",
-           "REVOLUTION/MINUTE": "rpm", "MILLIMETER/SECOND": "mm/s"}  # fmt: skip
+           "REVOLUTION/MINUTE": "rpm", "MILLIMETER/SECOND": "mm/s", "PERCENT": "%"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ class MtconnectAgent:
             found = [one for one in self._buffer if one.sequence >= begin][:count]
             if not found:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), heartbeat)
+                    async with asyncio.timeout(heartbeat):
+                        await self._news.wait()
                 found = [one for one in self._buffer if one.sequence >= begin][:count]
             _part(writer, self._streams(found))
             begin = found[-1].sequence + 1 if found else begin
@@ -225,7 +228,9 @@ def _items(feed: SimulatedFeed) -> Iterable[_Item]:
             yield _Item(channel, "Linear", axis, "AXIS_FEEDRATE", "AxisFeedrate", "MILLIMETER/SECOND", "COMMANDED")
         else:
             drive, _, ending = channel.partition("_")
-            if ending in _TYPES:
+            if ending == "motor_temp":
+                yield _Item(channel, "Motor", f"{drive}_motor", *_TYPES[ending])
+            elif ending in _TYPES:
                 component = "Rotary" if drive == "spindle" else "Linear" if drive in "xyz" else "Environmental"
                 owner = "C" if drive == "spindle" else drive.upper() if drive in "xyz" else drive
                 yield _Item(channel, component, owner, *_TYPES[ending])

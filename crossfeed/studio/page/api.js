@@ -35,11 +35,13 @@ export function upload(file) {
 // Only the newest question matters: asking again cancels the one before, here and on the server.
 export function latest(path) {
   let under_way = null;
-  return async (content) => {
+  const ask = async (content) => {
     under_way?.abort();
     under_way = new AbortController();
     return post(path, content, under_way.signal);
   };
+  ask.stop = () => under_way?.abort();
+  return ask;
 }
 
 export function stream(onState, onChange) {

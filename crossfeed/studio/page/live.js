@@ -29,7 +29,8 @@ export class Live {
     $("machine").textContent = `${state.machine} · ${state.source}`;
     const verdict = $("live-verdict");
     verdict.className = `verdict dot ${state.verdict?.colour ?? "unknown"}`;
-    verdict.textContent = state.verdict?.sentence ?? "";
+    const sentence = state.verdict?.sentence ?? "";
+    if (verdict.textContent !== sentence) verdict.textContent = sentence; // a screen reader speaks whenever it is set
     const facts = {
       "newest row": age(state.row_age), "forecast from": age(state.forecast_age), plan: state.plan.sentence,
       ...Object.fromEntries(Object.entries(state.counters).filter(([name, count]) => count && name !== "skew")),
@@ -38,10 +39,11 @@ export class Live {
       element("div", {}, element("dt", { text: name }), element("dd", { text: typeof value === "number" ? number(value, 9) : value }))));
     $("live-notices").textContent = (state.notices ?? []).slice(0, 3).join(" · ");
     this.chooser.offer(state.sensors, state.lights);
-    const times = state.recent.times, last = times.at(-1) ?? 0, horizon = state.horizons.map((rows) => rows * state.period);
+    const shown = -61, of = (columns) => Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, values.slice(shown)]));
+    const times = state.recent.times.slice(shown), last = times.at(-1) ?? 0, horizon = state.horizons.map((rows) => rows * state.period);
     const planTime = Object.values(state.plan.commands)[0]?.map((_, place) => (place + 1) * state.period) ?? [];
     this.figure.draw({
-      history: { time: times.map((time) => time - last), sensors: state.recent.sensors, commands: state.recent.commands },
+      history: { time: times.map((time) => time - last), sensors: of(state.recent.sensors), commands: of(state.recent.commands) },
       fans: Object.keys(state.forecast).length ? [{ name: "forecast", time: horizon, sensors: state.forecast }] : [],
       plans: [{ name: "planned", time: planTime, commands: state.plan.commands }],
       sensors: this.chooser.chosen, commands: state.commands, units: state.units,

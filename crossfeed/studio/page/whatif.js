@@ -116,6 +116,7 @@ export class WhatIf {
   }
 
   async ask(since = null) {
+    this.whatIf.stop(); // numbers of a plan that is no longer wanted would only delay the picture
     this.numbersSoon();
     try {
       const answer = await this.forecast(this.question());

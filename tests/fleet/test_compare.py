@@ -1,0 +1,92 @@
+"""Telling a fleet from a log: not possible for its own machines, easy for one that is nothing like them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from crossfeed.cli import app
+from crossfeed.errors import ConfigError
+from crossfeed.fleet.compare import area_under_curve, compare_with_real
+from crossfeed.fleet.describe import describe, facts_of
+from crossfeed.fleet.draw import NEIGHBOURS, period_of
+from crossfeed.fleet.features import FEATURES, looks
+from crossfeed.fleet.generate import draw_table
+from crossfeed.fleet.shards import CLAIM, FleetPlan, shard_paths
+from crossfeed.ingest.table import Table
+from crossfeed.json_file import write_json
+
+pytest.importorskip("lightgbm", reason="comparing needs the extra `trees`")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six machines with a row every second, as `generate` would have written them."""
+    folder = tmp_path_factory.mktemp("fleet")
+    shard = next(shard for shard in range(100) if period_of(2, shard * NEIGHBOURS) == 1.0)
+    numbers = range(shard * NEIGHBOURS, shard * NEIGHBOURS + 6)
+    write_json(folder / CLAIM, FleetPlan(6, 8, 2).identity())
+    (table,) = draw_table(2, numbers, 8)
+    table.write(folder / "shard_00000.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unlike(fleet: Path) -> Table:
+    """A log of pure noise with the commands of the fleet's first machine."""
+    whole = Table.read(shard_paths(fleet)[0])
+    table = whole.select([group for group in whole.groups if group.machine == whole.machines()[0]])
+    noise = np.random.default_rng(0).standard_normal(table.sensors.shape)
+    return replace(table, sensors=np.where(table.present(), noise, np.nan))
+
+
+def test_windows_have_every_feature_and_no_holes(fleet: Path) -> None:
+    table = Table.read(shard_paths(fleet)[0])
+    found = looks(table, tuple(name for name, shown in zip(table.schema.sensor_names, table.present()) if shown))
+    assert found.values.shape == (len(found), len(FEATURES))
+    assert np.isfinite(found.values).all()
+    assert len(found) == len(found.detail) == len(found.machine) == len(found.run)
+
+
+def test_noise_is_told_from_a_fleet(fleet: Path, unlike: Table) -> None:
+    comparison = compare_with_real(fleet, unlike)
+    assert comparison.auc > 0.9
+    assert comparison.gaps[0].auc > 0.8 or comparison.gaps[0].auc < 0.2
+
+
+def test_a_table_without_shared_sensors_is_refused(fleet: Path, unlike: Table) -> None:
+    with pytest.raises(ConfigError, match="no sensor in common"):
+        compare_with_real(fleet, unlike, {name: f"my_{name}" for name in unlike.schema.sensor_names})
+
+
+def test_the_area_under_the_curve_is_that_of_the_textbook() -> None:
+    scores = np.array([0.1, 0.4, 0.35, 0.8])
+    assert area_under_curve(scores, np.array([False, False, True, True])) == pytest.approx(0.75)
+
+
+def test_facts_of_a_channel() -> None:
+    facts = facts_of(np.array([0.0, 0.0, 1.0, 1.5, np.nan]))
+    assert facts is not None
+    assert facts.zero == 0.5
+    assert facts.whole == 0.75
+    assert facts.unchanged == pytest.approx(1 / 3)
+    assert facts_of(np.full(9, np.nan)) is None
+
+
+def test_a_machine_of_the_fleet_lies_within_it(fleet: Path) -> None:
+    whole = Table.read(shard_paths(fleet)[0])
+    own = whole.select([group for group in whole.groups if group.machine == whole.machines()[4]])
+    matches = describe(fleet, own)
+    assert sum(match.inside for match in matches) > 0.5 * len(matches)
+    assert all(match.machines >= 1 for match in matches)
+
+
+def test_both_commands_answer(fleet: Path, unlike: Table, tmp_path: Path) -> None:
+    unlike.write(tmp_path / "real.parquet")
+    for command in ("describe", "compare"):
+        words = ["fleet", command, str(fleet), "--table", str(tmp_path / "real.parquet")]
+        assert json.loads(CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False).stdout)
+        assert "simulated machines" in CliRunner().invoke(app, words, catch_exceptions=False).stdout

@@ -1,0 +1,78 @@
+"""How controllers tell: steps, dead bands, delays, gaps; and what drives add to the textbook."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crossfeed.fleet.dice import dice
+from crossfeed.fleet.draw import draw_machine
+from crossfeed.fleet.habits import Dial
+from crossfeed.fleet.log import looked_at, shown
+from crossfeed.fleet.people import _turn
+from crossfeed.fleet.servo import Servo, held_torque
+
+DRAW = dice(0, 0, "habits")
+SERVO = Servo(
+    stick=1.0, creep=5.0, hunting=0.0, hunting_memory=1.0, jitter=0.0, waver=0.0, ripple=0.0, ripple_memory=1.0
+)
+
+
+def one_look(values: np.ndarray) -> np.ndarray:
+    return values[:, None]
+
+
+def test_a_plain_dial_tells_the_truth() -> None:
+    values = np.linspace(-5, 5, 50)
+    np.testing.assert_array_equal(shown(one_look(values), Dial(), DRAW), values)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from((0.1, 0.5, 1.0)), st.integers(0, 2), st.booleans())
+def test_steps_delays_and_signs(step: float, delay: int, unsigned: bool) -> None:
+    values = 10 * np.sin(np.arange(60) / 7)
+    told = shown(one_look(values), Dial(step=step, delay=delay, unsigned=unsigned), DRAW)
+    wanted = np.abs(values) if unsigned else values
+    np.testing.assert_allclose(told / step, np.rint(told / step), atol=1e-9)
+    assert np.abs(told[delay:] - wanted[: 60 - delay]).max() <= step / 2 + 1e-9
+
+
+def test_a_dead_band_keeps_the_last_value_until_it_is_left() -> None:
+    values = np.array([0.0, 0.4, 0.9, 1.2, 1.0, 0.3, 5.0])
+    told = shown(one_look(values), Dial(band=1.0), DRAW)
+    np.testing.assert_array_equal(told, [0.0, 0.0, 0.0, 1.2, 1.2, 1.2, 5.0])
+
+
+def test_a_load_never_passes_its_highest() -> None:
+    assert shown(one_look(np.array([90.0, 400.0])), Dial(highest=200.0), DRAW).tolist() == [90.0, 200.0]
+
+
+def test_three_digits_are_three_digits() -> None:
+    told = shown(one_look(np.array([0.0, 1234.5, -0.0012345])), Dial(digits=3), DRAW)
+    np.testing.assert_allclose(told, [0.0, 1230.0, -0.00123], rtol=1e-12)
+
+
+def test_looks_are_the_last_moment_of_each_part_of_a_row_or_the_mean() -> None:
+    values = np.arange(20.0)
+    assert looked_at(values, 2, 10, 1).tolist() == [[9.0], [19.0]]
+    assert looked_at(values, 2, 10, 2).tolist() == [[4.0, 9.0], [14.0, 19.0]]
+    assert looked_at(values, 2, 10, 0).tolist() == [[4.5], [14.5]]
+
+
+def test_an_axis_that_stops_holds_against_its_friction_and_lets_go() -> None:
+    axis = draw_machine(0, 0).parameters.x
+    velocity = np.concatenate((np.full(50, 20.0), np.zeros(1000), np.full(50, -20.0)))
+    torque = held_torque(SERVO, axis, velocity, 0.02, dice(1, 0, "physics"))
+    most = axis.lever * axis.coulomb
+    assert not torque[:50].any()
+    assert not torque[1050:].any()
+    assert 0 < abs(torque[50]) <= most
+    assert abs(torque[1049]) < 0.1 * abs(torque[50])
+
+
+def test_a_knob_is_turned_by_at_most_a_fifth_a_second() -> None:
+    knob = np.ones(30)
+    _turn(knob, 5, 0.3)
+    assert knob[4] == 1.0
+    assert knob[-1] == pytest.approx(0.3)
+    assert np.abs(np.diff(knob)).max() <= 0.2 + 1e-9
