@@ -2,7 +2,10 @@
 import { element, number, table, words } from "./dom.js";
 
 export const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
+const IN_THE_DARK = ["#56b4e9", "#ff9f4d", "#3ddbb0", "#e6a0cc"];
 const ROW = 150, COMMAND_ROW = 90;
+
+const colour = (place) => (matchMedia("(prefers-color-scheme: dark)").matches ? IN_THE_DARK : COLOURS)[place];
 
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const shade = (colour, opacity) => {
@@ -60,15 +63,15 @@ export class Figure {
     content.fans.forEach((fan, place) => {
       const said = fan.sensors[name];
       if (!said) return;
-      const colour = COLOURS[place], now = past.at(-1) ?? null;
+      const own = colour(place), now = past.at(-1) ?? null;
       const x = now === null ? fan.time : [0, ...fan.time], from = (values) => (now === null ? values : [now, ...values]);
       const band = (low, high, opacity) => traces.push({
         x: [...x, ...[...x].reverse()], y: [...from(high), ...[...from(low)].reverse()], yaxis: key, mode: "lines", fill: "toself",
-        fillcolor: shade(colour, opacity), line: { width: 0 }, hoverinfo: "skip",
+        fillcolor: shade(own, opacity), line: { width: 0 }, hoverinfo: "skip",
       });
       band(said.low, said.high, 0.16);
       if (said.lower) band(said.lower, said.upper, 0.26);
-      traces.push({ x, y: from(said.median), yaxis: key, mode: "lines", name: fan.name, line: { color: colour, width: 2 }, hoverinfo: "y+name" });
+      traces.push({ x, y: from(said.median), yaxis: key, mode: "lines", name: fan.name, line: { color: own, width: 2 }, hoverinfo: "y+name" });
       if (fan.truth?.[name]) traces.push({ x: fan.truthTime ?? fan.time, y: fan.truth[name], yaxis: key, mode: "lines", name: "what followed", line: { color: style("--ink"), width: 1, dash: "dot" }, hoverinfo: "y+name" });
     });
     const limit = content.limits?.[name];
@@ -83,7 +86,7 @@ export class Figure {
     content.plans.forEach((plan, place) => {
       const values = plan.commands[name] ?? [];
       const last = past.at(-1) ?? values[0];
-      traces.push({ x: [0, ...plan.time], y: [last, ...values], yaxis: key, mode: "lines", name: plan.name, line: { color: COLOURS[place], width: 1.6, shape: "vh" }, hoverinfo: "y+name" });
+      traces.push({ x: [0, ...plan.time], y: [last, ...values], yaxis: key, mode: "lines", name: plan.name, line: { color: colour(place), width: 1.6, shape: "vh" }, hoverinfo: "y+name" });
     });
   }
 
