@@ -67,9 +67,9 @@ def test_a_split_with_an_empty_side_is_refused(by: str) -> None:
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize("fractions", [(1.0, 0.1), (0.9, 0.1), (0.0, 0.2), (0.5, -0.1)])
+@pytest.mark.parametrize("fractions", [(1.0, 0.1), (0.9, 0.1), (0.7, 0.6), (0.0, 0.2), (0.5, -0.1)])
 def test_impossible_fractions_are_refused(fractions: tuple[float, float]) -> None:
-    with pytest.raises(TableError, match="fractions"):
+    with pytest.raises(TableError, match="leave a side empty"):
         split_table(study_table(), fractions=fractions)
 
 
@@ -98,6 +98,12 @@ def test_a_split_of_another_table_is_refused() -> None:
     split = split_table(random_table([20] * 10))
     with pytest.raises(TableError, match="does not belong"):
         split.rows(random_table([20] * 12), "train")
+
+
+def test_the_train_rows_of_one_table_need_no_joining() -> None:
+    table = random_table([20] * 10)
+    rows = split_table(table).train_rows(table)
+    assert TrainRows.join([rows]) is rows
 
 
 def test_train_rows_come_from_a_split_only() -> None:
