@@ -38,7 +38,7 @@ def generate(
 
 
 _Fleet = Annotated[Path, typer.Argument(help="Folder that `crossfeed fleet generate` wrote.")]
-_Real = Annotated[Path, typer.Option("--table", help="A real log, as a table of `crossfeed ingest`.")]
+_Real = Annotated[Path, typer.Option("--table", "-t", help="A real log, as a table of `crossfeed ingest`.")]
 _Renames = Annotated[
     list[str] | None,
     typer.Option("--rename", help="A channel under the name it has in the fleet: OWN=FLEET; repeats."),
