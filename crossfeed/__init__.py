@@ -8,6 +8,7 @@
     forecast = model.forecast(history, plan)        # what will it do if it is commanded this?
     cf.evaluate(model, other)                       # may it be trusted on another machine, and on which channels?
     adapted = cf.adapt(model, other)                # teach it that machine
+    cf.curve(other).plot()                          # how many minutes of own logs does it take?
     cf.what_if(model, history, {"as planned": plan, "slower": slower}).plot()
 
 Nothing heavy is imported before it is asked for.
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from crossfeed.evaluation.result import Evaluation as Evaluation
     from crossfeed.front.adapt import adapt as adapt
     from crossfeed.front.audit import audit as audit
+    from crossfeed.front.curve import curve as curve
     from crossfeed.front.evaluate import evaluate as evaluate
     from crossfeed.front.fit import fit as fit
     from crossfeed.front.fitted_model import FittedModel as FittedModel
     from crossfeed.front.fitted_model import load as load
     from crossfeed.front.what_if import what_if as what_if
     from crossfeed.ingest.table import Table as Table
+    from crossfeed.learning_curve.result import LearningCurve as LearningCurve
     from crossfeed.model.forecast import Forecast as Forecast
     from crossfeed.schema import Schema as Schema
     from crossfeed.serving.what_if import WhatIf as WhatIf
@@ -41,11 +44,13 @@ _HOMES = {
     "Evaluation": "crossfeed.evaluation.result",
     "FittedModel": "crossfeed.front.fitted_model",
     "Forecast": "crossfeed.model.forecast",
+    "LearningCurve": "crossfeed.learning_curve.result",
     "Schema": "crossfeed.schema",
     "Table": "crossfeed.ingest.table",
     "WhatIf": "crossfeed.serving.what_if",
     "adapt": "crossfeed.front.adapt",
     "audit": "crossfeed.front.audit",
+    "curve": "crossfeed.front.curve",
     "evaluate": "crossfeed.front.evaluate",
     "fit": "crossfeed.front.fit",
     "load": "crossfeed.front.fitted_model",

@@ -5,9 +5,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from types import ModuleType
+from typing import Any, TypeVar
+
+Outcome = TypeVar("Outcome")
 
 
 @contextmanager
@@ -25,6 +29,25 @@ def starting_children() -> Iterator[None]:
         sys.modules["__main__"] = main
         if can_mask:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def side_by_side(
+    function: Callable[..., Outcome], tasks: Sequence[tuple[Any, ...]], jobs: int, prepare: Callable[..., None],
+    arguments: tuple[Any, ...],
+) -> Iterator[Outcome]:  # fmt: skip
+    """Call the function with each task in one of several processes, which `prepare` makes ready once; as they end."""
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), prepare, arguments)
+    try:
+        with starting_children():
+            waiting = [pool.submit(function, *task) for task in tasks]
+        for future in as_completed(waiting):
+            yield future.result()
+    except BaseException:  # Ctrl-C: do not wait for what is under way
+        for child in multiprocessing.active_children():
+            child.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def end_with_parent() -> None:

@@ -22,6 +22,11 @@ def be_quiet(quiet: bool = True) -> None:
     _quiet = quiet
 
 
+def is_quiet() -> bool:
+    """Whether progress displays are off."""
+    return _quiet
+
+
 def console() -> "Console":
     """The console for humans: standard error, so that standard output stays clean for data."""
     from rich.console import Console

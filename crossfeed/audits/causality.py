@@ -18,7 +18,6 @@ from crossfeed.ingest.table import Table
 if TYPE_CHECKING:
     from crossfeed.machines.declaration import LogFormat
 
-CHECK = "causality"
 Input = TypeVar("Input")
 # For every output: when it claims to be known, and its values.
 Known = tuple[np.ndarray, np.ndarray]
@@ -95,7 +94,6 @@ def check_causality(case: Case) -> Iterator[Finding]:
 def _too_short(label: str, rows: int) -> Finding:
     """Say that there was nothing to probe, which is not the same as no leak."""
     return Finding(
-        check=CHECK,
         severity="note",
         subject=label,
         measured=f"not probed: of {rows} rows none is the end of a window before another future begins",
@@ -127,7 +125,6 @@ def _ingest(log_format: "LogFormat", path: Path) -> Iterator[Finding]:
 def leak_finding(subject: str, leak: Leak, unit: str) -> Finding:
     """Put a leak into words."""
     return Finding(
-        check=CHECK,
         severity="violation",
         subject=subject,
         measured=f"{leak.changed} of {leak.compared} outputs known at {leak.moment:g} changed with the future, "
@@ -155,7 +152,6 @@ def _interpolated(subject: Subject) -> Iterator[Finding]:
     runs = hit[:-1] & hit[1:]
     if runs.sum() >= STRAIGHT_ROWS - 1:
         yield Finding(
-            check=CHECK,
             severity="violation",
             subject=subject.label,
             measured=f"{int(hit.sum())} rows lie exactly on straight lines in {STRAIGHT_SENSORS} + noisy sensors; "

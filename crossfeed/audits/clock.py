@@ -7,7 +7,6 @@ import numpy as np
 from crossfeed.audits.finding import Finding, Severity
 from crossfeed.audits.subject import Case, Subject
 
-CHECK = "clock"
 # A step counts as one period when it is off by less than this share; stamps written in whole milliseconds pass.
 TOLERANCE = 0.1
 # So many equal rows one after the other are no coincidence on sensors that otherwise rarely repeat a value.
@@ -19,7 +18,6 @@ def check_clock(case: Case) -> Iterator[Finding]:
     for subject in case.subjects:
         if subject.time is None or subject.period is None:
             yield Finding(
-                check=CHECK,
                 severity="note",
                 subject=subject.label,
                 measured="the table has no clock column",
@@ -59,7 +57,6 @@ def _steps(subject: Subject, time: np.ndarray, period: float) -> Iterator[Findin
             measured = f"{counts[fault]} {fault} step{plural} of the clock; {where[fault]}"
             numbers = {"count": counts[fault], "period_s": period, "longest_step_s": longest}
             yield Finding(
-                check=CHECK,
                 severity=severity,
                 subject=subject.label,
                 measured=measured,
@@ -124,7 +121,6 @@ def _frozen(subject: Subject) -> Iterator[Finding]:
     if long.any():
         row = int(edges[::2][long][0])
         yield Finding(
-            check=CHECK,
             severity="warning",
             subject=subject.label,
             measured=f"{int(lengths[long].sum())} rows in {int(long.sum())} stretches repeat every sensor exactly; "

@@ -13,7 +13,6 @@ from crossfeed.audits.drives import command_of, drive_of, inside_groups, signals
 from crossfeed.audits.finding import Finding
 from crossfeed.audits.subject import Case, Signal, Subject
 
-CHECK = "commands"
 # On real logs with both columns, set-points repeat exactly on 58 % or more of the plateau rows and measured values on
 # 30 % or less; of the rows next to zero 98 % against 59 % are exactly zero. A spindle set-point always repeats; the
 # feed of one axis changes all the time on a contour, so both signs must agree before a feed is accused.
@@ -89,7 +88,6 @@ def _command(subject: Subject, command: Signal) -> Iterator[Finding]:
     if lag is not None:
         evidence.append(f"the drive answers {lag.rows:+d} rows after a start (correlation {lag.correlation:.2f})")
     yield Finding(
-        check=CHECK,
         severity="warning",
         subject=f"{subject.label}: {command.name}",
         measured="; ".join(evidence),

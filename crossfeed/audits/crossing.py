@@ -10,15 +10,12 @@ from crossfeed.audits.subject import Case, WindowRows
 from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.listing import list_windows, pair_up
 
-CHECK = "windows"
-
 
 def check_windows(case: Case) -> Iterator[Finding]:
     """Check the given list of windows; without one, the windows crossfeed makes of each table and split."""
     if case.windows is not None:
         if len(case.subjects) != 1:
             yield Finding(
-                check=CHECK,
                 severity="note",
                 subject="window list",
                 measured=f"{len(case.subjects)} machines were given with one window list",
@@ -51,7 +48,6 @@ def audit_windows(windows: WindowRows, groups: Sequence[Group]) -> Iterator[Find
     wrong = (windows.first < 0) | (windows.last >= rows) | (windows.last < windows.first)
     if wrong.any():
         yield Finding(
-            check=CHECK,
             severity="violation",
             subject="window list",
             measured=f"{int(wrong.sum())} of {len(wrong)} windows leave the {rows} rows or end before they begin",
@@ -67,7 +63,6 @@ def audit_windows(windows: WindowRows, groups: Sequence[Group]) -> Iterator[Find
         number = int(np.argmax(crossing))
         one, two = groups[of_row[first[number]]].key, groups[of_row[last[number]]].key
         yield Finding(
-            check=CHECK,
             severity="violation",
             subject="window list",
             measured=f"{int(crossing.sum())} of {len(crossing)} windows cross a group, such as rows {first[number]} to "
@@ -93,7 +88,6 @@ def _shared_rows(first: np.ndarray, last: np.ndarray, part: np.ndarray, rows: in
             shared = covered[one] & covered[two]
             if shared.any():
                 yield Finding(
-                    check=CHECK,
                     severity="violation",
                     subject=f"{one} and {two}",
                     measured=f"{int(shared.sum())} rows lie in windows of both, first row {int(np.argmax(shared))}",

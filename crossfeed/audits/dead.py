@@ -7,8 +7,6 @@ import numpy as np
 from crossfeed.audits.finding import Finding
 from crossfeed.audits.subject import Case, Signal
 
-CHECK = "dead"
-
 
 def check_dead(case: Case) -> Iterator[Finding]:
     """Report channels without values, with infinite values, with one value, and commands with holes."""
@@ -22,7 +20,6 @@ def _dead(signal: Signal, where: str) -> Iterator[Finding]:
     rows, missing = len(signal.values), int(np.isnan(signal.values).sum())
     if signal.unreadable:
         yield Finding(
-            check=CHECK,
             severity="warning",
             subject=where,
             measured=f"{signal.unreadable} of {rows} cells hold text instead of numbers",
@@ -34,7 +31,6 @@ def _dead(signal: Signal, where: str) -> Iterator[Finding]:
     infinite = int(np.isinf(signal.values).sum())
     if infinite:
         yield Finding(
-            check=CHECK,
             severity="violation",
             subject=where,
             measured=f"{infinite} of {rows} values are infinite",
@@ -46,7 +42,6 @@ def _dead(signal: Signal, where: str) -> Iterator[Finding]:
     if missing == rows:
         command = signal.role == "command"
         yield Finding(
-            check=CHECK,
             severity="violation" if command else "note",
             subject=where,
             measured=f"none of {rows} rows has a value",
@@ -62,7 +57,6 @@ def _dead(signal: Signal, where: str) -> Iterator[Finding]:
         return
     if signal.role == "command" and missing:
         yield Finding(
-            check=CHECK,
             severity="warning",
             subject=where,
             measured=f"{missing} of {rows} rows ({missing / rows:.1%}) have no command",
@@ -74,7 +68,6 @@ def _dead(signal: Signal, where: str) -> Iterator[Finding]:
     if len(signal.finite) > 1 and signal.finite.min() == signal.finite.max():
         value = float(signal.finite[0])
         yield Finding(
-            check=CHECK,
             severity="warning",
             subject=where,
             measured=f"all {len(signal.finite)} values are {value:g}",

@@ -2,29 +2,22 @@
 
 import numpy as np
 
-from crossfeed.audits.names import words_of
 from crossfeed.audits.subject import Role, Signal, Subject
+from crossfeed.machines.column_names import read_name
 
-_DRIVES = {
-    "spindle": {"spindle", "sp", "sp1", "s1", "s"},
-    "x": {"x", "x1"},
-    "y": {"y", "y1"},
-    "z": {"z", "z1"},
-}
 AXES = ("x", "y", "z")
-_BUS = {"dc", "bus", "dcbus", "link", "intermediate", "circuit"}
+_BUS = ("dc", "bus", "link", "intermediate", "circuit", "zwischenkreis")
 
 
 def drive_of(signal: Signal) -> str | None:
     """`spindle`, `x`, `y` or `z`, or None when the name says nothing."""
-    words = words_of(signal.name)
-    found = [drive for drive, names in _DRIVES.items() if words & names]
-    return found[0] if len(found) == 1 else None
+    drive = read_name(signal.name).drive
+    return drive if drive != "ambient" else None
 
 
 def is_bus(signal: Signal) -> bool:
     """Whether a voltage is that of the DC link rather than of the motor."""
-    return signal.quantity == "voltage" and bool(words_of(signal.name) & _BUS)
+    return signal.quantity == "voltage" and any(part in signal.name.lower() for part in _BUS)
 
 
 def signals_of(subject: Subject, drive: str, quantity: str, role: Role | None = None) -> list[Signal]:

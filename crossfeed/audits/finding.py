@@ -12,9 +12,12 @@ SEVERITIES: tuple[Severity, ...] = ("violation", "warning", "note")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing worth knowing: a violation spoils results, a warning may, a note never does."""
+    """One thing worth knowing: a violation spoils results, a warning may, a note never does.
 
-    check: str
+    Which check found it is filled in by whoever runs the checks.
+    """
+
+    check: str = field(default="", kw_only=True)
     severity: Severity
     subject: str
     measured: str

@@ -12,7 +12,6 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.normalise import Normaliser, channel_statistics
 from crossfeed.windows.split import rows_hash
 
-CHECK = "normaliser"
 # Statistics of the same rows agree far better than this; those of other rows do not.
 TOLERANCE = 1e-9
 
@@ -31,7 +30,6 @@ def check_normaliser(case: Case) -> Iterator[Finding]:
     culprits = [name for name in (by_numbers or by_hash) if name != train]
     if culprits and train not in by_numbers:
         yield Finding(
-            check=CHECK,
             severity="violation",
             subject="normaliser",
             measured=f"its statistics are those of {culprits[0]}, not of {train}",
@@ -42,7 +40,6 @@ def check_normaliser(case: Case) -> Iterator[Finding]:
         )
     elif train in by_numbers:
         yield Finding(
-            check=CHECK,
             severity="warning",
             subject="normaliser",
             measured=f"its numbers are those of {train}, its hash {case.normaliser.fitted_on[:12]} is not",
@@ -52,7 +49,6 @@ def check_normaliser(case: Case) -> Iterator[Finding]:
         )
     else:
         yield Finding(
-            check=CHECK,
             severity="violation",
             subject="normaliser",
             measured="its statistics fit neither the train side nor any other side of these tables",

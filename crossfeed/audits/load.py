@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossfeed.atomic import storage_error
-from crossfeed.audits.names import guess
-from crossfeed.audits.subject import Case, Signal, Subject, WindowRows, subjects_of
+from crossfeed.audits.subject import Case, Role, Signal, Subject, WindowRows, subjects_of
 from crossfeed.errors import CheckpointError, TableError
 from crossfeed.ingest.table import KEYS, Group, Table
+from crossfeed.machines.column_names import read_name
+from crossfeed.schema import QUANTITIES, canonical
 from crossfeed.windows.normalise import Normaliser
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ def _is_canonical(path: Path) -> bool:
     """Whether `Table.read` understands the file: crossfeed's metadata, or a clock and canonical channel names."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-    from crossfeed.schema import canonical
 
     try:
         schema = pq.read_schema(path)
@@ -122,9 +121,21 @@ def _numbers(column: "pl.Series") -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _signal(name: str, values: np.ndarray, text: np.ndarray, rows: np.ndarray) -> Signal:
-    meaning = guess(name)
-    unreadable = int(text[rows].sum())
-    return Signal(name, meaning.quantity, meaning.unit, meaning.role, values[rows], meaning.declared, unreadable)
+    quantity, unit, role, declared = meaning_of(name)
+    return Signal(name, quantity, unit, role, values[rows], declared, int(text[rows].sum()))
+
+
+def meaning_of(name: str) -> tuple[str | None, str | None, Role, bool]:
+    """What a column measures, its unit and role, and whether that is declared by a canonical name or a guess."""
+    schema = canonical()
+    if name in (*schema.sensor_names, *schema.command_names):
+        channel = schema.channel(name)
+        return channel.quantity, channel.unit, "sensor" if name in schema.sensor_names else "command", True
+    said = read_name(name)
+    quantity = "rotational speed" if said.quantity == "velocity" else said.quantity  # a feed would name its axis
+    if quantity is None:
+        return None, None, "other", False
+    return quantity, said.unit or QUANTITIES[quantity], "command" if said.commanded else "sensor", False
 
 
 def _read_frame(path: Path) -> "pl.DataFrame":

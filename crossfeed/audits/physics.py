@@ -17,7 +17,6 @@ from crossfeed.audits.subject import Signal, Subject
 from crossfeed.errors import SchemaError
 from crossfeed.schema import conversion
 
-CHECK = "units"
 # Rows count where torque and speed are above this share of their reach; fewer rows say nothing.
 LOADED, FEWEST_ROWS = 0.05, 20
 TRAVEL_MM = 12.0
@@ -105,7 +104,6 @@ def _finding(subject: Subject, law: Law, balance: Balance, signals: tuple[Signal
     )
     if best is None or best[1] > law.within:
         return Finding(
-            check=CHECK,
             severity="warning",
             subject=f"{subject.label}: {', '.join(signal.name for signal in signals)}",
             measured=measured + "; no usual unit explains it",
@@ -116,7 +114,6 @@ def _finding(subject: Subject, law: Law, balance: Balance, signals: tuple[Signal
         )
     suspects = [(s, f) for s, f in blame if math.isclose(f.inflation, best[0].inflation, rel_tol=0.05)]
     return Finding(
-        check=CHECK,
         severity="violation" if declared else "warning",
         subject=f"{subject.label}: {' or '.join(signal.name for signal, _ in suspects)}",
         measured=f"{measured}, which factor {best[0].size:.4g} explains to within {best[1]:.2g}",

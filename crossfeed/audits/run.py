@@ -1,6 +1,7 @@
 """The audit: every check there is, run on whatever was given."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from crossfeed.audits.causality import check_causality
@@ -68,7 +69,7 @@ def audit(case: Case, only: Sequence[str] = (), tables: Sequence[str] = ()) -> A
                 skipped[name] = reason
             else:
                 try:
-                    findings += CHECKS[name](case)
+                    findings += [replace(finding, check=name) for finding in CHECKS[name](case)]
                     ran.append(name)
                 except CrossfeedError as error:
                     skipped[name] = f"could not run: {error.found}"

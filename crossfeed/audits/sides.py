@@ -10,8 +10,6 @@ from crossfeed.audits.twins import twin_groups
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import Group
 
-CHECK = "split"
-
 
 def side_lists(split: dict[str, Any]) -> dict[str, list[str]]:
     """The named sides of a split in JSON, whoever wrote it."""
@@ -41,7 +39,6 @@ def check_split(case: Case) -> Iterator[Finding]:
     for side, units in sides.items():
         if not units:
             yield Finding(
-                check=CHECK,
                 severity="violation",
                 subject=side,
                 measured="the side is empty",
@@ -58,7 +55,6 @@ def check_split(case: Case) -> Iterator[Finding]:
         apart = home[one[1].key] | home[two[1].key]
         if one[1].key != two[1].key and len(apart) > 1:
             yield Finding(
-                check=CHECK,
                 severity="violation",
                 subject=f"{one[1].key} and {two[1].key}",
                 measured=f"identical measurements on {' and '.join(sorted(apart))}",
@@ -77,7 +73,6 @@ def _both_sides(sides: dict[str, list[str]], home: dict[str, set[str]]) -> Itera
     for unit, found in sorted(where.items()):
         if len(found) > 1:
             yield Finding(
-                check=CHECK,
                 severity="violation",
                 subject=unit,
                 measured=f"listed under {' and '.join(sorted(found))}",
@@ -96,7 +91,6 @@ def _programs(groups: list[Group], home: dict[str, set[str]], by: str) -> Iterat
     if shared:
         example = f"{shared[0]} on {' and '.join(sorted(spread[shared[0]]))}"
         yield Finding(
-            check=CHECK,
             severity="violation" if by == "program" else "warning",
             subject="NC programs",
             measured=f"{len(shared)} of {len(spread)} programs have sessions on several sides, such as {example}",
@@ -114,7 +108,6 @@ def _missing(case: Case, sides: dict[str, list[str]], home: dict[str, set[str]])
         outside = [group.key for group in subject.groups if not home[group.key]]
         if len(outside) == len(subject.groups):
             yield Finding(
-                check=CHECK,
                 severity="note",
                 subject=subject.label,
                 measured="no session of this machine is in the split",
@@ -124,7 +117,6 @@ def _missing(case: Case, sides: dict[str, list[str]], home: dict[str, set[str]])
             )
         elif outside:
             yield Finding(
-                check=CHECK,
                 severity="warning",
                 subject=subject.label,
                 measured=f"{len(outside)} sessions are on no side, such as {outside[0]}",
@@ -137,7 +129,6 @@ def _missing(case: Case, sides: dict[str, list[str]], home: dict[str, set[str]])
     strangers = sorted({unit for units in sides.values() for unit in units} - known)
     if strangers:
         yield Finding(
-            check=CHECK,
             severity="warning",
             subject="split",
             measured=f"{len(strangers)} entries name no session of these tables, such as {strangers[0]}",

@@ -11,7 +11,6 @@ from crossfeed.audits.finding import Finding
 from crossfeed.audits.physics import electric_balance
 from crossfeed.audits.subject import Case, Signal, Subject
 
-CHECK = "swapped"
 # A DC link stands between these volts and hardly moves; a voltage that never leaves the second range is no supply.
 LINK_VOLTS, LINK_MOVES = (100.0, 1200.0), 0.25
 NO_SUPPLY_VOLTS = 20.0
@@ -39,7 +38,6 @@ def _supply(subject: Subject) -> Iterator[Finding]:
         if partner is not None:
             standing.remove(partner)
             yield Finding(
-                check=CHECK,
                 severity="violation",
                 subject=f"{subject.label}: {voltage.name} and {partner.name}",
                 measured=f"{voltage.name} never exceeds {voltage.reach:.3g} V while {partner.name} stands at "
@@ -51,7 +49,6 @@ def _supply(subject: Subject) -> Iterator[Finding]:
             )
         else:
             yield Finding(
-                check=CHECK,
                 severity="violation",
                 subject=f"{subject.label}: {voltage.name}",
                 measured=f"never exceeds {voltage.reach:.3g} V; the link of a drive has {LINK_VOLTS[0]:g} V or more",
@@ -62,7 +59,6 @@ def _supply(subject: Subject) -> Iterator[Finding]:
             )
     for current in standing:
         yield Finding(
-            check=CHECK,
             severity="warning",
             subject=f"{subject.label}: {current.name}",
             measured=f"stands at {np.median(current.finite):.4g} +- {current.spread / 4:.2g} A at work and at rest",
@@ -99,7 +95,6 @@ def _axes(subject: Subject) -> Iterator[Finding]:
             crossed, straight = (answer[one, two], answer[two, one]), (answer[one, one], answer[two, two])
             if min(crossed) > RESPONSE and all(c > s + MARGIN for c, s in zip(crossed, straight, strict=True)):
                 yield Finding(
-                    check=CHECK,
                     severity="violation",
                     subject=f"{subject.label}: {signals[one].name} and {signals[two].name}",
                     measured=f"{signals[one].name} follows {feeds[two].name} ({crossed[0]:.2f}) better than "

@@ -11,7 +11,6 @@ from crossfeed.audits.finding import Finding
 from crossfeed.audits.subject import Case, Subject
 from crossfeed.ingest.table import Group
 
-CHECK = "twins"
 # Shorter sessions can agree by chance on a machine at rest.
 SHORTEST = 16
 
@@ -46,7 +45,6 @@ def check_twins(case: Case) -> Iterator[Finding]:
         same = one_label == two_label
         example = f"{pairs[0][0]} and {pairs[0][1]}"
         yield Finding(
-            check=CHECK,
             severity="violation",
             subject=one_label if same else f"{one_label} and {two_label}",
             measured=f"identical measurements in {len(pairs)} pairs of sessions, such as {example}",

@@ -12,7 +12,6 @@ from crossfeed.audits.subject import Case, Signal, Subject
 from crossfeed.errors import SchemaError
 from crossfeed.schema import conversion
 
-CHECK = "units"
 # Real machines differ: a desktop mill and a machining centre by 24 in rapid traverse, 6 in spindle speed and 108 in
 # power. So a factor counts as a unit error only where it explains a ratio to within this much (by the size of the
 # factor), and a factor below 60 only as a warning: there physics inside each machine decides (physics.py).
@@ -99,7 +98,6 @@ def _finding(one: Subject, two: Subject, quantity: str, verdict: UnitVerdict, ra
         if verdict.severity == "warning":
             remark += ", but so would a larger machine"
     return Finding(
-        check=CHECK,
         severity=verdict.severity,
         subject=f"{one.label} and {two.label}: {', '.join(ratios)}",
         measured=measured + remark,
@@ -130,7 +128,6 @@ def _plausible(subject: Subject) -> Iterator[Finding]:
         other = fitting[0].unit if fitting else "kelvin" if kelvin else ""
         explained = fitting[0].describe() if fitting else f"an offset of {KELVIN:g} (kelvin)" if kelvin else ""
         yield Finding(
-            check=CHECK,
             severity="violation" if certain else "warning",
             subject=f"{subject.label}: {signal.name}",
             measured=f"reaches {reach:.4g} {usual}; machine tools show {low:g} to {high:g}"

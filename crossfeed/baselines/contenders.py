@@ -18,9 +18,10 @@ from crossfeed.baselines.ridge import RidgeForecaster
 from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.trees import TreesForecaster, lightgbm, missing_library
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.forecaster import Forecaster, Learner, floors
+from crossfeed.evaluation.forecaster import Floor, Forecaster, Learner
+from crossfeed.training.measure.floors import context_mean, linear_drift, persistence
 
-FLOORS = ("persistence", "drift")
+FLOORS = {"persistence": persistence, "drift": linear_drift, "mean": context_mean}
 CLASSICS = ("ridge", "trees")
 NAMES = (*FLOORS, *CLASSICS, *RECIPES, *ARMS, *REPOSITORIES)
 SHORT = ("persistence", "drift", "ridge", "trees", "gru", "gru+revin", "rssm", "patchtst", "itransformer", "crossfeed")
@@ -99,7 +100,7 @@ def contender(spec: str, setting: Setting) -> Contender:
         allowed = "+blind only" if name in CLASSICS else "no option"
         raise ConfigError(f"'{name}' takes {allowed}, '{spec}' asks for more.", remedy=f"Ask for '{name}'.")
     if name in FLOORS:
-        return Contender(name, "forecast at the source mean", False, _fit_floor(FLOORS.index(name)))
+        return Contender(name, "forecast at the source mean", False, _fit_floor(name))
     if name == "ridge":
         inputs = NetworkInputs(future_commands="none" if "blind" in chosen else "steps")
         return Contender(spec, FLAGGED, False, _fit_ridge(inputs))
@@ -129,9 +130,9 @@ def _timed(learner: Learner, data: ComparisonData, seed: int) -> float:
     return time.monotonic() - began
 
 
-def _fit_floor(number: int) -> Fit:
+def _fit_floor(name: str) -> Fit:
     def fit(data: ComparisonData, seed: int, folder: Path) -> Fitted:  # noqa: ARG001
-        floor = floors(data.training.train.horizons)[number]
+        floor = Floor(name, FLOORS[name], data.training.train.horizons)
         return Fitted(floor, 0, _timed(floor, data, seed), {})
 
     return fit

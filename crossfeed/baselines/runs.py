@@ -1,21 +1,20 @@
 """The runs of a comparison: each computed once, one after the other or in several processes side by side."""
 
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import torch
 
 from crossfeed.baselines.arms import ARMS
 from crossfeed.baselines.comparison_data import ComparisonData, comparison_data
-from crossfeed.baselines.contenders import Contender, Setting, contender
+from crossfeed.baselines.contenders import Contender, Fitted, Setting, contender
 from crossfeed.baselines.results import Result, measure
 from crossfeed.errors import CrossfeedError, ForecastError, StorageError, TrainingError
+from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.ingest.table import Table
-from crossfeed.processes import end_with_parent, starting_children
+from crossfeed.processes import end_with_parent, side_by_side
 from crossfeed.progress import be_quiet
 from crossfeed.training.run_config import RunConfig
 
@@ -54,43 +53,43 @@ def do_runs(
             yield do_run(one, seed, data, workplace.folder)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), _prepare_process, (workplace, threads))
-    try:
-        # The world model's arms take longest by far; begun last, they would leave the other processes idle.
-        longest_first = sorted(plan, key=lambda run: run[0].name not in ARMS)
-        with starting_children():
-            waiting = [pool.submit(_do_run_by_name, one.name, seed) for one, seed in longest_first]
-        for future in as_completed(waiting):
-            yield future.result()
-    except BaseException:  # Ctrl-C: do not wait for what is under way
-        for child in active_children():
-            child.kill()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+    # The world model's arms take longest by far; begun last, they would leave the other processes idle.
+    longest_first = sorted(plan, key=lambda run: run[0].name not in ARMS)
+    tasks = [(one.name, seed) for one, seed in longest_first]
+    yield from side_by_side(_do_run_by_name, tasks, jobs, _prepare_process, (workplace, threads))
 
 
 def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> Ending:
+    """The saved result of a contender's run, or a new one."""
+    model = folder / "models" / f"{one.name}-seed{seed}"
+    return run_once(folder, one.name, seed, one.absent, lambda: one.fit(data, seed, model), data.scored)
+
+
+def run_once(
+    folder: Path, name: str, seed: int, absent: str, fit: Callable[[], Fitted], scored: Mapping[str, EvaluationSet]
+) -> Ending:
     """The saved result of a run, or a new one; a diverged run is a result too, a full disk ends everything."""
-    path = folder / "runs" / f"{one.name}-seed{seed}.json"
+    path = folder / "runs" / f"{name}-seed{seed}.json"
     try:
-        result = Result.read(path) if path.exists() else _new_result(one, seed, data, folder)
+        result = Result.read(path) if path.exists() else _new_result(name, seed, absent, fit, scored)
     except StorageError:
         raise
     except CrossfeedError as error:
-        return Ending(one.name, seed, None, error.found)
+        return Ending(name, seed, None, error.found)
     result.write(path)
-    return Ending(one.name, seed, result)
+    return Ending(name, seed, result)
 
 
-def _new_result(one: Contender, seed: int, data: ComparisonData, folder: Path) -> Result:
+def _new_result(
+    model: str, seed: int, absent: str, fit: Callable[[], Fitted], scored: Mapping[str, EvaluationSet]
+) -> Result:
     try:
-        fitted = one.fit(data, seed, folder / "models" / f"{one.name}-seed{seed}")
-        scores = {name: measure(fitted.forecaster, part) for name, part in data.scored.items()}
+        fitted = fit()
+        scores = {name: measure(fitted.forecaster, part) for name, part in scored.items()}
     except (TrainingError, ForecastError) as error:
-        return Result(one.name, seed, "diverged", one.absent, reason=error.found)
+        return Result(model, seed, "diverged", absent, reason=error.found)
     return Result(
-        model=one.name, seed=seed, status="finished", absent=one.absent,
+        model=model, seed=seed, status="finished", absent=absent,
         uses_future_commands=fitted.forecaster.uses_future_commands, parameters=fitted.parameters,
         seconds=fitted.seconds, scores=scores, details=fitted.details,
     )  # fmt: skip

@@ -54,7 +54,7 @@ class ComparisonTable:
         sets = tuple(data.scored)
         models = dict.fromkeys([*(result.model for result in results), *missing])
         rows = tuple(
-            _row(model, [result for result in results if result.model == model], sets, missing.get(model, ""))
+            over_seeds(model, [result for result in results if result.model == model], sets, missing.get(model, ""))
             for model in models
         )
         counts = ", ".join(f"{name} {len(part.windows)}" for name, part in data.scored.items())
@@ -80,7 +80,8 @@ class ComparisonTable:
         return best
 
 
-def _row(model: str, results: Sequence[Result], sets: Sequence[str], remark: str) -> ComparisonRow:
+def over_seeds(model: str, results: Sequence[Result], sets: Sequence[str], remark: str) -> ComparisonRow:
+    """One model's results as one row; diverged runs are counted, never averaged in."""
     finished = [result for result in results if result.status == "finished"]
     diverged = [result for result in results if result.status == "diverged"]
     mean: dict[str, float | None] = {}

@@ -11,6 +11,7 @@ from crossfeed.cli import (
     bench,
     compare,
     control,
+    curve,
     data,
     demo,
     evaluate,
@@ -81,6 +82,7 @@ app.command(rich_help_panel=MODEL)(export.export)
 app.add_typer(control.app, name="control", rich_help_panel=MODEL)
 app.add_typer(fleet.app, name="fleet", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(compare.compare)
+app.command(rich_help_panel=RESEARCH)(curve.curve)
 app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
 app.command(rich_help_panel=RESEARCH)(report.report)
 app.command(rich_help_panel=RESEARCH)(reproduce.reproduce)

@@ -38,7 +38,7 @@ def generate(
 
 
 _Fleet = Annotated[Path, typer.Argument(help="Folder that `crossfeed fleet generate` wrote.")]
-_Real = Annotated[Path, typer.Option("--table", help="A real log, as a table of `crossfeed ingest`.")]
+_Real = Annotated[Path, typer.Option("--table", "-t", help="A real log, as a table of `crossfeed ingest`.")]
 _Renames = Annotated[
     list[str] | None,
     typer.Option("--rename", help="A channel under the name it has in the fleet: OWN=FLEET; repeats."),
@@ -112,7 +112,7 @@ def train(
     size: Annotated[
         Literal["tiny", "compact", "base", "medium", "large"], typer.Option(help="Size of the network.")
     ] = "compact",
-    steps: Annotated[int, typer.Option(min=1, help="Batches of 256 windows.")] = 25_000,
+    steps: Annotated[int, typer.Option(min=1, help="Batches of 256 windows.")] = 15_000,
     seed: Annotated[int, typer.Option(min=0, help="Start of the weights and order of the windows.")] = 0,
     pretrained: Annotated[Path | None, typer.Option(help="Go on from this model of many machines.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",

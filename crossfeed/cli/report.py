@@ -15,13 +15,14 @@ def report(
     evaluation: Annotated[Path | None, typer.Option(help="Folder written by crossfeed evaluate, or one above.")] = None,
     adaptation: Annotated[Path | None, typer.Option(help="Folder written by crossfeed adapt.")] = None,
     forecast: Annotated[Path | None, typer.Option(help="Folder written by crossfeed what-if.")] = None,
+    curve: Annotated[Path | None, typer.Option(help="Folder written by crossfeed curve.")] = None,
     audit: Annotated[list[Path] | None, typer.Option(help="Output of crossfeed audit --json (repeatable).")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write report.html (one file, no network), tables/ (CSV, LaTeX) and figures/ (PNG).
 
-    Folders named comparison, evaluation, adaptation, forecast and a file audit.json are found beside PLACE, and so are
-    evaluations, adaptations and forecasts of a run's model in folders of any other name.
+    Folders named comparison, evaluation, adaptation, forecast, curve and a file audit.json are found beside PLACE, a
+    curve also in it, and so are evaluations, adaptations and forecasts of a run's model in folders of any other name.
 
     Example: crossfeed report mystudy --comparison comparison --audit audit.json
     """
@@ -32,6 +33,7 @@ def report(
 
     written = write_report(
         folder, out, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast,
+        curve=curve,
         audits=audit or (),
     )  # fmt: skip
     if json:

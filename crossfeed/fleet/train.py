@@ -10,7 +10,7 @@ from crossfeed.model.network_config import Size
 from crossfeed.training.run import RunResult, train
 from crossfeed.training.run_config import RunConfig, preset
 
-STEPS = 25_000
+STEPS = 15_000
 STEPS_PER_EPOCH = 1000
 # Frames are estimates: gains and commands vary as much as a short history may be wrong about them.
 SETTINGS = {

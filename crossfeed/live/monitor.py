@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crossfeed.live.rows import RowMaker
 
 _TICK_S = 0.25  # ages and lights move at least so often
-_FORECAST_S = 1.0  # a forecast is made at least so often, however far behind we are
+_FORECAST_S = 0.5  # a forecast is made at least so often, however far behind we are
 _SHOWN_ROWS = 300
 _SHOWN_NOTICES = 20
 _FOLLOWED = (PROGRAM, LINE, *OVERRIDES)
@@ -162,13 +162,14 @@ class Monitor:
             else:
                 assert isinstance(arrival, Mark)
         fresh = self._maker.rows()
-        if not fresh:
+        if fresh:
+            known = self._rows.newest
+            self._counts["rows"] += sum(known is None or row.time > known.time for row in fresh)
+            self._reread |= self._rows.take(fresh)
+            self._unread += len(fresh)
+            self._trust.observe(self._rows.running())
+        if not self._unread:
             return
-        known = self._rows.newest
-        self._counts["rows"] += sum(known is None or row.time > known.time for row in fresh)
-        self._reread |= self._rows.take(fresh)
-        self._unread += len(fresh)
-        self._trust.observe(self._rows.running())
         await asyncio.sleep(0)  # let the source hand over what has arrived meanwhile
         if len(self._queue) and time.monotonic() < self._next_forecast:
             return  # behind: newer rows wait already, and a forecast from older ones would only make them older

@@ -56,12 +56,8 @@ class Legs:
         position = self.start[leg] + self.unit[leg] * distance[:, None]
         chosen = np.flatnonzero(self.is_arc[leg])
         if len(chosen):
-            arc = leg[chosen]
-            share = distance[chosen] / self.length[arc]
-            angle = (self.sweep[arc] * share)[:, None]
-            radius = (self.radius[arc] + self.radius_change[arc] * share)[:, None]
-            spoke = np.cos(angle) * self.across[arc] + np.sin(angle) * self.along[arc]
-            position[chosen] = self.center[arc] + radius * spoke + self.rise[arc] * share[:, None]
+            arc, share, radius, spoke, _ = self._on_arcs(leg[chosen], distance[chosen])
+            position[chosen] = self.center[arc] + radius * spoke + self.rise[arc] * share
         return np.asarray(position)
 
     def direction(self, leg: np.ndarray, distance: np.ndarray) -> np.ndarray:
@@ -69,15 +65,19 @@ class Legs:
         slope = self.unit[leg].copy()
         chosen = np.flatnonzero(self.is_arc[leg])
         if len(chosen):
-            arc = leg[chosen]
-            share = distance[chosen] / self.length[arc]
-            angle = (self.sweep[arc] * share)[:, None]
-            radius = (self.radius[arc] + self.radius_change[arc] * share)[:, None]
-            spoke = np.cos(angle) * self.across[arc] + np.sin(angle) * self.along[arc]
-            around = np.cos(angle) * self.along[arc] - np.sin(angle) * self.across[arc]
+            arc, _, radius, spoke, around = self._on_arcs(leg[chosen], distance[chosen])
             change = self.radius_change[arc][:, None] * spoke + radius * self.sweep[arc][:, None] * around
             slope[chosen] = (change + self.rise[arc]) / self.length[arc][:, None]
         return np.asarray(slope)
+
+    def _on_arcs(self, arc: np.ndarray, distance: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The arcs, the share that is travelled, the radius there, the spoke and its derivative by the angle."""
+        share = (distance / self.length[arc])[:, None]
+        angle = self.sweep[arc][:, None] * share
+        radius = self.radius[arc][:, None] + self.radius_change[arc][:, None] * share
+        across, along = self.across[arc], self.along[arc]
+        cosine, sine = np.cos(angle), np.sin(angle)
+        return arc, share, radius, cosine * across + sine * along, cosine * along - sine * across
 
 
 class _Row(NamedTuple):

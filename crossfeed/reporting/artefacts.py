@@ -16,6 +16,7 @@ from crossfeed.training.record.history import read_history
 COMPARISON, EVALUATION, ADAPTATION, FORECAST, AUDIT = "comparison", "evaluation", "adaptation", "forecast", "audit.json"
 DEMO = "demo.json"
 CONTROL = "control"  # plans of `crossfeed control plan`
+CURVE = "curve"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Extras:
     evaluation: Path | None = None
     adaptation: Path | None = None
     forecast: Path | None = None
+    curve: Path | None = None
     audits: Sequence[Path] = ()
 
 
@@ -57,6 +59,7 @@ class Artefacts:
     evaluations: Sequence[Evaluation] = ()
     adaptation: Mapping[str, Any] = field(default_factory=dict)
     comparison: Mapping[str, Any] = field(default_factory=dict)
+    curve: Mapping[str, Any] = field(default_factory=dict)
     forecasts: Sequence[Mapping[str, Any]] = ()
     decisions: Sequence[Mapping[str, Any]] = ()
     audits: Sequence[Mapping[str, Any]] = ()
@@ -106,6 +109,8 @@ def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
     forecasts = _files(_named(extras.forecast, beside / FORECAST), "forecast.json")
     forecasts = forecasts or _made_with(own, folder, "forecast.json")
     decisions = _files(beside / CONTROL, "plan.json") or _made_with(own, folder, "plan.json")
+    inside = _existing(folder / CURVE / "curve.json")
+    curves = [*_files(_named(extras.curve, beside / CURVE), "curve.json"), *inside][:1]
     audits = [*(extras.audits or _existing(beside / AUDIT))]
     return Artefacts(
         folder=folder,
@@ -114,6 +119,7 @@ def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
         evaluations=[Evaluation.from_dict(read_json(path), str(path)) for path in evaluations],
         adaptation=_adaptation([read_json(path) for path in adaptations], study),
         comparison=read_json(comparisons[0]) if comparisons else {},
+        curve=read_json(curves[0]) if curves else {},
         forecasts=[read_json(path) for path in forecasts],
         decisions=[read_json(path) for path in decisions],
         audits=[read_json(path) for path in audits],
@@ -122,6 +128,7 @@ def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
             *evaluations,
             *adaptations,
             *comparisons,
+            *curves,
             *forecasts,
             *decisions,
             *audits,

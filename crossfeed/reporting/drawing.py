@@ -145,7 +145,7 @@ def _place(axes: "Axes", panel: Panel, height: float, left: float) -> tuple[floa
 
 
 def _fill_xy(panel: XY, marks: Artists) -> tuple[float, float, float, float]:
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+    from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, ScalarFormatter, StrMethodFormatter
 
     axes = marks.axes
     frame = _place(axes, panel, LOW_HEIGHT if panel.low else HEIGHT, _LEFT)
@@ -154,6 +154,11 @@ def _fill_xy(panel: XY, marks: Artists) -> tuple[float, float, float, float]:
     axes.set_ylim(*panel.y_range())
     steps = [1, 2, 5, 10] if panel.whole else [1, 2, 2.5, 5, 10]
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=panel.whole, steps=steps))
+    if panel.ticks:
+        axes.xaxis.set_major_locator(FixedLocator([place for place, _ in panel.ticks]))
+        axes.xaxis.set_major_formatter(FixedFormatter([word for _, word in panel.ticks]))
+    else:
+        axes.xaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_major_locator(MaxNLocator(3 if panel.low else 5, steps=[1, 2, 2.5, 5, 10]))
     # Each tick says its number in full: a common factor would stand above the axis, where the title is.
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:.6g}"))

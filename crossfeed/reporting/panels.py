@@ -59,6 +59,10 @@ class XY:
     moment: float | None = None
     from_zero: bool = False
     low: bool = False
+    # Words in place of numbers along the x axis: (place, word).
+    ticks: tuple[tuple[float, str], ...] = ()
+    # What lies above leaves the picture, so that one line cannot flatten all others.
+    highest: float | None = None
 
     def x_range(self) -> tuple[float, float]:
         shown = self._places()
@@ -86,6 +90,7 @@ class XY:
         shown += [self.level[0]] if self.level else []
         shown += [0.0] if self.from_zero else []
         low, high = _range(shown)
+        high = min(high, self.highest) if self.highest is not None else high
         margin = 0.06 * (high - low)
         return (low if self.from_zero and low == 0.0 else low - margin), high + margin
 

@@ -19,6 +19,7 @@ from crossfeed.reporting.sections import (
     commands,
     comparison,
     contrasts,
+    curve,
     data,
     decisions,
     errors,
@@ -37,7 +38,7 @@ from crossfeed.reporting.tables import write_csv, write_latex
 PARTS: tuple[Callable[[Artefacts], list[Section]], ...] = (
     data.sections, training.sections, ranking.sections, ledger.sections, errors.sections, calibration.sections,
     commands.sections, adaptation.sections, forecasts.sections, ablation.sections, contrasts.sections,
-    comparison.sections, what_if.sections, decisions.sections, robustness.sections, reproduce.sections,
+    comparison.sections, curve.sections, what_if.sections, decisions.sections, robustness.sections, reproduce.sections,
 )  # fmt: skip
 
 
@@ -66,10 +67,14 @@ def write_report(
     evaluation: Path | str | None = None,
     adaptation: Path | str | None = None,
     forecast: Path | str | None = None,
+    curve: Path | str | None = None,
     audits: Sequence[Path | str] = (),
 ) -> Written:
     """Report on a study or a run; what is not named is looked for beside it. `out` is `folder/report` by default."""
-    named = {"comparison": comparison, "evaluation": evaluation, "adaptation": adaptation, "forecast": forecast}
+    named = {
+        "comparison": comparison, "evaluation": evaluation, "adaptation": adaptation, "forecast": forecast,
+        "curve": curve,
+    }  # fmt: skip
     paths = {name: None if path is None else Path(path) for name, path in named.items()}
     found = gather(folder, Extras(**paths, audits=tuple(Path(path) for path in audits)))
     document = compose(found)

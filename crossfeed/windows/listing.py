@@ -6,7 +6,7 @@ W windows; a window that ends at row t covers rows t-K+1..t+T of one group (K co
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -66,6 +66,13 @@ class WindowList:
         for name in ("rows", "windows", "lost_to_commands", "lost_to_gaps"):
             totals[name] = sum(asdict(count)[name] for count in self.counts)
         return totals
+
+    def only(self, index_W: np.ndarray) -> "WindowList":
+        """The list of these windows alone; every group stays, with as many windows as it still has."""
+        group_W, relative_W = self.group_W[index_W], self.relative_W[index_W]
+        left = np.bincount(group_W, minlength=len(self.counts))
+        counts = tuple(replace(count, windows=int(windows)) for count, windows in zip(self.counts, left, strict=True))
+        return replace(self, counts=counts, group_W=group_W, relative_W=relative_W)
 
     def require_any(self) -> None:
         """Refuse a list without a single window."""

@@ -22,7 +22,8 @@ from crossfeed.schema import Schema
 
 SPLIT_SEED = 20260820
 Part = Literal["train", "validation", "test"]
-By = Literal["session", "program", "run", "day", "machine"]
+# side: the name of each session says its side, as in "validation/3".
+By = Literal["session", "program", "run", "day", "machine", "side"]
 # Clocks that count from zero stay far below this; stamps since 1970 passed it in 1973.
 FIRST_CALENDAR_SECOND = 1e8
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
@@ -36,7 +37,7 @@ def unit_of(group: Group, table: Table, by: By) -> str:
         return group.machine
     if by == "day":
         return f"{group.machine}/{_day(group, table)}"
-    return f"{group.machine}/{group.session if by == 'session' else group.run}"
+    return f"{group.machine}/{group.run if by == 'run' else group.session}"
 
 
 def _day(group: Group, table: Table) -> str:
@@ -186,7 +187,8 @@ def split_table(
 
     By session, run or day: the sorted ids of each machine are shuffled and cut at round(0.67 n) and round(0.17 n).
     By program: programs are dealt out, longest first, to the side that lacks most rows. By machine: machines are
-    shuffled and cut, so that a model of many is validated on machines it has never met.
+    shuffled and cut, so that a model of many is validated on machines it has never met. By side: every session is where
+    its name says it is.
     """
     train, validation = fractions
     if not (0 < train < 1 and 0 < validation < 1 and train + validation < 1):
@@ -194,7 +196,9 @@ def split_table(
             f"The fractions {train:g} and {validation:g} leave a side empty.",
             expected="two fractions above 0 whose sum is below 1; what is left is the test side",
         )
-    if by == "program":
+    if by == "side":
+        sides = _named_sides(table)
+    elif by == "program":
         sides = _deal(_program_rows(table, seed), (train, validation, 1 - train - validation))
     else:
         sides = [[], [], []]
@@ -204,6 +208,21 @@ def split_table(
             for side, chosen in zip(sides, (units[:first], units[first:second], units[second:]), strict=True):
                 side.extend(chosen)
     return _checked(table, by, seed, sides)
+
+
+def _named_sides(table: Table) -> list[list[str]]:
+    """Sessions called train/..., validation/... and test/...; any other name is refused."""
+    sides: list[list[str]] = [[], [], []]
+    for group in table.groups:
+        side = group.session.partition("/")[0]
+        if side not in PARTS:
+            raise TableError(
+                f"The session '{group.session}' does not say on which side it is.",
+                expected=f"names that begin with {', '.join(f'{part}/' for part in PARTS)}",
+                remedy="Rename the sessions, or split by session.",
+            )
+        sides[PARTS.index(side)].append(unit_of(group, table, "side"))
+    return [list(dict.fromkeys(side)) for side in sides]
 
 
 def _shuffled(units: set[str], seed: int) -> list[str]:

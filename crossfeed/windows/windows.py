@@ -5,6 +5,7 @@ A window at row t reads rows t-K+1..t and is asked about rows t+h; all of t-K+1.
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Self
 
@@ -111,6 +112,16 @@ class WindowSet:
             last_index_B=last_B,
             machine_B=self.machine_W.index_select(0, index_B),
         )
+
+    def only(self, index_W: Tensor) -> Self:
+        """The set of these windows alone; the rows stay where they are."""
+        chosen = copy(self)
+        chosen.listing = self.listing.only(index_W.cpu().numpy())
+        chosen.counts = chosen.listing.counts
+        index_W = index_W.to(self.last_W.device)
+        for name in ("last_W", "mean_a_WHA", "group_of_window", "machine_W"):
+            setattr(chosen, name, getattr(self, name)[index_W])
+        return chosen
 
     def hash(self) -> str:
         """SHA-256 of the window list, for the manifest of a protocol."""

@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from crossfeed.audits.load import load_case
-from crossfeed.audits.names import guess, words_of
+from crossfeed.audits.load import load_case, meaning_of
 from crossfeed.audits.run import audit_files
 from crossfeed.errors import CrossfeedError, TableError
 from crossfeed.windows.normalise import Normaliser
@@ -27,15 +26,17 @@ from tests.windows.tables import random_table, study_table
         ("Spindle_smoothed_active_power", "power", "sensor"),
         ("feed_x", "feed", "command"),
         ("Machining_Process", None, "other"),
+        ("n_soll", "rotational speed", "command"),
+        ("Xload", "load", "sensor"),
     ],
 )
 def test_names_tell_what_a_column_measures(name: str, quantity: str | None, role: str) -> None:
-    meaning = guess(name)
-    assert (meaning.quantity, meaning.role) == (quantity, role)
+    found, _, own_role, _ = meaning_of(name)
+    assert (found, own_role) == (quantity, role)
 
 
-def test_words_of_a_name() -> None:
-    assert words_of("X1_DCBusVoltage") == {"x1", "dc", "bus", "voltage"}
+def test_a_unit_in_a_name_was_not_read() -> None:
+    assert meaning_of("Spindle power [W]")[:2] == ("power", "W")
 
 
 def test_german_csv_with_time_stamps_sessions_and_machines(tmp_path: Path) -> None:

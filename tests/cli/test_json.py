@@ -23,6 +23,18 @@ TOY = {
     "forecast": ["run", "--history", "target.parquet", "--at", "40", "--commands", "table"],
     "what-if": ["run", "--history", "target.parquet", "--at", "40", "--commands", "table", "--samples", "20"],
     "compare": ["--source", "source.parquet", "--models", "persistence,ridge", "--out", "comparison"],
+    "curve": [
+        "--table",
+        "curve.parquet",
+        "--models",
+        "ridge,mean",
+        "--minutes",
+        "0,8",
+        "--size",
+        "tiny",
+        "--out",
+        "curve",
+    ],
     "report": ["run"],
     "program": ["bundled:pla_cover"],
     "study status": ["study"],
@@ -43,6 +55,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("json")
     toy_table().write(place / "source.parquet")
     toy_table("second", sessions=4, rows=80, seed=5, absent=("current_4",)).write(place / "target.parquet")
+    toy_table(rows=100).write(place / "curve.parquet")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         train = ["train", "--table", "source.parquet", "--size", "tiny", "--device", "cpu", "--out", "run", *SETTINGS]

@@ -102,6 +102,11 @@ def test_runs_missing_on_one_side_leave_the_comparison() -> None:
     assert result.mean_difference == 0.0
 
 
+def test_runs_that_are_not_in_common_prove_nothing() -> None:
+    (result,) = statistics.compare({"a": np.array([1.0, np.nan]), "b": np.array([np.nan, 2.0])}, "a")
+    assert (result.units, result.p_sign_flip) == (0, 1.0)
+
+
 def test_the_power_table_names_what_cannot_be_reached_and_matches_the_t_test() -> None:
     table = {(row.units, row.effect): row for row in statistics.power_table(units=(3, 10, 12, 13), effects=(0.0, 1.0))}
     assert not table[3, 1.0].reachable

@@ -11,7 +11,7 @@ import pytest
 import crossfeed as cf
 from tests.front.conftest import House
 
-VERBS = ("adapt", "audit", "evaluate", "fit", "load", "what_if")
+VERBS = ("adapt", "audit", "curve", "evaluate", "fit", "load", "what_if")
 
 
 def test_importing_loads_nothing_heavy() -> None:

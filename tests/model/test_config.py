@@ -34,6 +34,7 @@ SHARED: Alternatives = {
     "machines.gain": (0.5, {}),
     "machines.level": (0.5, {}),
     "machines.noise": (0.5, {}),
+    "machines.commands": (0.5, {}),
 }
 SENSORS: Alternatives = SHARED | {
     "model.width": (32, {}),
@@ -45,6 +46,7 @@ SENSORS: Alternatives = SHARED | {
     "model.noise_floor": (0.5, {}),
     "model.reach": (0.5, {}),
     "model.members": (3, {}),
+    "model.identity": ("described", {}),
     "objectives.weights.crps": (0.0, {}),
     "objectives.weights.squared": (0.0, {}),
 }

@@ -32,6 +32,7 @@ def complete(tmp_path: Path, contents: dict[bool, dict[str, Any]]) -> Path:
         material.write(tmp_path / "evaluation" / name / "evaluation.json", contents[own])
     material.write(tmp_path / "adaptation" / "adaptation.json", material.adaptation())
     material.write(tmp_path / "comparison" / "table.json", material.comparison())
+    material.write(tmp_path / "curve" / "curve.json", material.curve())
     material.write(tmp_path / "forecast" / "forecast.json", material.forecast())
     material.write(tmp_path / "audit.json", material.audit())
     return tmp_path / "run"

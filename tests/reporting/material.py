@@ -9,6 +9,8 @@ from typing import Any
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import ModelFacts, TableFacts
+from crossfeed.learning_curve.crossings import Crossing
+from crossfeed.learning_curve.result import CurvePoint, LearningCurve
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, normaliser_of, small_table
 
 LEVELS = ("0.5", "0.8", "0.9", "0.95")
@@ -48,6 +50,27 @@ def evaluation(own: bool = False, name: str = "run", machine: str = "lathe") -> 
             },
         }
     return content
+
+
+def curve() -> dict[str, Any]:
+    """What `crossfeed curve` writes: a model that overtakes the fleet, and one that cannot learn from so little."""
+    errors = {"fleet": (0.3, 0.28, 0.25), "tide": (None, 0.4, 0.2), "persistence": (0.5, 0.5, 0.5)}
+    points = [
+        CurvePoint(
+            model, label, minutes, int(crps is not None),
+            {**dict.fromkeys(("crps", "rmse", "mae", "nll"), crps), "coverage90": crps and 0.9},
+            {}, 1.0, "as it came" if model == "fleet" else "", "" if crps else "too little to learn from: 0 rows",
+        )
+        for column, (label, minutes) in enumerate((("0", 0.0), ("3", 3.0), ("all", 60.0)))
+        for model in errors
+        for crps in (errors[model][column],)
+    ]  # fmt: skip
+    ahead = Crossing("tide", 3.0, 60.0, 22.0, "tide overtakes the fleet between 3 and 60 minutes (about 22)")
+    notes = ("Everybody is judged on the same 100 windows.",)
+    found = LearningCurve(
+        "lathe", 1.0, 60.0, 100, 3, ("current",), "tiny", "quick", tuple(points), (ahead,), notes
+    )  # fmt: skip
+    return found.to_dict()
 
 
 def adaptation() -> dict[str, Any]:

@@ -29,7 +29,7 @@ from tests.study.conftest import Invented, begin
 
 EVERYTHING = (
     "data", "split", "training", "results", "details", "calibration", "commands", "adaptation", "forecasts",
-    "comparison", "what-if", "robustness", "timing", "reproduce",
+    "comparison", "curve", "what-if", "robustness", "timing", "reproduce",
 )  # fmt: skip
 
 
@@ -336,3 +336,17 @@ def test_results_in_a_folder_of_another_name_were_not_found(
     material.write(tmp_path / "others" / "evaluation.json", contents[False])
     assert report_on(run)[0].verdict.answer != "Not known yet."
     assert [one.model.sha256 for one in gather(run).evaluations if one.model] == [sha256]
+
+
+def test_a_learning_curve_shows_who_overtakes_the_fleet_and_who_had_too_little(complete: Path, tmp_path: Path) -> None:
+    document, anchors, text = report_on(complete)
+    assert "curve" in anchors
+    assert "tide overtakes the fleet between 3 and 60 minutes" in text
+    rows = table_of(document, "curve", tmp_path)
+    assert rows[1]["model"] == "tide"
+    assert (rows[1]["crps"], rows[1]["remark"]) == ("", "too little to learn from: 0 rows")
+
+
+def test_a_learning_curve_inside_the_run_is_found_too(complete: Path) -> None:
+    (complete.parent / "curve").rename(complete / "curve")
+    assert "curve" in report_on(complete)[1]

@@ -118,6 +118,6 @@ def test_what_stays_unclear_becomes_a_warning(history: History, tmp_path: Path) 
 
 def test_bundled_programs_have_names(history: History) -> None:
     (found,) = read_plans(["bundled:bracket"], history)
-    assert (found.name, found.kind) == ("bracket", "program")
+    assert (found.name, found.origin) == ("bracket", "program")
     with pytest.raises(ProgramError, match="no bundled program 'unknown'"):
         read_plans(["bundled:unknown"], history)

@@ -67,9 +67,9 @@ def test_a_split_with_an_empty_side_is_refused(by: str) -> None:
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize("fractions", [(1.0, 0.1), (0.9, 0.1), (0.0, 0.2), (0.5, -0.1)])
+@pytest.mark.parametrize("fractions", [(1.0, 0.1), (0.9, 0.1), (0.7, 0.6), (0.0, 0.2), (0.5, -0.1)])
 def test_impossible_fractions_are_refused(fractions: tuple[float, float]) -> None:
-    with pytest.raises(TableError, match="fractions"):
+    with pytest.raises(TableError, match="leave a side empty"):
         split_table(study_table(), fractions=fractions)
 
 
@@ -98,6 +98,12 @@ def test_a_split_of_another_table_is_refused() -> None:
     split = split_table(random_table([20] * 10))
     with pytest.raises(TableError, match="does not belong"):
         split.rows(random_table([20] * 12), "train")
+
+
+def test_the_train_rows_of_one_table_need_no_joining() -> None:
+    table = random_table([20] * 10)
+    rows = split_table(table).train_rows(table)
+    assert TrainRows.join([rows]) is rows
 
 
 def test_train_rows_come_from_a_split_only() -> None:
@@ -171,3 +177,14 @@ def test_machines_stand_on_one_side_whole_when_a_table_is_split_by_machine() -> 
     sides = [{group.machine for group in split.groups(table, part)} for part in PARTS]
     assert [len(side) for side in sides] == [3, 2, 1]
     assert set.union(*sides) == set(table.machines())
+
+
+def test_sessions_that_name_their_side_stand_there_and_others_are_refused() -> None:
+    table = random_table([60, 60, 60, 60])
+    names = ("validation/0", "train/1", "test/a/b", "train/2")
+    named = replace(table, groups=tuple(replace(g, session=n) for g, n in zip(table.groups, names, strict=True)))
+    split = split_table(named, "side")
+    assert [group.session for group in split.groups(named, "train")] == ["train/1", "train/2"]
+    assert split.test == ("mill/test/a/b",)
+    with pytest.raises(TableError, match="does not say on which side"):
+        split_table(table, "side")

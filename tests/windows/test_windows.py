@@ -238,3 +238,17 @@ def test_the_hash_names_the_window_list_and_nothing_else() -> None:
         WindowSet.build(table, table.groups[1:], normaliser, 8, (1, 2)),
     ]
     assert len({first, *(windows.hash() for windows in changed)}) == 5
+
+
+def test_some_windows_alone_are_those_windows() -> None:
+    table = random_table([60, 70])
+    source = random_table([60] * 6)
+    windows = WindowSet.build(table, None, Normaliser.fit(split_table(source).train_rows(source)), 8, (1, 2))
+    index = torch.tensor([3, 10, 60])
+    some = windows.only(index)
+    assert len(some) == 3
+    assert sum(count.windows for count in some.counts) == 3
+    for name in ("x_BKC", "future_x_BHC", "mean_a_BHA", "last_index_B", "machine_B"):
+        torch.testing.assert_close(
+            getattr(some.batch(torch.arange(3)), name), getattr(windows.batch(index), name), rtol=0, atol=0
+        )

@@ -11,6 +11,7 @@ from crossfeed.evaluation.command_use import CommandUse
 from crossfeed.evaluation.corruptions import SEVERITIES
 from crossfeed.evaluation.metrics import Metrics
 from crossfeed.evaluation.result import Evaluation
+from crossfeed.evaluation.result_view import WORDS
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.evaluation.verdict import words
 from crossfeed.progress import output
@@ -19,7 +20,6 @@ HEADLINE = {
     "rmse": "RMSE", "mae": "MAE", "r2": "R2", "skill_rmse": "skill", "crps": "CRPS", "nll": "NLL",
     "coverage90": "cover 90 %", "width90": "width 90 %",
 }  # fmt: skip
-LIGHTS = {"good": "yes", "fair": "with care", "bad": "no", "unknown": "cannot be said"}
 
 
 def show_evaluation(found: Evaluation) -> None:
@@ -57,7 +57,7 @@ def verdict_lines(found: Evaluation, model: str) -> list[str]:
     from crossfeed.reporting.sections.verdict import listening, overall
 
     verdict = found.verdict(model)
-    rows = [f"  {one.channel}: {LIGHTS[one.light]}, {'; '.join(one.reasons)}" for one in verdict.channels]
+    rows = [f"  {one.channel}: {WORDS[one.light]}, {'; '.join(one.reasons)}" for one in verdict.channels]
     told = [line for line in (overall(found, model), listening(found, model)) if line]
     return [f"May it be trusted on {words(_machines(found))}? {verdict.answer}", *told, *rows]
 

@@ -31,4 +31,10 @@ def linear_drift(x_BKC: Tensor, m_BKC: Tensor, horizons: Sequence[int]) -> Tenso
     return (mean_x_BC[:, None] + slope_BC[:, None] * (ahead_H1 - mean_ago_BC[:, None])).float()
 
 
+def context_mean(x_BKC: Tensor, m_BKC: Tensor, horizons: Sequence[int]) -> Tensor:
+    """The mean of the present values of every channel in the context, at all horizons."""
+    total_B1C = torch.where(m_BKC, x_BKC, 0.0).sum(1, keepdim=True)
+    return (total_B1C / m_BKC.sum(1, keepdim=True).clamp(min=1)).expand(-1, len(horizons), -1)
+
+
 FLOORS = {"persistence": persistence, "linear drift": linear_drift}

@@ -7,7 +7,8 @@ from crossfeed.cli.render.audit import show_audit
 
 
 def finding(severity: Severity, subject: str) -> Finding:
-    return Finding("units", severity, subject, "1,000 times too large", "W, not kW", "a wrong unit", "Declare [kW].")
+    said = ("1,000 times too large", "W, not kW", "a wrong unit", "Declare [kW].")
+    return Finding(severity, subject, *said, check="units")
 
 
 def test_findings_have_their_reasons_and_notes_a_line(capsys: pytest.CaptureFixture[str]) -> None:

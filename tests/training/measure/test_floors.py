@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.training.measure.floors import linear_drift, persistence
+from crossfeed.training.measure.floors import context_mean, linear_drift, persistence
 
 HORIZONS = (1, 4)
 
@@ -45,3 +45,11 @@ def test_absent_values_are_never_read() -> None:
     spoiled_BKC = torch.where(m_BKC, x_BKC, torch.nan)
     for floor in (persistence, linear_drift):
         assert torch.equal(floor(x_BKC, m_BKC, HORIZONS), floor(spoiled_BKC, m_BKC, HORIZONS))
+
+
+def test_the_context_mean_reads_present_rows_alone() -> None:
+    x_BKC, m_BKC = holed(0)
+    found = context_mean(x_BKC, m_BKC, HORIZONS)
+    shown = torch.where(m_BKC, x_BKC, torch.nan).nanmean(1).nan_to_num()
+    torch.testing.assert_close(found, shown[:, None].expand(-1, 2, -1))
+    torch.testing.assert_close(context_mean(torch.where(m_BKC, x_BKC, 1e6), m_BKC, HORIZONS), found)

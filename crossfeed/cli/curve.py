@@ -1,0 +1,45 @@
+"""`crossfeed curve`: how good each model is after so many minutes of own logs."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def curve(
+    table: Annotated[Path, typer.Option("--table", "-t", help="The table of one machine.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; run again with it to go on.")],
+    models: Annotated[
+        str, typer.Option(help="fleet, and any model of crossfeed compare, separated by commas.")
+    ] = "fleet,crossfeed,tide,trees,persistence",
+    minutes: Annotated[str, typer.Option(help="Minutes of own logs to learn from.")] = "0,1,3,10,30,60,all",
+    size: Annotated[Literal["tiny", "compact", "base"], typer.Option(help="Of models trained here.")] = "compact",
+    budget: Annotated[
+        Literal["quick", "normal", "thorough"], typer.Option(help="How long each of them learns, as in train.")
+    ] = "quick",
+    seeds: Annotated[int, typer.Option(help="Training seeds for each model that has randomness.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
+    fleet: Annotated[str, typer.Option(help="Another model of many machines than the one that is shipped.")] = "fleet",
+    split_by: Annotated[
+        Literal["session", "program", "run", "day"], typer.Option(help="What stays on one side.")
+    ] = "session",
+    windows: Annotated[int, typer.Option(help="Judge by at most so many windows, evenly spread.")] = 4000,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print the curve as JSON.")] = False,
+) -> None:
+    """Draw the error of every model against minutes of own logs, and say who overtakes the fleet when.
+
+    Example: crossfeed curve --table own.parquet --models fleet,crossfeed,tide,persistence --out curve
+    """
+    from crossfeed.cli.render.curve import show_curve
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.front.curve import curve as draw
+
+    found = draw(
+        table, models, minutes, out=out, size=size, budget=budget, seeds=seeds, jobs=jobs, fleet=fleet,
+        split_by=split_by, windows=windows, device=device,
+    )  # fmt: skip
+    if json:
+        print_json(found.to_dict())
+    else:
+        show_curve(found, out)

@@ -1,0 +1,181 @@
+"""The learning curve: everybody on the same test sessions after 0, 1, 3, ... minutes of the machine's own logs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from crossfeed.baselines.contenders import Setting, contender
+from crossfeed.baselines.results import Result
+from crossfeed.baselines.runs import Ending
+from crossfeed.baselines.sizes import Size
+from crossfeed.baselines.table import over_seeds
+from crossfeed.claim import claim
+from crossfeed.errors import ConfigError, TableError
+from crossfeed.ingest.table import Table
+from crossfeed.learning_curve.crossings import Crossing, crossing
+from crossfeed.learning_curve.effort import effort
+from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants
+from crossfeed.learning_curve.fleet import open_fleet
+from crossfeed.learning_curve.minutes import ALL, in_words, parse_minutes
+from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, sensors_left_out
+from crossfeed.learning_curve.result import METRICS, CurvePoint, LearningCurve
+from crossfeed.learning_curve.runs import CurveRun, do_curve_runs
+from crossfeed.model.device import choose_device
+from crossfeed.model.locate import FLEET
+from crossfeed.model.meeting import readable
+from crossfeed.training.run_config import preset
+from crossfeed.windows.split import By
+
+MODELS = "fleet,crossfeed,tide,trees,persistence"
+
+
+def learning_curve(
+    table: Table, out: Path | str, *, models: str | Sequence[str] = MODELS,
+    minutes: str | Sequence[float | str] = "0,1,3,10,30,60,all", size: Size = "compact", budget: str = "quick",
+    seeds: int = 1, jobs: int = 1, fleet: Path | str = FLEET, device: str = "auto", split_by: By = "session",
+    windows: int = 4000,
+) -> LearningCurve:  # fmt: skip
+    """Train and judge every model after every number of minutes; what `out` already holds is not run again."""
+    if min(seeds, jobs, windows) < 1:
+        raise ConfigError(
+            f"{seeds} seeds, {jobs} jobs and {windows} windows were asked for.", expected="at least one of each"
+        )
+    asked, names = parse_minutes(minutes), _names(models)
+    place = str(choose_device(device))
+    for name in names:  # who cannot take part is said before anything is trained
+        if name != FLEET:
+            contender(name, Setting(effort(budget, size, 1000), size, place, {}))
+    setting, left_out = _set_up(
+        table, names, size, budget, windows, fleet, place, split_by, Path(out)
+    )  # fmt: skip
+    entrants = Entrants(setting)
+    amounts, notes = _amounts(asked, setting.logs)
+    identity = {
+        "table": table.fingerprint(), "sensors": _judged_sensors(setting.logs.table), "size": size, "budget": budget,
+        "split_by": split_by, "judged": {name: len(ends) for name, ends in entrants.judged.ends.items()},
+        "space": entrants.judged.space.hash(), "context": entrants.judged.context,
+        "horizons": entrants.judged.horizons,
+    }  # fmt: skip
+    claim(setting.folder, "setting.json", identity, "a learning curve")
+    plan = [CurveRun(name, one, seed) for one in amounts for name in names for seed in _seeds(name, one, seeds, place)]
+    endings = dict(do_curve_runs(plan, setting, entrants, jobs))
+    points = tuple(_point(name, one, amounts[one], endings) for one in amounts for name in names)
+    curve = LearningCurve(
+        machine=table.machines()[0], period=table.period, own_minutes=setting.logs.minutes,
+        windows=len(entrants.judged), sessions=len(entrants.judged.ends), size=size, budget=budget,
+        sensors=_judged_sensors(setting.logs.table), points=points, crossings=(),
+        notes=(
+            *_meaning(setting, entrants), *notes, *(f"Not judged: {name}, {why}." for name, why in left_out.items()),
+        ),
+    )  # fmt: skip
+    curve = replace(curve, crossings=_crossings(curve))
+    curve.write(setting.folder)
+    return curve
+
+
+def _names(models: str | Sequence[str]) -> tuple[str, ...]:
+    given = models.split(",") if isinstance(models, str) else models
+    names = tuple(dict.fromkeys(name.strip() for name in given if name.strip()))
+    if not names:
+        raise ConfigError("No model was named.", expected=f"names separated by commas, such as {MODELS}")
+    return names
+
+
+def _set_up(
+    table: Table, names: Sequence[str], size: Size, budget: str, windows: int, fleet: Path | str, device: str,
+    split_by: By, folder: Path,
+) -> tuple[CurveSetting, dict[str, str]]:  # fmt: skip
+    """Windows as the fleet reads them, or else those of the preset; the sessions divided; sensors left out."""
+    config = preset("crossfeed", size)
+    data = config.data.model_copy(update={"split_by": split_by})
+    logs = OwnLogs.of(table, data)
+    opened = open_fleet(fleet, device) if FLEET in names else None
+    changes: dict[str, object] = {}
+    read_as_commands: dict[str, str] = {}
+    if opened is not None:
+        model = opened.model
+        changes = {"context": model.config.context, "horizons": model.horizons}
+        read = readable(table.schema, model.schema).sensor_names
+        read_as_commands = {
+            name: "the fleet reads it as a command" for name in table.schema.sensor_names if name not in read
+        }
+    config = config.model_copy(update={"model": config.model.model_copy(update=changes), "data": data})
+    left_out = sensors_left_out(logs, config.model.context + config.model.horizons[-1]) | read_as_commands
+    shown = table.without(left_out)
+    if not shown.present().any():
+        raise TableError(
+            "No sensor is left to judge by.",
+            expected="a sensor that is measured from the beginning and moves",
+            remedy="; ".join(f"{name}: {why}" for name, why in left_out.items()) + ".",
+        )
+    setting = CurveSetting(
+        logs=replace(logs, table=shown), config=config, size=size, budget=budget, most_windows=windows,
+        fleet=opened.path if opened else None, device=device, folder=folder,
+    )  # fmt: skip
+    return setting, left_out
+
+
+def _amounts(asked: Sequence[float], logs: OwnLogs) -> tuple[dict[float, float], list[str]]:
+    """The minutes that the own logs hold, each with its true length, and a remark on those that they do not."""
+    known = {one: logs.minutes if one == ALL else one for one in asked if one == ALL or one <= logs.minutes}
+    missing = [in_words(one) for one in asked if one not in known]
+    if not known:
+        raise TableError(
+            f"The own logs hold {logs.minutes:.3g} minutes beside the sessions that are judged.",
+            expected=f"at least the {missing[0]} minutes that were asked for",
+            remedy="Ask for fewer minutes, or for all of them: --minutes 0,all",
+        )
+    told = f"The own logs hold {logs.minutes:.4g} minutes beside the judged sessions"
+    return known, [f"{told}; {', '.join(missing)} could not be asked." if missing else f"{told}."]
+
+
+def _judged_sensors(table: Table) -> tuple[str, ...]:
+    return tuple(name for name, there in zip(table.schema.sensor_names, table.present(), strict=True) if there)
+
+
+def _seeds(name: str, minutes: float, asked: int, device: str) -> range:
+    """As many as were asked for where chance plays a part; nothing is learned at 0 minutes."""
+    if minutes == 0:
+        return range(1)
+    if name == FLEET:
+        return range(asked)
+    return range(len(contender(name, Setting(effort("quick", "tiny", 1000), "tiny", device, {})).seeds(asked)))
+
+
+def _point(name: str, asked: float, minutes: float, endings: Mapping[CurveRun, Ending]) -> CurvePoint:
+    """One model's runs after so many minutes, together."""
+    mine = [ending for run, ending in endings.items() if (run.model, run.minutes) == (name, asked)]
+    results: list[Result] = [ending.result for ending in mine if ending.result is not None]
+    reason = next((ending.reason for ending in mine if ending.result is None), "")
+    row = over_seeds(name, results, (TEST,), reason)
+    kept = sorted({str(one.details["kept"]) for one in results if "kept" in one.details})
+    return CurvePoint(
+        model=name, label=in_words(asked), minutes=minutes, seeds=row.seeds, seconds=row.seconds,
+        mean={metric: row.mean.get(f"{TEST}.{metric}") for metric in (*METRICS, "command_use")},
+        spread={metric: row.spread.get(f"{TEST}.{metric}") for metric in (*METRICS, "command_use")},
+        kept=" or ".join(kept), remark=row.remark,
+    )  # fmt: skip
+
+
+def _crossings(curve: LearningCurve) -> tuple[Crossing, ...]:
+    if FLEET not in curve.models:
+        return ()
+    errors = {
+        model: [(one.minutes, crps) for one in curve.points if one.model == model and (crps := one.mean["crps"])]
+        for model in curve.models
+    }
+    found = [crossing(model, errors[FLEET], errors[model]) for model in curve.models if model != FLEET]
+    return tuple(one for one in found if one is not None)
+
+
+def _meaning(setting: CurveSetting, entrants: Entrants) -> list[str]:
+    """Without these sentences the numbers mean little."""
+    judged = entrants.judged
+    return [
+        f"Everybody is judged on the same {len(judged):,} windows of {len(judged.ends)} sessions that nobody learns "
+        "from, over all horizons, in standard deviations of all own logs.",
+        f"The first minutes of the other sessions, in the order of time, are learned from; normalisers see them alone. "
+        f"Size {setting.size}, budget {setting.budget}.",
+        f"At 0 minutes the fleet knows the first {FIRST_ROWS} rows of each judged session, and floors have the spread "
+        "of their errors in them; windows that end inside these rows are judged for nobody.",
+    ]

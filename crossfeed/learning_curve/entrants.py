@@ -1,0 +1,174 @@
+"""One run of a curve: one model, so many minutes, one seed; what is there already is not run again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import torch
+
+from crossfeed.baselines.comparison_data import comparison_data
+from crossfeed.baselines.contenders import FLOORS, Fitted, Setting, contender
+from crossfeed.baselines.runs import Ending, run_once
+from crossfeed.baselines.sizes import Size
+from crossfeed.evaluation.evaluate import EvaluationSet
+from crossfeed.evaluation.forecaster import Floor, Forecaster
+from crossfeed.ingest.table import Table
+from crossfeed.learning_curve.by_session import BySession
+from crossfeed.learning_curve.effort import effort
+from crossfeed.learning_curve.fleet import FleetEntrant, open_fleet
+from crossfeed.learning_curve.judged_windows import JudgedWindows
+from crossfeed.learning_curve.minutes import folder_name
+from crossfeed.learning_curve.own_logs import OwnLogs, laid_out, sides
+from crossfeed.model.locate import FLEET
+from crossfeed.training.run_config import RunConfig
+from crossfeed.windows.listing import list_windows, pair_up
+from crossfeed.windows.windows import WindowSet
+
+TEST = "test"
+TOO_LITTLE = "too little to learn from"
+
+
+@dataclass(frozen=True)
+class CurveSetting:
+    """What a process needs to do any run of a curve; `config` has the windows, and how the table is split."""
+
+    logs: OwnLogs
+    config: RunConfig
+    size: Size
+    budget: str
+    most_windows: int
+    fleet: Path | None
+    device: str
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The first so many minutes: all rows, and the same cut into sides beside the judged sessions, if that goes."""
+
+    minutes: float
+    rows: Table | None
+    sides: Table | None
+    train_windows: int = 0
+
+
+class Entrants:
+    """Does any run of a curve, and keeps what its runs share."""
+
+    def __init__(self, setting: CurveSetting) -> None:
+        self.setting = setting
+        model = setting.config.model
+        self.window = model.context + model.horizons[-1]
+        self.stretch = lru_cache(maxsize=1)(self._stretch)
+
+    @cached_property
+    def judged(self) -> JudgedWindows:
+        model, one = self.setting.config.model, self.setting
+        return JudgedWindows.of(one.logs, model.context, model.horizons, one.most_windows, one.device)
+
+    @cached_property
+    def fleet(self) -> FleetEntrant:
+        assert self.setting.fleet is not None, "the fleet runs only where it was asked for"
+        return FleetEntrant(open_fleet(self.setting.fleet, self.setting.device), self.setting.logs, self.judged)
+
+    def run(self, name: str, minutes: float, seed: int) -> Ending:
+        """Bring one run to its end."""
+        stretch = self.stretch(minutes)
+        if name == FLEET:
+            fleet = self.fleet
+            origin = f"{FLEET}-{fleet.opened.sha256[:8]}"
+            return self._once(
+                name, stretch, seed, lambda kept: self._fit_fleet(stretch, seed, kept), fleet.scored, origin
+            )
+        if stretch.sides is None and name in FLOORS:
+            scored = self._space_set
+            return self._once(name, stretch, seed, lambda _: self._fit_floor(name, stretch, scored), scored)
+        if stretch.sides is None:
+            return Ending(name, seed, None, self.too_little(stretch))
+        return self._run_contender(name, stretch, seed)
+
+    def too_little(self, stretch: Stretch) -> str:
+        """Why nothing can be trained on so few rows."""
+        rows = 0 if stretch.rows is None else len(stretch.rows)
+        return f"{TOO_LITTLE}: {rows} rows do not give three pieces with windows of {self.window} rows"
+
+    def _stretch(self, minutes: float) -> Stretch:
+        logs = self.setting.logs
+        groups = logs.first(minutes)
+        if not groups:
+            return Stretch(minutes, None, None)
+        cut = sides(groups, self.window)
+        rows = laid_out(logs.table, groups)
+        if not cut:
+            return Stretch(minutes, rows, None)
+        model = self.setting.config.model
+        train = laid_out(logs.table, [group for group in cut if group.session.startswith("train/")])
+        windows = list_windows(pair_up(train, None), model.context, model.horizons)
+        table = laid_out(logs.table, [*cut, *logs.test])
+        return Stretch(minutes, rows, table if len(windows) >= 4 else None, len(windows))
+
+    @cached_property
+    def _space_set(self) -> EvaluationSet:
+        """The judged windows in the space itself, for those who have no normaliser of their own."""
+        logs = self.setting.logs
+        return self.judged.of_table(laid_out(logs.table, logs.test), self.judged.space)
+
+    def _once(
+        self, name: str, stretch: Stretch, seed: int, fit: Callable[[Path], Fitted], scored: EvaluationSet,
+        origin: str = "",
+    ) -> Ending:  # fmt: skip
+        """Where a model comes from a file, its runs lie under `origin`: another file is another model."""
+        folder = self.setting.folder / "runs" / folder_name(stretch.minutes) / origin
+        kept = folder / "models" / f"{name}-seed{seed}"
+        return run_once(folder, name, seed, "masked", lambda: fit(kept), {TEST: scored})
+
+    def _fit_fleet(self, stretch: Stretch, seed: int, folder: Path) -> Fitted:
+        if stretch.rows is None:
+            return self.fleet.with_beginnings()
+        if stretch.sides is None:
+            return self.fleet.as_it_came(stretch.rows)
+        budget = effort(self.setting.budget, self.setting.size, stretch.train_windows)
+        config = self._learning_config()
+        return self.fleet.learned_on(
+            stretch.rows, stretch.sides, budget, self.setting.size, config, seed, folder
+        )  # fmt: skip
+
+    def _fit_floor(self, name: str, stretch: Stretch, scored: EvaluationSet) -> Fitted:
+        """With the spread of its errors on all windows of the minutes, else on those in each session's first rows."""
+        model = self.setting.config.model
+        space = self.judged.space
+
+        def floor(table: Table) -> Floor:
+            windows = WindowSet.build(table, None, space, model.context, model.horizons, device=self.setting.device)
+            made = Floor(name, FLOORS[name], model.horizons)
+            made.fit(windows, windows, 0)
+            return made
+
+        if stretch.rows is not None and len(list_windows(pair_up(stretch.rows, None), model.context, model.horizons)):
+            return Fitted(floor(stretch.rows), 0, 0.0, {"spread": "errors in the own logs"})
+        beginnings = self.setting.logs.beginnings()
+        of_session = {group.session: group for group in beginnings.groups}
+
+        def met(session: str) -> Forecaster:
+            return floor(beginnings.select([of_session[session]]))
+
+        forecaster = BySession(name, False, scored.windows, met)
+        return Fitted(forecaster, 0, 0.0, {"spread": "errors in the first rows of each session"})
+
+    def _run_contender(self, name: str, stretch: Stretch, seed: int) -> Ending:
+        assert stretch.sides is not None
+        setting = self.setting
+        budget = effort(setting.budget, setting.size, stretch.train_windows)
+        one = contender(name, Setting(budget, setting.size, setting.device, {}))
+        data = comparison_data([stretch.sides], None, self._learning_config(), torch.device(setting.device))
+        windows = data.scored["source"].windows
+        scored = self.judged.among(windows, data.training.schema, data.training.normaliser)
+        return self._once(
+            name, stretch, seed, lambda kept: one.fit(replace(data, scored={TEST: scored}), seed, kept), scored
+        )
+
+    def _learning_config(self) -> RunConfig:
+        """The windows of the curve, with the sides that the names of the pieces say."""
+        data = self.setting.config.data.model_copy(update={"split_by": "side"})
+        return self.setting.config.model_copy(update={"data": data})

@@ -1,0 +1,137 @@
+"""The model of many machines as one of the entrants: as it came, or after it has learned on."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from crossfeed.baselines.arms import arm_config
+from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.contenders import Fitted
+from crossfeed.baselines.sizes import Size
+from crossfeed.errors import ConfigError
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.forecaster import Forecaster
+from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.ingest.align import align
+from crossfeed.ingest.table import Table
+from crossfeed.learning_curve.by_session import BySession, InFrame
+from crossfeed.learning_curve.judged_windows import JudgedWindows
+from crossfeed.learning_curve.own_logs import OwnLogs, laid_out
+from crossfeed.model.locate import FLEET, locate_model
+from crossfeed.model.meeting import in_frame, readable
+from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import Schema
+from crossfeed.training.run import train
+from crossfeed.training.run_config import RunConfig
+from crossfeed.windows.frame import fit_frame
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.split_tables import DataConfig, SplitTables
+
+AS_IT_CAME, LEARNED_ON = "as it came", "learned on"
+
+
+def open_fleet(path: Path | str, device: str) -> OpenedModel:
+    """The model of many machines; a missing file and a model of one machine are refused."""
+    if not Path(locate_model(path)).is_file():
+        raise ConfigError(
+            f"There is no model of many machines at {path}."
+            if str(path) != FLEET
+            else "This installation carries no fleet file.",
+            expected="a model trained with model.identity=described and data.normaliser=frame",
+            remedy="Name one with --fleet PATH, or leave fleet out of --models.",
+        )
+    opened = open_model(path, device, meets=True)
+    if not opened.model.normaliser.met_nobody:
+        raise ConfigError(
+            f"{path} is a model of one machine, not of many.",
+            expected="a model trained with model.identity=described and data.normaliser=frame",
+            remedy="Leave --fleet away to take the one that is shipped.",
+        )
+    return opened
+
+
+@dataclass(frozen=True)
+class FleetEntrant:
+    """The fleet before this machine; `schema` is how it reads the table."""
+
+    opened: OpenedModel
+    logs: OwnLogs
+    judged: JudgedWindows
+
+    @cached_property
+    def schema(self) -> Schema:
+        return readable(self.logs.table.schema, self.opened.model.schema)
+
+    @cached_property
+    def scored(self) -> EvaluationSet:
+        """The judged windows as the fleet reads them."""
+        test = align(laid_out(self.logs.table, self.logs.test), self.schema)
+        return self.judged.of_table(test, self.judged.space_for(self.schema))
+
+    def with_beginnings(self) -> Fitted:
+        """At 0 minutes: each session in a frame from its own first rows, nothing learned."""
+        beginnings = align(self.logs.beginnings(), self.schema)
+        of_session = {group.session: group for group in beginnings.groups}
+
+        def met(session: str) -> Forecaster:
+            return self._in(self._frame(beginnings.select([of_session[session]])))
+
+        forecaster = BySession(FLEET, True, self.scored.windows, met)
+        return self._fitted(forecaster, 0.0, {"kept": AS_IT_CAME, "frame": "first rows of each session"})
+
+    def as_it_came(self, rows: Table) -> Fitted:
+        """In a frame from these rows, nothing learned."""
+        return self._fitted(self._in(self._frame(align(rows, self.schema))), 0.0, {"kept": AS_IT_CAME})
+
+    def learned_on(
+        self, rows: Table, sides: Table, budget: Budget, size: Size, config: RunConfig, seed: int, folder: Path
+    ) -> Fitted:
+        """After learning on the train pieces, if that is better on the validation pieces; else as it came."""
+        began = time.monotonic()
+        asked = arm_config("crossfeed", budget, size, seed, config)
+        device = self.judged.device
+        run = train(sides, asked, folder, resume=folder.exists(), device=device, pretrained=self.opened.path)
+        learned = WorldModel.load(run.model, device=device)
+        crps = {
+            AS_IT_CAME: self._on_validation(sides, lambda frame: in_frame(self.opened.model, self.schema, frame)),
+            LEARNED_ON: self._on_validation(sides, lambda _: learned),
+        }
+        details: dict[str, Any] = {"validation_crps": crps, "stages": run.summary["stages"]}
+        seconds = time.monotonic() - began
+        if crps[LEARNED_ON] >= crps[AS_IT_CAME]:
+            came = self.as_it_came(rows)
+            return self._fitted(came.forecaster, seconds, {**details, "kept": AS_IT_CAME})
+        forecaster = InFrame(WorldModelForecaster(learned, FLEET), learned.normaliser, self.scored.normaliser)
+        return self._fitted(forecaster, seconds, {**details, "kept": LEARNED_ON})
+
+    def _on_validation(self, sides: Table, of_frame: Callable[[Normaliser], WorldModel]) -> float:
+        """CRPS on the validation pieces, in the frame of the train pieces."""
+        data = DataConfig(split_by="side", normaliser="frame")
+        source = SplitTables.of([align(sides, self.schema)], data, self._usual)
+        frame = source.normaliser("frame")
+        windows = source.windows(
+            "validation", frame, self.judged.context, self.judged.horizons, data.stride, self.judged.device
+        )
+        judged = EvaluationSet(windows, self.schema, frame, self.judged.space_for(self.schema), "session")
+        crps = evaluate(WorldModelForecaster(of_frame(frame), FLEET), judged).metrics()["crps"]
+        assert crps is not None, "validation windows show at least one sensor"
+        return crps
+
+    @property
+    def _usual(self) -> dict[str, float]:
+        return dict(self.opened.provenance.get("usual_scales", {}))
+
+    def _frame(self, rows: Table) -> Normaliser:
+        return fit_frame(self.schema, rows.sensors, rows.commands, self._usual)
+
+    def _in(self, frame: Normaliser) -> InFrame:
+        model = in_frame(self.opened.model, self.schema, frame)
+        return InFrame(WorldModelForecaster(model, FLEET), frame, self.scored.normaliser)
+
+    def _fitted(self, forecaster: Forecaster, seconds: float, details: dict[str, Any]) -> Fitted:
+        parameters = sum(p.numel() for p in self.opened.model.parameters())
+        return Fitted(forecaster, parameters, seconds, details)

@@ -1,0 +1,128 @@
+"""What a learning curve found: one point for each model and number of minutes, and where models overtake the fleet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossfeed.errors import ConfigError
+from crossfeed.json_file import plain
+from crossfeed.learning_curve.crossings import Crossing
+
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.figure import Figure
+
+METRICS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "nll": "NLL", "coverage90": "inside 90 %"}
+FILE = "curve.json"
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One model after so many minutes: means and standard deviations over seeds, or the reason why there are none."""
+
+    model: str
+    label: str
+    minutes: float
+    seeds: int
+    mean: dict[str, float | None]
+    spread: dict[str, float | None]
+    seconds: float
+    kept: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class LearningCurve:
+    """Errors against minutes of own logs; `print` it, `plot` it, or take it as a frame."""
+
+    machine: str
+    period: float
+    own_minutes: float
+    windows: int
+    sessions: int
+    sensors: tuple[str, ...]
+    size: str
+    budget: str
+    points: tuple[CurvePoint, ...]
+    crossings: tuple[Crossing, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Everybody who was asked for, in that order."""
+        return tuple(dict.fromkeys(point.model for point in self.points))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The numbers of minutes, in rising order."""
+        return tuple(dict.fromkeys(point.label for point in self.points))
+
+    def point(self, model: str, label: str) -> CurvePoint:
+        """One of the points, by the words it was asked for with."""
+        return next(point for point in self.points if (point.model, point.label) == (model, label))
+
+    def best(self, metric: str, label: str) -> float | None:
+        """The lowest error of anyone after so many minutes."""
+        known = [point.mean.get(metric) for point in self.points if point.label == label]
+        return min((value for value in known if value is not None), default=None)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Flat rows: one for each model and number of minutes."""
+        return [
+            {
+                "model": one.model, "label": one.label, "minutes": one.minutes, "seeds": one.seeds,
+                **{name: one.mean.get(name) for name in METRICS},
+                **{f"{name}_sd": one.spread.get(name) for name in METRICS},
+                "seconds": one.seconds, "kept": one.kept, "remark": one.remark,
+            }
+            for one in self.points
+        ]  # fmt: skip
+
+    def to_polars(self) -> "polars.DataFrame":
+        """One row for each model and number of minutes."""
+        import polars
+
+        return polars.DataFrame(self.rows(), infer_schema_length=None)
+
+    def to_pandas(self) -> Any:
+        """The same rows as a pandas frame."""
+        from crossfeed.ingest.frames import to_pandas
+
+        return to_pandas(self.to_polars())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written to curve.json."""
+        return {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "LearningCurve":
+        """What `to_dict` gave."""
+        tuples = {name: tuple(content[name]) for name in ("sensors", "notes")}
+        points = tuple(CurvePoint(**point) for point in content["points"])
+        crossings = tuple(Crossing(**one) for one in content["crossings"])
+        return cls(**{**content, **tuples, "points": points, "crossings": crossings})
+
+    def plot(self, metric: str = "crps") -> "Figure":
+        """The error against minutes of own logs, one line for each model, and how honest its intervals are."""
+        from crossfeed.learning_curve.figure import draw
+
+        if metric not in METRICS:
+            raise ConfigError(f"There is no metric '{metric}'.", expected=f"one of {', '.join(METRICS)}")
+        return draw(self, metric)
+
+    def write(self, folder: Path | str) -> None:
+        """Save curve.json, curve.csv, curve.md, curve.png and curve.svg."""
+        from crossfeed.learning_curve.files import write_curve
+
+        write_curve(self, Path(folder))
+
+    def __repr__(self) -> str:
+        from crossfeed.learning_curve.files import grids
+
+        return "\n\n".join(grid.text() for grid in grids(self))
+
+    def _repr_html_(self) -> str:
+        from crossfeed.learning_curve.files import grids
+
+        return "".join(grid.html() for grid in grids(self))

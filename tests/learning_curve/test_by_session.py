@@ -1,0 +1,62 @@
+"""Forecasts in another frame come back in that of the windows; each session asks its own forecaster."""
+
+import numpy as np
+import torch
+
+from crossfeed.distribution import Distribution, Gaussian
+from crossfeed.evaluation.forecaster import floors
+from crossfeed.ingest.table import Table
+from crossfeed.learning_curve.by_session import BySession, InFrame, reframed
+from crossfeed.learning_curve.judged_windows import JudgedWindows
+from crossfeed.learning_curve.own_logs import OwnLogs, laid_out
+from crossfeed.windows.frame import fit_frame
+from crossfeed.windows.split_tables import DataConfig
+from crossfeed.windows.windows import WindowBatch
+from tests.learning_curve.conftest import CONTEXT, HORIZONS
+
+
+def setting(own: Table) -> tuple[OwnLogs, JudgedWindows]:
+    logs = OwnLogs.of(own, DataConfig())
+    return logs, JudgedWindows.of(logs, CONTEXT, HORIZONS, 60, "cpu")
+
+
+def test_persistence_says_the_same_in_every_frame(own: Table) -> None:
+    logs, judged = setting(own)
+    test = laid_out(logs.table, logs.test)
+    data = judged.of_table(test, judged.space)
+    frame = fit_frame(own.schema, own.sensors[:40], own.commands[:40])
+    plain = floors(HORIZONS)[0]
+    batch = data.windows.batch(torch.arange(len(data.windows)))
+    inside = InFrame(plain, frame, judged.space).predict(batch)
+    torch.testing.assert_close(inside.mean, plain.predict(batch).mean, rtol=1e-4, atol=1e-4)
+
+
+def test_there_and_back_is_where_it_was(own: Table) -> None:
+    logs, judged = setting(own)
+    data = judged.of_table(laid_out(logs.table, logs.test), judged.space)
+    frame = fit_frame(own.schema, own.sensors[:40], own.commands[:40])
+    batch = data.windows.batch(torch.arange(len(data.windows)))
+    again = reframed(reframed(batch, judged.space, frame), frame, judged.space)
+    for name in ("x_BKC", "future_x_BHC", "a_BKA", "mean_a_BHA", "future_a_BTA"):
+        torch.testing.assert_close(getattr(again, name), getattr(batch, name), rtol=1e-3, atol=1e-4)
+
+
+def test_each_window_is_forecast_by_its_own_session_in_any_order(own: Table) -> None:
+    logs, judged = setting(own)
+    data = judged.of_table(laid_out(logs.table, logs.test), judged.space)
+
+    class Constant:
+        name, uses_future_commands = "constant", False
+
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+        def predict(self, batch: WindowBatch) -> Distribution:
+            mean = torch.full_like(batch.future_x_BHC, self.value)
+            return Gaussian(mean, torch.ones_like(mean))
+
+    sessions = [count.session for count in data.windows.counts]
+    both = BySession("constant", False, data.windows, lambda session: Constant(float(sessions.index(session))))
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(data.windows)))
+    said = both.predict(data.windows.batch(order)).mean[:, 0, 0]
+    torch.testing.assert_close(said, data.windows.group_of_window[order].to(said))
