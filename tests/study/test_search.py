@@ -71,7 +71,7 @@ def _die_at(owner: object, name: str, count: int) -> None:
 MOMENTS: tuple[tuple[object, str, int], ...] = (
     (Store, "claim", 1), (worker, "check_version", 1), (step.TrainStep, "__call__", 1), (step.TrainStep, "__call__", 3),
     (checkpoint, "write_tensors", 1), (loop, "write_history", 1), (step.TrainStep, "__call__", 2),
-    (checkpoint, "write_tensors", 2), (loop, "write_history", 2), (run, "write_json", 1), (run, "remove_state", 1),
+    (checkpoint, "write_tensors", 2), (loop, "write_history", 2), (run, "write_sealed", 1), (run, "remove_state", 1),
     (bundle, "measure_bundle", 1), (worker, "write_json", 1), (Store, "finish", 1), (ledger, "append", 1),
     (Store, "claim", 2), (step.TrainStep, "__call__", 1), (Store, "release", 1), (loop, "write_history", 1),
     (Store, "finish", 1),

@@ -141,7 +141,7 @@ def victim(moment):
     elif moment == MOMENTS[2]:
         loop.write_history = die_at(3, loop.write_history)
     elif moment == MOMENTS[3]:
-        run.write_json = die_at(1, run.write_json)
+        run.write_sealed = die_at(1, run.write_sealed)
     elif moment == MOMENTS[4]:
         run.remove_state = die_at(1, run.remove_state)
     run.train(toy_table(), four_epochs(sys.argv[2]), Path(sys.argv[1]) / moment)
