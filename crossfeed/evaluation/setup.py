@@ -10,6 +10,7 @@ from crossfeed.evaluation.forecaster import Floor
 from crossfeed.evaluation.forecaster import floors as floors_without_spread
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.source import SourceData, foreign_set
+from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.normalise import Normaliser
@@ -49,7 +50,8 @@ def set_up(
             expected="the very tables given to crossfeed train (their fingerprints are in the model file)",
         )
     order = list(opened.provenance.get("tables", ()))
-    known = {given.fingerprint(): given for given in [*([table] if own else []), *sources]}
+    # A run that went on from a model of many machines read its tables in the order of that model's commands.
+    known = {given.fingerprint(): align(given, model.schema) for given in [*([table] if own else []), *sources]}
     tables = [known[fingerprint] for fingerprint in order if fingerprint in known]
     rebuilt = SourceData.of(tables, opened.config.data) if tables else None
     space = _space(model, rebuilt, len(order))
@@ -57,7 +59,7 @@ def set_up(
     if rebuilt is None or not own or part == "all":
         return EvaluationSetup(foreign_set(model, [table], space, unit or ("session" if own else "run")), floors, "all")
     side: Part = "test" if part == "auto" else part
-    windows = SourceData.of([table], opened.config.data).windows(model, side)
+    windows = SourceData.of([known[table.fingerprint()]], opened.config.data).windows(model, side)
     data = EvaluationSet(windows, model.schema, model.normaliser, space, unit or "session")
     return EvaluationSetup(data, floors, side)
 

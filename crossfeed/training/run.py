@@ -75,6 +75,7 @@ def train(
     tables = [tables] if isinstance(tables, Table) else list(tables)
     _check_left_out(tables, config)
     tables = without_machines(tables, config.data.leave_out)
+    fingerprints = [table.fingerprint() for table in tables]
     body = read_model_file(locate_model(pretrained)) if pretrained is not None else None
     if body is not None and body.normaliser.method == "frame":
         config = going_on(config, body)
@@ -86,7 +87,7 @@ def train(
     data = prepare(tables, config, chosen_device, body.provenance.get("usual_scales") if body else None)
     config = planned(config, len(data.train), budget)
     _check_windows(data, config)
-    inputs = {"tables": [table.fingerprint() for table in tables], "pretrained": body.sha256 if body else None}
+    inputs = {"tables": fingerprints, "pretrained": body.sha256 if body else None}
     with teamwork(chosen_device) as team, own_randomness(chosen_device), _alone(out, team):
         claim = open_folder if team.leads else _trust_folder
         folder = claim(out, config.model_dump(mode="json"), inputs, resume)

@@ -16,6 +16,7 @@ from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel, Schema
 from crossfeed.training.run import train
 from crossfeed.windows.frame import first_rows, fit_frame, usual_scales
+from crossfeed.windows.split import split_table
 from crossfeed.windows.split_tables import SplitTables
 from tests.training.conftest import small_config, toy_table
 
@@ -126,6 +127,15 @@ def test_a_run_goes_on_from_it_with_its_network_and_the_own_frame(fleet: Path, t
     assert open_model(result.model, "cpu").model.normaliser.method == "frame"
     before, after = (read_model_file(path).tensors for path in (fleet / "model.safetensors", result.model))
     assert any(not bool((before[name] == after[name]).all()) for name in before)
+
+
+def test_a_run_that_went_on_is_judged_on_its_test_sessions_not_on_what_it_learned(fleet: Path, tmp_path: Path) -> None:
+    table = stranger()
+    result = train(table, small_config(name="crossfeed"), tmp_path / "own", pretrained=fleet, device="cpu")
+    judged = evaluate_opened(open_model(result.model, "cpu"), table)
+    assert judged.trained_on_this_table
+    assert judged.part == "test"
+    assert sorted(judged.runs) == sorted(split_table(table).test)
 
 
 def test_commands_of_other_sizes_change_plan_and_history_by_one_factor() -> None:

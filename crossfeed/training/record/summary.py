@@ -26,7 +26,11 @@ def data_facts(data: TrainingData) -> dict[str, Any]:
         "fitted_on": data.normaliser.fitted_on,
         "machines": list(data.train.machines),
         **({"row_period": data.period, "command_range": _command_range(data)} if data.period is not None else {}),
-        **({"usual_scales": usual_scales(data.schema, list(frames.values()))} if frames else {}),
+        **(
+            {"usual_scales": usual_scales(data.schema, [frames[name] for name in data.train.machines])}
+            if frames
+            else {}
+        ),
         "windows": {
             part: {"count": len(windows), "hash": windows.hash()}
             for part, windows in (("train", data.train), ("validation", data.validation))
