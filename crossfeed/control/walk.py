@@ -1,7 +1,6 @@
-"""Walking a model along planned commands at trained horizons only, for any number of windows at once.
+"""Walking a model along planned commands, for any number of windows at once: what it expects is its next history.
 
-Row 7 is forecast with horizon 4 from row 3, which is itself expected. Horizons between the trained ones would
-save these steps and are worse: a run-up of the spindle is smeared over its neighbours. E members, B windows, T rows.
+Rows between the trained horizons are asked for as `crossfeed.model.waiting` has it. E members, B windows, T rows.
 """
 
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from crossfeed.distribution import Distribution
 from crossfeed.model.plan import Plan
 from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.model.world_model import WorldModel
-from crossfeed.serving.rollout import waves
 
 _UNKNOWN = 0.05  # standard deviations of the source by which members may disagree where nobody measured what is usual
 
@@ -45,27 +43,22 @@ def walk(model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, m
     m_BKC = x_BKC.isfinite()
     present_B1C = m_BKC.any(1, keepdim=True)
     level = model.level(torch.where(m_BKC, x_BKC, 0.0), m_BKC)
-    a_BRA = torch.cat([a_BKA, planned_BTA, planned_BTA[:, -1:].expand(-1, reach, -1)], 1)
-    x_BRC = x_BKC
+    a_BRA, x_BRC = torch.cat([a_BKA, planned_BTA], 1), x_BKC
     said: list[Distribution] = []
     expected: list[Tensor] = []
-    for wave in waves(planned_BTA.shape[1], model.horizons):
-        by_base = {}
-        for base in sorted(set(wave.bases)):
-            seen_BKC = x_BRC[:, base : base + context]
-            there = seen_BKC.isfinite()
-            rows = model.read(torch.where(there, seen_BKC, 0.0), there, level)
-            encoded = model.context(rows, a_BRA[:, base : base + context])
-            plan = Plan.under(a_BRA[:, base + context : base + context + reach], model.horizons)
-            spoken = model.decode(encoded, plan).distribution
-            mean_EBHC = spoken.mean.unsqueeze(0)
-            if members and isinstance(model, SensorModel) and len(model.members) > 1:
-                parts = model.members_say(cast(SensorContext, encoded), plan)
-                mean_EBHC = torch.stack([mixture.mean for _, mixture in parts])
-            by_base[base] = (spoken, mean_EBHC)
-        found = [(by_base[base], slot) for base, slot in zip(wave.bases, wave.slots)]
-        said += [spoken[:, slot] for (spoken, _), slot in found]
-        expected += [mean_EBHC[:, :, slot] for (_, mean_EBHC), slot in found]
-        new_BLC = torch.stack([each.mean for each in said[-len(found) :]], 1)
-        x_BRC = torch.cat([x_BRC, torch.where(present_B1C, new_BLC, torch.nan)], 1)
-    return Walk(Distribution.stack(said, 1), torch.stack(expected, 2))
+    for first in range(0, planned_BTA.shape[1], reach):
+        seen_BKC = x_BRC[:, first : first + context]
+        there = seen_BKC.isfinite()
+        rows = model.read(torch.where(there, seen_BKC, 0.0), there, level)
+        encoded = model.context(rows, a_BRA[:, first : first + context])
+        now_B1A, future_BLA = a_BRA[:, first + context - 1, None], planned_BTA[:, first : first + reach]
+        said.append(model.ahead(encoded, now_B1A, future_BLA))
+        mean_BLC = said[-1].mean
+        if members and isinstance(model, SensorModel):
+            plan = Plan.under(future_BLA, tuple(range(1, future_BLA.shape[1] + 1)))
+            parts = model.members_say(cast(SensorContext, encoded), plan)
+            expected.append(torch.stack([mixture.mean for _, mixture in parts]))
+        else:
+            expected.append(mean_BLC.unsqueeze(0))
+        x_BRC = torch.cat([x_BRC, torch.where(present_B1C, mean_BLC, torch.nan)], 1)
+    return Walk(Distribution.concatenate(said, 1), torch.cat(expected, 2))

@@ -69,6 +69,10 @@ class Distribution(ABC):
     def from_normal(self, normal: Tensor) -> Tensor:
         """The value with the rank that `normal` has among standard normal numbers: common chance for many forecasts."""
 
+    def draw(self, normal: Tensor) -> Tensor:
+        """A draw made of a standard normal number; the same number, and much the same forecast, give the same draw."""
+        return self.from_normal(normal)
+
     @abstractmethod
     def moved(self, location: Tensor, scale: Tensor) -> Self:
         """The distribution of `location + scale * value`, differentiable; the scale is positive."""

@@ -100,6 +100,26 @@ class Mixture(Distribution):
         stacked = (part.expand_as(own_M).reshape(-1, own_M.shape[-1]) for part in (weight_M, mean_M, scale_M))
         return crossing(_missing, *singles, *stacked).view_as(low)
 
+    @torch.no_grad()
+    def draw(self, normal: Tensor) -> Tensor:
+        """By the component that the rank falls into, lowest mean first, and what is left of the rank inside it.
+
+        No search, so a sixth of the time; where components lie apart it is the value of that rank.
+        """
+        whole, rank = self.broadcast(), probability(normal)
+        mean_M, order_M = whole.mean_M.sort(-1)
+        weight_M, scale_M = (part.gather(-1, order_M) for part in (whole.weight_M, floored(whole.scale_M)))
+        upto_M = weight_M.cumsum(-1)
+        chosen = (rank.unsqueeze(-1) > upto_M[..., :-1]).sum(-1, keepdim=True)
+        weight, upto, mean, scale = (
+            part.expand(*chosen.shape[:-1], -1).gather(-1, chosen).squeeze(-1)
+            for part in (weight_M, upto_M, mean_M, scale_M)
+        )
+        smallest = torch.finfo(mean.dtype).eps
+        inside = (1.0 - (upto - rank) / weight).clamp(smallest, 1.0 - smallest)
+        drawn: Tensor = mean + scale * torch.special.ndtri(inside)
+        return drawn
+
     def moved(self, location: Tensor, scale: Tensor) -> "Mixture":
         scale = scale.unsqueeze(-1)
         return replace(self, mean_M=location.unsqueeze(-1) + scale * self.mean_M, scale_M=scale * self.scale_M)

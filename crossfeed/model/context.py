@@ -26,8 +26,9 @@ class Rows(Protocol):
     def followed_by(self, later: Any) -> "Rows":
         """These rows and later ones that were read under the same level."""
 
-    def __getitem__(self, windows: slice) -> "Rows":
-        """Some of the windows."""
+    @property
+    def windows(self) -> int:
+        """Of how many windows they are."""
 
     def __len__(self) -> int: ...
 
@@ -54,9 +55,10 @@ class RowVectors:
         """These rows and later ones that were read under the same level."""
         return RowVectors(torch.cat([self.vector_BRD, later.vector_BRD], 1), self.level)
 
-    def __getitem__(self, windows: slice) -> "RowVectors":
-        """Some of the windows."""
-        return RowVectors(self.vector_BRD[windows], None if self.level is None else self.level[windows])
+    @property
+    def windows(self) -> int:
+        """Of how many windows they are."""
+        return len(self.vector_BRD)
 
     def __len__(self) -> int:
         return self.vector_BRD.shape[1]

@@ -21,6 +21,7 @@ from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.waiting import after_waiting, by_wait
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
@@ -75,9 +76,27 @@ class WorldModel(nn.Module):
     def context(self, rows: Any, a_BKA: Tensor, pooled: bool = False) -> Context:
         """The context from K rows that were read."""
 
-    def follow_paths(self, rows: Any, a_BKA: Tensor, plan: Plan) -> Distribution:
-        """What follows each of B sampled paths; a path of an ensemble keeps to one member."""
-        return self.decode(self.context(rows, a_BKA), plan).distribution
+    def ahead(self, context: Any, now_B1A: Tensor, future_BTA: Tensor) -> Distribution:
+        """What follows, row by row (B, T, C), up to the last horizon; between the trained ones as `waiting` has it."""
+        rows = range(1, future_BTA.shape[1] + 1)
+        said: dict[int, Distribution] = {}
+        for wait, asked in by_wait(rows, self.horizons).items():
+            plan = Plan.under(after_waiting(now_B1A, future_BTA, wait), tuple(horizon for _, horizon in asked))
+            answer = self.decode(context, plan).distribution
+            said |= {place: answer[:, number] for number, (place, _) in enumerate(asked)}
+        return Distribution.stack([said[place] for place in range(len(rows))], 1)
+
+    @property
+    def voices(self) -> int:
+        """How many networks speak; a sampled path keeps to one of them."""
+        return 1
+
+    def follow(self, voice: int, rows: Any, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+        """What follows each of B sampled paths under one plan, as `ahead`, by one voice and of some channels only."""
+        assert voice == 0, "there is only one network"
+        a_BKA = a_KA.expand(rows.windows, -1, -1)
+        future_BTA = future_TA.expand(rows.windows, -1, -1)
+        return self.ahead(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
 
     @abstractmethod
     def worth_reading(self, present_C: Tensor) -> Tensor | None:

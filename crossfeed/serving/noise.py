@@ -9,7 +9,7 @@ from crossfeed.errors import ConfigError
 
 FEWEST = 20  # samples; with fewer there is no 5 % quantile
 # A forecast that is too high now is likely too high in the next row too. Measured by benchmarks/rollout.py.
-PERSISTENCE = 0.8
+PERSISTENCE = 0.95
 # A command that differs by this share leaves 1/e of the chance in common; below the second share it is the same.
 _FORK, _SAME = 0.1, 1e-3
 

@@ -117,11 +117,14 @@ def what_if(
     rollout, limits = Rollout(opened.model, moment), dict(limits or {})
     check_sensors(limits, moment.schema, rollout.present, "The limited sensor")
     check_sensors(channels, moment.schema, rollout.present, "The channel")
-    paths = {}
-    for plan in read:
-        shared_T = shared_chance(read[0].commands, plan.commands, opened.model.normaliser.command_scale)
-        noise_NTC = standard_noise(samples, len(plan), len(moment.schema.sensors), seed, persistence, shared_T)
-        paths[plan.name] = rollout.sample(plan, noise_NTC, go_on)
+    scale, sensors = opened.model.normaliser.command_scale, len(moment.schema.sensors)
+    noises = [
+        standard_noise(
+            samples, len(plan), sensors, seed, persistence, shared_chance(read[0].commands, plan.commands, scale)
+        )
+        for plan in read
+    ]
+    paths = dict(zip((plan.name for plan in read), rollout.sample_all(read, noises, go_on), strict=True))
     settings = {"samples": samples, "seed": seed, "persistence": persistence, "context": opened.model.config.context}
     content = _content(opened, moment, read, paths, rollout.present, limits, settings)
     answer = WhatIf(content, {plan.name: plan for plan in read}, paths, moment)

@@ -17,7 +17,7 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import read_history
 from crossfeed.serving.noise import standard_noise
 from crossfeed.serving.plan import PlannedCommands
-from crossfeed.serving.rollout import Rollout, waves
+from crossfeed.serving.rollout import Rollout, company
 from crossfeed.training.run import train
 from tests.evaluation.conftest import small_config
 from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, normaliser_of, small_table
@@ -25,6 +25,7 @@ from tests.serving.conftest import Place, make_model
 
 STEPS = 20
 NOISE = standard_noise(24, STEPS, 3, 0, 0.8)
+ALONE = {"sensors": {"members": 1}}  # what a model of several says is not what any of them says
 
 
 def some_plan(steps: int = STEPS) -> PlannedCommands:
@@ -37,28 +38,27 @@ def rollout(place: Place) -> Rollout:
     return Rollout(place.opened.model, read_history(place.table, place.opened.model, at=30.0))
 
 
-@given(steps=st.integers(1, 80), others=st.sets(st.integers(2, 20), max_size=4))
-def test_every_row_comes_once_from_known_rows_at_the_longest_trained_horizon(steps: int, others: set[int]) -> None:
-    horizons = (1, *sorted(others))
-    known = 0
-    for wave in waves(steps, horizons):
-        assert wave.first == known + 1
-        for row, base, slot in zip(range(wave.first, wave.last + 1), wave.bases, wave.slots, strict=True):
-            assert 0 <= base <= known
-            assert row == base + horizons[slot]
-            assert horizons[slot] == max(horizon for horizon in horizons if horizon <= row)
-        known = wave.last
-    assert known == steps
+@given(samples=st.integers(20, 90), read=st.integers(2, 40))
+def test_paths_that_are_read_follow_themselves_and_mirrored_ones_follow_mirrored_ones(samples: int, read: int) -> None:
+    follows_N, pairs = company(samples, read), (samples + 1) // 2
+    read_G = np.unique(follows_N)
+    assert len(read_G) <= max(2, read)
+    assert (follows_N[read_G] == read_G).all()
+    mirrored = np.arange(pairs, samples)
+    np.testing.assert_array_equal(follows_N[mirrored], follows_N[mirrored - pairs] + pairs)
+    counts = np.unique(follows_N, return_counts=True)[1]
+    assert counts.max() - counts.min() <= 1 + samples % 2
 
 
-def test_a_model_without_horizon_one_cannot_be_rolled() -> None:
+def test_a_model_without_horizon_one_cannot_be_rolled(place: Place) -> None:
+    model = make_model(place.table, horizons=(2, 4))
     with pytest.raises(ConfigError, match="shortest horizon of this model is 2 rows"):
-        waves(5, (2, 4))
+        Rollout(model, read_history(place.table, model))
 
 
 @pytest.mark.parametrize("network", ["sensors", "jepa"])
 def test_at_trained_horizons_the_samples_are_the_models_own_forecast(place: Place, network: str) -> None:
-    model = make_model(place.table, network)
+    model = make_model(place.table, network, **ALONE.get(network, {}))
     # With no more than the context at hand, the level is that of the window.
     rollout = Rollout(model, read_history(place.table, model, at=CONTEXT - 1.0))
     plan = some_plan()
@@ -66,10 +66,51 @@ def test_at_trained_horizons_the_samples_are_the_models_own_forecast(place: Plac
     history = np.concatenate([rollout.history.sensors, rollout.history.commands], 1)
     direct = model.forecast(history, plan.commands[: HORIZONS[-1]])
     rows = [horizon - 1 for horizon in HORIZONS]
-    # Later horizons stand on measured rows as long as their base is now: row 1 at horizon 1, row 2 at horizon 2, ...
     for slot, row in enumerate(rows):
-        wanted = direct.distribution[slot].from_normal(torch.from_numpy(NOISE[:, row]))
+        wanted = direct.distribution[slot].draw(torch.from_numpy(NOISE[:, row]))
         np.testing.assert_allclose(paths[:, row], wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("network", ["sensors", "jepa"])
+def test_rows_between_the_trained_horizons_are_asked_at_the_next_one_after_waiting(place: Place, network: str) -> None:
+    model = make_model(place.table, network, **ALONE.get(network, {}))
+    rollout = Rollout(model, read_history(place.table, model, at=CONTEXT - 1.0))
+    plan, row = some_plan(), 3
+    paths = rollout.sample(plan, NOISE)
+    history = np.concatenate([rollout.history.sensors, rollout.history.commands], 1)
+    longer = np.concatenate([rollout.history.commands[-1:], plan.commands[:3]])
+    direct = model.forecast(history, longer, horizons=[4])
+    wanted = direct.distribution[0].draw(torch.from_numpy(NOISE[:, row - 1]))
+    np.testing.assert_allclose(paths[:, row - 1], wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_plans_are_rolled_together_as_each_alone_whatever_the_number_of_cores(place: Place) -> None:
+    model = make_model(place.table)
+    rollout, plans = Rollout(model, read_history(place.table, model)), [some_plan(), some_plan(7)]
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        together = rollout.sample_all(plans, [NOISE, NOISE])
+        assert torch.get_num_threads() == 3
+        torch.set_num_threads(1)
+        alone = [rollout.sample(plan, NOISE) for plan in plans]
+    finally:
+        torch.set_num_threads(before)
+    for one, two in zip(together, alone, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
+
+
+def test_nobody_waiting_stops_all_cores(rollout: Rollout) -> None:
+    asked = []
+
+    def go_on() -> None:
+        asked.append(1)
+        if len(asked) > 2:
+            raise ForecastError("nobody waits")
+
+    with pytest.raises(ForecastError, match="nobody waits"):
+        rollout.sample_all([some_plan(200)] * 3, [standard_noise(24, 200, 3, 0, 0.8)] * 3, go_on)
+    assert len(asked) < 20
 
 
 @settings(max_examples=8)
@@ -156,7 +197,7 @@ def test_a_student_family_draws_with_its_scale_and_tails(place: Place) -> None:
     np.testing.assert_allclose(paths[:, 0], direct.mean[0] + said.scale[0].numpy() * drawn, rtol=1e-3, atol=1e-3)
 
 
-def test_a_mixture_is_drawn_from_by_rank(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mixture_is_drawn_from_by_its_components(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def two_ways(_: Head, mean_BHC: Tensor, log_variance_BHC: Tensor) -> Mixture:
         mean_M, scale_M = torch.stack([mean_BHC, mean_BHC + 3.0], -1), torch.exp(0.5 * log_variance_BHC)[..., None]
         return Mixture(torch.tensor([0.0, -1.0]), mean_M, scale_M * torch.tensor([0.1, 1.0]))
@@ -166,14 +207,14 @@ def test_a_mixture_is_drawn_from_by_rank(place: Place, monkeypatch: pytest.Monke
     history, plan = read_history(place.table, model, at=CONTEXT - 1.0), some_plan()
     paths = Rollout(model, history).sample(plan, NOISE)
     direct = model.forecast(np.concatenate([history.sensors, history.commands], 1), plan.commands[: HORIZONS[-1]])
-    wanted = direct.distribution[0].from_normal(torch.from_numpy(NOISE[:, 0]))
+    wanted = direct.distribution[0].draw(torch.from_numpy(NOISE[:, 0]))
     np.testing.assert_allclose(paths[:, 0], wanted, rtol=1e-3, atol=1e-3)
     assert (direct.median != direct.mean).all()
 
 
 def test_forecasts_that_are_no_numbers_are_an_error(rollout: Rollout) -> None:
     with pytest.raises(ForecastError, match="no longer numbers"):
-        rollout.sample(some_plan(), np.full_like(NOISE, np.inf))
+        rollout.sample(some_plan(), np.full_like(NOISE, np.nan))
 
 
 def wandering_table() -> Table:

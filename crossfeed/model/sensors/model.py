@@ -11,14 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.distribution import Distribution, Mixture
-from crossfeed.model.parts.horizon_embedding import check_between, interpolation
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig, Statistics
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.commands import CommandMeaning, Meaning
 from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.sensors.following import follow
 from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork
 from crossfeed.model.sensors.window import SensorRows, SensorWindow
+from crossfeed.model.waiting import after_waiting, asked_as, by_wait
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
@@ -101,30 +102,53 @@ class SensorModel(WorldModel):
         latent_BHD = said[0][0].mean(2)
         mixtures = [mixture for _, mixture in said]
         pooled = mixtures[0] if len(mixtures) == 1 else Mixture.pooled(mixtures)
-        return Prediction(latent_BHD, self._widened(pooled, plan.horizons), context)
+        slot_H = None if plan.horizons == self.horizons else self._slots(plan.horizons)
+        return Prediction(latent_BHD, self._widened(pooled, slot_H), context)
 
     def members_say(self, context: SensorContext, plan: Plan) -> list[tuple[Tensor, Mixture]]:
         """Queries and mixtures of each member, before they are widened: what training looks at."""
+        if plan.horizons == self.horizons:
+            return self._say(context, plan)
+        now_B1A, order, parts = context.a_BKA[:, -1:], [], []
+        for wait, rows in by_wait(plan.horizons, self.horizons).items():
+            order += [place for place, _ in rows]
+            waiting = Plan.under(after_waiting(now_B1A, plan.future_a_BTA, wait), tuple(trained for _, trained in rows))
+            parts.append(self._say(context, waiting))
+        back_H = torch.tensor(order, device=now_B1A.device).argsort()
+        return [
+            (
+                torch.cat([query for query, _ in said], 1)[:, back_H],
+                _joined([mixture for _, mixture in said])[:, back_H],
+            )
+            for said in zip(*parts, strict=True)
+        ]
+
+    def _say(self, context: SensorContext, plan: Plan) -> list[tuple[Tensor, Mixture]]:
+        """The same for horizons that were trained."""
         asked, meaning = self._asked(plan.horizons), self._meant(context.a_BKA, plan)
         return [
             member.decode(token_BND, context.window, meaning, asked)
             for member, token_BND in zip(self._networks, context.tokens_BND, strict=True)
         ]
 
-    def follow_paths(self, rows: SensorRows, a_BKA: Tensor, plan: Plan) -> Distribution:
-        """What follows each of B sampled paths; path b keeps to member b modulo their number, whatever is planned."""
-        window, past_BKA = SensorWindow.of(rows), self.meaning.from_zero(a_BKA)
-        asked, meaning = self._asked(plan.horizons), self._meant(a_BKA, plan)
-        # Members that no path keeps to are not asked.
-        count, parts = min(len(self.members), len(a_BKA)), []
-        for number, member in zip(range(count), self._networks):
-            own = slice(number, None, count)
-            seen = window.map(lambda values: values[own])  # noqa: B023
-            meant = Meaning(meaning.step_BTF[own], meaning.effort_BSG[own])
-            parts.append(member.decode(member.encode(seen, past_BKA[own]), seen, meant, asked)[1])
-        order_B = torch.cat([torch.arange(number, len(a_BKA), count) for number in range(count)]).argsort()
-        together = cast(Mixture, Mixture.concatenate(parts))
-        return self._widened(together[order_B.to(a_BKA.device)], plan.horizons)
+    @property
+    def voices(self) -> int:
+        """One for each member."""
+        return len(self.members)
+
+    def follow(self, voice: int, rows: SensorRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+        """By one member, with all that the paths share computed once."""
+        asked = [asked_as(row, self.horizons) for row in range(1, len(future_TA) + 1)]
+        longest, now_1A = max(self.horizons[slot] for slot, _ in asked), a_KA[-1:]
+        slot_R = torch.tensor([slot for slot, _ in asked], device=a_KA.device)
+        waiting = [torch.cat([now_1A.expand(wait, -1), future_TA])[:longest] for _, wait in asked]
+        # Behind its own horizon nothing of a plan is read.
+        future_RTA = torch.stack([torch.cat([plan, plan[-1:].expand(longest - len(plan), -1)]) for plan in waiting])
+        meaning: Meaning = self.meaning(a_KA.expand(len(asked), -1, -1), future_RTA)
+        member = cast(SensorNetwork, self.members[voice])
+        window, past_1KA = SensorWindow.of(rows).only(channels), self.meaning.from_zero(a_KA).unsqueeze(0)
+        said = follow(member, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
+        return self._widened(said, slot_R)
 
     def disagreement(self, context: SensorContext, plan: Plan) -> Tensor:
         """Standard deviation (B, H, C) of the members' means, in z-units; zero for a single member."""
@@ -155,15 +179,22 @@ class SensorModel(WorldModel):
         return meaning
 
     def _asked(self, horizons: tuple[int, ...]) -> AskedHorizons:
-        """Where the planned steps of the horizons lie; those not trained are placed between those that were."""
+        """Where the planned steps of the horizons lie; they are among those that were trained."""
         if horizons == self.horizons:
-            return AskedHorizons(horizons, self.step_H, None)
-        check_between(horizons, self.horizons)
-        step_H = torch.tensor(horizons, device=self.step_H.device) - 1
-        weights = [interpolation(horizon, self.horizons) for horizon in horizons]
-        return AskedHorizons(horizons, step_H, self.widening_H.new_tensor(weights))
+            return AskedHorizons(None, self.step_H)
+        slot_H = self._slots(horizons)
+        return AskedHorizons(slot_H, self.step_H[slot_H])
 
-    def _widened(self, said: Mixture, horizons: tuple[int, ...]) -> Mixture:
-        weight_HH = self._asked(horizons).weight_HH
-        widening_H = self.widening_H if weight_HH is None else weight_HH @ self.widening_H
+    def _slots(self, horizons: tuple[int, ...]) -> Tensor:
+        """Where the trained horizon that answers for each of these stands among all of them."""
+        return torch.tensor([asked_as(row, self.horizons).slot for row in horizons], device=self.step_H.device)
+
+    def _widened(self, said: Mixture, slot_H: Tensor | None) -> Mixture:
+        """As much wider as source validation asked for at the trained horizon that answers."""
+        widening_H = self.widening_H if slot_H is None else self.widening_H[slot_H]
         return replace(said, scale_M=said.scale_M * widening_H[:, None, None])
+
+
+def _joined(mixtures: list[Mixture]) -> Mixture:
+    """Several along the horizons."""
+    return cast(Mixture, Mixture.concatenate(mixtures, 1))

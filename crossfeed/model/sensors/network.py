@@ -16,7 +16,7 @@ from crossfeed.model.parts.blocks import embedding
 from crossfeed.model.parts.dropout import Dropout
 from crossfeed.model.sensors.commands import CommandMeaning, Meaning
 from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.sensors.head import MixtureHead
+from crossfeed.model.sensors.head import Drive, MixtureHead
 from crossfeed.model.sensors.identity import Identity
 from crossfeed.model.sensors.window import SensorWindow
 from crossfeed.schema import Schema
@@ -24,11 +24,10 @@ from crossfeed.windows.normalise import Normaliser
 
 
 class AskedHorizons(NamedTuple):
-    """Which horizons are asked for, and where their planned steps lie."""
+    """Which of the trained horizons are asked for, and where their planned steps lie."""
 
-    horizons: tuple[int, ...]
+    slot_H: Tensor | None  # None for all of them, in their order
     step_H: Tensor
-    weight_HH: Tensor | None
 
 
 class ReadBlock(nn.Module):
@@ -74,11 +73,14 @@ class SensorNetwork(nn.Module):
 
     def encode(self, window: SensorWindow, past_BKA: Tensor) -> Tensor:
         """Tokens (B, N, D): one for each sensor and one for each command's past; absent sensors are not read."""
-        sensor_BCD = self.sensor(window.features_BCE) + self.sensors()
+        identity_CD = self.sensors()
+        if window.channels is not None:
+            identity_CD = identity_CD.index_select(0, window.channels)
+        sensor_BCD = self.sensor(window.features_BCE) + identity_CD
         change_BKA = torch.diff(past_BKA, dim=1, prepend=past_BKA[:, :1])
         past_BAD = self.past(torch.cat([past_BKA, change_BKA], 1).transpose(1, 2).contiguous()) + self.commands()
         token_BND = torch.cat([sensor_BCD, past_BAD], 1)
-        allowed_B11N = self._present(window)[:, None, None, :]
+        allowed_B11N = self.present(window)[:, None, None, :]
         for layer in cast(Iterable[ReadBlock], self.encoder):
             token_BND = layer(token_BND, None, allowed_B11N)
         return token_BND
@@ -88,23 +90,43 @@ class SensorNetwork(nn.Module):
     ) -> tuple[Tensor, Mixture]:
         """Queries (B, H, C, D) after they have read everything, and the mixtures they stand for."""
         batch, sensors = window.present_BC.shape
-        slots, steps = len(asked.horizons), meaning.step_BTF.shape[1]
+        slots, steps = len(asked.step_H), meaning.step_BTF.shape[1]
         step_BTD = self.step(meaning.step_BTF) + self.step_place[:steps]
-        horizon_HD = self.horizon if asked.weight_HH is None else asked.weight_HH @ self.horizon
+        horizon_HD = self.horizon if asked.slot_H is None else self.horizon.index_select(0, asked.slot_H)
         start_BHD = horizon_HD + self.near(_near(meaning.step_BTF, asked.step_H))
         query_BQD = (token_BND[:, None, :sensors] + start_BHD.unsqueeze(2)).flatten(1, 2)
         memory_BSD = torch.cat([token_BND, step_BTD], 1)
-        known_BHN = self._present(window).unsqueeze(1).expand(-1, slots, -1)
+        known_BHN = self.present(window).unsqueeze(1).expand(-1, slots, -1)
         planned_HT = torch.arange(steps, device=asked.step_H.device) <= asked.step_H.unsqueeze(1)
         allowed_BHS = torch.cat([known_BHN, planned_HT.expand(batch, -1, -1)], -1)
         allowed_B1QS = allowed_BHS.unsqueeze(2).expand(-1, -1, sensors, -1).flatten(1, 2).unsqueeze(1)
-        for layer in cast(Iterable[ReadBlock], self.decoder):
+        for layer in self.decoder_layers:
             query_BQD = layer(query_BQD, memory_BSD, allowed_B1QS)
         query_BHCD = self.norm(query_BQD).unflatten(1, (slots, sensors))
-        said = self.head(query_BHCD, window.centre_BC, window.last_BC, meaning.effort_BSG, asked.step_H)
-        return query_BHCD, said
+        return query_BHCD, self.head(query_BHCD, window, self._drive(meaning.effort_BSG, asked.step_H))
 
-    def _present(self, window: SensorWindow) -> Tensor:
+    @property
+    def decoder_layers(self) -> Iterable[ReadBlock]:
+        """The blocks in which queries read tokens and planned steps."""
+        return cast(Iterable[ReadBlock], self.decoder)
+
+    def starts(self, step_RTF: Tensor, asked: AskedHorizons) -> Tensor:
+        """Where the query of each row begins (R, D), when every row has a plan of its own."""
+        assert asked.slot_H is not None
+        upto_RTF = step_RTF.cumsum(1)
+        row_R, step_R = torch.arange(len(step_RTF), device=step_RTF.device), asked.step_H
+        parts = (step_RTF[row_R, step_R], step_RTF[row_R, (step_R - 1).clamp(min=0)], upto_RTF[row_R, step_R])
+        near_RF = torch.cat([*parts[:2], parts[2] / (step_R + 1).unsqueeze(-1)], -1)
+        start_RD: Tensor = self.horizon.index_select(0, asked.slot_H) + self.near(near_RF)
+        return start_RD
+
+    def _drive(self, effort_BSG: Tensor, step_H: Tensor) -> Drive:
+        """How hard groups of commands were driven, and will be in the planned steps of the horizons."""
+        context = self.config.context
+        planned_BHG = effort_BSG.index_select(1, context + step_H)
+        return Drive(effort_BSG[:, :context].mean(1), effort_BSG[:, context - 1], planned_BHG)
+
+    def present(self, window: SensorWindow) -> Tensor:
         """Which tokens may be read: those of present sensors and of all commands."""
         commands = len(self.commands.quantity_C)
         return torch.cat([window.present_BC, window.present_BC.new_ones(window.present_BC.shape[0], commands)], 1)

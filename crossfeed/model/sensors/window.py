@@ -4,7 +4,7 @@ B windows, R rows, K context rows, C sensors, E features of a sensor.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -31,9 +31,10 @@ class SensorRows:
         x_BRC, m_BRC = torch.cat([self.x_BRC, later.x_BRC], 1), torch.cat([self.m_BRC, later.m_BRC], 1)
         return SensorRows(x_BRC, m_BRC, self.level)
 
-    def __getitem__(self, windows: slice) -> "SensorRows":
-        """Some of the windows."""
-        return SensorRows(self.x_BRC[windows], self.m_BRC[windows], self.level[windows])
+    @property
+    def windows(self) -> int:
+        """Of how many windows they are."""
+        return len(self.x_BRC)
 
     def __len__(self) -> int:
         return self.x_BRC.shape[1]
@@ -47,6 +48,7 @@ class SensorWindow:
     present_BC: Tensor
     centre_BC: Tensor
     last_BC: Tensor
+    channels: Tensor | None = None  # which sensors these are, where not all are looked at
 
     @classmethod
     def of(cls, rows: SensorRows) -> "SensorWindow":
@@ -71,6 +73,9 @@ class SensorWindow:
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "SensorWindow":
         """The same with each of its tensors changed; windows lie along the first axis."""
-        return SensorWindow(
-            function(self.features_BCE), function(self.present_BC), function(self.centre_BC), function(self.last_BC)
-        )
+        features_BCE, present_BC = function(self.features_BCE), function(self.present_BC)
+        return SensorWindow(features_BCE, present_BC, function(self.centre_BC), function(self.last_BC), self.channels)
+
+    def only(self, channels: Tensor) -> "SensorWindow":
+        """The window of some of the sensors, as if the machine had no others."""
+        return replace(self.map(lambda values: values.index_select(1, channels)), channels=channels)

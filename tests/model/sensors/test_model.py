@@ -73,9 +73,6 @@ def test_a_plan_longer_than_the_last_horizon_is_read_up_to_it() -> None:
     model, batch = stirred(), windows()
     further = torch.cat([batch.future_a_BTA, torch.full((4, 5, COMMANDS), 9.0).double()], 1)
     assert_same(say(model, replace(batch, future_a_BTA=further)), say(model, batch))
-    rows = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
-    followed = model.follow_paths(rows, batch.a_BKA, Plan.under(further, HORIZONS))
-    torch.testing.assert_close(followed.mean, say(model, batch).mean)
 
 
 @pytest.mark.parametrize("horizon", [5, 17])
@@ -249,30 +246,55 @@ def test_pooled_members_keep_their_components_and_share_the_weight() -> None:
     torch.testing.assert_close(said.mean, torch.stack([mixture.mean for mixture in alone]).mean(0))
 
 
-@pytest.mark.parametrize("paths", [1, 2, 3, 7])
-def test_a_path_keeps_to_its_member(paths: int) -> None:
-    model, batch = stirred(members=3), windows(size=paths)
+def followed(model: SensorModel, batch: WindowBatch, voice: int, rows: int, channels: list[int]) -> Mixture:
+    """What one member says of the windows under the plan of the first of them."""
+    read = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
+    with torch.no_grad():
+        said = model.follow(voice, read, batch.a_BKA[0], batch.future_a_BTA[0, :rows], torch.tensor(channels))
+    assert isinstance(said, Mixture)
+    return said
+
+
+def under_the_first_plan(batch: WindowBatch) -> WindowBatch:
+    """The same windows after the same commands and under the same plan."""
+    same = {name: getattr(batch, name)[:1].expand_as(getattr(batch, name)) for name in ("a_BKA", "future_a_BTA")}
+    return replace(batch, **same)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4])
+def test_many_paths_under_one_plan_are_followed_as_each_would_be_forecast(rows: int) -> None:
+    model, batch = stirred(members=3), under_the_first_plan(windows(size=5))
     model.widening_H.copy_(torch.tensor([1.0, 1.5, 2.5]))
-    rows = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
-    plan = Plan.of(batch, HORIZONS)
+    asked, slots = tuple(range(1, rows + 1)), {1: 0, 2: 1, 3: 2, 4: 2}
     with torch.no_grad():
-        followed = model.follow_paths(rows, batch.a_BKA, plan)
-        alone = [mixture for _, mixture in model.members_say(encode(model, batch), plan)]
-    assert followed.shape == (paths, len(HORIZONS), SENSORS)
-    for path in range(paths):
-        own = alone[path % 3]
-        torch.testing.assert_close(followed.mean_M[path], own.mean_M[path], rtol=0, atol=1e-10)
-        wider = own.scale_M[path] * model.widening_H[:, None, None]
-        torch.testing.assert_close(followed.scale_M[path], wider, rtol=0, atol=1e-10)
+        alone = [said for _, said in model.members_say(encode(model, batch), Plan.under(batch.future_a_BTA, asked))]
+    wider_H = model.widening_H[[slots[row] for row in asked]][:, None, None]
+    for voice in range(model.voices):
+        said = followed(model, batch, voice, rows, list(range(SENSORS)))
+        torch.testing.assert_close(said.mean_M, alone[voice].mean_M, rtol=0, atol=1e-9)
+        torch.testing.assert_close(said.weight_M, alone[voice].weight_M, rtol=0, atol=1e-9)
+        torch.testing.assert_close(said.scale_M, alone[voice].scale_M * wider_H, rtol=0, atol=1e-9)
 
 
-def test_a_single_member_follows_paths_as_it_forecasts() -> None:
-    model, batch = stirred(), windows()
-    rows = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
+def test_a_sensor_that_nobody_asks_for_is_followed_as_if_it_were_absent() -> None:
+    model, batch = stirred(), under_the_first_plan(windows(presence=1.0))
+    hidden = batch.m_BKC.clone()
+    hidden[..., 1] = False
+    said = followed(model, batch, 0, 4, [0, *range(2, SENSORS)])
+    without = followed(model, replace(batch, m_BKC=hidden), 0, 4, list(range(SENSORS)))
+    kept = without[..., [0, *range(2, SENSORS)]]
+    torch.testing.assert_close(said.mean_M, kept.mean_M, rtol=0, atol=1e-9)
+    torch.testing.assert_close(said.scale_M, kept.scale_M, rtol=0, atol=1e-9)
+
+
+def test_a_row_between_trained_horizons_is_that_of_the_next_one_after_waiting() -> None:
+    """The embedding of a horizon between the trained ones covered 79 % where 90 % were claimed."""
+    model, batch = stirred(members=2), windows()
+    waited = torch.cat([batch.a_BKA[:, -1:], batch.future_a_BTA[:, :3]], 1)
     with torch.no_grad():
-        followed = model.follow_paths(rows, batch.a_BKA, Plan.of(batch, HORIZONS))
-    assert isinstance(followed, Mixture)
-    assert_same(followed.broadcast(), say(model, batch))
+        three = model.decode(encode(model, batch), Plan.under(batch.future_a_BTA, (3,))).distribution
+        four = model.decode(encode(model, batch), Plan.under(waited, (4,))).distribution
+    torch.testing.assert_close(three.mean, four.mean)
 
 
 def test_members_disagree_and_a_single_one_does_not() -> None:

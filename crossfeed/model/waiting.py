@@ -1,0 +1,42 @@
+"""Rows between the trained horizons: asked at the next trained one, under a plan that waits before it begins.
+
+Row 11 is asked at horizon 16 as if the commands of now went on for five more rows. So no horizon is asked for that was
+not trained, every row stands under its own command, and one encoded window answers for all rows up to the last horizon.
+B windows, T planned steps, R rows, A commands.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossfeed.model.parts.horizon_embedding import check_between
+
+
+class Asked(NamedTuple):
+    """How a row is asked for: the slot of a trained horizon, and the rows to wait before the plan begins."""
+
+    slot: int
+    wait: int
+
+
+def asked_as(row: int, trained: tuple[int, ...]) -> Asked:
+    """The next trained horizon that reaches the row."""
+    check_between((row,), trained)
+    slot = next(place for place, horizon in enumerate(trained) if horizon >= row)
+    return Asked(slot, trained[slot] - row)
+
+
+def by_wait(rows: Sequence[int], trained: tuple[int, ...]) -> dict[int, list[tuple[int, int]]]:
+    """For each wait, the place of every row that needs it among those asked for, and its trained horizon."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for place, row in enumerate(rows):
+        slot, wait = asked_as(row, trained)
+        found.setdefault(wait, []).append((place, trained[slot]))
+    return found
+
+
+def after_waiting(now_B1A: Tensor, future_BTA: Tensor, wait: int) -> Tensor:
+    """The plan, begun so many rows later; nothing is added where nothing waits."""
+    return torch.cat([now_B1A.expand(-1, wait, -1), future_BTA], 1) if wait else future_BTA
