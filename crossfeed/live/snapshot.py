@@ -1,9 +1,12 @@
 """What is known at one moment beside the machine: history, plan, forecast, lights, counters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+from crossfeed.live.row import Row
+from crossfeed.schema import Schema
 
 Colour = Literal["green", "amber", "red"]
 _WORST: tuple[Colour, ...] = ("red", "amber", "green")
@@ -39,6 +42,15 @@ class Recent:
     times: tuple[float, ...] = ()
     sensors: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
     commands: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], schema: Schema) -> "Recent":
+        """By channel."""
+        return cls(
+            tuple(row.time for row in rows),
+            {name: tuple(row.values[name] for row in rows) for name in schema.sensor_names},
+            {name: tuple(row.values[name] for row in rows) for name in schema.command_names},
+        )
 
 
 @dataclass(frozen=True, slots=True)
