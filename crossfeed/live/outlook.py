@@ -37,9 +37,7 @@ class Outlook:
             self._learner = LiveLearner(model, learn)
             self._tracked = TrackedIntervals(model.model.horizons, trust.period)
 
-    async def look(
-        self, rows: Sequence[Row], states: Mapping[str, Value], unread: int, reread: bool
-    ) -> Said | None:
+    async def look(self, rows: Sequence[Row], states: Mapping[str, Value], unread: int, reread: bool) -> Said | None:
         """The forecast after the last of the rows of the running session; None while they are too few."""
         plan: PlanUsed | None = None
 

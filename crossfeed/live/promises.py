@@ -99,7 +99,9 @@ class Said:
     def intervals(self) -> dict[str, ChannelForecast]:
         """Median and 90 % of every sensor that the machine shows."""
         told = (self.outline.median, self.outline.low, self.outline.high)
-        columns = [(column, name) for column, name in enumerate(self.forecast.sensors) if name in self.forecast.measured]
+        columns = [
+            (column, name) for column, name in enumerate(self.forecast.sensors) if name in self.forecast.measured
+        ]
         return {
             name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in told)) for column, name in columns
         }

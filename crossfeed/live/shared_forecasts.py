@@ -57,8 +57,8 @@ class SharedForecasts:
         return await self._pass.ask(prepare)
 
 
-def _answer_all(questions: Sequence[Prepare]) -> list[Foreseen | None | Exception]:
-    answers: list[Foreseen | None | Exception] = [None] * len(questions)
+def _answer_all(questions: Sequence[Prepare]) -> list[Foreseen | Exception | None]:
+    answers: list[Foreseen | Exception | None] = [None] * len(questions)
     due: dict[int, DueWindow] = {}
     for number, prepare in enumerate(questions):
         try:

@@ -52,9 +52,7 @@ class SharedPass(Generic[Question, Answer]):
             if not taken:
                 continue
             try:
-                answers = await loop.run_in_executor(
-                    self._thread, self.answer_all, [entry.question for entry in taken]
-                )
+                answers = await loop.run_in_executor(self._thread, self.answer_all, [entry.question for entry in taken])
             except Exception as error:  # a mistake of ours must not leave anybody waiting
                 answers = [error] * len(taken)
             for entry, answer in zip(taken, answers, strict=True):
