@@ -46,7 +46,8 @@ class OpcUaSource:
 
     async def open(self) -> LogFormat:
         """Connect once, and without a mapping propose one."""
-        need("asyncua", "OPC UA")
+        # In a thread: it takes more than a second, in which a page may already be asked for.
+        await asyncio.to_thread(need, "asyncua", "OPC UA")
         client = await self._connect()
         try:
             if self._mapping is None:
