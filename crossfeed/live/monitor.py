@@ -25,6 +25,7 @@ from crossfeed.programs.limits import MotionLimits
 
 if TYPE_CHECKING:
     from crossfeed.live.heard import Heard
+    from crossfeed.live.learning import LiveLearner
 
 _TICK_S = 0.25  # ages and lights move at least so often
 _FORECAST_S = 0.5  # a forecast is made at least so often, however far behind we are
@@ -42,19 +43,23 @@ class Monitor:
         *,
         forecasts: SharedForecasts | None = None,
         limits: MotionLimits | None = None,
-        learn: Path | None = None,
+        learner: "LiveLearner | None" = None,
         speed: float = 1.0,
         shown_rows: int = _SHOWN_ROWS,
         patient: bool = False,
     ) -> None:
-        """A patient one waits for a machine that is not there yet; monitors with the same `forecasts` share passes."""
+        """A patient one waits for a machine that is not there yet; monitors with the same `forecasts` share passes.
+
+        A learner (`crossfeed.live.learning`) moves a copy of the model while it watches.
+        """
         self.model, self.source, self.programs, self.patient = model, source, programs, patient
         self._forecasts = forecasts or SharedForecasts(model.model)
-        self._limits, self._learn = limits or MotionLimits(), learn
+        self._limits, self._learner = limits or MotionLimits(), learner
         self._clock = SourceClock(speed)
         self._shown_rows = max(shown_rows, model.model.config.context)
         self._trust = Trust(model)
         self._heard: Heard | None = None
+        self._outlook: Outlook | None = None
         self._queue = BoundedQueue()
         self._said: Said | None = None
         self._next_forecast = 0.0
@@ -93,7 +98,7 @@ class Monitor:
         self._heard, self._absent = Heard(log_format, schema, self._shown_rows, self._clock), ""
         self._trust.period = log_format.period
         follower = ProgramFollower(self.programs, schema, log_format.period, self._limits)
-        outlook = Outlook(self.model, self._forecasts, self._trust, follower, self._learn)
+        outlook = self._outlook = Outlook(self.model.model, self._forecasts, self._trust, follower, self._learner)
         listening = asyncio.create_task(self._listen())
         try:
             while True:
@@ -180,4 +185,5 @@ class Monitor:
             verdict=Light("red", self._absent) if self._absent else verdict,
             counters=heard.counters(self._queue.dropped) if heard else Counters(),
             notices=tuple(heard.notices) if heard else (),
+            learning=self._outlook.learning if self._outlook else "",
         )

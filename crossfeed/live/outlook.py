@@ -1,18 +1,22 @@
 """From the newest rows to the next seconds: the plan, the forecast, and what is learned on the way."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.errors import CrossfeedError
 from crossfeed.live.plan import as_array
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.promises import Outline, Said
 from crossfeed.live.row import Row
-from crossfeed.live.shared_forecasts import DueWindow, SharedForecasts
+from crossfeed.live.shared_forecasts import DueWindow, Foreseen, SharedForecasts
 from crossfeed.live.snapshot import PlanUsed
 from crossfeed.live.source import Value
 from crossfeed.live.trust import Trust
 from crossfeed.model.live import LiveForecaster
+from crossfeed.model.world_model import WorldModel
+
+if TYPE_CHECKING:
+    from crossfeed.live.learning import LiveLearner
 
 
 class Outlook:
@@ -20,22 +24,21 @@ class Outlook:
 
     def __init__(
         self,
-        model: OpenedModel,
+        model: WorldModel,
         forecasts: SharedForecasts,
         trust: Trust,
         follower: ProgramFollower,
-        learn: Path | None = None,
+        learner: "LiveLearner | None" = None,
     ) -> None:
-        self._model, self._forecasts, self._trust, self._follower = model.model, forecasts, trust, follower
+        self._model, self._forecasts, self._trust, self._follower = model, forecasts, trust, follower
         self._forecaster = LiveForecaster(forecasts.model)
-        self._learner = self._tracked = None
-        if learn is not None:
-            # Imported on request: this brings the room of training along.
-            from crossfeed.live.learning import LiveLearner
+        self._learner, self._tracked = learner, None
+        self.learning = ""
+        if learner is not None:
+            # Imported on request: this brings the room of evaluation along.
             from crossfeed.live.tracked_intervals import TrackedIntervals
 
-            self._learner = LiveLearner(model, learn)
-            self._tracked = TrackedIntervals(model.model.horizons, trust.period)
+            self._tracked = TrackedIntervals(model.horizons, trust.period)
 
     async def look(self, rows: Sequence[Row], states: Mapping[str, Value], unread: int, reread: bool) -> Said | None:
         """The forecast after the last of the rows of the running session; None while they are too few."""
@@ -43,28 +46,43 @@ class Outlook:
 
         def prepare() -> DueWindow | None:
             nonlocal plan
-            self._push(rows, unread, reread)
+            self._push(rows, unread, self._learn(rows) or reread)
             if self._forecaster.missing_rows:
                 return None
             plan = self._follower.plan(states, rows[-1].time, rows[-1].values, self._model.horizons[-1])
-            return DueWindow(self._forecaster, as_array(plan, self._model.schema))
+            return DueWindow(self._forecaster, as_array(plan, self._model.schema), widen)
 
-        foreseen = await self._forecasts.ask(prepare)
-        if foreseen is None:
+        def widen(foreseen: Foreseen) -> Foreseen:
+            if self._tracked is None:
+                return foreseen
+            forecast = self._tracked.widen(rows[-1], foreseen.forecast, rows)
+            return Foreseen(forecast, Outline.of(forecast.distribution), foreseen.doubt)
+
+        found = await self._forecasts.ask(prepare)
+        if found is None:
             return None
         assert plan is not None
-        forecast, outline = foreseen.forecast, foreseen.outline
-        if self._tracked is not None:
-            forecast = self._tracked.widen(rows[-1], forecast, rows)
-            outline = Outline.of(forecast.distribution)
-        said = Said(rows[-1], plan, forecast, outline, foreseen.doubt)
+        said = Said(rows[-1], plan, found.forecast, found.outline, found.doubt)
         self._trust.promise(said)
         return said
 
+    def _learn(self, rows: Sequence[Row]) -> bool:
+        """Let the model learn; True when it changed. What goes wrong with learning must not cost the forecasts."""
+        if self._learner is None:
+            return False
+        try:
+            changed = self._learner.observe(rows)
+        except CrossfeedError as error:
+            self._learner, self._forecaster = None, LiveForecaster(self._forecasts.model)
+            self.learning = f"it has stopped, and the locked model forecasts: {error.found}"
+            return True
+        self.learning = self._learner.sentence
+        if changed:
+            self._forecaster = LiveForecaster(self._learner.model)
+        return changed
+
     def _push(self, rows: Sequence[Row], unread: int, reread: bool) -> None:
         """Push what is new, or everything after a change."""
-        if self._learner is not None and self._learner.observe(rows):
-            self._forecaster, reread = LiveForecaster(self._learner.model), True
         if reread:
             self._forecaster.reset()
             unread = self._model.config.context

@@ -26,20 +26,21 @@ _MOST = 64  # windows in one pass
 
 
 @dataclass(frozen=True, eq=False)
-class DueWindow:
-    """A machine that is due: its newest rows, and the commands (T, A) of the next ones."""
-
-    forecaster: LiveForecaster
-    commands: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
 class Foreseen:
     """The answer for one window; `doubt` is how far the members of the model are apart, where it has several."""
 
     forecast: Forecast
     outline: Outline
     doubt: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DueWindow:
+    """A machine that is due: its newest rows, the commands (T, A) of the next ones, what is done with the answer."""
+
+    forecaster: LiveForecaster
+    commands: np.ndarray
+    finish: Callable[[Foreseen], Foreseen] = lambda foreseen: foreseen
 
 
 Prepare = Callable[[], DueWindow | None]
@@ -74,7 +75,7 @@ def _answer_all(questions: Sequence[Prepare]) -> list[Foreseen | Exception | Non
         try:
             told = forecast_together([due[number] for number in numbers])
             for number, answer in zip(numbers, told, strict=True):
-                answers[number] = answer
+                answers[number] = due[number].finish(answer)
         except CrossfeedError:
             for number in numbers:  # one bad window must not spoil the others
                 answers[number] = _alone(due[number])
@@ -83,7 +84,7 @@ def _answer_all(questions: Sequence[Prepare]) -> list[Foreseen | Exception | Non
 
 def _alone(window: DueWindow) -> Foreseen | Exception:
     try:
-        return forecast_together([window])[0]
+        return window.finish(forecast_together([window])[0])
     except CrossfeedError as error:
         return error
 

@@ -98,6 +98,7 @@ class Snapshot:
     verdict: Light
     counters: Counters
     notices: tuple[str, ...] = ()  # the newest first
+    learning: str = ""  # how far learning has come, where it was asked for
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON holds it."""

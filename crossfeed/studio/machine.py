@@ -114,6 +114,7 @@ def live_content(snapshot: Snapshot) -> dict[str, Any]:
                 "verdict": asdict(snapshot.verdict),
                 "counters": asdict(snapshot.counters),
                 "notices": snapshot.notices,
+                "learning": snapshot.learning,
             }
         )
     )

@@ -33,6 +33,7 @@ export class Live {
     if (verdict.textContent !== sentence) verdict.textContent = sentence; // a screen reader speaks whenever it is set
     const facts = {
       "newest row": age(state.row_age), "forecast from": age(state.forecast_age), plan: state.plan.sentence,
+      ...(state.learning ? { learning: state.learning } : {}),
       ...Object.fromEntries(Object.entries(state.counters).filter(([name, count]) => count && name !== "skew")),
     };
     $("live-facts").replaceChildren(...Object.entries(facts).map(([name, value]) =>
