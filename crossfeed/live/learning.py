@@ -75,7 +75,8 @@ class LiveLearner:
         """What was learned so far, for people."""
         if not self.updates:
             return "no window has come due yet"
-        back = "" if not self.returns else f"; it went back to the locked model {self.returns} times"
+        often = "once" if self.returns == 1 else f"{self.returns} times"
+        back = f"; it went back to the locked model {often}" if self.returns else ""
         if not self._since_return:
             return f"the locked model forecasts{back}"
         ratio = "" if self.ratio is None else f", its errors are {self.ratio:.1%} of those of the locked model"

@@ -55,11 +55,15 @@ class Recent:
 
 @dataclass(frozen=True, slots=True)
 class PlanUsed:
-    """The commands that the forecast assumes, one row per period, and a sentence that says whose they are."""
+    """The commands that the forecast assumes, one row per period, and a sentence that says whose they are.
+
+    `following` are those after them, up to the end of the running program where there is one.
+    """
 
     kind: Literal["program", "held", "none"]
     sentence: str
     commands: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    following: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,5 +137,6 @@ class Trust:
             return f"The forecast may be believed{also}."
         reason = lights[bad[0]].sentence
         whom = "Nothing" if len(bad) == len(lights) and colour == "red" else f"{len(bad)} of {len(lights)} sensors"
-        told = "can be believed" if whom == "Nothing" else "cannot be believed" if colour == "red" else "need care"
+        care = "needs care" if len(bad) == 1 else "need care"
+        told = "can be believed" if whom == "Nothing" else "cannot be believed" if colour == "red" else care
         return f"{whom} {told} now: {reason}{also}."
