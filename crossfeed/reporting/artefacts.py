@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.json_file import read_sealed
@@ -56,7 +57,7 @@ class Artefacts:
     study: StudyFacts | None = None
     run: RunFacts | None = None
     evaluations: Sequence[Evaluation] = ()
-    adaptation: Mapping[str, Any] = field(default_factory=dict)
+    adaptation: AdaptationResult = field(default_factory=AdaptationResult)
     comparison: Mapping[str, Any] = field(default_factory=dict)
     curve: Mapping[str, Any] = field(default_factory=dict)
     forecasts: Sequence[Mapping[str, Any]] = ()
@@ -116,7 +117,7 @@ def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
         study=study,
         run=read_run(run_folder) if run_folder is not None else None,
         evaluations=[Evaluation.from_dict(read_sealed(path), str(path)) for path in evaluations],
-        adaptation=_adaptation([read_sealed(path) for path in adaptations], study),
+        adaptation=_adaptation(adaptations, study),
         comparison=read_sealed(comparisons[0]) if comparisons else {},
         curve=read_sealed(curves[0]) if curves else {},
         forecasts=[read_sealed(path) for path in forecasts],
@@ -205,10 +206,10 @@ def _made_with(sha256: str | None, folder: Path, name: str) -> list[Path]:
     return sorted(path for path in found.values() if read_sealed(path).get("model", {}).get("sha256") == sha256)
 
 
-def _adaptation(files: Sequence[Mapping[str, Any]], study: StudyFacts | None) -> dict[str, Any]:
+def _adaptation(files: Sequence[Path], study: StudyFacts | None) -> AdaptationResult:
     """Few-shot and online results: those of the opening first, then those of the files."""
     opening = study.confirmatory if study else None
-    merged: dict[str, Any] = dict(opening.adaptation) if opening else {}
-    for content in files:
-        merged |= {key: value for key, value in content.items() if key not in merged}
+    merged = opening.adaptation if opening else AdaptationResult()
+    for path in files:
+        merged = merged.completed_by(AdaptationResult.from_dict(read_sealed(path), str(path)))
     return merged
