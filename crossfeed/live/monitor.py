@@ -12,7 +12,7 @@ from crossfeed.errors import CrossfeedError, LogError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.backoff import backoff
 from crossfeed.live.clock import SourceClock
-from crossfeed.live.outlook import Outlook
+from crossfeed.live.look_ahead import LookAhead
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.promises import Said
 from crossfeed.live.queue import BoundedQueue
@@ -59,7 +59,7 @@ class Monitor:
         self._shown_rows = max(shown_rows, model.model.config.context)
         self._trust = Trust(model)
         self._heard: Heard | None = None
-        self._outlook: Outlook | None = None
+        self._ahead: LookAhead | None = None
         self._queue = BoundedQueue()
         self._said: Said | None = None
         self._next_forecast = 0.0
@@ -98,12 +98,12 @@ class Monitor:
         self._heard, self._absent = Heard(log_format, schema, self._shown_rows, self._clock), ""
         self._trust.period = log_format.period
         follower = ProgramFollower(self.programs, schema, log_format.period, self._limits)
-        outlook = self._outlook = Outlook(self.model.model, self._forecasts, self._trust, follower, self._learner)
+        ahead = self._ahead = LookAhead(self.model.model, self._forecasts, self._trust, follower, self._learner)
         listening = asyncio.create_task(self._listen())
         try:
             while True:
                 arrived = await self._queue.take(_TICK_S)
-                await self._digest(arrived, self._heard, outlook)
+                await self._digest(arrived, self._heard, ahead)
                 self._publish()
                 if listening.done() and not len(self._queue):
                     listening.result()
@@ -113,7 +113,7 @@ class Monitor:
             with suppress(asyncio.CancelledError, Exception):
                 await listening
             await self.source.close()
-            outlook.close()
+            ahead.close()
 
     async def _listen(self) -> None:
         async for arrival in self.source.arrivals():
@@ -135,7 +135,7 @@ class Monitor:
         for changed in self._listeners:
             changed.set()
 
-    async def _digest(self, arrived: Sequence[Arrival], heard: "Heard", outlook: Outlook) -> None:
+    async def _digest(self, arrived: Sequence[Arrival], heard: "Heard", ahead: LookAhead) -> None:
         if heard.take(arrived):
             self._trust.observe(heard.rows.running())
         if not heard.unread:
@@ -147,7 +147,7 @@ class Monitor:
         unread, reread = heard.unread, heard.reread
         heard.unread, heard.reread = 0, False
         try:
-            self._said = await outlook.look(heard.rows.running(), heard.states, unread, reread)
+            self._said = await ahead.look(heard.rows.running(), heard.states, unread, reread)
             self._problem = ""
         except CrossfeedError as error:
             self._said, self._problem = None, error.found
@@ -185,5 +185,5 @@ class Monitor:
             verdict=Light("red", self._absent) if self._absent else verdict,
             counters=heard.counters(self._queue.dropped) if heard else Counters(),
             notices=tuple(heard.notices) if heard else (),
-            learning=self._outlook.learning if self._outlook else "",
+            learning=self._ahead.learning if self._ahead else "",
         )

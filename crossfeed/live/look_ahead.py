@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crossfeed.live.learning import LiveLearner
 
 
-class Outlook:
+class LookAhead:
     """Looks ahead for one machine; what it says it promises, so that it can be judged."""
 
     def __init__(
