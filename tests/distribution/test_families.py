@@ -233,3 +233,22 @@ def test_levels_outside_zero_and_one_are_refused(level: float) -> None:
 def test_forecasts_of_two_families_are_not_joined() -> None:
     with pytest.raises(ForecastError, match="Gaussian, Point cannot be joined"):
         Distribution.concatenate(families()[:2])
+
+
+@given(st.integers(0, 2**31))
+@settings(max_examples=10, deadline=None)
+def test_draws_of_a_mixture_have_its_distribution(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    mixture = Mixture(*(torch.randn(4, generator=generator, dtype=torch.float64) for _ in range(2)), torch.rand(4))
+    normal = torch.special.ndtri((torch.arange(4000, dtype=torch.float64) + 0.5) / 4000)
+    drawn = mixture.draw(normal)
+    # Every rank once: so many draws lie below a value as its probability says, but for one in each component.
+    for level in (0.05, 0.3, 0.5, 0.8, 0.95):
+        value = mixture.quantile(level)
+        assert abs(float((drawn <= value).double().mean()) - level) < 4.5 / 4000
+
+
+def test_a_mixture_of_components_that_lie_apart_is_drawn_from_by_rank() -> None:
+    mixture = Mixture(torch.tensor([0.0, 1.0, -1.0]), torch.tensor([0.0, 100.0, -100.0]), torch.ones(3)).double()
+    normal = torch.linspace(-2.5, 2.5, 41, dtype=torch.float64)
+    torch.testing.assert_close(mixture.draw(normal), mixture.from_normal(normal), rtol=1e-6, atol=1e-4)

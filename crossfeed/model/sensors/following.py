@@ -10,7 +10,6 @@ from torch import Tensor
 
 from crossfeed.distribution import Mixture
 from crossfeed.model.sensors.commands import Meaning
-from crossfeed.model.sensors.head import Drive
 from crossfeed.model.sensors.network import AskedHorizons, ReadBlock, SensorNetwork
 from crossfeed.model.sensors.window import SensorWindow
 
@@ -30,10 +29,14 @@ def follow(
     for layer in network.decoder_layers:
         query_BRCD = _read(layer, query_BRCD, token_BND, known_B11N, step_RTD, planned_RT[:, None, None])
     query_BRCD = network.norm(query_BRCD)
-    effort_RSG, context = meaning.effort_BSG, network.config.context
-    planned_1RG = effort_RSG[torch.arange(rows), context + asked.step_H].unsqueeze(0)
-    drive = Drive(effort_RSG[:1, :context].mean(1), effort_RSG[:1, context - 1], planned_1RG)
-    said: Mixture = network.head(query_BRCD, window, drive)
+    effort_RSG, context, row_R = (
+        meaning.effort_BSG,
+        network.config.context,
+        torch.arange(rows, device=asked.step_H.device),
+    )
+    # The commands until now are those of every row; after them stands, for each row, what it is driven by itself.
+    effort_1SG = torch.cat([effort_RSG[:1, :context], effort_RSG[row_R, context + asked.step_H].unsqueeze(0)], 1)
+    said: Mixture = network.head(query_BRCD, window.centre_BC, window.last_BC, effort_1SG, row_R, window.channels)
     return said
 
 

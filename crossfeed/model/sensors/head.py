@@ -11,8 +11,6 @@ B windows, H horizons, C sensors, K context rows, S rows, G command groups, V mo
 that follow commands, M = V + 2 components.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -21,7 +19,6 @@ from torch.nn import functional
 from crossfeed.distribution import Mixture
 from crossfeed.model.sensors.commands import SMALL, command_groups
 from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.sensors.window import SensorWindow
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 
@@ -32,16 +29,7 @@ NEVER = -30.0  # log-weight of a component that does not apply
 USUAL = 0.25  # exponent from which movers start
 FAINT = 0.02  # exponent from which standing starts
 PROPORTIONAL = ("power", "rotational speed", "feed")  # quantities that go with the speed of their drive
-EFFORTS = ("torque", "current", "load", "force", "power")  # quantities that a spindle needs more of when it cuts more
 CUTTING = 0.2  # forces go with the feed by some 0.75, and about a quarter of what a spindle does is cutting
-
-
-class Drive(NamedTuple):
-    """How hard each group of commands was driven: on average, in the last row, and in the planned row of a horizon."""
-
-    usual_BG: Tensor
-    last_BG: Tensor
-    planned_BHG: Tensor
 
 
 class MixtureHead(nn.Module):
@@ -54,7 +42,7 @@ class MixtureHead(nn.Module):
     def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__()
         groups = len(command_groups(schema))
-        self.movers, self.groups = config.movers, groups
+        self.movers, self.groups, self.context = config.movers, groups, config.context
         self.noise_floor = config.noise_floor
         self.parts = {"weight": self.movers + 2, "spread": self.movers + 2, "distance": self.movers}
         self.parts |= {"recency": self.movers, "factor": self.movers, "exponent": (self.movers + 1) * self.groups}
@@ -81,18 +69,29 @@ class MixtureHead(nn.Module):
         bias["spread"][:2] = -2.0
         bias["spread"][2:] = torch.linspace(-0.5, -1.5, self.movers)
 
-    def forward(self, query_BHCD: Tensor, window: SensorWindow, drive: Drive) -> Mixture:
-        """The mixture in global z-space, of the sensors that the window looks at."""
-        zero_C, reached_C, prior_CWG = self._of(window.channels)
+    def forward(
+        self,
+        query_BHCD: Tensor,
+        centre_BC: Tensor,
+        last_BC: Tensor,
+        effort_BSG: Tensor,
+        step_H: Tensor,
+        channels: Tensor | None = None,
+    ) -> Mixture:
+        """The mixture in global z-space, of some sensors or of all.
+
+        `step_H` are the planned steps of the horizons, counted from 0.
+        """
+        zero_C, reached_C, prior_CWG = self._of(channels)
         with torch.autocast(query_BHCD.device.type, enabled=False):
             said = self.linear(query_BHCD.to(self.linear.weight.dtype))
             part = dict(zip(self.parts, said.split(list(self.parts.values()), -1), strict=True))
-            centre_B1C1, last_B1C1 = (values[:, None, :, None] for values in (window.centre_BC, window.last_BC))
+            centre_B1C1, last_B1C1 = (values[:, None, :, None] for values in (centre_BC, last_BC))
             # What stands is the last value, whatever it is moved by: recency 1, and no factor of its own.
             recency_BHCW = functional.pad(torch.sigmoid(part["recency"]), (1, 0), value=1.0)
             own_BHCW = functional.pad(part["factor"].tanh(), (1, 0))
             from_BHCW = torch.lerp(centre_B1C1.expand_as(recency_BHCW), last_B1C1.expand_as(recency_BHCW), recency_BHCW)
-            factor_BHCW = self._factor(own_BHCW, part["exponent"], recency_BHCW, prior_CWG, drive)
+            factor_BHCW = self._factor(own_BHCW, part["exponent"], recency_BHCW, prior_CWG, effort_BSG, step_H)
             zero_C1, reached_C1 = zero_C.unsqueeze(-1), reached_C.unsqueeze(-1)
             # In this form nothing is lost where the factor is 1, and what stands is exactly the last value.
             moved_BHCW = from_BHCW + torch.where(reached_C1, factor_BHCW - 1.0, 0.0) * (from_BHCW - zero_C1)
@@ -111,11 +110,19 @@ class MixtureHead(nn.Module):
         return known if channels is None else tuple(each.index_select(0, channels) for each in known)  # type: ignore[return-value]
 
     def _factor(
-        self, own_BHCW: Tensor, exponent_BHCE: Tensor, recency_BHCW: Tensor, prior_CWG: Tensor, drive: Drive
+        self,
+        own_BHCW: Tensor,
+        exponent_BHCE: Tensor,
+        recency_BHCW: Tensor,
+        prior_CWG: Tensor,
+        effort_BSG: Tensor,
+        step_H: Tensor,
     ) -> Tensor:
         """By what the distance from the physical zero is multiplied when the commands change."""
-        usual, last = (effort_BG[:, None, None, None] for effort_BG in (drive.usual_BG, drive.last_BG))
-        planned = drive.planned_BHG[:, :, None, None]
+        planned_BHG = effort_BSG.index_select(1, self.context + step_H)
+        usual = effort_BSG[:, : self.context].mean(1)[:, None, None, None]
+        last = effort_BSG[:, self.context - 1][:, None, None, None]
+        planned = planned_BHG[:, :, None, None]
         before_BHCWG = torch.lerp(usual, last, recency_BHCW.unsqueeze(-1))
         change_BHCWG = torch.log((planned + SMALL) / (before_BHCWG + SMALL))
         said_BHCWG = torch.unflatten(exponent_BHCE, -1, (self.movers + 1, self.groups))
@@ -133,6 +140,6 @@ def physical_exponents(schema: Schema) -> Tensor:
         for row, sensor in enumerate(schema.sensors):
             if sensor.quantity in PROPORTIONAL and sensor.place in drives:
                 known_CG[row, number] = 1.0
-            elif feeds and sensor.quantity in EFFORTS and sensor.place == "spindle":
+            elif feeds and sensor.feels_the_cut:
                 known_CG[row, number] = CUTTING
     return known_CG

@@ -16,7 +16,7 @@ from crossfeed.model.parts.blocks import embedding
 from crossfeed.model.parts.dropout import Dropout
 from crossfeed.model.sensors.commands import CommandMeaning, Meaning
 from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.sensors.head import Drive, MixtureHead
+from crossfeed.model.sensors.head import MixtureHead
 from crossfeed.model.sensors.identity import Identity
 from crossfeed.model.sensors.window import SensorWindow
 from crossfeed.schema import Schema
@@ -103,7 +103,10 @@ class SensorNetwork(nn.Module):
         for layer in self.decoder_layers:
             query_BQD = layer(query_BQD, memory_BSD, allowed_B1QS)
         query_BHCD = self.norm(query_BQD).unflatten(1, (slots, sensors))
-        return query_BHCD, self.head(query_BHCD, window, self._drive(meaning.effort_BSG, asked.step_H))
+        said = self.head(
+            query_BHCD, window.centre_BC, window.last_BC, meaning.effort_BSG, asked.step_H, window.channels
+        )
+        return query_BHCD, said
 
     @property
     def decoder_layers(self) -> Iterable[ReadBlock]:
@@ -119,12 +122,6 @@ class SensorNetwork(nn.Module):
         near_RF = torch.cat([*parts[:2], parts[2] / (step_R + 1).unsqueeze(-1)], -1)
         start_RD: Tensor = self.horizon.index_select(0, asked.slot_H) + self.near(near_RF)
         return start_RD
-
-    def _drive(self, effort_BSG: Tensor, step_H: Tensor) -> Drive:
-        """How hard groups of commands were driven, and will be in the planned steps of the horizons."""
-        context = self.config.context
-        planned_BHG = effort_BSG.index_select(1, context + step_H)
-        return Drive(effort_BSG[:, :context].mean(1), effort_BSG[:, context - 1], planned_BHG)
 
     def present(self, window: SensorWindow) -> Tensor:
         """Which tokens may be read: those of present sensors and of all commands."""

@@ -106,12 +106,14 @@ def test_rows_read_one_after_the_other_are_the_rows_read_at_once(seed: int, cut:
     assert torch.equal(joined.x_BRC, found.x_BRC)
     assert torch.equal(joined.m_BRC, found.m_BRC)
     assert joined.level is found.level
-    whole, part = SensorWindow.of(found), SensorWindow.of(found[1:3])
-    assert torch.equal(part.features_BCE, whole.features_BCE[1:3])
-    assert torch.equal(part.last_BC, whole.last_BC[1:3])
+    assert joined.windows == found.windows == len(found.x_BRC)
 
 
 def test_map_reaches_every_tensor() -> None:
     window = SensorWindow.of(rows())
     first = window.map(lambda values: values[:1])
-    assert {len(getattr(first, name)) for name in SensorWindow.__dataclass_fields__} == {1}
+    assert {len(getattr(first, name)) for name in set(SensorWindow.__dataclass_fields__) - {"channels"}} == {1}
+    some = window.only(torch.tensor([2, 0])).map(lambda values: values[:1])
+    assert torch.equal(some.features_BCE, window.features_BCE[:1, [2, 0]])
+    assert some.channels is not None
+    assert some.channels.tolist() == [2, 0]
