@@ -29,11 +29,8 @@ def follow(
     for layer in network.decoder_layers:
         query_BRCD = _read(layer, query_BRCD, token_BND, known_B11N, step_RTD, planned_RT[:, None, None])
     query_BRCD = network.norm(query_BRCD)
-    effort_RSG, context, row_R = (
-        meaning.effort_BSG,
-        network.config.context,
-        torch.arange(rows, device=asked.step_H.device),
-    )
+    effort_RSG, context = meaning.effort_BSG, network.config.context
+    row_R = torch.arange(rows, device=asked.step_H.device)
     # The commands until now are those of every row; after them stands, for each row, what it is driven by itself.
     effort_1SG = torch.cat([effort_RSG[:1, :context], effort_RSG[row_R, context + asked.step_H].unsqueeze(0)], 1)
     said: Mixture = network.head(query_BRCD, window.centre_BC, window.last_BC, effort_1SG, row_R, window.channels)
