@@ -254,10 +254,7 @@ def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
         column = arrow.column(key)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        column = column.cast(pa.string())
-        # Filling makes pyarrow import pandas, which takes longer than reading the file.
-        column = column.fill_null("") if column.null_count else column
-        encoded = column.combine_chunks().dictionary_encode()
+        encoded = column.cast(pa.string()).fill_null("").combine_chunks().dictionary_encode()
         codes[key], names[key] = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
     change = np.zeros(rows, dtype=bool)
     change[0] = True

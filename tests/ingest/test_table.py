@@ -1,9 +1,6 @@
 """The table on disk and in memory: exact round trips, absent is not zero, foreign files, clear refusals."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -156,16 +153,3 @@ def test_an_interrupted_write_leaves_the_old_table(tmp_path, monkeypatch) -> Non
     monkeypatch.undo()
     assert Table.read(path).fingerprint() == old.fingerprint()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["t.manifest.json", "t.parquet"]
-
-
-def test_reading_a_table_does_not_import_pandas(tmp_path: Path) -> None:
-    """Filling nulls that were not there made pyarrow import it: a second of every forecast from a cold start."""
-    pytest.importorskip("pandas", reason="what is not installed is not imported")
-    table_of().write(tmp_path / "log.parquet")
-    words = (
-        "import sys; from crossfeed.ingest.table import Table; Table.read(sys.argv[1]); print('pandas' in sys.modules)"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", words, tmp_path / "log.parquet"], capture_output=True, text=True, check=True
-    )
-    assert ran.stdout.strip() == "False"
