@@ -21,6 +21,7 @@ from crossfeed.serving.measures import (
 )
 from crossfeed.serving.plan import PlannedCommands
 
+FAINTEST = 0.001  # of what the first plan itself is unsure by: a difference that nobody could measure
 FORMAT = "crossfeed-forecast/1"
 _SHOWN_ROWS = 60
 
@@ -83,23 +84,23 @@ def comparison_content(
         return None
     before, after = (energies(paths, history.schema, names, history.period) for _, paths in (first, second))
     difference = after - before
-    estimate, less = Estimate.of(difference), float((difference < 0.0).mean())
+    estimate, less, own = Estimate.of(difference), float((difference < 0.0).mean()), Estimate.of(before)
     return {
         "first": first[0],
         "second": second[0],
         **asdict(estimate),
         "unit": ENERGY_UNIT,
         "probability_less": less,
-        "reading": reading(first[0], second[0], estimate, less),
+        "reading": reading(first[0], second[0], estimate, less, FAINTEST * (own.high - own.low)),
     }
 
 
-def reading(first: str, second: str, estimate: Estimate, less: float) -> str:
-    """The difference of two plans in a sentence that says no more than the samples do."""
+def reading(first: str, second: str, estimate: Estimate, less: float, faintest: float = 0.0) -> str:
+    """The difference of two plans in a sentence that says no more than the samples do; below `faintest` it is none."""
     span = f"{estimate.low:+.3g} to {estimate.high:+.3g} {ENERGY_UNIT}"
     if estimate.low == estimate.high == 0.0:
         return f"{second} and {first} command the same"
-    if estimate.low <= 0.0 <= estimate.high:
+    if estimate.low <= faintest and estimate.high >= -faintest:
         return f"cannot tell whether {second} needs more or less energy than {first}: {span}"
     sure = less if estimate.mean < 0.0 else 1.0 - less
     more = "less" if estimate.mean < 0.0 else "more"
