@@ -108,24 +108,6 @@ def verdict_of(store: Store, declaration: Declaration) -> ConditionVerdict:
     return failed[0] if failed else verdicts[0]
 
 
-def control_drift(store: Store, declaration: Declaration) -> dict[str, float]:
-    """How far each control run is from the search run that it repeats: the largest relative difference of a component.
-
-    Empty where the control changes the locked configuration or the search never had these seeds.
-    """
-    control = next(iter(declaration.arms))
-    if declaration.arms[control]:
-        return {}
-    locked, _ = verified_lock(store)
-    searched = {run.seed: run for run in store.runs() if run.candidate == locked.candidate and has_numbers(run)}
-    drift = {}
-    for run in store.runs():
-        if run.candidate == declaration.candidate(control) and has_numbers(run) and run.seed in searched:
-            one, two = (found.outcome["bundle"]["components"] for found in (run, searched[run.seed]))
-            drift[run.name] = max(abs(one[name] - two[name]) / max(abs(two[name]), 1e-12) for name in two)
-    return drift
-
-
 def flagged(store: Store, declaration: Declaration) -> dict[str, str]:
     """Runs of the ablation that count although the latent gate speaks against them, with its reasons."""
     runs = [run for run in store.runs() if run.stage == declaration.stage and has_numbers(run)]
