@@ -78,7 +78,7 @@ def comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
             continue
         yield kind, {arm: f"{kind}.{arm}" for arm in arms}
     with store.reading() as connection:
-        declared = [Declaration(**entry.content) for entry in ledger.entries(connection, "declaration")]
+        declared = [Declaration.recorded(entry.content) for entry in ledger.entries(connection, "declaration")]
     for declaration in declared:
         yield declaration.name, {arm: declaration.candidate(arm) for arm in declaration.arms}
 

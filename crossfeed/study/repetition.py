@@ -1,4 +1,4 @@
-"""Does the control arm of an ablation repeat the search runs of the locked candidate? If not, something else changed."""
+"""Does the control arm of an ablation repeat the search runs of the locked candidate? If not, more was changed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass

@@ -45,6 +45,23 @@ def test_an_ablation_whose_runs_the_gate_flagged_could_not_be_opened(opened: Stu
     assert "raw spread" in verdict["flagged"]["revin.revin-0"]
 
 
+def test_the_control_was_whichever_arm_came_first_in_the_alphabet(opened: Study) -> None:
+    opened.declare("order", {"with": {}, "alone": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
+    found = declared(opened.store, "order")
+    assert list(found.arms) == ["with", "alone"]
+
+    class Better(InProcess):
+        def execute(self, folder: Any, next_run: Any) -> Any:
+            for name, outcome in super().execute(folder, next_run):
+                if ".alone-" in name:
+                    outcome["bundle"]["components"]["clean"] = 0.01
+                yield name, outcome
+
+    opened.search(Better())
+    assert verdict_of(opened.store, found).differences["clean"][0] < 0.0, "the variant is better than the control"
+    assert [line.arm for line in opened.contrasts() if line.metric == "clean"] == ["with", "alone"]
+
+
 def test_runs_that_failed_are_named_when_no_seed_is_left(opened: Study) -> None:
     class Failing(InProcess):
         def execute(self, folder: Any, next_run: Any) -> Any:
