@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import crossfeed
+from crossfeed.configuration import leaves
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.study import ledger, vault
 from crossfeed.study.lock import LOCK, holds
 from crossfeed.study.protocol import code_hash, source_tables
 from crossfeed.study.store import Store
 from crossfeed.study.worker import OUTCOME, artefacts
+from crossfeed.training.record.folder import saved_config
 
 WEIGHTS_SUFFIX = ".safetensors"
 
@@ -88,8 +90,24 @@ def _runs(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
         if name in recorded and (run.status, run.outcome) != (recorded[name]["status"], recorded[name]["outcome"]):
             problems.append(f"the outcome of run '{name}' is not the recorded one")
         if name in recorded:
+            problems += _trained_otherwise(store.folder / "runs" / name, run.config)
             problems += _files(store.folder / "runs" / name, recorded[name]["outcome"], whole)
     return problems
+
+
+def _trained_otherwise(run_folder: Path, planned: dict[str, Any]) -> list[str]:
+    """What a run says of itself against its plan; what a plan leaves open, training fills in."""
+    try:
+        told = leaves(saved_config(run_folder) or planned)
+    except CrossfeedError as error:
+        return [error.found]
+    wanted = leaves(planned)
+    settled = {name for name, value in wanted.items() if value is not None}
+    unasked = {"training.patience"} if wanted.get("training.finetune_epochs") is None else set()
+    names = sorted(
+        name for name in (settled | (told.keys() - wanted.keys())) - unasked if told.get(name) != wanted.get(name)
+    )
+    return [f"{run_folder.name} was not trained as planned: {', '.join(names)}"] if names else []
 
 
 def _files(run_folder: Path, outcome: dict[str, Any], whole: bool) -> list[str]:
@@ -140,6 +158,10 @@ def _remarks(store: Store, history: list[ledger.Entry], whole: bool) -> list[str
         remarks.append(f"the study began with crossfeed {began['crossfeed']}, this is {crossfeed.__version__}")
     if began["code"] != code_hash():
         remarks.append("the package's source files are not those the study began with")
+    made = [entry.content for entry in history if entry.kind == "run"]
+    others = [run["name"] for run in made if run["outcome"].get("code", began["code"]) != began["code"]]
+    if others:
+        remarks.append(f"{len(others)} runs were made by other source files than those the study began with")
     if began["targets_kept_outside"]:
         remarks.append("a copy of the target tables stayed outside the vault")
     remarks += [f"the target was released on {entry.time}" for entry in history if entry.kind == "release"]
