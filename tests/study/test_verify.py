@@ -1,3 +1,4 @@
+import copy
 import random
 import shutil
 import sqlite3
@@ -11,7 +12,7 @@ from crossfeed.ingest.table import Table
 from crossfeed.study.export import export, verify_anything
 from crossfeed.study.store import Store
 from crossfeed.study.study import Study
-from crossfeed.study.verify import verify
+from crossfeed.study.verify import _trained_otherwise, verify
 
 
 def test_an_untouched_study_verifies(locked: Study) -> None:
@@ -75,6 +76,17 @@ def test_any_edit_of_the_database_is_found(locked: Study, statement: str) -> Non
 def test_a_removed_run_folder_is_found(locked: Study) -> None:
     shutil.rmtree(next((locked.store.folder / "runs").iterdir()))
     assert any("is missing" in problem for problem in locked.verify().problems)
+
+
+def test_a_run_that_was_not_trained_as_planned_is_named(locked: Study) -> None:
+    run = locked.store.runs()[0]
+    folder, planned = locked.store.folder / "runs" / run.name, copy.deepcopy(run.config)
+    assert _trained_otherwise(folder, planned) == []
+    planned["training"]["finetune_epochs"] = None
+    assert _trained_otherwise(folder, planned) == [], "what a plan leaves open, training fills in"
+    planned["masks"]["ratio"] += 0.1
+    del planned["model"]["context"]
+    assert _trained_otherwise(folder, planned) == [f"{run.name} was not trained as planned: masks.ratio, model.context"]
 
 
 def test_another_package_version_is_a_remark_not_a_problem(locked: Study, monkeypatch: pytest.MonkeyPatch) -> None:
