@@ -12,10 +12,10 @@ import torch
 from fault_children import SPOKEN, Tally, in_child, place_for
 
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed
 from crossfeed.live.spool import ENDING, HEADER
 from crossfeed.live.to_table import spool_to_table
 from crossfeed.model.model_file import read_model_file
-from crossfeed.reporting.artefacts import read_json
 from crossfeed.study.study import Study
 from crossfeed.training.record.checkpoint import STATE, load_state
 from crossfeed.training.record.history import read_history
@@ -68,7 +68,7 @@ def damage(folder: Path, material: Path, count: int, moments: random.Random) -> 
             spool,
         ),
         "spool's header": (material / "spool" / HEADER, spool),
-        "result": (material / "results" / "evaluation.json", lambda path: read_json(path)),
+        "result": (material / "results" / "evaluation.json", lambda path: read_sealed(path)),
     }
     if (material / "model.onnx").exists():
         from crossfeed.edge import EdgeModel

@@ -1,116 +1,32 @@
 """What a user does, small enough for a hundred times: how it is done, also after a fault, and what is then there."""
 
-import asyncio
 import hashlib
 import json
-import os
-import resource
-import signal
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars
-import yaml
-from fault_children import ended, forked
+from fault_material import LOG_FORMAT, SENSORS, SMALL, config, write_live, write_logs
+from fault_recording import record_log, recorded
 
 from crossfeed.adaptation.fewshot import FewShotConfig
 from crossfeed.adaptation.model_adaptation import adapt_model
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import compare
-from crossfeed.configuration import override
 from crossfeed.demo import rivals, selection, settings
 from crossfeed.demo.story import run_demo
 from crossfeed.evaluation.model_evaluation import evaluate_model
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
-from crossfeed.live.recorder import record
-from crossfeed.live.sources import SourceOptions, open_source
-from crossfeed.live.spool import HEADER, read_spool
-from crossfeed.live.to_table import spool_to_table
-from crossfeed.locks import locked
-from crossfeed.machines.declaration import (
-    CLOCK,
-    LABEL,
-    MICROSECONDS,
-    PROGRAM,
-    LogFormat,
-    NativeColumn,
-    RawRun,
-    Segmentation,
-)
-from crossfeed.machines.delimited import read_log
-from crossfeed.machines.files import find_files
 from crossfeed.machines.simulated.fleet import simulate_fleet
 from crossfeed.model.model_file import read_model_file
-from crossfeed.schema import Channel, Schema
 from crossfeed.study import lock, study
 from crossfeed.study.study import Study
 from crossfeed.training.run import train
-from crossfeed.training.run_config import RunConfig, preset
-
-SMALL: dict[str, Any] = {
-    "model.context": 8, "model.width": 16, "model.heads": 2, "model.members": 1, "model.horizons": [1, 2, 4],
-    "training.batch_size": 16, "training.steps_per_epoch": 6, "training.finetune_epochs": 6,
-    "training.validation_windows": 64,
-}  # fmt: skip
-LIVE_ROWS, LIVE_BYTES = 400, 700  # of the log that is recorded, and how much of it is written in a tenth of a second
-SENSORS = ("spindle_current", "x_current", "y_current", "spindle_power")
-COLUMNS = (
-    *(NativeColumn(name, name, "A") for name in SENSORS[:3]), NativeColumn("spindle_power", "spindle_power", "W"),
-    NativeColumn("spindle_speed", "spindle_speed", "rpm"), NativeColumn("feed_x", "feed_x", "mm/min"),
-)  # fmt: skip
-SCHEMA = Schema(
-    name="faults",
-    sensors=(
-        *(Channel(name=name, quantity="current", unit="A") for name in SENSORS[:3]),
-        Channel(name="spindle_power", quantity="power", unit="kW"),
-    ),
-    commands=(
-        Channel(name="spindle_speed", quantity="rotational speed", unit="rpm"),
-        Channel(name="feed_x", quantity="feed", unit="mm/min"),
-    ),
-)
-
-
-def write_logs(folder: Path, gain: float) -> None:
-    """Ten short runs of a machine that follows its commands."""
-    draw = np.random.default_rng(round(10 * gain))
-    folder.mkdir(parents=True)
-    for run in range(10):
-        speed, feed = (np.repeat(draw.choice([0.0, 2000.0, 4000.0], 20), 5) for _ in range(2))
-        state, lines = np.zeros(4), [",".join([*SENSORS, "spindle_speed", "feed_x"])]
-        for row in range(100):
-            state = 0.6 * state + 0.4 * gain * np.array(
-                [speed[row] / 400, feed[row] / 300, feed[row] / 900, speed[row]]
-            )
-            values = [*(state + draw.normal(size=4) * 0.05), speed[row], feed[row]]
-            lines.append(",".join(f"{value:.4f}" for value in values))
-        (folder / f"run_{run}.csv").write_text("\n".join(lines) + "\n")
-
-
-def read_runs(kind: LogFormat, path: Path) -> Iterator[RawRun]:
-    """Each file is one run; rows are one second apart."""
-    for file in find_files(path, ["*.csv"]):
-        frame, repairs = read_log(file, kind.columns)
-        clock = polars.int_range(frame.height, eager=True) * MICROSECONDS
-        names = {CLOCK: clock, PROGRAM: polars.lit("part"), LABEL: polars.lit(file.stem)}
-        frame = frame.with_columns(*(value.alias(name) for name, value in names.items()))
-        yield RawRun(file.stem, frame, frame.height, (file,), repairs)
-
-
-LOG_FORMAT = LogFormat("faults", "a small machine", "faults", SCHEMA, COLUMNS, 1.0, Segmentation(), read_runs)
-
-
-def config() -> RunConfig:
-    """A run of a second or two."""
-    return override(preset("crossfeed", "tiny"), SMALL)
 
 
 @dataclass(frozen=True)
@@ -193,7 +109,7 @@ def operations(material: Path) -> list[Operation]:
                 for path in sorted(folder.rglob("[!.]*")) if path.is_file()
             },
         ),
-        Operation("live record", lambda folder: _record(folder, material), _recorded),
+        Operation("live record", lambda folder: record_log(folder, material), recorded),
         Operation("demo", lambda folder: _demo(folder / "out", material), _told, share=0.5),
     ]  # fmt: skip
 
@@ -201,46 +117,6 @@ def operations(material: Path) -> list[Operation]:
 def _plan(folder: Path, source: Path) -> None:
     study = Study.open_or_init(folder, [source], shared=SENSORS[:3], size="tiny", settings=SMALL)
     study.plan(study.candidates(["preset", "one_mover"]), seeds=2)
-
-
-def _record(folder: Path, material: Path, name: str = "out") -> None:
-    """Record a log while it grows, until its last row is in the spool; a log that was begun goes on growing."""
-    whole, log, spool = (material / "live.csv").read_bytes(), folder / "log.csv", folder / name
-    last = (LIVE_ROWS - 1) * MICROSECONDS
-
-    def grow() -> None:
-        """The logger is a process of its own: neither our kills nor our full disk are its own."""
-        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-        with locked(material / ".logger.lock"), log.open("ab") as file:
-            for start in range(file.tell(), len(whole), LIVE_BYTES):
-                file.write(whole[start : start + LIVE_BYTES])
-                file.flush()
-                time.sleep(0.1)
-
-    async def work() -> None:
-        source = open_source(f"file:{log}", SourceOptions(mapping=material / "live.yaml"))
-        recording = asyncio.create_task(record(source, spool))
-        while not recording.done():
-            if (spool / HEADER).exists() and any(s.time >= last for r in read_spool(spool) for s in r.samples):
-                recording.cancel()
-            await asyncio.wait({recording}, timeout=0.2)
-        with suppress(asyncio.CancelledError):
-            recording.result()
-
-    logger = forked(grow)
-    try:
-        asyncio.run(work())
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(logger, signal.SIGKILL)
-        ended(logger)
-
-
-def _recorded(folder: Path) -> Any:
-    """Losses and doubles would both show: rows in the table, and what the spool holds more than once."""
-    table = spool_to_table(folder / "out")
-    return [table.fingerprint(), len(table), table.manifest["live"]]
 
 
 def _demo(folder: Path, material: Path) -> None:
@@ -281,24 +157,10 @@ def _without_seconds(content: Any) -> Any:
     return [_without_seconds(value) for value in content] if isinstance(content, list) else content
 
 
-def _write_live(material: Path) -> None:
-    """A log with a clock and its mapping, for the recorder."""
-    draw = np.random.default_rng(7)
-    values = np.column_stack([np.arange(LIVE_ROWS), draw.normal(size=(LIVE_ROWS, 5)).round(3)])
-    names = ["t", "spindle_current", "x_current", "spindle_speed", "feed_x", "feed_y"]
-    lines = [",".join(names), *(",".join(f"{value:g}" for value in row) for row in values)]
-    (material / "live.csv").write_text("\n".join(lines) + "\n")
-    units = {"spindle_current": "A", "x_current": "A", "spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min"}
-    columns: list[dict[str, Any]] = [{"native": name, "channel": name, "unit": unit} for name, unit in units.items()]
-    columns.append({"channel": "feed_z", "constant": 0, "unit": "mm/min"})
-    mapping = {"machine": "mill", "time": {"column": "t", "unit": "s"}, "columns": columns}
-    (material / "live.yaml").write_text(yaml.safe_dump(mapping))
-
-
 def prepare(material: Path, with_export: bool) -> None:
     """Two small machines, their tables, a finished and a stopped run, results, a study."""
     material.mkdir()
-    _write_live(material)
+    write_live(material)
     for name, gain in (("source", 1.0), ("target", 1.3)):
         write_logs(material / name, gain)
         ingest(LOG_FORMAT, material / name, machine=name).write(material / f"{name}.parquet")
@@ -312,7 +174,7 @@ def prepare(material: Path, with_export: bool) -> None:
     with suppress(KeyboardInterrupt):
         train([source], config(), material / "stopped", device="cpu", on_epoch=stop)
     evaluate_model(material / "run", material / "target.parquet", out=material / "results", device="cpu")
-    _record(material, material, "spool")
+    record_log(material, material, "spool")
     _plan(material / "study", material / "source.parquet")
     with sqlite3.connect(material / "study" / "study.db") as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,6 +1,5 @@
 """Folders that belong to one piece of work: a file in them says whose they are, and nobody else writes there."""
 
-import json
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from crossfeed.configuration import leaves
 from crossfeed.errors import ConfigError
-from crossfeed.json_file import plain, unsealed, write_sealed
+from crossfeed.json_file import plain, read_sealed, write_sealed
 
 
 def claim(folder: Path, name: str, identity: Mapping[str, Any], what: str) -> None:
@@ -26,13 +25,7 @@ def claim(folder: Path, name: str, identity: Mapping[str, Any], what: str) -> No
 
 def read_claim(path: Path) -> dict[str, Any]:
     """What a folder's claim says."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.", remedy="Begin again in another folder.") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} holds no names and values.", remedy="Begin again in another folder.")
-    return unsealed(content, path)
+    return read_sealed(path, remedy="Begin again in another folder.")
 
 
 def _same(folder: Path, found: dict[str, Any], wanted: dict[str, Any], what: str) -> None:

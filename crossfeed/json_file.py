@@ -46,23 +46,16 @@ def write_sealed(path: Path | str, content: Any) -> None:
     write_json(path, {**told, _SEAL: _hash(told)})
 
 
-def read_sealed(path: Path | str) -> dict[str, Any]:
-    """What `write_sealed` wrote."""
+def read_sealed(path: Path | str, remedy: str = "Make it again with the command that wrote it.") -> dict[str, Any]:
+    """What `write_sealed` wrote; a seal that does not fit is refused, and without a seal nothing is claimed."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise StorageError(
-            f"{path} cannot be read: {error}.",
-            expected="a JSON file written by crossfeed",
-            remedy="Make it again with the command that wrote it.",
+            f"{path} cannot be read: {error}.", expected="a JSON file written by crossfeed", remedy=remedy
         ) from error
-    return unsealed(content, path)
-
-
-def unsealed(content: Any, path: Path | str) -> dict[str, Any]:
-    """The entries without their seal; one that does not fit is refused, and without a seal nothing is claimed."""
     if not isinstance(content, dict):
-        raise StorageError(f"{path} holds no JSON object.", expected="a JSON file written by crossfeed")
+        raise StorageError(f"{path} holds no JSON object.", expected="a JSON file written by crossfeed", remedy=remedy)
     name, seal = next(reversed(content.items()), ("", None))
     # Either of the two names the seal, so that a damaged name or a damaged value does not pass as no seal at all.
     if name != _SEAL and not (isinstance(seal, str) and seal.startswith(_KIND)):

@@ -96,6 +96,7 @@ def _parse(unit: str) -> Any:
 PLACES = ("spindle", "x", "y", "z", "a", "b", "c")
 # Quantities whose zero is a convention, not a standstill.
 _ZERO_BY_CONVENTION = ("temperature", "position", "angle")
+_EFFORTS = ("torque", "current", "load", "force", "power")
 
 
 class Channel(BaseModel):
@@ -122,6 +123,11 @@ class Channel(BaseModel):
         """Whether zero means that nothing happens; the voltage of a DC link and a temperature never get there."""
         link = self.quantity == "voltage" and "dc" in self.words
         return self.quantity not in _ZERO_BY_CONVENTION and not link
+
+    @property
+    def feels_the_cut(self) -> bool:
+        """Whether it is an effort of the spindle, which is the greater the more is cut."""
+        return self.place == "spindle" and self.quantity in _EFFORTS
 
 
 class Schema(BaseModel):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.claim import claim, read_claim
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, StorageError
 
 
 def test_the_same_work_goes_on_and_another_is_refused_with_what_differs(tmp_path: Path) -> None:
@@ -37,5 +37,5 @@ def test_hidden_files_do_not_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{", "[1, 2]"])
 def test_a_damaged_claim_is_said(tmp_path: Path, text: str) -> None:
     (tmp_path / "mine.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"mine\.json"):
+    with pytest.raises(StorageError, match=r"mine\.json"):
         claim(tmp_path, "mine.json", {}, "a test")

@@ -1,7 +1,6 @@
 """Few-shot adaptation: learn from the leading fraction of each run, judge on what follows the largest one."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,6 +8,7 @@ from torch import Tensor
 
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import Adaptable, Mode, Prepared, finish, prepare
+from crossfeed.adaptation.result import FewShotResult, FractionResult
 from crossfeed.adaptation.support import Supports, supports
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
@@ -94,26 +94,26 @@ def _errors_on(forecaster: Adaptable, windows: WindowSet, index_S: Tensor) -> Te
     return torch.cat([errors_in_advance(forecaster, batch) for batch in batches(windows, index_S)])
 
 
-def few_shot_table(rows: list[FewShot], divided: Supports, config: FewShotConfig) -> dict[str, Any]:
-    """The result as plain data: each fraction beside zero-shot, with run-level intervals of the error ratio."""
+def few_shot_result(rows: list[FewShot], divided: Supports, config: FewShotConfig) -> FewShotResult:
+    """Each fraction beside zero-shot, with run-level intervals of the error ratio."""
     zero_shot = rows[0].scores
-    return {
-        "config": config.model_dump(mode="json"),
-        "query_windows": len(divided.query),
-        "runs_without_query": list(divided.runs_without_query),
-        "fractions": [
-            {
-                "fraction": row.fraction,
-                "support_windows": row.support_windows,
-                "runs_without_support": list(row.runs_without_support),
-                "updates": row.updates,
-                "parameters_moved": row.moved,
-                "remark": "" if row.updates or not row.fraction else "no complete window in the support: zero-shot",
-                **row.scores.metrics(),
-                "rmse_ratio": ratio(row.scores, zero_shot, "squared"),
-                "crps_ratio": ratio(row.scores, zero_shot, "crps"),
-                "runs": {run: metrics["rmse"] for run, metrics in row.scores.by("run").items()},
-            }
+    return FewShotResult(
+        config=config.model_dump(mode="json"),
+        query_windows=len(divided.query),
+        runs_without_query=tuple(divided.runs_without_query),
+        fractions=tuple(
+            FractionResult(
+                fraction=row.fraction,
+                support_windows=row.support_windows,
+                runs_without_support=tuple(row.runs_without_support),
+                updates=row.updates,
+                parameters_moved=row.moved,
+                remark="" if row.updates or not row.fraction else "no complete window in the support: zero-shot",
+                metrics=row.scores.metrics(),
+                rmse_ratio=ratio(row.scores, zero_shot, "squared"),
+                crps_ratio=ratio(row.scores, zero_shot, "crps"),
+                runs={run: metrics["rmse"] for run, metrics in row.scores.by("run").items()},
+            )
             for row in rows
-        ],
-    }
+        ),
+    )

@@ -1,13 +1,14 @@
 """Adapt a model file to a table, a fraction of each run at a time or online, and report both beside zero-shot."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table
+from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_result
 from crossfeed.adaptation.online import OnlineConfig, online
 from crossfeed.adaptation.parameters import Adaptable, Mode
+from crossfeed.adaptation.result import AdaptationResult, FewShotResult, OnlineResult
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
@@ -15,12 +16,13 @@ from crossfeed.evaluation.conformal import ForecastRecorder, adaptive_widths, co
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.result import ModelFacts
 from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import read_table
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import plain, write_sealed
+from crossfeed.json_file import write_sealed
 from crossfeed.model.world_model import WorldModel
 
 
@@ -34,9 +36,9 @@ class AdaptedModel:
 
 @dataclass(frozen=True, eq=False)
 class Adaptation:
-    """What adapting did: `content` is what adaptation.json holds, `models` the adapted ones by name."""
+    """What adapting did: `result` is what adaptation.json holds, `models` the adapted ones by name."""
 
-    content: dict[str, Any]
+    result: AdaptationResult
     models: dict[str, AdaptedModel]
 
 
@@ -64,10 +66,10 @@ def adapt_model(
     facts = {"file": file, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
     data = set_up(opened, read, sources=given).data
     found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
-    found.content["absent_commands"] = idle_commands(read, opened.model.schema)
+    result = replace(found.result, absent_commands=idle_commands(read, opened.model.schema))
     if out is not None:
-        write_sealed(Path(out) / "adaptation.json", found.content)
-    return found
+        write_sealed(Path(out) / "adaptation.json", result.to_dict())
+    return replace(found, result=result)
 
 
 def adapt(
@@ -81,19 +83,15 @@ def adapt(
     """Adapt an opened model to windows at hand; `table` says in the result where they come from."""
     opened.forecaster.reading(data.windows)
     models: dict[str, AdaptedModel] = {}
-    content: dict[str, Any] = {
-        "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
-        "table": table,
-        "windows": len(data.windows),
-        "runs": list(data.runs),
-    }
+    shots: FewShotResult | None = None
+    streamed: OnlineResult | None = None
     if fewshot is not None:
         rows, divided = few_shot(opened.forecaster, data, fewshot)
-        content["few_shot"] = few_shot_table(rows, divided, fewshot)
+        shots = few_shot_result(rows, divided, fewshot)
         if rows[-1].updates:
             models["few_shot"] = _adapted(rows[-1].forecaster, opened, table, fewshot)
     if streaming is not None:
-        content["online"], forecasters = _stream(opened, data, streaming)
+        streamed, forecasters = _stream(opened, data, streaming)
         models |= {
             f"online_{machine}": _adapted(forecaster, opened, table, streaming)
             for machine, forecaster in forecasters.items()
@@ -101,8 +99,16 @@ def adapt(
     kept = {} if out is None else {out / f"{name}.safetensors": adapted for name, adapted in models.items()}
     for path, adapted in kept.items():
         adapted.model.save(path, adapted.provenance)
-    content["models"] = [str(path) for path in kept]
-    return Adaptation(dict(plain(content)), models)
+    result = AdaptationResult(
+        model=ModelFacts(opened.path.name, opened.forecaster.name, opened.sha256),
+        table=table,
+        windows=len(data.windows),
+        runs=tuple(data.runs),
+        few_shot=shots,
+        online=streamed,
+        models=tuple(str(path) for path in kept),
+    )
+    return Adaptation(result, models)
 
 
 def plans(
@@ -118,32 +124,32 @@ def plans(
 
 def _stream(
     opened: OpenedModel, data: EvaluationSet, config: OnlineConfig
-) -> tuple[dict[str, Any], Mapping[str, Adaptable]]:
+) -> tuple[OnlineResult, Mapping[str, Adaptable]]:
     """Online adaptation with intervals tracked while running on top of it, and the model of each machine."""
     record = ForecastRecorder(data.windows)
     result = online(opened.forecaster, data, config, record)
     _, stream = record.trace()
     tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))
-    content = {
-        "config": config.model_dump(mode="json"),
-        "updates": result.updates,
-        "parameters_moved": result.moved,
-        "zero_shot": result.zero_shot.metrics(),
-        "online": result.online.metrics(),
-        "rmse_ratio": ratio(result.online, result.zero_shot, "squared"),
-        "mae_ratio": ratio(result.online, result.zero_shot, "absolute"),
-        "crps_ratio": ratio(result.online, result.zero_shot, "crps"),
-        "tracked_coverage": dict(zip(map(str, LEVELS), tracked.tolist(), strict=True)),
-        "by_run": {
+    found = OnlineResult(
+        config=config.model_dump(mode="json"),
+        updates=result.updates,
+        parameters_moved=result.moved,
+        zero_shot=result.zero_shot.metrics(),
+        online=result.online.metrics(),
+        rmse_ratio=ratio(result.online, result.zero_shot, "squared"),
+        mae_ratio=ratio(result.online, result.zero_shot, "absolute"),
+        crps_ratio=ratio(result.online, result.zero_shot, "crps"),
+        tracked_coverage=dict(zip(map(str, LEVELS), tracked.tolist(), strict=True)),
+        by_run={
             run: {"zero_shot": before["rmse"], "online": result.online.by("run")[run]["rmse"]}
             for run, before in result.zero_shot.by("run").items()
         },
-        "by_horizon": {
+        by_horizon={
             horizon: {"zero_shot": before["rmse"], "online": result.online.by("horizon")[horizon]["rmse"]}
             for horizon, before in result.zero_shot.by("horizon").items()
         },
-    }
-    return content, result.forecasters
+    )
+    return found, result.forecasters
 
 
 def _adapted(

@@ -1,15 +1,14 @@
 """What one model did with one seed: one JSON file, whole or not there, so that no finished run is run twice."""
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from crossfeed.errors import CheckpointError
+from crossfeed.errors import StorageError
 from crossfeed.evaluation.command_use import false_plan
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.json_file import unsealed, write_sealed
+from crossfeed.json_file import read_sealed, write_sealed
 
 METRICS = ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
 # Command use needs extra passes; so many evenly spread windows say enough.
@@ -38,12 +37,11 @@ class Result:
     @classmethod
     def read(cls, path: Path) -> "Result":
         """Read a saved result."""
+        remedy = "Delete the file; the run is then done again."
         try:
-            return cls(**unsealed(json.loads(path.read_text(encoding="utf-8")), path))
-        except (OSError, ValueError, TypeError) as error:
-            raise CheckpointError(
-                f"The result {path} cannot be read: {error}.", remedy="Delete the file; the run is then done again."
-            ) from error
+            return cls(**read_sealed(path, remedy))
+        except TypeError as error:
+            raise StorageError(f"The result {path} cannot be read: {error}.", remedy=remedy) from error
 
 
 def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:

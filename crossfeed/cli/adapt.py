@@ -32,11 +32,11 @@ def adapt(
     from crossfeed.cli.render.grid import print_json
     from crossfeed.front.adapt import adaptations
 
-    content = adaptations(
+    result = adaptations(
         model, table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate, seed=seed,
         source=source, out=out, device=device,
-    ).content  # fmt: skip
+    ).result  # fmt: skip
     if json:
-        print_json(content)
+        print_json(result.to_dict())
     else:
-        show_adaptation(content)
+        show_adaptation(result)

@@ -76,8 +76,14 @@ def watch(
     from crossfeed.programs.limits import read_limits
 
     options = source_options(mapping, security, certificate, key, trust, credentials)
+    opened = open_model(model, "cpu")
+    learner = None
+    if learn is not None:
+        from crossfeed.live.learning import LiveLearner
+
+        learner = LiveLearner(opened, learn)
     monitor = Monitor(
-        open_model(model, "cpu"), open_source(source, options), programs, speed=speed, learn=learn,
+        opened, open_source(source, options), programs, speed=speed, learner=learner,
         limits=read_limits(limits) if limits else None,
     )  # fmt: skip
     asyncio.run(show(monitor, seconds, json))

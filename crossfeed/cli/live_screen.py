@@ -77,7 +77,8 @@ def picture(snapshot: "Snapshot") -> "Group":
         for name in ("rows", "samples", "gaps", "late", "dropped", "doubled", "reconnects", "restarts")
         if getattr(counts, name) or name == "rows"
     )
-    newest = [escape(notice) for notice in snapshot.notices[:3]]
+    learning = [f"learning: {escape(snapshot.learning)}"] if snapshot.learning else []
+    newest = [*learning, *(escape(notice) for notice in snapshot.notices[:3])]
     return Group(head, verdict, table, f"plan: {escape(snapshot.plan.sentence)}", told_counts, *newest)
 
 

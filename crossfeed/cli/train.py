@@ -10,7 +10,9 @@ def train(
     table: Annotated[list[Path], typer.Option("--table", "-t", help="A table to train on; several are balanced.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run: model, history, summary.")],
     preset: Annotated[str | None, typer.Option(help="crossfeed (default) or paper.")] = None,
-    size: Annotated[str | None, typer.Option(help="tiny, compact, base (default), medium or large.")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="tiny, compact (default), base, medium or large; the paper's is base.")
+    ] = None,
     budget: Annotated[
         Literal["quick", "normal", "thorough"] | None,
         typer.Option(help="How long: quick takes a quarter of the usual (normal) time, thorough three times as much."),
@@ -19,7 +21,13 @@ def train(
     assign: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting, after --config.")
     ] = None,
-    pretrained: Annotated[Path | None, typer.Option(help="Take the body from this file; no pretraining.")] = None,
+    pretrained: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|none|fleet|FILE",
+            help="Weights to begin with: auto takes the shipped 'fleet' where it fits, none begins with fresh ones.",
+        ),
+    ] = "auto",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,

@@ -20,7 +20,7 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 
-VERSION = 2  # of what a seed means; another one makes other machines
+VERSION = 3  # of what a seed means; another one makes other machines
 SHORTEST = 64  # rows of a session
 _PIECES = (2, 5)
 _RUN = 900.0  # s after which the next stint begins a new run

@@ -31,6 +31,7 @@ class Person:
     idle: float  # share of the shift in which the machine stands between programs
     knob: float  # turns of the feed override
     spindle_knob: float
+    jumps: float  # probability that a knob jumps to its place, as a programmed word or a button does
     hold: float  # feed holds
     stop: float  # holds with a stopped spindle
     reset: float  # probability that a program is cut short
@@ -45,8 +46,9 @@ def draw_person(draw: Dice, busy: bool) -> Person:
     """Anybody: most leave the knobs alone, some never do; `busy` ones, as in a trial, seldom let the machine stand."""
     return Person(
         idle=evenly(draw, 0.02, 0.25) if chance(draw, 0.75 if busy else 0.4) else evenly(draw, 0.2, 0.8),
-        knob=0.0 if chance(draw, 0.3) else between(draw, 0.1, 4.0),
-        spindle_knob=0.0 if chance(draw, 0.6) else between(draw, 0.05, 1.0),
+        knob=0.0 if chance(draw, 0.2) else between(draw, 0.2, 6.0),
+        spindle_knob=0.0 if chance(draw, 0.4) else between(draw, 0.1, 2.0),
+        jumps=evenly(draw, 0.0, 1.0),
         hold=0.0 if chance(draw, 0.4) else between(draw, 0.05, 1.0),
         stop=0.0 if chance(draw, 0.6) else between(draw, 0.03, 0.4),
         reset=0.0 if chance(draw, 0.5) else evenly(draw, 0.0, 0.3),
@@ -130,10 +132,11 @@ def _played(machine: FleetMachine, piece: Piece, person: Person, draw: Dice) -> 
     rows = math.ceil(piece.job.seconds * 1.5) + 5
     feed = np.full(rows, person.feed)
     for row in _moments(draw, person.knob, rows):
-        _turn(feed, row, float(pick(draw, _KNOB)))
+        _turn(feed, row, float(pick(draw, _KNOB)), chance(draw, person.jumps))
     spindle = np.ones(rows)
     for row in _moments(draw, person.spindle_knob, rows):
-        _turn(spindle, row, float(pick(draw, (0.5, 0.7, 0.8, 0.9, 1.0, 1.0, 1.1, 1.2))))
+        wanted = float(pick(draw, (0.5, 0.7, 0.8, 0.9, 1.0, 1.0, 1.1, 1.2)))
+        _turn(spindle, row, wanted, chance(draw, person.jumps))
     for row in _moments(draw, person.hold, rows):
         feed[row : row + math.ceil(between(draw, 1, 40))] = 0.0
     for row in _moments(draw, person.stop, rows):
@@ -165,10 +168,10 @@ def _moments(draw: Dice, per_minute: float, rows: int) -> list[int]:
     return sorted(draw.integers(0, rows, count).tolist())
 
 
-def _turn(knob: Floats, row: int, wanted: float) -> None:
-    """Turn a knob by at most 20 % a second and leave it there."""
+def _turn(knob: Floats, row: int, wanted: float, jumps: bool) -> None:
+    """Turn a knob, at once or by at most 20 % a second, and leave it there."""
     now = knob[row]
-    steps = math.ceil(abs(wanted - now) / 0.2)
+    steps = 0 if jumps else math.ceil(abs(wanted - now) / 0.2)
     knob[row:] = wanted
     ramp = now + (wanted - now) * np.arange(1, steps + 1) / max(steps, 1)
     knob[row : row + steps] = ramp[: len(knob) - row]

@@ -28,6 +28,9 @@ SETTINGS = {
     "training.average_decay": 0.999,
     "training.validation_windows": 4096,
     "training.patience": 1000,
+    "training.keep": "machines",
+    # Its people turn knobs, so what a feed does is in its logs.
+    "plans.share": 0.0,
 }
 
 

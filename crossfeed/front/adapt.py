@@ -56,7 +56,7 @@ def adapt(
     opened = fitted.opened
     for name, adapted in found.models.items():
         opened = in_memory(adapted.model, name, adapted.provenance, fitted.opened.sha256)
-    return FittedModel(opened, fitted.summary, found.content)
+    return FittedModel(opened, fitted.summary, found.result)
 
 
 def adaptations(

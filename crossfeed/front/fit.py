@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from crossfeed.front.beginning import AUTO, FLEET, beginning
 from crossfeed.front.fitted_model import FittedModel, load
 from crossfeed.front.moment import as_table, several
 from crossfeed.ingest.table import Table
@@ -22,7 +23,7 @@ def fit(
     *,
     settings: Mapping[str, Any] | None = None,
     config: Path | str | None = None,
-    pretrained: Path | str | None = None,
+    pretrained: Path | str = AUTO,
     device: str = "auto",
     resume: bool = False,
     tensorboard: bool = False,
@@ -32,7 +33,8 @@ def fit(
 
     `size`: tiny, compact, base, medium or large. `settings` change single ones, such as {"training.seed": 1}; `config`
     is a YAML file of them. `budget`: quick trains a quarter as long as normal, thorough three times. With `out` the run
-    is kept there (model, history, summary) and can go on with `resume`.
+    is kept there (model, history, summary) and can go on with `resume`. It begins with `fleet`, the shipped model that
+    already knows machines, where size and settings are the usual ones; `pretrained="none"` begins with fresh weights.
 
     Examples:
         >>> import crossfeed as cf
@@ -43,6 +45,8 @@ def fit(
         (1, 2, 4, 8, 16)
     """
     from crossfeed.configuration import override
+    from crossfeed.progress import console
+    from crossfeed.training.record.folder import saved_config
     from crossfeed.training.run import train
     from crossfeed.training.run_config import resolve_config
 
@@ -54,8 +58,11 @@ def fit(
         file = None if config is None else Path(config)
         resolved = resolve_config(preset, size, file, continued=folder if resume else None)
         resolved = override(resolved, settings or {}, "The settings")
+        begins = beginning(pretrained, resolved, read, folder if resume and saved_config(folder) else None)
+        if begins == FLEET and not resume:
+            console().print("begins with fleet, which already knows machines (--pretrained none: with fresh weights)")
         result = train(
-            read, resolved, folder, resume=resume, device=device, pretrained=pretrained, tensorboard=tensorboard,
+            read, resolved, folder, resume=resume, device=device, pretrained=begins, tensorboard=tensorboard,
             budget=budget,
         )  # fmt: skip
         return replace(load(result.model, device), summary=result.summary)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from crossfeed.schema import Schema
 from crossfeed.serving.plan import read_plans
 from crossfeed.windows.frame import FIRST_SHARE
 
+if TYPE_CHECKING:
+    from crossfeed.adaptation.result import AdaptationResult
+
 _SHOWN_ROWS = 60
 
 
@@ -27,12 +30,12 @@ _SHOWN_ROWS = 60
 class FittedModel:
     """A world model with its origin.
 
-    `summary` is what training found, `adaptation` what adapting did; both are empty for a model from a file.
+    `summary` is what training found, `adaptation` what adapting did; neither is known of a model from a file.
     """
 
     opened: OpenedModel
     summary: Mapping[str, Any] = field(default_factory=dict)
-    adaptation: Mapping[str, Any] = field(default_factory=dict)
+    adaptation: "AdaptationResult | None" = None
 
     @property
     def network(self) -> WorldModel:
@@ -159,9 +162,10 @@ class FittedModel:
             own, floor = validation["model"], validation["persistence"]
             rows.append(["RMSE, held-out sessions", f"{own['rmse']:.3f} (last value repeated: {floor['rmse']:.3f})"])
             rows.append(["inside 90 % intervals", f"{own['coverage90']:.0%}"])
-        for row in self.adaptation.get("few_shot", {}).get("fractions", ())[-1:]:
-            change = row["rmse_ratio"]["estimate"]
-            rows.append(["adapted", f"from {row['support_windows']:,} windows; RMSE {change:.3f} times that of before"])
+        shots = self.adaptation.few_shot if self.adaptation is not None else None
+        for row in shots.fractions[-1:] if shots is not None else ():
+            change = row.rmse_ratio.estimate
+            rows.append(["adapted", f"from {row.support_windows:,} windows; RMSE {change:.3f} times that of before"])
         return Grid(f"World model of {', '.join(self.machines) or 'an unnamed machine'}", ("", ""), rows, words=2)
 
 

@@ -4,9 +4,11 @@ K context rows, H horizons, T longest horizon, C sensors, A commands.
 """
 
 import json
+import math
+import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,11 @@ from crossfeed.adaptation.learning import observed_errors, update
 from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.adaptation.parameters import Prepared, finish, prepare
 from crossfeed.configuration import parse
-from crossfeed.distribution import Distribution, Quantiles
-from crossfeed.evaluation.conformal import ForecastTrace, adaptive_widths, centre_and_spread
-from crossfeed.evaluation.metrics import LEVELS
+from crossfeed.errors import ForecastError, StorageError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.json_file import plain
 from crossfeed.live.row import Row
-from crossfeed.model.forecast import Forecast
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch
@@ -34,14 +34,13 @@ _GUARDED = 64  # windows over which the learned and the locked model are compare
 _FEWEST = 24
 _WORSE = 1.02
 _KEPT = 2000
-_TRACKED = 300
+_AT_ONCE = 32  # windows taken in after one row; older ones are left out when rows come faster than they are learned
 
 
 @dataclass(frozen=True, eq=False)
 class _Window:
     batch: WindowBatch
     ahead_HC: torch.Tensor  # errors of the forecast as it was made
-    crps: tuple[float, float]  # of the learned and of the locked model
 
 
 class LiveLearner:
@@ -49,13 +48,12 @@ class LiveLearner:
 
     def __init__(self, model: OpenedModel, folder: Path, config: OnlineConfig | None = None) -> None:
         self._opened, self._config, self.folder = model, config or parse(OnlineConfig, {}, "Learning"), folder
-        folder.mkdir(parents=True, exist_ok=True)
         self._locked = WorldModelForecaster(model.model, "locked")
         self._windows: deque[_Window] = deque(maxlen=_KEPT)
-        self._guarded: deque[tuple[float, float]] = deque(maxlen=_GUARDED)
+        self._guarded: deque[tuple[float, float]] = deque(maxlen=_GUARDED)  # CRPS of the learned, of the locked model
         self._generator = torch.Generator().manual_seed(self._config.seed)
-        self._since = self._done = -1.0
-        self.updates = self.returns = 0
+        self._done, self._lock, self._closed = -1.0, threading.Lock(), False
+        self.updates = self.returns = self._since_return = 0
         self._begin()
         self._write("start", {"model": model.sha256, "config": self._config.model_dump(mode="json")})
 
@@ -63,7 +61,7 @@ class LiveLearner:
         self._prepared: Prepared = prepare(self._locked, self._config.mode, self._config.rank, self._config.seed)
         rate = torch.tensor(self._config.learning_rate)
         self._optimiser = AdamW([(self._prepared.parameters, 0.0)], rate)
-        self._new = 0
+        self._new = self._since_return = 0
 
     @property
     def model(self) -> WorldModel:
@@ -72,34 +70,57 @@ class LiveLearner:
         assert isinstance(forecaster, WorldModelForecaster)
         return forecaster.model
 
+    @property
+    def sentence(self) -> str:
+        """What was learned so far, for people."""
+        if not self.updates:
+            return "no window has come due yet"
+        often = "once" if self.returns == 1 else f"{self.returns} times"
+        back = f"; it went back to the locked model {often}" if self.returns else ""
+        if not self._since_return:
+            return f"the locked model forecasts{back}"
+        ratio = "" if self.ratio is None else f", its errors are {self.ratio:.1%} of those of the locked model"
+        return f"{self._since_return} steps on {len(self._windows)} windows{ratio}{back}"
+
     def observe(self, rows: Sequence[Row]) -> bool:
         """Take in windows whose targets have all come; True when the model has changed."""
+        with self._lock:
+            return not self._closed and self._observe(rows)
+
+    def _observe(self, rows: Sequence[Row]) -> bool:
         model = self._opened.model
         context, longest = model.config.context, model.horizons[-1]
-        for end in range(context, len(rows) - longest + 1):
-            if rows[end - 1].time > self._done:
-                self._done = rows[end - 1].time
-                self._take(rows[end - context : end + longest])
+        ends = [end for end in range(context, len(rows) - longest + 1) if rows[end - 1].time > self._done]
+        if ends:
+            self._done = rows[ends[-1] - 1].time
+            self._take([rows[end - context : end + longest] for end in ends[-_AT_ONCE:]])
         if self._worse():
-            self._go_back()
+            self._go_back("worse than the locked model, which forecasts again")
             return True
         if self._new < self._config.every:
             return False
-        self._learn()
+        try:
+            self._learn()
+        except ForecastError as error:
+            self._go_back(f"{error.found} The locked model forecasts again.")
         return True
 
-    def _take(self, rows: Sequence[Row]) -> None:
-        batch = self._batch(rows)
-        with torch.no_grad():
-            said, locked = self._prepared.forecaster.predict(batch), self._locked.predict(batch)
-        present, target = batch.future_m_BHC, batch.future_x_BHC
-        if not bool(present.any()):
+    def _take(self, windows: Sequence[Sequence[Row]]) -> None:
+        """Score both models on windows that have come due, in one pass each."""
+        batches = [batch for rows in windows if bool((batch := self._batch(rows)).future_m_BHC.any())]
+        if not batches:
             return
-        scores = tuple(float(one.crps(target)[present].mean()) for one in (said, locked))
-        ahead = observed_errors(said, batch)[0]
-        self._windows.append(_Window(batch, ahead, (scores[0], scores[1])))
-        self._guarded.append((scores[0], scores[1]))
-        self._new += 1
+        together = _joined(batches)
+        with torch.no_grad():
+            said, locked = self._prepared.forecaster.predict(together), self._locked.predict(together)
+        present, target = together.future_m_BHC, together.future_x_BHC
+        learned_crps, locked_crps = said.crps(target), locked.crps(target)
+        ahead = observed_errors(said, together)
+        for number, batch in enumerate(batches):
+            self._windows.append(_Window(batch, ahead[number]))
+            seen = present[number]
+            self._guarded.append((float(learned_crps[number][seen].mean()), float(locked_crps[number][seen].mean())))
+        self._new += len(batches)
 
     def _batch(self, rows: Sequence[Row]) -> WindowBatch:
         model = self._opened.model
@@ -130,6 +151,7 @@ class LiveLearner:
             ahead = torch.stack([window.ahead_HC for window in chosen])
             update(self._prepared, batch, ahead, self._optimiser, config.clip_norm)
         self.updates += config.steps
+        self._since_return += config.steps
         self._new = 0
         self._write("update", {"updates": self.updates, "windows": len(known), "crps_ratio": self.ratio})
 
@@ -143,65 +165,38 @@ class LiveLearner:
 
     def _worse(self) -> bool:
         ratio = self.ratio
-        return self.updates > 0 and len(self._guarded) >= _FEWEST and ratio is not None and ratio > _WORSE
+        if not self._since_return or ratio is None:
+            return False
+        # A model whose forecasts are no numbers is worse than any, and no comparison says so.
+        return not math.isfinite(ratio) or (len(self._guarded) >= _FEWEST and ratio > _WORSE)
 
-    def _go_back(self) -> None:
+    def _go_back(self, reason: str) -> None:
         self.returns += 1
-        self._write("guard", {"crps_ratio": self.ratio, "what": "worse than the locked model, which forecasts again"})
+        self._write("guard", {"crps_ratio": self.ratio, "what": reason})
         self._guarded.clear()
+        self._windows = deque((one for one in self._windows if bool(one.ahead_HC.isfinite().all())), maxlen=_KEPT)
         self._begin()
 
     def close(self) -> None:
-        """Keep what was learned as a model file of its own."""
-        if self.updates:
-            finish(self._prepared)
-            history = {"from": self._opened.sha256, "to": "live", "how": self._config.model_dump(mode="json")}
-            self.model.save(self.folder / LEARNED, {**self._opened.provenance, "adapted_live": history})
-        self._write("end", {"updates": self.updates, "returns": self.returns, "crps_ratio": self.ratio})
+        """Keep what was learned as a model file of its own; an update that is under way comes to its end first."""
+        with self._lock:
+            self._closed = True
+            if self._since_return:
+                finish(self._prepared)
+                history = {"from": self._opened.sha256, "to": "live", "how": self._config.model_dump(mode="json")}
+                self.model.save(self.folder / LEARNED, {**self._opened.provenance, "adapted_live": history})
+            self._write("end", {"updates": self.updates, "returns": self.returns, "crps_ratio": self.ratio})
 
     def _write(self, event: str, facts: dict[str, Any]) -> None:
-        line = json.dumps({"time": datetime.now(UTC).isoformat(), "event": event, **facts})
-        with (self.folder / JOURNAL).open("a", encoding="utf-8") as journal:
-            journal.write(line + "\n")
-
-
-class TrackedIntervals:
-    """Intervals whose widths follow the errors found so far, so that in the long run they hold what they promise."""
-
-    def __init__(self, horizons: Sequence[int], period: float) -> None:
-        self._horizons, self._period = tuple(horizons), period
-        self._made: deque[tuple[int, np.ndarray, np.ndarray]] = deque(maxlen=_TRACKED)
-
-    def widen(self, row: Row, forecast: Forecast, rows: Sequence[Row]) -> Forecast:
-        """The forecast with tracked widths, which use only rows that have come."""
-        centre, spread = (one.numpy() for one in centre_and_spread(forecast.distribution))
-        self._made.append((round(row.time / self._period), centre, spread))
-        stream = self._trace(forecast.sensors, rows)
-        width_LHC = adaptive_widths(stream, self._horizons)[-1]
-        return replace(forecast, distribution=_widened(forecast.distribution, width_LHC))
-
-    def _trace(self, names: Sequence[str], rows: Sequence[Row]) -> ForecastTrace:
-        by_number = {round(row.time / self._period): row for row in rows}
-        clock = np.array([number for number, _, _ in self._made])
-        x = np.full((len(clock), len(self._horizons), len(names)), np.nan)
-        for place, number in enumerate(clock.tolist()):
-            for position, horizon in enumerate(self._horizons):
-                if (row := by_number.get(number + horizon)) is not None:
-                    x[place, position] = [np.nan if row.values[name] is None else row.values[name] for name in names]
-        centre, spread = (np.stack([made[part] for made in self._made]) for part in (1, 2))
-        return ForecastTrace(clock, centre, spread, x, np.isfinite(x))
-
-
-def _widened(said: Distribution, width_LHC: np.ndarray) -> Quantiles:
-    """The same median and mean with intervals of `width` predicted standard deviations to either side."""
-    centre, spread = centre_and_spread(said)
-    # Higher levels must not lie inside lower ones, whatever the widths were tracked to.
-    widths = torch.from_numpy(np.maximum.accumulate(width_LHC, axis=0))
-    pairs = list(zip(sorted(LEVELS), widths, strict=True))
-    below = [(0.5 - level / 2.0, centre - width * spread) for level, width in reversed(pairs)]
-    above = [(0.5 + level / 2.0, centre + width * spread) for level, width in pairs]
-    levels, values = zip(*below, (0.5, centre), *above, strict=True)
-    return Quantiles(levels, torch.stack(values, -1), said.plain().mean)
+        line = json.dumps(plain({"time": datetime.now(UTC).isoformat(), "event": event, **facts}))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / JOURNAL).open("a", encoding="utf-8") as journal:
+                journal.write(line + "\n")
+        except OSError as error:
+            raise StorageError(
+                f"The journal of what is learned cannot be written: {error}.", expected="a folder of your own"
+            ) from error
 
 
 def _joined(batches: Sequence[WindowBatch]) -> WindowBatch:

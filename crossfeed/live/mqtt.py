@@ -14,7 +14,7 @@ from time import time as now
 from typing import Any
 from urllib.parse import urlsplit
 
-from crossfeed.errors import ConfigError, LogError
+from crossfeed.errors import LogError
 from crossfeed.live.backoff import backoff
 from crossfeed.live.credentials import Credentials
 from crossfeed.live.extras import need
@@ -237,13 +237,3 @@ def _stamp(told: Any) -> int:
         return round(float(told) * factor)
     except (TypeError, ValueError) as error:
         raise LogError(f"'{told}' is no time.", expected="ISO 8601, or seconds or milliseconds since 1970") from error
-
-
-def check_address(address: str) -> None:
-    """Refuse secrets in an address, where every user of the computer sees them."""
-    if urlsplit(address).password is not None:
-        raise ConfigError(
-            "The address holds a password.",
-            expected="an address without one",
-            remedy="Give it with --credentials FILE.",
-        )

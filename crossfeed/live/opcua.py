@@ -21,6 +21,7 @@ from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 _WATCH_S, _ANSWER_S = 1.0, 4.0
 _QUEUE = 200  # values a server keeps of each node between two publications
 _DEEPEST, _MOST_NODES = 10, 5000
+_OVERFLOW = 0x0480  # bits of a status code: the server's queue was full, and values before this one are lost
 
 
 class OpcUaSource:
@@ -41,12 +42,14 @@ class OpcUaSource:
         self._newest: int | None = None
         self._lost_at: int | None = None
         self._degraded: set[str] = set()
+        self._told: dict[str, int] = {}
         self._awaited: set[str] | None = None
         self._waiting: list[tuple[str, Any]] = []
 
     async def open(self) -> LogFormat:
         """Connect once, and without a mapping propose one."""
-        need("asyncua", "OPC UA")
+        # In a thread: it takes more than a second, in which a page may already be asked for.
+        await asyncio.to_thread(need, "asyncua", "OPC UA")
         client = await self._connect()
         try:
             if self._mapping is None:
@@ -197,6 +200,11 @@ class OpcUaSource:
         value = data.Value.Value if data.Value is not None else None
         good = data.StatusCode is None or not data.StatusCode.is_bad()
         self._newest = stamp if self._newest is None else max(stamp, self._newest)
+        if data.StatusCode is not None and data.StatusCode.value & _OVERFLOW == _OVERFLOW:
+            begin = self._told.get(name, stamp)
+            seconds = (stamp - begin) / MICROSECONDS
+            self._put(Notice("gap", f"the server lost values of {name} within {seconds:.1f} s", begin, stamp, name))
+        self._told[name] = stamp
         if name == PROGRAM:
             told: float | str | None = str(value or "")
         elif not good or not isinstance(value, int | float):

@@ -20,6 +20,7 @@ from crossfeed.schema import Schema, conversion
 
 _TOLD = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
 _FINE_HZ = 10.0
+_LONGEST = 3600  # rows of a program that are looked ahead
 _STEP = 5.0  # per cent: overrides are planned in these steps
 
 
@@ -72,16 +73,17 @@ class ProgramFollower:
         stay = round((now - self._since) * _FINE_HZ)
         begin = int(places[min(stay, len(places) - 1)])
         width = round(self.period * _FINE_HZ)
-        commands = {}
+        rows = max(steps, min(_LONGEST, -(-(len(trace.line) - begin) // width)))
+        commands, following = {}, {}
         for channel in self.schema.commands:
             factor = conversion(_TOLD[channel.name], channel.unit)
-            fine = np.asarray(getattr(trace, channel.name), dtype=np.float64)[begin : begin + steps * width]
-            fine = np.concatenate([fine, np.zeros(steps * width - len(fine))])
-            values = fine.reshape(steps, width).mean(axis=1) * factor.scale + factor.offset
-            commands[channel.name] = tuple(values.tolist())
+            fine = np.asarray(getattr(trace, channel.name), dtype=np.float64)[begin : begin + rows * width]
+            fine = np.concatenate([fine, np.zeros(rows * width - len(fine))])
+            values = tuple((fine.reshape(rows, width).mean(axis=1) * factor.scale + factor.offset).tolist())
+            commands[channel.name], following[channel.name] = values[:steps], values[steps:]
         feed, rapid, spindle = overrides
         knobs = f"feed {feed:g} %, rapid {rapid:g} %, spindle {spindle:g} %"
-        return PlanUsed("program", f"the running program {name} from line {line} on, at {knobs}", commands)
+        return PlanUsed("program", f"the running program {name} from line {line} on, at {knobs}", commands, following)
 
 
 def _find(folder: Path, program: str) -> Path | None:

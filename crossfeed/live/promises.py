@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from crossfeed.distribution import Distribution
 from crossfeed.live.row import Row
-from crossfeed.live.snapshot import PlanUsed
+from crossfeed.live.snapshot import ChannelForecast, PlanUsed
 from crossfeed.model.forecast import Forecast
 from crossfeed.schema import Schema
 
@@ -67,24 +68,43 @@ class PromiseRecord:
 
 
 @dataclass(frozen=True, eq=False)
+class Outline:
+    """What will be asked of a forecast, in one search for its quantiles; arrays are (H, C) after any others."""
+
+    median: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    own_crps: np.ndarray  # the CRPS that the forecast expects of itself: its mean over its own ranks
+
+    @classmethod
+    def of(cls, said: Distribution) -> "Outline":
+        median, low, high, *inner = said.quantiles((0.5, _LOW, _HIGH, *_INNER_RANKS))
+        own = said.crps(torch.stack([low, *inner, high])).mean(0)
+        return cls(median.numpy(), low.numpy(), high.numpy(), own.numpy())
+
+    def __getitem__(self, window: int) -> "Outline":
+        return Outline(self.median[window], self.low[window], self.high[window], self.own_crps[window])
+
+
+@dataclass(frozen=True, eq=False)
 class Said:
     """A forecast with the row it starts from and the plan it assumes: a promise about the rows to come."""
 
     row: Row
     plan: PlanUsed
     forecast: Forecast
-    median: np.ndarray  # (H, C), as the three that follow
-    low: np.ndarray
-    high: np.ndarray
-    own_crps: np.ndarray  # the CRPS that the forecast expects of itself: its mean over its own ranks
+    outline: Outline
+    doubt: float | None = None  # how far apart the members of the model are, in z-units
 
-    @classmethod
-    def from_forecast(cls, row: Row, plan: PlanUsed, forecast: Forecast) -> "Said":
-        """Everything that will be asked of a forecast, in one search for its quantiles."""
-        said = forecast.distribution
-        median, low, high, *inner = said.quantiles((0.5, _LOW, _HIGH, *_INNER_RANKS))
-        own = said.crps(torch.stack([low, *inner, high])).mean(0)
-        return cls(row, plan, forecast, median.numpy(), low.numpy(), high.numpy(), own.numpy())
+    def intervals(self) -> dict[str, ChannelForecast]:
+        """Median and 90 % of every sensor that the machine shows."""
+        told = (self.outline.median, self.outline.low, self.outline.high)
+        columns = [
+            (column, name) for column, name in enumerate(self.forecast.sensors) if name in self.forecast.measured
+        ]
+        return {
+            name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in told)) for column, name in columns
+        }
 
 
 class Promises:
@@ -121,17 +141,17 @@ class Promises:
         if not self._followed(promise, ahead, rows, period):
             self.not_followed += 1
             return
-        slot = self._horizons.index(ahead)
+        slot, outline = self._horizons.index(ahead), promise.outline
         x = np.array([np.nan if row.values[name] is None else row.values[name] for name in promise.forecast.sensors])
         crps = promise.forecast.distribution[slot].crps(torch.from_numpy(np.nan_to_num(x))).numpy()
         for column, name in enumerate(promise.forecast.sensors):
             if name not in promise.forecast.measured or not np.isfinite(x[column]):
                 continue
             record = self.records[name]
-            inside = bool(promise.low[slot, column] <= x[column] <= promise.high[slot, column])
+            inside = bool(outline.low[slot, column] <= x[column] <= outline.high[slot, column])
             record.judged += 1
             record.inside.append(inside)
-            record.crps.append((float(crps[column]), float(promise.own_crps[slot, column])))
+            record.crps.append((float(crps[column]), float(outline.own_crps[slot, column])))
             if slot == 0:
                 record.evidence.see(not inside)
 

@@ -1,9 +1,12 @@
 """What is known at one moment beside the machine: history, plan, forecast, lights, counters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+from crossfeed.live.row import Row
+from crossfeed.schema import Schema
 
 Colour = Literal["green", "amber", "red"]
 _WORST: tuple[Colour, ...] = ("red", "amber", "green")
@@ -40,14 +43,27 @@ class Recent:
     sensors: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
     commands: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, rows: Sequence[Row], schema: Schema) -> "Recent":
+        """By channel."""
+        return cls(
+            tuple(row.time for row in rows),
+            {name: tuple(row.values[name] for row in rows) for name in schema.sensor_names},
+            {name: tuple(row.values[name] for row in rows) for name in schema.command_names},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PlanUsed:
-    """The commands that the forecast assumes, one row per period, and a sentence that says whose they are."""
+    """The commands that the forecast assumes, one row per period, and a sentence that says whose they are.
+
+    `following` are those after them, up to the end of the running program where there is one.
+    """
 
     kind: Literal["program", "held", "none"]
     sentence: str
     commands: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    following: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +102,7 @@ class Snapshot:
     verdict: Light
     counters: Counters
     notices: tuple[str, ...] = ()  # the newest first
+    learning: str = ""  # how far learning has come, where it was asked for
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON holds it."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from crossfeed.errors import ConfigError
 from crossfeed.live.credentials import Credentials
@@ -28,8 +29,6 @@ def open_source(address: str, options: SourceOptions | None = None) -> LiveSourc
         from crossfeed.live.growing_file import GrowingFile
 
         return GrowingFile(Path(rest.removeprefix("//")), options.mapping)
-    from crossfeed.live.mqtt import MqttSource, check_address
-
     check_address(address)
     if scheme == "opc.tcp":
         from crossfeed.live.opcua import OpcUaSource
@@ -40,10 +39,22 @@ def open_source(address: str, options: SourceOptions | None = None) -> LiveSourc
 
         return MtconnectSource(address, options.mapping)
     if scheme == "mqtt":
+        from crossfeed.live.mqtt import MqttSource
+
         return MqttSource(address, options.mapping, options.credentials)
     if not rest and Path(address).exists():
         raise ConfigError(f"'{address}' is no address.", expected=f"file:{address}")
     raise ConfigError(f"'{address}' is no address of a live source.", expected=f"one of {', '.join(SCHEMES)}")
+
+
+def check_address(address: str) -> None:
+    """Refuse secrets in an address, where every user of the computer sees them."""
+    if urlsplit(address).password is not None:
+        raise ConfigError(
+            "The address holds a password.",
+            expected="an address without one",
+            remedy="Give it with --credentials FILE.",
+        )
 
 
 async def discover_mapping(address: str, options: SourceOptions | None = None) -> str:

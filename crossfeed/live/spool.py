@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from crossfeed.atomic import storage_error
 from crossfeed.errors import LogError
-from crossfeed.json_file import unsealed, write_sealed
+from crossfeed.json_file import read_sealed, write_sealed
 from crossfeed.live.source import Notice, Sample
 from crossfeed.machines.declaration import LogFormat, NativeColumn, Segmentation
 from crossfeed.schema import Schema
@@ -175,15 +175,9 @@ def _segmentation(told: dict[str, Any]) -> Segmentation:
 
 
 def _header(folder: Path) -> dict[str, Any]:
-    try:
-        content = json.loads((folder / HEADER).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise LogError(
-            f"{folder} is no spool.", expected=f"a folder that `crossfeed live record` wrote, with {HEADER}"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise LogError(f"{folder / HEADER} cannot be read: {error}", expected="a JSON file") from error
-    return unsealed(content, folder / HEADER)
+    if not (folder / HEADER).exists():
+        raise LogError(f"{folder} is no spool.", expected=f"a folder that `crossfeed live record` wrote, with {HEADER}")
+    return read_sealed(folder / HEADER, remedy="Record into another folder.")
 
 
 def _sync_folder(folder: Path) -> None:

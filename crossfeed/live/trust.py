@@ -1,19 +1,14 @@
 """May the forecast be believed now? One light for each sensor, one sentence for all of them."""
 
 from collections.abc import Mapping, Sequence
-from itertools import count
-from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.live.plan import as_array
 from crossfeed.live.promises import LEVEL, Promises, Said, spans_of
 from crossfeed.live.row import Row
 from crossfeed.live.snapshot import Light, PlanUsed, worst
 from crossfeed.model.sensors.model import SensorModel
-from crossfeed.serving.doubt import disagreement
 
 STALE_ROWS = 3.0  # periods after which the newest row is too old
 _AMBER_ROWS = 1.75
@@ -21,8 +16,6 @@ _ENOUGH = 30  # judged forecasts before anything is said about them
 _EVIDENCE = 20.0  # times the number of sensors: a false alarm ever, about any of them, has a chance of 1 in 20
 _COVERED, _CRPS = 0.8, 1.5
 _FARTHEST = 8.0  # standard deviations of the training rows
-_DOUBT_EVERY = 5  # rows between two looks at the members of the ensemble
-_TURNS = count()  # several machines look in turn, not all after the same row
 _ROUNDING = 1e-3
 
 
@@ -38,7 +31,6 @@ class Trust:
         self._silent: dict[str, int] = {}
         self._far: dict[str, float] = {}
         self._outside = self._doubt = ""
-        self._looks = next(_TURNS)
 
     def observe(self, rows: Sequence[Row]) -> None:
         """The rows of the running session, the newest last."""
@@ -49,13 +41,10 @@ class Trust:
             self._far = self._distances(rows[-1])
         self.promises.judge(rows, self.period)
 
-    def promise(self, said: Said, rows: Sequence[Row]) -> None:
-        """A forecast that was made from the newest of these rows."""
+    def promise(self, said: Said) -> None:
+        """A forecast that was made from the newest row."""
         self.promises.add(said)
-        self._outside = self._beyond(said.plan)
-        self._looks += 1
-        if self._looks % _DOUBT_EVERY == 0:
-            self._doubt = self._disagreement(rows, said.plan)
+        self._outside, self._doubt = self._beyond(said.plan), self._disagreement(said.doubt)
 
     def _distances(self, row: Row) -> dict[str, float]:
         names = self._schema.sensor_names
@@ -76,24 +65,13 @@ class Trust:
                         )
         return ""
 
-    def _disagreement(self, rows: Sequence[Row], plan: PlanUsed) -> str:
+    def _disagreement(self, doubt: float | None) -> str:
         """Where the members of the ensemble are further apart than in 99 of 100 windows of the source."""
         model = self._model.model
-        if not isinstance(model, SensorModel) or len(model.members) == 1 or len(rows) < model.config.context:
+        usual = float(model.usual_doubt) if isinstance(model, SensorModel) else 0.0
+        if doubt is None or not doubt > usual > 0.0:
             return ""
-        kept = rows[-model.config.context :]
-
-        def values(names: Sequence[str]) -> np.ndarray:
-            return np.array([[row.values[name] for name in names] for row in kept], dtype=np.float64)
-
-        history = SimpleNamespace(
-            sensors=values(self._schema.sensor_names), commands=values(self._schema.command_names)
-        )
-        found = disagreement(model, cast(Any, history), as_array(plan, self._schema), model.config.context)
-        usual = float(model.usual_doubt)
-        if not found > usual > 0.0:
-            return ""
-        return f"this is unlike what was learned: the members of the model differ by {found:.2g}, usually {usual:.2g}"
+        return f"this is unlike what was learned: the members of the model differ by {doubt:.2g}, usually {usual:.2g}"
 
     def lights(self, told: set[str], age: float | None, problem: str, missing: int) -> dict[str, Light]:
         """One light for each sensor that the source tells."""
@@ -159,5 +137,6 @@ class Trust:
             return f"The forecast may be believed{also}."
         reason = lights[bad[0]].sentence
         whom = "Nothing" if len(bad) == len(lights) and colour == "red" else f"{len(bad)} of {len(lights)} sensors"
-        told = "can be believed" if whom == "Nothing" else "cannot be believed" if colour == "red" else "need care"
+        care = "needs care" if len(bad) == 1 else "need care"
+        told = "can be believed" if whom == "Nothing" else "cannot be believed" if colour == "red" else care
         return f"{whom} {told} now: {reason}{also}."

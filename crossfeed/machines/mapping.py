@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from crossfeed.configuration import problems
 from crossfeed.errors import ConfigError
-from crossfeed.machines.clock import check_zone
+from crossfeed.machines.time_zone import check_zone
 from crossfeed.schema import Schema, canonical
 
 TEMPLATE = """\

@@ -67,24 +67,29 @@ class LiveForecaster:
         self._unread += 1
         self._context = None
 
-    @torch.inference_mode()
-    def forecast(self, commands: Any, horizons: Sequence[int] | None = None) -> Forecast:
-        """What the machine will do from now on under the planned commands."""
+    def window(self) -> tuple[Tensor, Tensor]:
+        """The rows as the model reads them: sensors (1, K, C), NaN where absent, and commands (1, K, A)."""
         if self.missing_rows:
             raise TableError(
                 f"Only {len(self._logged)} rows were pushed.",
                 expected=f"{self.model.config.context}, the context of this model",
                 remedy=f"Push {self.missing_rows} more.",
             )
-        asked = self.model.horizons if horizons is None else check_horizons(horizons)
-        future_1TA = read_commands(self.model, commands, asked)
         x_1KC, a_1KA = (torch.stack(column).unsqueeze(0) for column in zip(*self._logged, strict=True))
-        present_C = x_1KC[0].isfinite().any(0)
-        if not bool(present_C.any()):
+        if not bool(x_1KC.isfinite().any()):
             raise TableError(
                 "None of the rows has a value of a sensor of the model.",
                 expected=f"some of {', '.join(self.model.schema.sensor_names)}",
             )
+        return x_1KC, a_1KA
+
+    @torch.inference_mode()
+    def forecast(self, commands: Any, horizons: Sequence[int] | None = None) -> Forecast:
+        """What the machine will do from now on under the planned commands."""
+        x_1KC, a_1KA = self.window()
+        asked = self.model.horizons if horizons is None else check_horizons(horizons)
+        future_1TA = read_commands(self.model, commands, asked)
+        present_C = x_1KC[0].isfinite().any(0)
         # Another plan for the same rows is asked of what was already read.
         if self._context is None:
             self._rows = self._read(x_1KC, self.model.worth_reading(present_C))

@@ -22,6 +22,7 @@ from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.objective import ForecastObjectiveConfig
 from crossfeed.windows.corrupt import MaskConfig
 from crossfeed.windows.machine_changes import MachineChanges
+from crossfeed.windows.unseen_plans import PlanChanges
 
 Objectives = Annotated[ForecastObjectiveConfig | ObjectiveConfig, Field(discriminator="trains")]
 
@@ -34,6 +35,7 @@ class MethodConfig(BaseModel):
     model: ModelConfig = SensorConfig()
     masks: MaskConfig = MaskConfig(channel_drop=0.25)
     machines: MachineChanges = MachineChanges(gain=0.3, level=0.1, noise=0.02)
+    plans: PlanChanges = PlanChanges(share=0.5)
     objectives: Objectives = ForecastObjectiveConfig()
 
     @model_validator(mode="after")
@@ -76,9 +78,7 @@ def crossfeed(size: Size = "compact") -> MethodConfig:
 
 def mended(size: Size = "base") -> MethodConfig:
     """The paper's network with the errors found since mended."""
-    return MethodConfig(
-        model=JepaConfig().sized(size), masks=MaskConfig(), machines=MachineChanges(), objectives=ObjectiveConfig()
-    )
+    return _of_the_paper(JepaConfig().sized(size))
 
 
 def paper(size: Size = "base") -> MethodConfig:
@@ -91,6 +91,15 @@ def paper(size: Size = "base") -> MethodConfig:
         head=HeadConfig(likelihood="nll", variance="hard_clamp", limit=8.0),
         instance_norm=InstanceNormConfig(kind="none"),
     )
+    return _of_the_paper(model.sized(size))
+
+
+def _of_the_paper(network: JepaConfig) -> MethodConfig:
+    """Windows as they were logged, the paper's masks and objectives."""
     return MethodConfig(
-        model=model.sized(size), masks=MaskConfig(), machines=MachineChanges(), objectives=ObjectiveConfig()
+        model=network,
+        masks=MaskConfig(),
+        machines=MachineChanges(),
+        plans=PlanChanges(),
+        objectives=ObjectiveConfig(),
     )

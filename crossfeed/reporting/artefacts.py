@@ -1,14 +1,14 @@
 """What was recorded, gathered from wherever it lies. Only results are read here, never a row of a target table."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.result import Evaluation
-from crossfeed.json_file import unsealed
+from crossfeed.json_file import read_sealed
 from crossfeed.reporting.study_facts import StudyFacts, read_study
 from crossfeed.training.record.history import read_history
 
@@ -57,7 +57,7 @@ class Artefacts:
     study: StudyFacts | None = None
     run: RunFacts | None = None
     evaluations: Sequence[Evaluation] = ()
-    adaptation: Mapping[str, Any] = field(default_factory=dict)
+    adaptation: AdaptationResult = field(default_factory=AdaptationResult)
     comparison: Mapping[str, Any] = field(default_factory=dict)
     curve: Mapping[str, Any] = field(default_factory=dict)
     forecasts: Sequence[Mapping[str, Any]] = ()
@@ -116,13 +116,13 @@ def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
         folder=folder,
         study=study,
         run=read_run(run_folder) if run_folder is not None else None,
-        evaluations=[Evaluation.from_dict(read_json(path), str(path)) for path in evaluations],
-        adaptation=_adaptation([read_json(path) for path in adaptations], study),
-        comparison=read_json(comparisons[0]) if comparisons else {},
-        curve=read_json(curves[0]) if curves else {},
-        forecasts=[read_json(path) for path in forecasts],
-        decisions=[read_json(path) for path in decisions],
-        audits=[read_json(path) for path in audits],
+        evaluations=[Evaluation.from_dict(read_sealed(path), str(path)) for path in evaluations],
+        adaptation=_adaptation(adaptations, study),
+        comparison=read_sealed(comparisons[0]) if comparisons else {},
+        curve=read_sealed(curves[0]) if curves else {},
+        forecasts=[read_sealed(path) for path in forecasts],
+        decisions=[read_sealed(path) for path in decisions],
+        audits=[read_sealed(path) for path in audits],
         files=(
             *([run_folder] if run_folder else []),
             *evaluations,
@@ -133,33 +133,20 @@ def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
             *decisions,
             *audits,
         ),
-        simulated=any(read_json(path).get("data") == "simulated" for path in _existing(beside / DEMO)),
+        simulated=any(read_sealed(path).get("data") == "simulated" for path in _existing(beside / DEMO)),
     )
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A recorded result; one that is no JSON is named."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise StorageError(
-            f"{path} cannot be read: {error}.",
-            expected="a JSON file written by crossfeed",
-            remedy="Make it again with the command that wrote it, or leave it out of the report.",
-        ) from error
-    return unsealed(content, path)
 
 
 def read_run(folder: Path) -> RunFacts:
     """A training run, finished or not."""
-    identity = read_json(folder / "run.json")
+    identity = read_sealed(folder / "run.json")
     history: list[dict[str, Any]] = []
     if (folder / "history.parquet").is_file():
         try:
             history = read_history(folder / "history.parquet")
         except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
             raise StorageError(f"{folder / 'history.parquet'} cannot be read: {error}.") from error
-    summary = read_json(folder / "summary.json") if (folder / "summary.json").is_file() else {}
+    summary = read_sealed(folder / "summary.json") if (folder / "summary.json").is_file() else {}
     return RunFacts(folder.name, history, summary, identity.get("config", {}))
 
 
@@ -216,13 +203,13 @@ def _made_with(sha256: str | None, folder: Path, name: str) -> list[Path]:
         return []
     folders = [folder, folder.parent, *(one for one in (*folder.iterdir(), *folder.parent.iterdir()) if one.is_dir())]
     found = {path.resolve(): path for folder in folders for path in _existing(folder / name)}
-    return sorted(path for path in found.values() if read_json(path).get("model", {}).get("sha256") == sha256)
+    return sorted(path for path in found.values() if read_sealed(path).get("model", {}).get("sha256") == sha256)
 
 
-def _adaptation(files: Sequence[Mapping[str, Any]], study: StudyFacts | None) -> dict[str, Any]:
+def _adaptation(files: Sequence[Path], study: StudyFacts | None) -> AdaptationResult:
     """Few-shot and online results: those of the opening first, then those of the files."""
     opening = study.confirmatory if study else None
-    merged: dict[str, Any] = dict(opening.adaptation) if opening else {}
-    for content in files:
-        merged |= {key: value for key, value in content.items() if key not in merged}
+    merged = opening.adaptation if opening else AdaptationResult()
+    for path in files:
+        merged = merged.completed_by(AdaptationResult.from_dict(read_sealed(path), str(path)))
     return merged

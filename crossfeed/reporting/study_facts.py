@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.ingest.table import Table
@@ -32,7 +33,7 @@ class OpeningFacts:
     unchanged: bool
     models: Sequence[str]
     result: Evaluation
-    adaptation: Mapping[str, Any]
+    adaptation: AdaptationResult
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _openings(folder: Path, ledger: Sequence[Entry]) -> list[OpeningFacts]:
                 unchanged=hashlib.sha256(raw).hexdigest() == entry.content["sha256"],
                 models=runs.get(entry.content["opening"], []),
                 result=Evaluation.from_dict(content, str(path)),
-                adaptation=content.get("adaptation") or {},
+                adaptation=AdaptationResult.from_dict(content.get("adaptation") or {}),
             )
         )
     return found

@@ -1,15 +1,10 @@
-"""Questions that come at the same time share one pass of the network.
-
-While a pass is under way the next questions gather; nobody waits for company that may not come.
-"""
+"""The queue of quick forecasts: it has a limit, and it counts."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
+from crossfeed.serving.shared_pass import AnswerAll, SharedPass
 from crossfeed.studio.metrics import Metrics
 from crossfeed.studio.refusal import RefusalError
 
@@ -17,68 +12,23 @@ Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 
-@dataclass(eq=False)
-class _Waiting(Generic[Question, Answer]):
-    question: Question
-    answer: "asyncio.Future[Answer]"
+class Batcher(SharedPass[Question, Answer]):
+    """A shared pass that refuses when too many wait."""
 
+    def __init__(self, answer_all: AnswerAll[Question, Answer], most: int, waiting: int, metrics: Metrics) -> None:
+        def counted(questions: Sequence[Question]) -> Sequence[Answer | Exception]:
+            metrics.passed(len(questions))
+            return answer_all(questions)
 
-class Batcher(Generic[Question, Answer]):
-    """A queue before a function that answers many questions at once; a question nobody waits for is dropped."""
-
-    def __init__(
-        self,
-        answer_all: Callable[[Sequence[Question]], Sequence[Answer | Exception]],
-        most: int,
-        waiting: int,
-        metrics: Metrics,
-    ) -> None:
-        self.answer_all, self.most, self.waiting, self.metrics = answer_all, most, waiting, metrics
-        self._queue: deque[_Waiting[Question, Answer]] = deque()
-        self._thread = ThreadPoolExecutor(1, "forecasts")
-        self._worker: asyncio.Task[None] | None = None
+        super().__init__(counted, most)
+        self.waiting, self.metrics = waiting, metrics
 
     async def ask(self, question: Question) -> Answer:
-        """Wait for the answer; cancelling takes the question out of the queue."""
-        if len(self._queue) >= self.waiting:
-            raise RefusalError(503, f"{len(self._queue)} forecasts wait already.", remedy="Try again in a second.")
-        loop = asyncio.get_running_loop()
-        entry: _Waiting[Question, Answer] = _Waiting(question, loop.create_future())
-        self._queue.append(entry)
-        if self._worker is None or self._worker.done():
-            self._worker = loop.create_task(self._work())
+        """Wait for the answer, or be sent away."""
+        if len(self) >= self.waiting:
+            raise RefusalError(503, f"{len(self)} forecasts wait already.", remedy="Try again in a second.")
         try:
-            return await entry.answer
+            return await super().ask(question)
         except asyncio.CancelledError:
             self.metrics.cancelled()
             raise
-
-    async def _work(self) -> None:
-        """Answer until nobody waits."""
-        loop = asyncio.get_running_loop()
-        while self._queue:
-            taken = [self._queue.popleft() for _ in range(min(self.most, len(self._queue)))]
-            taken = [entry for entry in taken if not entry.answer.done()]
-            if not taken:
-                continue
-            try:
-                answers = await loop.run_in_executor(self._thread, self._pass, [entry.question for entry in taken])
-            except Exception as error:  # a mistake of ours must not leave anybody waiting
-                answers = [error] * len(taken)
-            for entry, answer in zip(taken, answers, strict=True):
-                if entry.answer.done():
-                    continue
-                if isinstance(answer, Exception):
-                    entry.answer.set_exception(answer)
-                else:
-                    entry.answer.set_result(answer)
-
-    def _pass(self, questions: Sequence[Question]) -> Sequence[Answer | Exception]:
-        self.metrics.passed(len(questions))
-        return self.answer_all(questions)
-
-    def close(self) -> None:
-        """Let the thread end."""
-        if self._worker is not None:
-            self._worker.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)

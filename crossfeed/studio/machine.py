@@ -114,6 +114,7 @@ def live_content(snapshot: Snapshot) -> dict[str, Any]:
                 "verdict": asdict(snapshot.verdict),
                 "counters": asdict(snapshot.counters),
                 "notices": snapshot.notices,
+                "learning": snapshot.learning,
             }
         )
     )
@@ -137,7 +138,8 @@ def live_moment(opened: OpenedModel, snapshot: Snapshot) -> History | None:
     moment = replace(moment, group=replace(moment.group, machine=snapshot.machine))
     if snapshot.plan.kind != "program":
         return moment
-    planned = _columns(snapshot.plan.commands, schema.command_names, len(next(iter(snapshot.plan.commands.values()))))
+    parts = (snapshot.plan.commands, snapshot.plan.following)
+    planned = np.concatenate([_columns(part, schema.command_names, len(next(iter(part.values())))) for part in parts])
     unknown = np.full((len(planned), len(schema.sensors)), np.nan)
     return replace(moment, following_commands=planned, following_sensors=unknown)
 

@@ -1,5 +1,6 @@
 """The server itself: one process, one port, patience with bounds."""
 
+import asyncio
 import socket
 import ssl
 from collections.abc import Callable
@@ -22,7 +23,14 @@ def serve(service: Service, ready: Callable[[str, str], None]) -> None:
     gate = build_app(service)
     listening = listen(settings)
     gate.listen_on(listening.getsockname()[1])
-    server = make_server(gate, settings, lambda: ready(*addresses(service, gate)))
+    service.taking_connections = asyncio.Event()
+
+    def open_house() -> None:
+        ready(*addresses(service, gate))
+        assert service.taking_connections is not None
+        service.taking_connections.set()
+
+    server = make_server(gate, settings, open_house)
     try:
         server.run(sockets=[listening])
     finally:

@@ -48,6 +48,8 @@ class Service:
             self.engine.answer_all, limits.batch, limits.waiting, self.metrics
         )
         self.workshop = Workshop(limits.what_ifs, limits.waiting_what_ifs, limits.answer_seconds, self.metrics)
+        # Where there is one: what runs beside the service begins when the first connection can be taken.
+        self.taking_connections: asyncio.Event | None = None
         self._watch()
 
     @contextlib.asynccontextmanager
@@ -66,6 +68,8 @@ class Service:
 
     async def _beside(self) -> None:
         assert self.beside is not None
+        if self.taking_connections is not None:
+            await self.taking_connections.wait()
         try:
             await self.beside.run()
         except asyncio.CancelledError:

@@ -93,9 +93,13 @@ def _machine(live: Live, plain: OpenedModel, opened: OpenedModel, motion: Motion
     from crossfeed.studio.machine import Machine
 
     source = open_source(live.address, live.options)
-    # Whoever learns moves weights, so that they must not be laid out for answering alone.
-    watching = opened if live.learn is None else plain
-    monitor = Monitor(watching, source, live.programs, limits=motion, learn=live.learn, speed=speed, patient=True)
+    learner = None
+    if live.learn is not None:
+        from crossfeed.live.learning import LiveLearner
+
+        # Whoever learns moves weights, so that they must not be laid out for answering alone.
+        learner = LiveLearner(plain, live.learn)
+    monitor = Monitor(opened, source, live.programs, limits=motion, learner=learner, speed=speed, patient=True)
     return Machine(opened, monitor, live.companion)
 
 

@@ -125,6 +125,7 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
     from crossfeed.adaptation.fewshot import FewShotConfig
     from crossfeed.adaptation.model_adaptation import adapt
     from crossfeed.adaptation.online import OnlineConfig
+    from crossfeed.adaptation.result import AdaptationResult
     from crossfeed.evaluation.opened_model import open_model
     from crossfeed.evaluation.source import SourceData, foreign_set
 
@@ -136,9 +137,10 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
         "machines": list(data.windows.machines),
     }
     try:
-        return adapt(opened, data, facts, FewShotConfig.model_validate({}), OnlineConfig.model_validate({})).content
+        result = adapt(opened, data, facts, FewShotConfig.model_validate({}), OnlineConfig.model_validate({})).result
     except CrossfeedError as error:
-        return {"table": facts, "not_possible": error.found}
+        result = AdaptationResult(table=facts, not_possible=error.found)
+    return result.to_dict()
 
 
 def _checkpoint(store: Store, run: Run) -> Path:

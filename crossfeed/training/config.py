@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 Initialisation = Literal["scratch", "body_fresh_head", "complete_checkpoint"]
 Precision = Literal["auto", "float32", "bf16"]
 Selection = Literal["scale_free", "paper"]
-Keep = Literal["rmse", "transfer"]
+Keep = Literal["rmse", "transfer", "machines"]
 Latents = Literal["context", "target", "predicted"]
 
 
@@ -35,8 +35,9 @@ class TrainingConfig(BaseModel):
 
     finetune_epochs: null means as many as the number of windows asks for. average_decay: weights are averaged over
     about 1 / (1 - decay) steps, and the average is what is validated and kept; 0 keeps the weights themselves.
-    keep: the epoch of the second stage that is kept has the lowest RMSE, or the lowest CRPS on validation windows and
-    on the same windows as another machine might show them, together.
+    keep: the epoch of the second stage that is kept has the lowest RMSE; or (transfer) the lowest CRPS on validation
+    windows and on the same windows as another machine might show them, together; or (machines) the lowest median over
+    the validation machines of their CRPS, so that one strange machine among many decides nothing.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

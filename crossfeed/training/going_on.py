@@ -7,7 +7,9 @@ GENTLER = 0.3  # times the usual learning rate: what is known already is to be k
 
 
 def going_on(config: RunConfig, body: ModelFile) -> RunConfig:
-    """The configuration as asked, with everything taken over that the weights depend on."""
+    """The configuration as asked, with everything taken over that the weights depend on; one that has it, as it is."""
+    if config.training.initialisation == "complete_checkpoint" and config.model == body.config:
+        return config
     training = config.training.model_copy(
         update={
             "pretrain_epochs": 0,

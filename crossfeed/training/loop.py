@@ -166,6 +166,8 @@ def _judge(
         if training.keep == "transfer":
             row["other_machine_crps"] = validator.other_machine_crps()
             score = 0.5 * (row["crps"] + row["other_machine_crps"])
+        elif training.keep == "machines":
+            score = row["usual_machine_crps"] = validator.usual_machine_crps()
     row["score"] = run.team.agree(score, step.device)
     row |= health.values
     for name, value in row.items():

@@ -37,6 +37,7 @@ from crossfeed.training.update.schedule import average_weights, learning_rates, 
 from crossfeed.windows.corrupt import corrupt
 from crossfeed.windows.draws import generator_draw
 from crossfeed.windows.machine_changes import OtherMachines
+from crossfeed.windows.unseen_plans import UnseenPlans
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 GRADIENT = "gradient_norm"
@@ -72,6 +73,7 @@ class TrainStep:
         self.average = WeightAverage(named) if training.average_decay else None
         self.masks = torch.Generator(device=device)
         self._others = OtherMachines(config.machines, model.normaliser, device)
+        self._plans = UnseenPlans(config.plans, model.schema, model.normaliser, windows)
         self.names = (*config.objectives.active(stage), GRADIENT)
         self._order_SB = torch.zeros(steps, training.batch_size, dtype=torch.long, device=device)
         self._trace_ST = torch.zeros(steps, len(self.names), device=device)
@@ -140,6 +142,8 @@ class TrainStep:
     def show(self, batch: WindowBatch) -> tuple[WindowBatch, Views, Tensor]:
         """A batch as other machines might show it, the parts of it to be seen, and the gain to count errors in."""
         objectives, masks = self.config.objectives, self.config.masks
+        if self._plans.active:
+            batch = self._plans(batch, generator_draw(self.masks))
         changed, gain_B1C = batch, torch.ones_like(batch.x_BKC[:, :1])
         if self.config.machines.active:
             changed, gain_B1C = self._others(batch, generator_draw(self.masks))

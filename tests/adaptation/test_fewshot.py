@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_table
+from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_result
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import prepare
 from crossfeed.distribution import Point
@@ -28,12 +28,12 @@ def test_twenty_percent_support_beats_zero_shot_on_the_common_query(
     trained: NetworkForecaster, normaliser: Normaliser
 ) -> None:
     rows, divided = few_shot(trained, shifted(normaliser), CONFIG)
-    table = few_shot_table(rows, divided, CONFIG)["fractions"]
-    assert [row["fraction"] for row in table] == [0.0, 0.05, 0.2]
-    assert table[2]["rmse"] < 0.7 * table[0]["rmse"]
-    assert table[2]["crps"] < 0.7 * table[0]["crps"]
-    assert table[2]["rmse_ratio"].high < 1.0
-    assert len({row["count"] for row in table}) == 1, "one query set for all"
+    table = few_shot_result(rows, divided, CONFIG).fractions
+    assert [row.fraction for row in table] == [0.0, 0.05, 0.2]
+    assert table[2].metrics["rmse"] < 0.7 * table[0].metrics["rmse"]
+    assert table[2].metrics["crps"] < 0.7 * table[0].metrics["crps"]
+    assert table[2].rmse_ratio.high < 1.0
+    assert len({row.metrics["count"] for row in table}) == 1, "one query set for all"
 
 
 def test_fraction_zero_and_an_empty_support_are_zero_shot_bit_by_bit(
@@ -45,7 +45,7 @@ def test_fraction_zero_and_an_empty_support_are_zero_shot_bit_by_bit(
     np.testing.assert_array_equal(rows[0].scores.sums, zero_shot.sums)
     assert rows[1].support_windows == rows[1].updates == 0
     np.testing.assert_array_equal(rows[1].scores.sums, zero_shot.sums)
-    remarks = [row["remark"] for row in few_shot_table(rows, divided, CONFIG)["fractions"]]
+    remarks = [row.remark for row in few_shot_result(rows, divided, CONFIG).fractions]
     assert remarks == ["", "no complete window in the support: zero-shot", ""]
 
 

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from crossfeed.adaptation.fewshot import FewShotConfig, parse_fractions
 from crossfeed.adaptation.model_adaptation import adapt_model, plans
 from crossfeed.adaptation.online import OnlineConfig
+from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.cli import app
 from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.evaluation.model_evaluation import evaluate_model
@@ -17,14 +18,16 @@ from tests.evaluation.conftest import TrainedRun
 
 
 def test_few_shot_and_online_reports_and_the_adapted_files(trained_run: TrainedRun, tmp_path: Path) -> None:
-    content = adapt_model(
+    result = adapt_model(
         trained_run.folder,
         trained_run.target,
         fewshot=FewShotConfig(fractions=(0.0, 0.05, 0.3), steps=20, learning_rate=1e-3),
         streaming=OnlineConfig(every=16, learning_rate=1e-3),
         out=tmp_path,
         device="cpu",
-    ).content
+    ).result
+    content = result.to_dict()
+    assert AdaptationResult.from_dict(content).to_dict() == content
     zero, tiny, support = content["few_shot"]["fractions"]
     assert zero["rmse_ratio"]["estimate"] == 1.0
     assert tiny["remark"].startswith("no complete window")

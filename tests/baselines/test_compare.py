@@ -17,7 +17,7 @@ from crossfeed.baselines.fitting import DivergedError
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.options import budget_of, config_of
 from crossfeed.baselines.results import Result
-from crossfeed.errors import CheckpointError, ConfigError, TableError
+from crossfeed.errors import ConfigError, StorageError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
 from crossfeed.training.run_config import RunConfig, preset
@@ -170,7 +170,7 @@ def test_a_model_that_cannot_be_built_is_named_and_tried_again_next_time(
 def test_a_damaged_result_is_named_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "gru-seed0.json"
     path.write_text('{"model": "gru"', encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"gru-seed0\.json") as error:
+    with pytest.raises(StorageError, match=r"gru-seed0\.json") as error:
         Result.read(path)
     assert "Delete the file" in str(error.value)
 

@@ -72,7 +72,13 @@ def test_an_axis_that_stops_holds_against_its_friction_and_lets_go() -> None:
 
 def test_a_knob_is_turned_by_at_most_a_fifth_a_second() -> None:
     knob = np.ones(30)
-    _turn(knob, 5, 0.3)
+    _turn(knob, 5, 0.3, jumps=False)
     assert knob[4] == 1.0
     assert knob[-1] == pytest.approx(0.3)
     assert np.abs(np.diff(knob)).max() <= 0.2 + 1e-9
+
+
+def test_a_button_turns_a_knob_at_once() -> None:
+    knob = np.ones(30)
+    _turn(knob, 5, 0.3, jumps=True)
+    assert knob.tolist() == [1.0] * 5 + [0.3] * 25

@@ -80,7 +80,7 @@ def test_the_verdict_comes_first(house: House, tmp_path: Path) -> None:
 def test_adapting_gives_a_model_again(house: House, tmp_path: Path) -> None:
     adapted = cf.adapt(house.model, house.b, samples=0.4, steps=2)
     assert adapted.machines == ("mill_a", "mill_b")
-    assert adapted.adaptation["few_shot"]["fractions"][-1]["fraction"] == 0.4
+    assert adapted.adaptation.few_shot.fractions[-1].fraction == 0.4
     kept = cf.load(adapted.save(tmp_path / "adapted"))
     rows = house.b.to_polars().filter(session="s1")
     history, plan = rows[:60], rows[60:80]
@@ -92,7 +92,7 @@ def test_adapting_gives_a_model_again(house: House, tmp_path: Path) -> None:
 def test_samples_may_be_counted(house: House) -> None:
     rows = round(0.4 * len(house.b))
     adapted = cf.adapt(house.model, house.b, samples=rows, steps=1)
-    share = adapted.adaptation["few_shot"]["config"]["fractions"][-1]
+    share = adapted.adaptation.few_shot.config["fractions"][-1]
     assert share == pytest.approx(rows / len(house.b))
 
 

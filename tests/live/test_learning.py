@@ -10,8 +10,9 @@ import torch
 from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.live.learning import JOURNAL, LEARNED, LiveLearner, TrackedIntervals
+from crossfeed.live.learning import JOURNAL, LEARNED, LiveLearner
 from crossfeed.live.row import Row
+from crossfeed.live.tracked_intervals import TrackedIntervals
 from crossfeed.model.forecast import Forecast
 from tests.live.conftest import Shop
 

@@ -10,10 +10,11 @@ pytest.importorskip("aiomqtt", reason="the extra 'live' is not installed")
 pytest.importorskip("amqtt", reason="the extra 'live' is not installed")
 
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.live.mqtt import MqttSource, check_address
+from crossfeed.live.mqtt import MqttSource
 from crossfeed.live.simulated.feed import SimulatedFeed
 from crossfeed.live.simulated.mqtt_publisher import MqttPublisher
 from crossfeed.live.source import Sample
+from crossfeed.live.sources import check_address
 from crossfeed.live.sparkplug import Metric, Payload, decode, encode
 from tests.live.conftest import LIMIT_S, within
 from tests.live.servers import free_port, hear, notices, samples, staged

@@ -100,6 +100,63 @@ def test_a_secured_server_is_heard_and_a_stranger_is_not(feed: SimulatedFeed, tm
     within(3 * LIMIT_S, work)
 
 
+async def _valid_for(days: int, folder: Path) -> tuple[Path, Path]:
+    """A server's certificate and its key; with no days its time is over."""
+    from asyncua.crypto import cert_gen
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    folder.mkdir()
+    key = cert_gen.generate_private_key()
+    made = cert_gen.generate_self_signed_app_certificate(
+        key, APPLICATION_URI, {"commonName": "old"}, [x509.UniformResourceIdentifier(APPLICATION_URI)],
+        [ExtendedKeyUsageOID.SERVER_AUTH], days=days,
+    )  # fmt: skip
+    certificate, private = folder / "old.der", folder / "old.pem"
+    certificate.write_bytes(made.public_bytes(Encoding.DER))
+    private.write_bytes(cert_gen.dump_private_key_as_pem(key))
+    return certificate, private
+
+
+def test_a_server_whose_certificate_has_expired_is_refused_though_it_is_in_the_trust_list(
+    feed: SimulatedFeed, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        ours, our_key = await make_certificate(tmp_path / "ours")
+        for days in (30, 0):
+            theirs, their_key = await _valid_for(days, tmp_path / f"server{days}")
+            trust = tmp_path / f"trusted{days}"
+            trust.mkdir()
+            (trust / "server.der").write_bytes(theirs.read_bytes())
+            server = OpcUaServer(feed, free_port(), theirs, their_key, {"operator": "secret"})
+            security = read_security("Basic256Sha256", ours, our_key, trust)
+            async with staged(feed, server):
+                login = Credentials("operator", "secret")
+                source = OpcUaSource(server.address, security=security, credentials=login)
+                if days:
+                    await source.open()
+                else:
+                    with pytest.raises(LogError, match="do not trust each other"):
+                        await source.open()
+
+    within(3 * LIMIT_S, work)
+
+
+def test_values_that_the_server_lost_were_not_noticed() -> None:
+    from asyncua import ua
+
+    source, now = OpcUaSource("opc.tcp://127.0.0.1:9"), datetime(2026, 1, 1, 12, 0, 0)
+    for seconds, status in ((0, 0), (1, 0), (31, 0x0480), (32, 0)):
+        told = ua.DataValue(ua.Variant(2.0), ua.StatusCode(status), now + timedelta(seconds=seconds))
+        source.tell("spindle_power", told)
+    found = [source._arrivals.get_nowait() for _ in range(source._arrivals.qsize())]
+    (gap,) = notices(found, "gap")
+    assert gap.end - gap.begin == 30_000_000
+    assert gap.end == samples(found, "spindle_power")[2].time
+    assert "spindle_power" in gap.text
+
+
 def test_a_value_that_has_not_changed_for_long_is_in_force_from_the_start() -> None:
     from asyncua import ua
 

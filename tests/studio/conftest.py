@@ -46,9 +46,11 @@ def make_service(place: Place) -> Callable[..., Service]:
     pytest.importorskip("plotly", reason="needs the extra 'serve'")
     from crossfeed.studio.start import make_service as start
 
-    def make(limits: dict[str, Any] | None = None, history: bool = True, **address: Any) -> Service:
+    def make(
+        limits: dict[str, Any] | None = None, history: bool = True, speed: float = 50.0, **address: Any
+    ) -> Service:
         settings = ServeSettings(limits=Limits(**(limits or {})), **{"port": 8400, **address})
-        return start(place.model, settings, place.log if history else None, speed=50.0, device="cpu")
+        return start(place.model, settings, place.log if history else None, speed=speed, device="cpu")
 
     return make
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.studio.service import Service
+from tests.evaluation.small_machine import HORIZONS
 from tests.studio.accessibility import complaints, stops
 from tests.studio.browser import Browser, chromium
 from tests.studio.conftest import Running, running
@@ -90,6 +91,22 @@ def test_a_newcomer_walks_through_the_studio(server: Running, tmp_path: Path) ->
         assert link.startswith(f"{server.address}/enter/")
         browser.go(f"{server.address}/docs")
         browser.wait("document.querySelectorAll('#docs section').length > 8")
+        check(browser, server)
+
+
+def test_what_is_planned_further_ahead_is_rolled_beside_the_stream(
+    make_service: Callable[..., Service], tmp_path: Path
+) -> None:
+    widest = "Math.max(...document.querySelector('#live-figure .canvas').data.map((one) => Math.max(...one.x)))"
+    with running(make_service(port=0, speed=2.0)) as server, Browser(tmp_path / "profile") as browser:
+        browser.go(server.link)
+        browser.wait(DRAWN.format("live-figure"))
+        assert browser.ask(widest) <= HORIZONS[-1]
+        browser.click("#live-roll")
+        browser.wait(f"{widest} > 3 * {HORIZONS[-1]}")
+        look(browser, "live-rolled")
+        browser.click("#live-roll")
+        browser.wait(f"{widest} <= {HORIZONS[-1]}")
         check(browser, server)
 
 

@@ -1,5 +1,6 @@
 """A live machine beside the service: its rows reach the page and the what-ifs."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,33 @@ def test_a_what_if_starts_from_the_newest_live_row_and_intervals_are_counted(sho
     assert abs(shop.table.sensors[CONTEXT : CONTEXT + 12, 1] - newest).min() < 1e-4
     assert so_far["power"]["forecasts"] >= 1
     assert 0.0 <= so_far["power"]["inside90"] <= 1.0
+
+
+def test_imports_for_the_machine_kept_the_first_page_waiting(shop: Shop) -> None:
+    """What runs beside the service begins when connections are taken, not while the link is still to be printed."""
+
+    class Noted(Machine):
+        begun = False
+
+        async def run(self) -> None:
+            self.begun = True
+            await asyncio.Event().wait()
+
+    async def work() -> tuple[bool, bool]:
+        opened = shop.opened
+        source = open_source("file:none.csv", SourceOptions(mapping=shop.mapping))
+        machine = Noted(opened, Monitor(opened, source))
+        service = Service(opened, ServeSettings(), Keys.fresh(), None, machine)
+        service.taking_connections = asyncio.Event()
+        async with service.running():
+            await asyncio.sleep(0)
+            before = machine.begun
+            service.taking_connections.set()
+            while not machine.begun:
+                await asyncio.sleep(0)
+            return before, machine.begun
+
+    assert within(LIMIT_S, work) == (False, True)
 
 
 def test_secured_machines_could_not_be_served(shop: Shop, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class CommandMeaning(nn.Module):
         self.register_buffer("group_AG", group_AG, persistent=False)
         filters = torch.stack([_departure(strength, context + longest) for strength in FILTERS])
         self.register_buffer("filter_TS", filters[:, context:], persistent=False)
-        self.features = commands * (3 + len(FILTERS)) + 4 * len(groups)
+        self.features = commands * (3 + len(FILTERS)) + 6 * len(groups)
 
     @property
     def groups(self) -> int:
@@ -76,17 +76,26 @@ class CommandMeaning(nn.Module):
         effort_BSG = (all_BSA.square() @ self.group_AG + 1e-8).sqrt()
         effort_BTG = effort_BSG[:, context:]
         usual_B1G = effort_BSG[:, max(0, context - RECENT) : context].mean(1, keepdim=True)
+        before_BTG = effort_BSG[:, context - 1 : -1]
         features = [
             value_BTA,
             value_BTA - before_BTA,
             *departure,
             (value_BTA.abs() < STANDS).to(value_BTA.dtype),
             effort_BTG,
-            effort_BTG - effort_BSG[:, context - 1 : -1],
+            effort_BTG - before_BTG,
             torch.log((effort_BTG + SMALL) / (usual_B1G + SMALL)),
             effort_BTG.cumsum(1) / steps_ahead(steps, effort_BTG),
+            # Whether the path goes on as it went: a turned knob keeps its direction, the next cut seldom does.
+            _straight(value_BTA * before_BTA @ self.group_AG, effort_BTG, before_BTG),
+            _straight(value_BTA * all_BSA[:, context - 1 : context] @ self.group_AG, effort_BTG, before_BTG[:, :1]),
         ]
         return Meaning(torch.cat(features, -1), effort_BSG)
+
+
+def _straight(product: Tensor, here: Tensor, there: Tensor) -> Tensor:
+    """The cosine between two directions; 0 where either stands."""
+    return product / (here * there + SMALL * SMALL)
 
 
 def steps_ahead(steps: int, like: Tensor) -> Tensor:

@@ -29,7 +29,6 @@ NEVER = -30.0  # log-weight of a component that does not apply
 USUAL = 0.25  # exponent from which movers start
 FAINT = 0.02  # exponent from which standing starts
 PROPORTIONAL = ("power", "rotational speed", "feed")  # quantities that go with the speed of their drive
-EFFORTS = ("torque", "current", "load", "force", "power")  # quantities that a spindle needs more of when it cuts more
 CUTTING = 0.2  # forces go with the feed by some 0.75, and about a quarter of what a spindle does is cutting
 
 
@@ -120,6 +119,6 @@ def physical_exponents(schema: Schema) -> Tensor:
         for row, sensor in enumerate(schema.sensors):
             if sensor.quantity in PROPORTIONAL and sensor.place in drives:
                 known_CG[row, number] = 1.0
-            elif feeds and sensor.quantity in EFFORTS and sensor.place == "spindle":
+            elif feeds and sensor.feels_the_cut:
                 known_CG[row, number] = CUTTING
     return known_CG

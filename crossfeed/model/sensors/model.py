@@ -97,7 +97,14 @@ class SensorModel(WorldModel):
 
     def decode(self, context: SensorContext, plan: Plan) -> Prediction:
         """What the members say together."""
+        return self._together(self.members_say(context, plan), context, plan)
+
+    def decode_with_disagreement(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Tensor]:
+        """What the members say together, and how far apart they are: both for the price of one."""
         said = self.members_say(context, plan)
+        return self._together(said, context, plan), _apart(said)
+
+    def _together(self, said: list[tuple[Tensor, Mixture]], context: SensorContext, plan: Plan) -> Prediction:
         latent_BHD = said[0][0].mean(2)
         mixtures = [mixture for _, mixture in said]
         pooled = mixtures[0] if len(mixtures) == 1 else Mixture.pooled(mixtures)
@@ -128,8 +135,7 @@ class SensorModel(WorldModel):
 
     def disagreement(self, context: SensorContext, plan: Plan) -> Tensor:
         """Standard deviation (B, H, C) of the members' means, in z-units; zero for a single member."""
-        mean_EBHC = torch.stack([mixture.mean for _, mixture in self.members_say(context, plan)])
-        return mean_EBHC.std(0, correction=0)
+        return _apart(self.members_say(context, plan))
 
     def representation(self, batch: WindowBatch) -> Tensor:
         """The mean of the first member's tokens, absent sensors left out."""
@@ -167,3 +173,8 @@ class SensorModel(WorldModel):
         weight_HH = self._asked(horizons).weight_HH
         widening_H = self.widening_H if weight_HH is None else weight_HH @ self.widening_H
         return replace(said, scale_M=said.scale_M * widening_H[:, None, None])
+
+
+def _apart(said: list[tuple[Tensor, Mixture]]) -> Tensor:
+    mean_EBHC = torch.stack([mixture.mean for _, mixture in said])
+    return mean_EBHC.std(0, correction=0)

@@ -1,8 +1,7 @@
 """What a little data of the new machine brings: few-shot curves and learning while the machine runs."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from crossfeed.adaptation.result import FewShotResult, OnlineResult
+from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
@@ -12,14 +11,14 @@ _METRICS = ("rmse", "mae", "r2", "crps", "nll", "coverage90")
 
 def sections(found: Artefacts) -> list[Section]:
     """Few-shot and online, whichever was measured."""
-    content = found.adaptation
+    result = found.adaptation
     blocks: list[Block] = []
-    if content.get("not_possible"):
-        blocks.append(Note(f"Adaptation was not possible: {content['not_possible']}", "fair"))
-    if content.get("few_shot"):
-        blocks += _few_shot(content["few_shot"])
-    if content.get("online"):
-        blocks += _online(content["online"])
+    if result.not_possible:
+        blocks.append(Note(f"Adaptation was not possible: {result.not_possible}", "fair"))
+    if result.few_shot is not None:
+        blocks += _few_shot(result.few_shot)
+    if result.online is not None:
+        blocks += _online(result.online)
     if not blocks:
         return []
     lead = (
@@ -29,25 +28,26 @@ def sections(found: Artefacts) -> list[Section]:
     return [Section("adaptation", "Few-shot and online adaptation", lead, tuple(blocks))]
 
 
-def _few_shot(content: Mapping[str, Any]) -> list[Block]:
-    rows = content["fractions"]
-    fractions = [100.0 * row["fraction"] for row in rows]
-    per_run = sorted({run for row in rows for run in row.get("runs", {})})
-    runs = tuple(Line(run, fractions, [row.get("runs", {}).get(run) for row in rows], 5, "dashed") for run in per_run)
+def _few_shot(result: FewShotResult) -> list[Block]:
+    rows = result.fractions
+    fractions = [100.0 * row.fraction for row in rows]
+    per_run = sorted({run for row in rows for run in row.runs})
+    runs = tuple(Line(run, fractions, [row.runs.get(run) for row in rows], 5, "dashed") for run in per_run)
+    inside = [row.metrics["coverage90"] for row in rows]
     panels = (
         XY("RMSE on the common query", "per cent of each run learned from", "RMSE (z-units)",
-           (*runs, Line("all runs", fractions, [row["rmse"] for row in rows], 0, "marked"))),
+           (*runs, Line("all runs", fractions, [row.metrics["rmse"] for row in rows], 0, "marked"))),
         XY("CRPS", "per cent of each run learned from", "CRPS (z-units)",
-           (Line("all runs", fractions, [row["crps"] for row in rows], 0, "marked"),)),
+           (Line("all runs", fractions, [row.metrics["crps"] for row in rows], 0, "marked"),)),
         XY("Share inside the 90 % interval", "per cent of each run learned from", "share",
-           (Line("all runs", fractions, [row["coverage90"] for row in rows], 0, "marked"),), level=(0.9, "nominal")),
+           (Line("all runs", fractions, inside, 0, "marked"),), level=(0.9, "nominal")),
     )  # fmt: skip
-    caption = f"Few-shot adaptation ({content['config']['mode']}): thick the pooled error, thin each run."
+    caption = f"Few-shot adaptation ({result.config['mode']}): thick the pooled error, thin each run."
     legend = (("all runs", 0, "line"), ("single runs", 5, "dashed"))
     table = tuple(
         {
-            "fraction": row["fraction"], "support": row["support_windows"], "updates": row["updates"],
-            **{name: row[name] for name in _METRICS}, "ratio": row["rmse_ratio"], "remark": row["remark"],
+            "fraction": row.fraction, "support": row.support_windows, "updates": row.updates,
+            **{name: row.metrics[name] for name in _METRICS}, "ratio": plain(row.rmse_ratio), "remark": row.remark,
         }
         for row in rows
     )  # fmt: skip
@@ -57,17 +57,17 @@ def _few_shot(content: Mapping[str, Any]) -> list[Block]:
         ("coverage90", "in 90 %", "share"), ("ratio", "RMSE / zero-shot (95 % over runs)", "interval", "RMSE ratio"),
         ("remark", "remark", "text"),
     )  # fmt: skip
-    told = f"Few-shot, one common query of {content['query_windows']:,} windows for every fraction."
+    told = f"Few-shot, one common query of {result.query_windows:,} windows for every fraction."
     return [
         Figure("few-shot", caption, panels, legend),
         ReportTable("few-shot", told, heads, table, lowest=("rmse", "mae", "crps", "nll")),
     ]
 
 
-def _online(content: Mapping[str, Any]) -> list[Block]:
-    horizons = content["by_horizon"]
+def _online(result: OnlineResult) -> list[Block]:
+    horizons = result.by_horizon
     steps = [int(label) for label in horizons]
-    runs = content["by_run"]
+    runs = result.by_run
     panels = (
         XY("Online: RMSE by horizon", "rows ahead", "RMSE (z-units)",
            tuple(Line(title, steps, [row[key] for row in horizons.values()], colour, "marked")
@@ -78,18 +78,18 @@ def _online(content: Mapping[str, Any]) -> list[Block]:
     )  # fmt: skip
     rows = tuple(
         {
-            "model": title, **{name: content[key][name] for name in _METRICS},
-            "ratio": content["rmse_ratio"] if key == "online" else None,
+            "model": title, **{name: metrics[name] for name in _METRICS},
+            "ratio": plain(result.rmse_ratio) if title == "online" else None,
         }
-        for key, title in (("zero_shot", "frozen"), ("online", "online"))
+        for title, metrics in (("frozen", result.zero_shot), ("online", result.online))
     )  # fmt: skip
     heads = columns(
         ("model", "model", "text"), ("rmse", "RMSE"), ("mae", "MAE"), ("r2", "R²", "number", "$R^2$"), ("crps", "CRPS"),
         ("nll", "NLL"), ("coverage90", "in 90 %", "share"),
         ("ratio", "RMSE / frozen (95 % over runs)", "interval", "RMSE ratio"),
     )  # fmt: skip
-    tracked = ", ".join(f"{float(level):.0%}: {share:.1%}" for level, share in content["tracked_coverage"].items())
+    tracked = ", ".join(f"{float(level):.0%}: {share:.1%}" for level, share in result.tracked_coverage.items())
     caption = "Learning while the machine runs: each forecast is made before its outcome is learned from."
-    told = f"Online adaptation, {content['updates']:,} updates. Coverage of intervals tracked while running: {tracked}."
+    told = f"Online adaptation, {result.updates:,} updates. Coverage of intervals tracked while running: {tracked}."
     legend = (("frozen", 1, "line"), ("online", 0, "line"))
     return [Figure("online", caption, panels, legend), ReportTable("online", told, heads, rows)]

@@ -55,15 +55,15 @@ def listening(found: Evaluation, name: str) -> str:
 
 
 def _adapted(found: Artefacts) -> str:
-    rows = (found.adaptation.get("few_shot") or {}).get("fractions") or []
-    best = rows[-1] if rows else None
-    if not best or not best["fraction"] or best["rmse_ratio"]["estimate"] is None:
+    shots = found.adaptation.few_shot
+    best = shots.fractions[-1] if shots is not None and shots.fractions else None
+    if best is None or not best.fraction or best.rmse_ratio.estimate is None:
         return ""
-    if not best["updates"]:
+    if not best.updates:
         return "The runs are too short to learn from their beginnings."
-    change = 1.0 - best["rmse_ratio"]["estimate"]
+    change = 1.0 - best.rmse_ratio.estimate
     told = "hardly changes" if abs(change) < 0.005 else f"is {abs(change):.1%} {'smaller' if change > 0 else 'larger'}"
-    return f"After learning from the first {best['fraction']:.0%} of each run its RMSE {told}."
+    return f"After learning from the first {best.fraction:.0%} of each run its RMSE {told}."
 
 
 def _trustworthy(found: Artefacts) -> str:

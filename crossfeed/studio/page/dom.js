@@ -13,6 +13,7 @@ export function element(name, attributes = {}, ...children) {
 }
 
 export const words = (name) => name.replaceAll("_", " ");
+export const unbroken = (text) => text.replaceAll(" ", "\u00a0");
 
 export function number(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";

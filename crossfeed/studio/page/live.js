@@ -2,6 +2,7 @@
 import { element, number } from "./dom.js";
 import { Chooser, Figure } from "./figure.js";
 import { stream } from "./api.js";
+import { Rolled } from "./rolled.js";
 
 const $ = (id) => document.getElementById(id);
 
@@ -11,6 +12,8 @@ export class Live {
     this.onState = onState;
     this.figure = new Figure($("live-figure"), "Measured values and the forecast of the next seconds");
     this.chooser = new Chooser($("live-lights"), () => this.show());
+    this.rolled = new Rolled(() => this.show());
+    $("live-roll").addEventListener("change", () => { this.rolled.forget(); this.show(); });
   }
 
   start() {
@@ -33,6 +36,7 @@ export class Live {
     if (verdict.textContent !== sentence) verdict.textContent = sentence; // a screen reader speaks whenever it is set
     const facts = {
       "newest row": age(state.row_age), "forecast from": age(state.forecast_age), plan: state.plan.sentence,
+      ...(state.learning ? { learning: state.learning } : {}),
       ...Object.fromEntries(Object.entries(state.counters).filter(([name, count]) => count && name !== "skew")),
     };
     $("live-facts").replaceChildren(...Object.entries(facts).map(([name, value]) =>
@@ -42,13 +46,27 @@ export class Live {
     const shown = -61, of = (columns) => Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, values.slice(shown)]));
     const times = state.recent.times.slice(shown), last = times.at(-1) ?? 0, horizon = state.horizons.map((rows) => rows * state.period);
     const planTime = Object.values(state.plan.commands)[0]?.map((_, place) => (place + 1) * state.period) ?? [];
+    const further = this.further(state);
+    const fan = { name: "forecast", time: horizon, sensors: state.forecast }, plan = { name: "planned", time: planTime, commands: state.plan.commands };
     this.figure.draw({
       history: { time: times.map((time) => time - last), sensors: of(state.recent.sensors), commands: of(state.recent.commands) },
-      fans: Object.keys(state.forecast).length ? [{ name: "forecast", time: horizon, sensors: state.forecast }] : [],
-      plans: [{ name: "planned", time: planTime, commands: state.plan.commands }],
+      fans: further ? [further.fan] : Object.keys(state.forecast).length ? [fan] : [],
+      plans: [further ? further.plan : plan],
       sensors: this.chooser.chosen, commands: state.commands, units: state.units,
-      range: [-60 * state.period, (horizon.at(-1) ?? 16) * 1.02],
+      range: [-60 * state.period, (further?.fan.time.at(-1) ?? horizon.at(-1) ?? 16) * 1.02],
     });
+  }
+
+  // What is planned further ahead than the trained horizons, where that is known and wanted.
+  further(state) {
+    const known = ["program", "followed"].includes(state.plan.kind);
+    $("live-rolling").hidden = !known;
+    if (!known || !$("live-roll").checked) { $("live-rolled").textContent = ""; return null; }
+    this.rolled.follow();
+    const found = this.rolled.fan(state);
+    const told = this.rolled.problem || (found ? "" : "Rolling …");
+    if ($("live-rolled").textContent !== told) $("live-rolled").textContent = told;
+    return found;
   }
 }
 

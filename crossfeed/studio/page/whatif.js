@@ -1,5 +1,5 @@
 // Other plans from the same moment: the picture follows the slider, the numbers follow when it rests.
-import { debounce, element, number, span, table, words } from "./dom.js";
+import { debounce, element, number, span, table, unbroken, words } from "./dom.js";
 import { Chooser, COLOURS, Figure } from "./figure.js";
 import { get, latest, upload } from "./api.js";
 
@@ -173,7 +173,7 @@ export class WhatIf {
     const plans = Object.entries(content.plans), sensors = Object.keys(content.sensors);
     const unit = (name) => content.sensors[name].unit;
     const limited = sensors.filter((name) => plans[0][1].peaks[name]?.limit !== null);
-    const heads = ["plan", "time in s", "energy in Wh", ...this.chooser.chosen.map((name) => `peak ${words(name)} in ${unit(name)}`), ...limited.map((name) => `chance above ${number(plans[0][1].peaks[name].limit)} ${unit(name)}`)];
+    const heads = ["plan", unbroken("time in s"), unbroken("energy in Wh"), ...this.chooser.chosen.map((name) => `peak ${words(name)} ${unbroken(`in ${unit(name)}`)}`), ...limited.map((name) => `chance above ${number(plans[0][1].peaks[name].limit)} ${unit(name)}`)];
     const rows = plans.map(([name, plan]) => [
       name, number(plan.duration), span(plan.energy), ...this.chooser.chosen.map((sensor) => span(plan.peaks[sensor])),
       ...limited.map((sensor) => `${Math.round(100 * plan.peaks[sensor].probability)} %`),

@@ -135,6 +135,21 @@ class Validator:
             total[1] += reading.future_m_BHC.sum()
         return float(total[0] / total[1].clamp(min=1.0))
 
+    @torch.no_grad()
+    def usual_machine_crps(self) -> float:
+        """The median over the validation machines of their CRPS; machines without a judged window do not count."""
+        sums_M2 = torch.zeros(len(self.validation.machines), 2, dtype=torch.float64, device=self.device)
+        read = 0
+        for reading in self._reader("validation", teacher=False)(self.windows_W):
+            present_BHC = reading.future_m_BHC
+            machine_B = self.validation.machine_W[self.windows_W[read : read + len(present_BHC)]]
+            crps_BHC = reading.prediction.distribution.crps(reading.future_x_BHC).double()
+            own_B2 = torch.stack([torch.where(present_BHC, crps_BHC, 0.0).sum((1, 2)), present_BHC.sum((1, 2))], 1)
+            sums_M2.index_add_(0, machine_B, own_B2)
+            read += len(present_BHC)
+        judged_M2 = sums_M2[sums_M2[:, 1] > 0]
+        return float((judged_M2[:, 0] / judged_M2[:, 1]).median())
+
     def _other_machine(self, batch: WindowBatch) -> WindowBatch:
         """Windows with other gains, levels and noise and without some sensors: the same for whoever asks."""
         changed, _ = self._others(batch, window_draw(PROTOCOL_SEED, batch.last_index_B))

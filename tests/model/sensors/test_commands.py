@@ -98,10 +98,22 @@ def test_commands_that_do_not_change_have_neither_change_nor_ratio() -> None:
     assert (value == value[0]).all()
     changes = rest[:, : (1 + len(FILTERS)) * COMMANDS]
     assert changes.abs().max() < 1e-6
-    effort, step, ratio, mean = features[:, -4 * GROUPS :].split(GROUPS, -1)
+    effort, step, ratio, mean, turned, turned_since = features[:, -6 * GROUPS :].split(GROUPS, -1)
     assert step.abs().max() < 1e-12
+    assert min(turned.min(), turned_since.min()) > 0.99
     assert ratio.abs().max() < 1e-12
     torch.testing.assert_close(mean, effort)
+
+
+def test_a_turned_knob_keeps_its_direction_and_the_next_cut_does_not() -> None:
+    """Feeds at 60 % along the same path, then the same feeds the other way, then standing."""
+    away = torch.tensor([1500.0, 900.0, 1200.0]).double() * torch.tensor([[1.0, 1.0, 1.0]] * CONTEXT)
+    plan = away[:1] * torch.tensor([[1.0, 0.6, 0.6], [1.0, -0.6, -0.6], [1.0, 0.0, 0.0]])
+    z = [torch.from_numpy(normaliser().transform_commands(part.numpy())).unsqueeze(0) for part in (away, plan)]
+    features = meaning()(z[0], z[1]).step_BTF[0]
+    turned, since = features[:, -2 * GROUPS :].split(GROUPS, -1)
+    assert turned[:, 1].tolist() == pytest.approx([1.0, -1.0, 0.0], abs=0.01)
+    assert since[:, 1].tolist() == pytest.approx([1.0, -1.0, 0.0], abs=0.01)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-6, 1.0, 1e6])

@@ -1,21 +1,17 @@
-"""The sensor model as callers see it: causal, blind to what is absent, level-headed, and the same after a journey."""
+"""The sensor model as callers see it: causal, blind to what is absent, level-headed."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from crossfeed.distribution import Mixture
-from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.errors import ConfigError
 from crossfeed.model.plan import Plan
-from crossfeed.model.sensors.model import SensorContext, SensorModel
-from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
-from crossfeed.windows.windows import WindowBatch
+from tests.model.sensors.contexts import chosen, encode
 from tests.model.sensors.small import (
     COMMANDS,
     CONTEXT,
@@ -33,18 +29,9 @@ from tests.model.sensors.small import (
 )
 
 ANY_HORIZONS = (1, 2, 3, 4)
+
+
 GARBAGE = [float("nan"), float("inf"), 1e9]
-
-
-def encode(model: SensorModel, batch: WindowBatch) -> SensorContext:
-    context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
-    assert isinstance(context, SensorContext)
-    return context
-
-
-def chosen(batch: WindowBatch, windows_B: Tensor | slice) -> WindowBatch:
-    """Some of the windows."""
-    return replace(batch, **{name: getattr(batch, name)[windows_B] for name in batch.__dataclass_fields__})
 
 
 @given(st.integers(0, 2**31), st.sampled_from(ANY_HORIZONS))
@@ -233,116 +220,3 @@ def test_a_context_keeps_its_windows_together() -> None:
     said = model.decode(part, Plan.under(batch.future_a_BTA[1:3], HORIZONS)).distribution
     assert isinstance(said, Mixture)
     assert_same(said.broadcast(), say(model, batch)[1:3])
-
-
-def test_pooled_members_keep_their_components_and_share_the_weight() -> None:
-    model, batch = stirred(members=3), windows()
-    components = model.config.movers + 2
-    said = say(model, batch)
-    assert said.mean_M.shape[-1] == 3 * components
-    with torch.no_grad():
-        alone = [mixture for _, mixture in model.members_say(encode(model, batch), Plan.of(batch, HORIZONS))]
-    for number, mixture in enumerate(alone):
-        own = slice(number * components, (number + 1) * components)
-        assert torch.equal(said.mean_M[..., own], mixture.mean_M)
-        torch.testing.assert_close(3.0 * said.weight_M[..., own], mixture.weight_M)
-    torch.testing.assert_close(said.mean, torch.stack([mixture.mean for mixture in alone]).mean(0))
-
-
-@pytest.mark.parametrize("paths", [1, 2, 3, 7])
-def test_a_path_keeps_to_its_member(paths: int) -> None:
-    model, batch = stirred(members=3), windows(size=paths)
-    model.widening_H.copy_(torch.tensor([1.0, 1.5, 2.5]))
-    rows = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
-    plan = Plan.of(batch, HORIZONS)
-    with torch.no_grad():
-        followed = model.follow_paths(rows, batch.a_BKA, plan)
-        alone = [mixture for _, mixture in model.members_say(encode(model, batch), plan)]
-    assert followed.shape == (paths, len(HORIZONS), SENSORS)
-    for path in range(paths):
-        own = alone[path % 3]
-        torch.testing.assert_close(followed.mean_M[path], own.mean_M[path], rtol=0, atol=1e-10)
-        wider = own.scale_M[path] * model.widening_H[:, None, None]
-        torch.testing.assert_close(followed.scale_M[path], wider, rtol=0, atol=1e-10)
-
-
-def test_a_single_member_follows_paths_as_it_forecasts() -> None:
-    model, batch = stirred(), windows()
-    rows = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
-    with torch.no_grad():
-        followed = model.follow_paths(rows, batch.a_BKA, Plan.of(batch, HORIZONS))
-    assert isinstance(followed, Mixture)
-    assert_same(followed.broadcast(), say(model, batch))
-
-
-def test_members_disagree_and_a_single_one_does_not() -> None:
-    batch = windows()
-    plan = Plan.of(batch, HORIZONS)
-    alone, several = stirred(), stirred(members=3)
-    with torch.no_grad():
-        assert (alone.disagreement(encode(alone, batch), plan) == 0.0).all()
-        found = several.disagreement(encode(several, batch), plan)
-        means = torch.stack([said.mean for _, said in several.members_say(encode(several, batch), plan)])
-    assert found.shape == (4, len(HORIZONS), SENSORS)
-    assert (found > 0.0).all()
-    torch.testing.assert_close(found, (means - means.mean(0)).square().mean(0).sqrt())
-
-
-def test_members_start_from_different_weights() -> None:
-    first, second = fresh(members=2).members
-    assert not torch.equal(first.step[0].weight, second.step[0].weight)
-    assert not torch.equal(first.sensors.own, second.sensors.own)
-
-
-def test_a_widening_widens_its_horizon_and_moves_nothing() -> None:
-    model, batch = stirred(), windows()
-    before = say(model, batch, ANY_HORIZONS)
-    model.widening_H.copy_(torch.tensor([1.0, 2.0, 3.0]))
-    after = say(model, batch, ANY_HORIZONS)
-    assert torch.equal(before.mean_M, after.mean_M)
-    ratio_H = (after.scale_M / before.scale_M)[0, :, 0, 0]
-    between = 2.0 + torch.log(torch.tensor(1.5)).item() / torch.log(torch.tensor(2.0)).item()
-    assert ratio_H.tolist() == pytest.approx([1.0, 2.0, between, 3.0])
-
-
-@pytest.mark.parametrize("members", [1, 2])
-def test_a_saved_model_says_the_same_bit_for_bit(tmp_path: Path, members: int) -> None:
-    model, batch = stirred(members=members).float(), single(windows())
-    model.widening_H.copy_(torch.tensor([1.0, 1.25, 1.7]))
-    model.save(tmp_path / "model.safetensors", {})
-    loaded = WorldModel.load(tmp_path / "model.safetensors", SCHEMA)
-    assert isinstance(loaded, SensorModel)
-    assert loaded.config == model.config
-    assert torch.equal(loaded.widening_H, model.widening_H)
-    assert_same(say(loaded, batch), say(model, batch), atol=0.0)
-
-
-def test_a_file_for_more_members_is_refused(tmp_path: Path) -> None:
-    model = fresh(members=2).float()
-    tensors = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("members.1.")}
-    model.state_dict = lambda: tensors  # type: ignore[method-assign, assignment]
-    model.save(tmp_path / "model.safetensors", {})
-    with pytest.raises(CheckpointError, match=r"members\.1\.\S+ is missing"):
-        WorldModel.load(tmp_path / "model.safetensors")
-
-
-def test_only_what_was_learned_is_stored() -> None:
-    model = fresh(members=2)
-    learned = {name for name, _ in model.named_parameters()}
-    assert set(model.state_dict()) == learned | {"widening_H", "usual_doubt"}
-    tensors = model.state_dict()
-    del tensors["widening_H"]
-    with pytest.raises(RuntimeError, match="widening_H"):
-        fresh(members=2).load_state_dict(tensors)
-
-
-@pytest.mark.parametrize("mode", ["head", "predictor", "channels"])
-def test_every_part_that_may_adapt_names_parameters(mode: str) -> None:
-    """A prefix with a slip in it would adapt nothing, and nobody would notice."""
-    model = fresh(members=2)
-    prefixes = model.adaptation_parts[mode]
-    names = [name for name, _ in model.named_parameters()]
-    assert all(any(name.startswith(prefix) for name in names) for prefix in prefixes)
-    found = {name for name in names if name.startswith(prefixes)}
-    assert {name.split(".")[1] for name in found} == {"0", "1"}
-    assert found < set(names)

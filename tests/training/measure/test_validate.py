@@ -10,7 +10,7 @@ from crossfeed.model.jepa.objectives import Stage
 from crossfeed.training.data import prepare
 from crossfeed.training.measure.loss_pass import ErrorOverVariance
 from crossfeed.training.measure.validate import Validator
-from tests.training.conftest import small_config
+from tests.training.conftest import small_config, toy_table
 from tests.training.test_step import make_step
 
 
@@ -35,6 +35,24 @@ def test_the_proxy_of_another_machine_repeats_bit_for_bit_and_is_harder(table: T
     first = protocol.other_machine_crps()
     torch.manual_seed(2)
     assert protocol.other_machine_crps() == first > protocol.forecast().crps
+
+
+def test_one_strange_machine_does_not_decide_which_epoch_is_kept() -> None:
+    """One machine of three jumps about wildly: the mean over all windows follows it, the median machine does not."""
+    tables = [toy_table(name, seed=number) for number, name in enumerate(("one", "two", "three"))]
+    config = small_config({"data.normaliser": "frame", "model.identity": "described"}, "crossfeed")
+    step = make_step(tables[0], "finetune", name="crossfeed")
+    found = []
+    for size in (1.0, 50.0):
+        data = prepare(tables, config, torch.device("cpu"))
+        strange_W = data.validation.machine_W == 2
+        rows = (data.validation.last_W[strange_W, None] + torch.arange(1, 17)).unique()
+        data.validation.x_NC[rows.clamp(max=len(data.validation.x_NC) - 1)] *= size
+        judged = Validator(step.model, data.train, data.validation, config, "float32")
+        found.append((judged.forecast().crps, judged.usual_machine_crps()))
+    (mean, median), (wild_mean, wild_median) = found
+    assert wild_mean > 3.0 * mean
+    assert wild_median < 1.5 * median
 
 
 def test_a_sensor_network_has_neither_latent_losses_nor_latents(table: Table) -> None:

@@ -1,0 +1,110 @@
+"""The result of adapting: one type that terminal, JSON file, report and notebook render."""
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
+
+from crossfeed.configuration import problems
+from crossfeed.errors import StorageError
+from crossfeed.evaluation.metrics import Metrics
+from crossfeed.evaluation.result import ModelFacts
+from crossfeed.evaluation.statistics import Interval
+from crossfeed.json_file import plain
+
+
+@dataclass(frozen=True)
+class FractionResult:
+    """What learning from one leading share of each run brought, on a query that all shares have in common."""
+
+    fraction: float
+    support_windows: int
+    updates: int
+    remark: str
+    metrics: Metrics
+    rmse_ratio: Interval  # over zero-shot, as the next
+    crps_ratio: Interval = field(default_factory=lambda: Interval(None))
+    runs: dict[str, float | None] = field(default_factory=dict)  # RMSE of each
+    runs_without_support: tuple[str, ...] = ()
+    parameters_moved: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in which the metrics stand beside everything else."""
+        rest = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "metrics"}
+        return {**rest, **self.metrics}
+
+    @staticmethod
+    def fields(content: object) -> object:
+        """The written form with its metrics gathered; anything else is left to be refused."""
+        if not isinstance(content, dict):
+            return content
+        own = FractionResult.__dataclass_fields__
+        rest = {name: value for name, value in content.items() if name in own}
+        return {**rest, "metrics": {name: value for name, value in content.items() if name not in own}}
+
+
+@dataclass(frozen=True)
+class FewShotResult:
+    """Every share beside zero-shot."""
+
+    config: dict[str, Any]
+    query_windows: int
+    fractions: tuple[Annotated[FractionResult, BeforeValidator(FractionResult.fields)], ...]
+    runs_without_query: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OnlineResult:
+    """Learning while the machine runs, each forecast made before its outcome was learned from."""
+
+    config: dict[str, Any]
+    updates: int
+    zero_shot: Metrics
+    online: Metrics
+    rmse_ratio: Interval
+    tracked_coverage: dict[str, float | None]
+    by_run: dict[str, Metrics]  # RMSE `zero_shot` and `online`, as the next
+    by_horizon: dict[str, Metrics]
+    mae_ratio: Interval = field(default_factory=lambda: Interval(None))
+    crps_ratio: Interval = field(default_factory=lambda: Interval(None))
+    parameters_moved: int = 0
+
+
+@dataclass(frozen=True)
+class AdaptationResult:
+    """What adapting one model to one table did; what was not asked for is None."""
+
+    model: ModelFacts | None = None
+    table: dict[str, Any] = field(default_factory=dict)
+    windows: int = 0
+    runs: tuple[str, ...] = ()
+    few_shot: FewShotResult | None = None
+    online: OnlineResult | None = None
+    models: tuple[str, ...] = ()  # files of the adapted ones
+    absent_commands: dict[str, float] = field(default_factory=dict)
+    not_possible: str = ""  # why, where nothing was measured
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self.few_shot or self.online or self.not_possible)
+
+    def completed_by(self, other: "AdaptationResult") -> "AdaptationResult":
+        """This result, with what only the other one has."""
+        return replace(self, few_shot=self.few_shot or other.few_shot, online=self.online or other.online)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; what was not measured is left out."""
+        content = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
+        return {name: value for name, value in content.items() if value not in (None, "")}
+
+    @classmethod
+    def from_dict(cls, content: Any, origin: str = "The adaptation") -> Self:
+        """The very result that `to_dict` wrote; content that is none is refused."""
+        try:
+            return TypeAdapter(cls).validate_python(content)
+        except ValidationError as error:
+            raise StorageError(
+                f"{origin} does not hold what an adaptation records: {problems(error, 'the content', most=1)}.",
+                expected="what crossfeed adapt or crossfeed study unseal wrote",
+                remedy="Adapt again.",
+            ) from error

@@ -1,0 +1,58 @@
+"""What a run begins with: the shipped model that already knows machines, where that can be taken, or nothing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from crossfeed.ingest.table import Table
+    from crossfeed.training.run_config import RunConfig
+
+AUTO, NOTHING, FLEET = "auto", "none", "fleet"
+
+
+def beginning(
+    pretrained: Path | str, config: "RunConfig", tables: Sequence["Table"], continued: Path | None
+) -> Path | str | None:
+    """The file whose weights a run begins with; None begins with fresh ones.
+
+    `auto` takes the shipped model for one machine at the default size, if it reads every command of that machine; a
+    run that goes on keeps what it began with.
+    """
+    if str(pretrained) == NOTHING:
+        return None
+    if str(pretrained) != AUTO:
+        return pretrained
+    if continued is not None:
+        return FLEET if _went_on(continued) else None
+    machines = {machine for table in tables for machine in table.machines()}
+    usual = _takes_the_usual_network(config)
+    return FLEET if usual and len(machines) == 1 and all(_is_read(table) for table in tables) else None
+
+
+def _takes_the_usual_network(config: "RunConfig") -> bool:
+    """Whether nothing was asked for that the shipped weights could not be."""
+    from crossfeed.model.sensors.config import SensorConfig
+    from crossfeed.windows.split_tables import DataConfig
+
+    return config.model == SensorConfig() and config.data.normaliser == DataConfig().normaliser
+
+
+def _is_read(table: "Table") -> bool:
+    """Whether the shipped model knows all of the machine's commands."""
+    from crossfeed.model.locate import locate_model
+    from crossfeed.model.meeting import readable
+    from crossfeed.model.model_file import read_model_file
+
+    known = readable(table.schema, read_model_file(locate_model(FLEET)).schema)
+    return set(table.schema.command_names) <= set(known.command_names)
+
+
+def _went_on(folder: Path) -> bool:
+    """Whether the run in a folder began with a model of many machines."""
+    from crossfeed.training.record.folder import saved_config
+
+    saved = saved_config(folder)
+    if saved is None:
+        return False
+    return bool(saved["training"]["initialisation"] != "scratch" and saved["data"]["normaliser"] == "frame")

@@ -1,0 +1,95 @@
+"""From the newest rows to the next seconds: the plan, the forecast, and what is learned on the way."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from crossfeed.errors import CrossfeedError
+from crossfeed.live.plan import as_array
+from crossfeed.live.program_plan import ProgramFollower
+from crossfeed.live.promises import Outline, Said
+from crossfeed.live.row import Row
+from crossfeed.live.shared_forecasts import DueWindow, Foreseen, SharedForecasts
+from crossfeed.live.snapshot import PlanUsed
+from crossfeed.live.source import Value
+from crossfeed.live.trust import Trust
+from crossfeed.model.live import LiveForecaster
+from crossfeed.model.world_model import WorldModel
+
+if TYPE_CHECKING:
+    from crossfeed.live.learning import LiveLearner
+
+
+class LookAhead:
+    """Looks ahead for one machine; what it says it promises, so that it can be judged."""
+
+    def __init__(
+        self,
+        model: WorldModel,
+        forecasts: SharedForecasts,
+        trust: Trust,
+        follower: ProgramFollower,
+        learner: "LiveLearner | None" = None,
+    ) -> None:
+        self._model, self._forecasts, self._trust, self._follower = model, forecasts, trust, follower
+        self._forecaster = LiveForecaster(forecasts.model)
+        self._learner, self._tracked = learner, None
+        self.learning = ""
+        if learner is not None:
+            # Imported on request: this brings the room of evaluation along.
+            from crossfeed.live.tracked_intervals import TrackedIntervals
+
+            self._tracked = TrackedIntervals(model.horizons, trust.period)
+
+    async def look(self, rows: Sequence[Row], states: Mapping[str, Value], unread: int, reread: bool) -> Said | None:
+        """The forecast after the last of the rows of the running session; None while they are too few."""
+        plan: PlanUsed | None = None
+
+        def prepare() -> DueWindow | None:
+            nonlocal plan
+            self._push(rows, unread, self._learn(rows) or reread)
+            if self._forecaster.missing_rows:
+                return None
+            plan = self._follower.plan(states, rows[-1].time, rows[-1].values, self._model.horizons[-1])
+            return DueWindow(self._forecaster, as_array(plan, self._model.schema), widen)
+
+        def widen(foreseen: Foreseen) -> Foreseen:
+            if self._tracked is None:
+                return foreseen
+            forecast = self._tracked.widen(rows[-1], foreseen.forecast, rows)
+            return Foreseen(forecast, Outline.of(forecast.distribution), foreseen.doubt)
+
+        found = await self._forecasts.ask(prepare)
+        if found is None:
+            return None
+        assert plan is not None
+        said = Said(rows[-1], plan, found.forecast, found.outline, found.doubt)
+        self._trust.promise(said)
+        return said
+
+    def _learn(self, rows: Sequence[Row]) -> bool:
+        """Let the model learn; True when it changed. What goes wrong with learning must not cost the forecasts."""
+        if self._learner is None:
+            return False
+        try:
+            changed = self._learner.observe(rows)
+        except CrossfeedError as error:
+            self._learner, self._forecaster = None, LiveForecaster(self._forecasts.model)
+            self.learning = f"it has stopped, and the locked model forecasts: {error.found}"
+            return True
+        self.learning = self._learner.sentence
+        if changed:
+            self._forecaster = LiveForecaster(self._learner.model)
+        return changed
+
+    def _push(self, rows: Sequence[Row], unread: int, reread: bool) -> None:
+        """Push what is new, or everything after a change."""
+        if reread:
+            self._forecaster.reset()
+            unread = self._model.config.context
+        for row in rows[-unread:]:
+            self._forecaster.push(row.values)
+
+    def close(self) -> None:
+        """Keep what was learned."""
+        if self._learner is not None:
+            self._learner.close()

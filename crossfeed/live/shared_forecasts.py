@@ -1,0 +1,126 @@
+"""Machines whose rows end at the same moment share one pass of the model: their windows are stacked, the answers split.
+
+B windows, K context rows, C sensors, A commands, T planned steps, H horizons.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossfeed.distribution import Distribution
+from crossfeed.errors import CrossfeedError
+from crossfeed.live.promises import Outline
+from crossfeed.model.forecast import Forecast, read_commands, to_forecast
+from crossfeed.model.live import LiveForecaster
+from crossfeed.model.packed_weights import packed
+from crossfeed.model.plan import Plan
+from crossfeed.model.sensors.model import SensorModel
+from crossfeed.model.world_model import WorldModel
+from crossfeed.serving.shared_pass import SharedPass
+
+_MOST = 64  # windows in one pass
+
+
+@dataclass(frozen=True, eq=False)
+class Foreseen:
+    """The answer for one window; `doubt` is how far the members of the model are apart, where it has several."""
+
+    forecast: Forecast
+    outline: Outline
+    doubt: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DueWindow:
+    """A machine that is due: its newest rows, the commands (T, A) of the next ones, what is done with the answer."""
+
+    forecaster: LiveForecaster
+    commands: np.ndarray
+    finish: Callable[[Foreseen], Foreseen] = lambda foreseen: foreseen
+
+
+Prepare = Callable[[], DueWindow | None]
+
+
+class SharedForecasts:
+    """One model for all who watch; given to several monitors, it forecasts for those that are due in one pass."""
+
+    def __init__(self, model: WorldModel) -> None:
+        self.model = packed(model.eval())
+        self._pass: SharedPass[Prepare, Foreseen | None] = SharedPass(_answer_all, _MOST)
+
+    async def ask(self, prepare: Prepare) -> Foreseen | None:
+        """The forecast for the window that `prepare` makes, in the thread of the pass; None where it makes none."""
+        return await self._pass.ask(prepare)
+
+
+def _answer_all(questions: Sequence[Prepare]) -> list[Foreseen | Exception | None]:
+    answers: list[Foreseen | Exception | None] = [None] * len(questions)
+    due: dict[int, DueWindow] = {}
+    for number, prepare in enumerate(questions):
+        try:
+            window = prepare()
+        except CrossfeedError as error:
+            answers[number] = error
+        else:
+            if window is not None:
+                due[number] = window
+    # A machine whose model learns has weights of its own.
+    for model in {id(window.forecaster.model): window.forecaster.model for window in due.values()}.values():
+        numbers = [number for number, window in due.items() if window.forecaster.model is model]
+        try:
+            told = forecast_together([due[number] for number in numbers])
+            for number, answer in zip(numbers, told, strict=True):
+                answers[number] = due[number].finish(answer)
+        except CrossfeedError:
+            for number in numbers:  # one bad window must not spoil the others
+                answers[number] = _alone(due[number])
+    return answers
+
+
+def _alone(window: DueWindow) -> Foreseen | Exception:
+    try:
+        return window.finish(forecast_together([window])[0])
+    except CrossfeedError as error:
+        return error
+
+
+@torch.inference_mode()
+def forecast_together(windows: Sequence[DueWindow]) -> list[Foreseen]:
+    """The forecasts of windows of one model, each as it would be alone."""
+    model = windows[0].forecaster.model
+    if len(windows) == 1 and not isinstance(model, SensorModel):
+        # The paper's network keeps the rows it has read: alone, a machine costs one row.
+        alone = windows[0].forecaster.forecast(windows[0].commands)
+        return [Foreseen(alone, Outline.of(alone.distribution))]
+    pairs = [window.forecaster.window() for window in windows]
+    x_BKC, a_BKA = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    future_BTA = torch.cat([read_commands(model, window.commands, model.horizons) for window in windows])
+    present_BC = x_BKC.isfinite().any(1)
+    context = model.encode(x_BKC, x_BKC.isfinite(), a_BKA, model.worth_reading(present_BC.any(0)))
+    said, apart_BHC = _decode(model, context, Plan.under(future_BTA, model.horizons))
+    together = to_forecast(model, said, model.horizons, present_BC.any(0), single=False)
+    outline, names = Outline.of(together.distribution), model.schema.sensor_names
+    return [
+        Foreseen(
+            replace(
+                together,
+                distribution=together.distribution[number],
+                measured=tuple(name for name, seen in zip(names, present_C.tolist(), strict=True) if seen),
+            ),
+            outline[number],
+            None if apart_BHC is None else float(apart_BHC[number][:, present_C].mean()),
+        )
+        for number, present_C in enumerate(present_BC)
+    ]
+
+
+def _decode(model: WorldModel, context: Any, plan: Plan) -> tuple[Distribution, Tensor | None]:
+    if not isinstance(model, SensorModel):
+        return model.decode(context, plan).distribution, None
+    prediction, apart_BHC = model.decode_with_disagreement(context, plan)
+    return prediction.distribution, apart_BHC

@@ -1,0 +1,28 @@
+"""How tests look at a report: its document, its tables, its page."""
+
+import csv
+from pathlib import Path
+
+from crossfeed.reporting.artefacts import gather
+from crossfeed.reporting.blocks import Document
+from crossfeed.reporting.page import page
+from crossfeed.reporting.report import compose
+from crossfeed.reporting.tables import write_csv
+
+
+def report_on(place: Path) -> tuple[Document, set[str], str]:
+    """The document of a place, the sections it has, and its page; no files are written."""
+    document = compose(gather(place))
+    return document, {section.anchor for section in document.sections}, page(document)
+
+
+def table_of(document: Document, name: str, folder: Path) -> list[dict[str, str]]:
+    """One table of a document as its CSV file gives it."""
+    grid = next(grid for section in document.sections for grid in section.grids() if grid.name == name)
+    write_csv(grid, folder / f"{name}.csv")
+    return rows_of(folder / f"{name}.csv")
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))

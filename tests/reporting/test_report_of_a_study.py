@@ -1,0 +1,161 @@
+"""What a report says while a study is half done, and what it says of a finished one."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossfeed.reporting.report import write_report
+from crossfeed.study import vault
+from crossfeed.study.study import Study
+from tests.reporting import material
+from tests.reporting.conftest import TWO
+from tests.reporting.reading import report_on, table_of
+from tests.study.conftest import Invented, begin
+
+
+def test_a_ranking_of_such_networks_says_where_the_weight_went(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study", protocol="crossfeed", settings=dict.fromkeys(()))
+    study.plan(dict.fromkeys(("one", "other"), study.config), seeds=2)
+    parts = dict.fromkeys(("clean", "schema_drop", "masked", "long_horizon", "calibration"), 0.5)
+    bundle = {"components": parts, "ssl_scale_free": None, "health": {}, "collapse_reasons": []}
+    study.search(Invented(lambda *_: 1.0, bundle=bundle))
+    document, anchors, text = report_on(study.store.folder)
+    assert {"ranking", "gate"} <= anchors
+    assert "no self-supervised component: the others share its weight" in text
+    assert "no latents that could collapse" in text
+    assert "ssl" not in table_of(document, "ranking", tmp_path)[0]
+    assert "rank" not in table_of(document, "collapse-gate", tmp_path)[0]
+
+
+def test_a_study_just_begun_says_what_comes_next(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study")
+    document, anchors, text = report_on(study.store.folder)
+    assert anchors == {"data", "split", "ledger", "reproduce"}
+    assert document.verdict.answer == "Not known yet."
+    assert f"crossfeed study search {study.store.folder}" in text
+
+
+def test_a_search_under_way_gives_a_provisional_ranking(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study")
+    study.plan(study.candidates(TWO), seeds=2)
+    with pytest.raises(KeyboardInterrupt):
+        study.search(Invented(lambda candidate, seed: len(candidate) + seed, stop_after=2))
+    _, anchors, text = report_on(study.store.folder)
+    assert {"gate", "ranking"} <= anchors
+    assert "2 planned runs are not finished; the ranking is provisional" in text
+    assert "--planned" in text
+
+
+def test_a_searched_study_asks_for_confirmation(searched: Study, tmp_path: Path) -> None:
+    document, _, text = report_on(searched.store.folder)
+    assert "crossfeed study confirm" in text
+    found = table_of(document, "ranking", tmp_path)
+    assert [row["candidate"] for row in found] == [line.candidate for line in searched.rank()]
+    assert [float(row["robust"]) for row in found] == [line.robust for line in searched.rank()]
+
+
+def test_a_real_study_reports_its_opening_and_never_opens_the_vault(
+    real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object) -> None:
+        raise AssertionError("the vault was read for a report")
+
+    monkeypatch.setattr(vault, "_read", read)
+    document, anchors, text = report_on(real)
+    assert {"training", "gate", "ranking", "ledger", "results", "forecasts", "calibration"} <= anchors
+    assert "ledger verifies" in text
+    result = json.loads((real / "results" / "target-1.json").read_text(encoding="utf-8"))
+    row = table_of(document, "target", tmp_path)[0]
+    assert float(row["rmse"]) == result["scores"][row["forecaster"]]["rmse"]
+    assert Study(real).verify().problems == (), "a report changes nothing"
+
+
+def test_a_locked_study_says_that_the_target_is_sealed(real: Path) -> None:
+    study = Study(real)
+    with study.store.transaction() as connection:
+        connection.execute("DELETE FROM ledger WHERE kind IN ('opening', 'opening result')")
+    _, _, text = report_on(real)
+    assert "the target is still sealed" in text
+    assert f"crossfeed study unseal {real}" in text
+
+
+def test_a_study_that_fails_verification_says_so_in_the_box(
+    searched: Study, open_as: Callable[[Study, str, str], dict[str, Any]]
+) -> None:
+    open_as(searched, "confirmatory", f"{TWO[0]}-0")
+    _, _, text = report_on(searched.store.folder)
+    assert "the study fails verification" in text
+    assert "Verification FAILED" in text
+
+
+def test_a_model_that_gave_no_numbers_on_the_target_is_not_trusted(real: Path) -> None:
+    path = real / "results" / "target-1.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    run = json.loads((real / "lock.json").read_text(encoding="utf-8"))["run"]
+    del content["scores"][run]
+    material.write(path, {**content, "excluded": {run: "Forecaster returned 3 values that are no finite number."}})
+    document, _, _ = report_on(real)
+    assert (document.verdict.answer, document.verdict.tone) == ("No.", "bad")
+    assert "no finite number" in document.verdict.sentences[0]
+
+
+def test_declared_arms_stand_side_by_side(
+    searched: Study, tmp_path: Path, open_as: Callable[[Study, str, str], dict[str, Any]]
+) -> None:
+    open_as(searched, "confirmatory", f"{TWO[0]}-0")
+    arms = {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}
+    declared = {
+        "name": "revin",
+        "arms": arms,
+        "seeds": 1,
+        "condition": "all rmse components better on source validation",
+    }
+    searched.store.record("declaration", declared)
+    runs = [(f"revin.{arm}-0", f"revin.{arm}", 0, "ablation revin", {}) for arm in arms]
+    searched.store.add_runs(runs)
+    for position, (name, candidate, seed, _, _) in enumerate(runs):
+        outcome = Invented(lambda _candidate, _seed, level=0.7 - 0.1 * position: level).outcome(candidate, seed)
+        searched.store.finish(name, "finished", outcome)
+    searched.store.record("verdict", {"declaration": "revin", "holds": True, "seeds": [0], "differences": {}})
+    content = open_as(searched, "declared: revin", "revin.revin-0")
+    control, revin = table_of(report_on(searched.store.folder)[0], "ablation-revin", tmp_path)
+    assert (float(control["clean"]), float(revin["clean"])) == pytest.approx((0.7, 0.6))
+    assert float(revin["target_rmse"]) == content["scores"]["revin.revin-0"]["rmse"]
+    assert control["target_rmse"] == ""
+
+
+def test_a_study_without_a_target_asks_for_none(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study", target=False)
+    study.plan(study.candidates(TWO), seeds=1)
+    study.search(Invented(lambda candidate, _seed: float(len(candidate))))
+    document, anchors, text = report_on(study.store.folder)
+    assert "This study has no target" in document.verdict.sentences[0]
+    assert "unseal" not in text
+    assert "ranking" in anchors
+
+
+def test_ready_studies_ended_in_the_terminal(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study", target=False)
+    study.plan(study.candidates(TWO), seeds=1)
+    study.ready("initialisation", seeds=3)
+    better = {"initialisation.pretrained_body": 0.8}
+    study.search(Invented(lambda candidate, seed: better.get(candidate, 1.0) + 0.01 * seed))
+    written = write_report(study.store.folder, tmp_path / "report")
+    assert "contrasts" in written.sections
+    with (tmp_path / "report" / "tables" / "contrast-initialisation.csv").open() as file:
+        rows = {row["arm"]: row for row in csv.DictReader(file)}
+    assert float(rows["pretrained_body"]["difference"]) == pytest.approx(-0.2)
+    assert rows["pretrained_body"]["wins"] == "3/3"
+    paired = tmp_path / "report" / "tables" / "contrast-initialisation-pretrained_body.csv"
+    with paired.open() as file:
+        components = [row["component"] for row in csv.DictReader(file)]
+    assert {"Clean RMSE", "SSL validation loss", "Cmd. sensitivity (shuffled / true)"} <= set(components)
+    with (tmp_path / "report" / "tables" / "candidate-matrix.csv").open() as file:
+        matrix = {row["candidate"]: row for row in csv.DictReader(file)}
+    assert set(matrix) == set(TWO)
+    assert matrix["mixed_masks"]["masks.mode"] == "mixed"
+    assert paired.with_suffix(".tex").exists()
