@@ -18,11 +18,11 @@ from crossfeed.control.policy_file import LearnedPolicy
 from crossfeed.evaluation.opened_model import open_model
 
 
-def order(programs, machines):
+def order(first, programs, machines):
     """Every machine in turn, each with another program, so that a run that was stopped is balanced."""
     for turn in range(programs):
         for index, machine in enumerate(machines):
-            yield (turn + index * (programs // len(machines))) % programs, machine
+            yield first + (turn + index * (programs // len(machines))) % programs, machine
 
 
 def main():
@@ -30,6 +30,7 @@ def main():
     parser.add_argument("model", nargs="?")
     parser.add_argument("--machines", default=",".join(MACHINES))
     parser.add_argument("--programs", type=int, default=24)
+    parser.add_argument("--first", type=int, default=0, help="number of the first program")
     parser.add_argument("--seconds", type=float, default=40.0, help="of cutting in each program")
     parser.add_argument("--policies", default="", help="files made by crossfeed control learn")
     parser.add_argument("--minutes", type=float, default=1e9)
@@ -47,7 +48,7 @@ def main():
     out, until = Path(options.out), time.monotonic() + 60.0 * options.minutes
     rows = map(json.loads, out.read_text().splitlines()) if out.exists() else ()
     done = {(row["machine"], row["number"]) for row in rows}
-    for number, machine in order(options.programs, options.machines.split(",")):
+    for number, machine in order(options.first, options.programs, options.machines.split(",")):
         if (machine, number) in done or time.monotonic() > until:
             continue
         row = case(model, machine, number, options.seconds, policies)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 ROUGHING = ("roughing", "pocketing")
-PLANNERS = ("planner", "planner, first part", "planner, spindle too")
+PLANNERS = ("planner", "planner, first part")
 
 
 def summarise(path):

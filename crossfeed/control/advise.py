@@ -101,7 +101,7 @@ def advise(
         "task": task.model_dump(mode="json"),
         "experience": experience.summary(task.risk),
         **advice_content(score, decision, task, finished),
-        "warnings": [*_warnings(opened, moment, course, decision), *course.warnings],
+        "warnings": [*_warnings(opened, moment, course, decision), *_kept_spindle(task), *course.warnings],
     }
     if rehearse_on is not None:
         content["rehearsal"] = rehearse(path, rehearse_on, task, decision, seed)
@@ -138,6 +138,13 @@ def _check_left(task: Task, course: Course) -> None:
             f"The tool '{unknown[0]}' is to be left alone, but the program does not use it.",
             expected=f"some of {', '.join(sorted({tool for tool in course.tool_T if tool}))}",
         )
+
+
+def _kept_spindle(task: Task) -> list[str]:
+    """What a user who freed the spindle has to know."""
+    limited = bool(task.limits or task.tools)
+    said = "the spindle stays at 100 %: speeding it up in a cut takes torque that would pass limits"
+    return [said] if task.spindle.free and limited else []
 
 
 def _warnings(opened: OpenedModel, moment: History, course: Course, decision: Decision) -> list[str]:

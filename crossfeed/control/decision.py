@@ -59,10 +59,12 @@ def decide(
         own = np.flatnonzero(stretch_T == number)
         off = np.abs(feed_T[own] - 1.0).max() > _OFF or np.abs(spindle_T[own] - 1.0).max() > _OFF
         gain = _estimate(gain_ST[:, own].sum(axis=1), task.confidence)
-        danger, before = float(passed_T[own].max()), float(passed_as_written_T[own].max())
+        likely_T, before = score.likely[own], float(passed_as_written_T[own].max())
+        # A plan answers for the danger that it adds, and for keeping the limits that it slows down for.
+        danger = bool((passed_T[own] > passed_as_written_T[own] + 1e-9).any())
+        kept = not (likely_T & (passed_T[own] > 0.0)).any()
         doubt = float(score.outlook.doubt_T[own].max())
-        likely = bool(score.likely[own].any())
-        verdict, why = _judge(off, gain, danger, before, likely, doubt, bool(left_T[own].all()))
+        verdict, why = _judge(off, gain, danger, before, bool(likely_T.any()), kept, doubt, bool(left_T[own].all()))
         if verdict == "as written":
             feed_T[own] = spindle_T[own] = 1.0
         choices.append(Choice(int(own[0]), int(own[-1]), verdict, why, gain))
@@ -78,7 +80,7 @@ def decide(
 
 
 def _judge(
-    off: bool, gain: Estimate, danger: float, before: float, likely: bool, doubt: float, left: bool
+    off: bool, gain: Estimate, danger: bool, before: float, likely: bool, kept: bool, doubt: float, left: bool
 ) -> tuple[Verdict, str]:  # fmt: skip
     """One stretch: what to do, and the sentence that says why."""
     if left:
@@ -88,9 +90,9 @@ def _judge(
             "as written",
             "no plan was better" if before <= 0.0 else "a limit may be in danger; faster is out of the question",
         )
-    if danger > 0.0 and likely:
+    if not kept:
         return "as written", "a limit is passed as written, and slower would not keep it"
-    if danger > 0.0:
+    if danger:
         return "as written", "the plan would bring a limit into danger"
     if likely:
         return "slower", "a limit is in danger as written"

@@ -84,8 +84,3 @@ def around(load_T: np.ndarray, reach: int = 1) -> np.ndarray:
     """The highest load at each place and its neighbours: a row may come a little early or late."""
     padded = np.pad(load_T, reach, mode="edge")
     return np.asarray(np.max([padded[shift : shift + len(load_T)] for shift in range(2 * reach + 1)], axis=0))
-
-
-def highest_around(runs: Sequence[EarlierRun], column: int) -> np.ndarray:
-    """The highest load (T,) that any of the runs met at a place or beside it."""
-    return np.asarray(np.nanmax([around(run.sensors_TC[:, column]) for run in runs], axis=0))

@@ -1,10 +1,10 @@
 """What a machine's own log says about the program to come: earlier runs of it, and how far predictions were passed.
 
 Loads as written come from an earlier run where there is one, else from the model; either way the load that limits have
-to hold is the prediction plus a margin that the log itself vouches for. T places, R rows, C sensors.
+to hold is the prediction plus a margin that the log and the run under way vouch for. T places, R rows, C sensors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,18 +12,21 @@ import numpy as np
 
 from crossfeed.control.calibrate import forecast_scores
 from crossfeed.control.course import Course
-from crossfeed.control.earlier import EarlierRun, LoggedRows, around, find_runs, highest_around
+from crossfeed.control.earlier import EarlierRun, LoggedRows, around, find_runs
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.limits import Limit, highest_by_row
-from crossfeed.control.margin import FEWEST, Margin
+from crossfeed.control.margin import Margin
 from crossfeed.control.outlook import SAMPLES, Outlook
+from crossfeed.control.readings import Scatter, calmed
+from crossfeed.control.repeat import Repeat
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.serving.measures import power_sensors
 from crossfeed.serving.noise import PERSISTENCE, standard_noise
 
 _SPREAD = 0.05  # of the mean load, by which runs differ where only one is known
-
+_LIGHT = 0.25  # of the limit; loads below it are compared by parts of this instead of by parts of themselves
+_TOGETHER = 4.0  # s of a cut that come out high or low together, so that they count as one chance to pass a limit
 _ENOUGH = 300  # scores of forecasts, the latest
 _ANYTHING = 1e6  # widths above a forecast's middle: nothing is out of the question
 
@@ -37,10 +40,16 @@ class Experience:
         self._schema, self._law, self._course = schema, law, course
         self._highest = highest_by_row(limits, course.tool_T)
         self._forecast = {name: Margin() for name in self._highest}
-        self._cut_T = course.cutting & np.append(course.cutting[1:], False)
         self.runs = tuple(run for run in runs if self._shows(run))
-        self._remembered = {name: Margin(until=self._repeated(name)) for name in self._highest}
-        self._peak = {name: highest_around(self.runs, self._column(name)) for name in self._highest if self.runs}
+        loads = {name: [run.sensors_TC[:, self._column(name)] for run in self.runs] for name in self._highest}
+        self._scatter = {name: _scatter_of(own, course.cutting) for name, own in loads.items()}
+        self._loads = {
+            name: [calmed(load_T, course.cutting, self._scatter[name]) for load_T in own] for name, own in loads.items()
+        }
+        self._peak = {
+            name: np.max([around(load_T) for load_T in own], axis=0) for name, own in self._loads.items() if own
+        }
+        self._repeats = {name: Repeat(self._repeated(name)) for name in self._highest}
         self._looked: tuple[float, Outlook] | None = None
 
     @classmethod
@@ -61,13 +70,20 @@ class Experience:
 
     @property
     def remembers(self) -> bool:
-        """Whether loads come from an earlier run: there is one, and enough is known about how runs repeat."""
-        return bool(self.runs) and all(len(margin) >= FEWEST for margin in self._remembered.values())
+        """Whether loads come from an earlier run: there is one."""
+        return bool(self.runs)
+
+    def of_a_row(self, risk: float) -> float:
+        """The risk of a single row that adds up to the given one over all the cuts of the program."""
+        chances = self._course.cutting.sum() * self._course.period / _TOGETHER
+        return risk / max(float(chances), 1.0)
 
     def summary(self, risk: float) -> dict[str, Any]:
         """Where loads come from, and how far each limited one may come above its prediction, as plain data."""
-        known = self._remembered if self.remembers else self._forecast
-        margins = {name: {"rows": len(margin), "margin": margin.within(risk)} for name, margin in known.items()}
+        known: Mapping[str, Repeat | Margin] = self._repeats if self.remembers else self._forecast
+        margins = {
+            name: {"rows": len(margin), "margin": margin.within(self.of_a_row(risk))} for name, margin in known.items()
+        }
         return {"basis": "earlier run" if self.remembers else "forecast", "runs": len(self.runs), "margins": margins}
 
     def recall(self, course: Course, place: float, risk: float, samples: int = SAMPLES, seed: int = 0) -> Outlook:
@@ -81,10 +97,11 @@ class Experience:
             own_T = _moved(load_T, place, len(course))
             paths[name] = own_T + self._spread(name) * noise_STC[..., number]
             if name in self._highest:
-                height_T = _limit_here(self._highest[name], place, len(course))
-                middle[name] = own_T + self._remembered[name].middle * height_T
+                least_T, repeat = _LIGHT * _limit_here(self._highest[name], place, len(course)), self._repeats[name]
+                calm_T = _moved(np.mean(self._loads[name], axis=0), place, len(course))
+                middle[name] = calm_T + repeat.middle * np.maximum(np.abs(calm_T), least_T)
                 peak_T = _highest_moved(self._peak[name], place, len(course))
-                high[name] = peak_T + self._remembered[name].within(risk) * height_T
+                high[name] = peak_T + repeat.within(self.of_a_row(risk)) * np.maximum(np.abs(peak_T), least_T)
         return Outlook(course, paths, np.zeros(len(course)), "earlier run", middle, high)
 
     def calibrated(self, forecast: Outlook, place: float, risk: float) -> Outlook:
@@ -94,7 +111,7 @@ class Experience:
         for name in self._highest:
             middle_T, width_T = _width(forecast, name)
             middle[name] = forecast.middle[name] + self._forecast[name].middle * (forecast.high[name] - middle[name])
-            high[name] = middle_T + min(self._forecast[name].within(risk), _ANYTHING) * width_T
+            high[name] = middle_T + min(self._forecast[name].within(self.of_a_row(risk)), _ANYTHING) * width_T
         return replace(forecast, middle=middle, high=high)
 
     def came_true(self, before: float, after: float, knobs: tuple[float, float], sensors_C: np.ndarray) -> None:
@@ -106,7 +123,8 @@ class Experience:
             load = float(sensors_C[self._column(name)])
             if self.runs and np.isfinite(highest_T[first]):
                 said = self._grown(name, self._peak[name][first : last + 1].max(), first, knobs)
-                self._remembered[name].add((load - said) / abs(highest_T[first]))
+                weight = max(abs(said), _LIGHT * abs(highest_T[first]))
+                self._repeats[name].add((load - said) / weight, self._scatter[name].spread / weight)
             if self._looked is not None:
                 begun, outlook = self._looked
                 rows = slice(max(0, int(before - begun)), int(after - begun) + 1)
@@ -125,17 +143,16 @@ class Experience:
         return float(self._law.bound(name, quantity, np.array([load]), speed_T, feed, spindle)[0])
 
     def _repeated(self, name: str) -> np.ndarray:
-        """By how much of the limit each run came above the others, or a single one above its neighbouring places."""
-        loads = [run.sensors_TC[:, self._column(name)] for run in self.runs]
+        """By which part of its load each run came above the others, or a single one above its neighbouring places."""
+        highest_T, loads = self._highest[name], self._loads[name]
+        compared_T = self._course.cutting & np.append(self._course.cutting[1:], False) & np.isfinite(highest_T)
         scores = [np.empty(0)]
         for number, load_T in enumerate(loads):
             others = [around(other_T) for index, other_T in enumerate(loads) if index != number]
-            scores.append(self._above(name, load_T, np.max(others, axis=0) if others else _neighbours(load_T)))
+            said_T = np.max(others, axis=0) if others else _neighbours(load_T)
+            weight_T = np.maximum(np.abs(said_T), _LIGHT * np.abs(highest_T))
+            scores.append(((load_T - said_T) / weight_T)[compared_T])
         return np.concatenate(scores)
-
-    def _above(self, name: str, load_T: np.ndarray, said_T: np.ndarray) -> np.ndarray:
-        highest_T = self._highest[name]
-        return np.asarray(((load_T - said_T) / np.abs(highest_T))[self._cut_T & np.isfinite(highest_T)])
 
     def _spread(self, name: str) -> float:
         """The standard deviation of a load between runs."""
@@ -157,6 +174,14 @@ def _width(outlook: Outlook, name: str) -> tuple[np.ndarray, np.ndarray]:
     """The middle of a forecast and its cautious quantile above it, each the highest of its neighbourhood."""
     middle_T, high_T = around(outlook.middle[name]), around(outlook.high[name])
     return middle_T, np.maximum(high_T - middle_T, 1e-9)
+
+
+def _scatter_of(loads: Sequence[np.ndarray], cutting_T: np.ndarray) -> Scatter:
+    """What single readings of some runs scatter by, in the mean."""
+    found = [Scatter.of(load_T, cutting_T) for load_T in loads]
+    if not found:
+        return Scatter()
+    return Scatter(*(float(np.mean([getattr(each, name) for each in found])) for name in ("spread", "share")))
 
 
 def _neighbours(load_T: np.ndarray) -> np.ndarray:

@@ -9,47 +9,33 @@ import math
 import numpy as np
 
 FEWEST = 20  # scores below which nothing is said
-_ROUGH = 0.05  # the least risk that scores of something like it are asked for
 
 
 class Margin:
-    """Scores of predictions that came true, and the margin that all but a share of them stayed below.
+    """Scores of predictions that came true, and the margin that all but a share of them stayed below."""
 
-    `until` holds scores of something like it, used until there are enough real ones, at a level they can vouch for.
-    """
-
-    def __init__(self, scores: np.ndarray | None = None, until: np.ndarray | None = None) -> None:
-        self._real, self._until = _finite(scores), _finite(until)
+    def __init__(self, scores: np.ndarray | None = None) -> None:
+        self._scores = [] if scores is None else [float(score) for score in np.ravel(scores) if np.isfinite(score)]
 
     def __len__(self) -> int:
-        return len(self._known)
-
-    @property
-    def _known(self) -> list[float]:
-        return self._real if len(self._real) >= FEWEST else [*self._real, *self._until]
+        return len(self._scores)
 
     def add(self, score: float) -> None:
         """One more row that came true."""
         if math.isfinite(score):
-            self._real.append(score)
+            self._scores.append(score)
 
     def within(self, risk: float) -> float:
         """What the next score stays below with probability 1 - risk; infinite where too little is known.
 
         With fewer than 1 / risk - 1 scores that is the highest of them: the log can vouch for no more.
         """
-        scores = self._known
-        if len(scores) < FEWEST:
+        if len(self) < FEWEST:
             return math.inf
-        share = 1.0 - (risk if scores is self._real else max(risk, _ROUGH))
-        order = min(math.ceil((len(scores) + 1) * share), len(scores))
-        return float(np.partition(scores, order - 1)[order - 1])
+        order = min(math.ceil((len(self) + 1) * (1.0 - risk)), len(self))
+        return float(np.partition(self._scores, order - 1)[order - 1])
 
     @property
     def middle(self) -> float:
         """What half of the scores stayed below; nothing where too little is known."""
-        return float(np.median(self._known)) if len(self._known) >= FEWEST else 0.0
-
-
-def _finite(scores: np.ndarray | None) -> list[float]:
-    return [] if scores is None else [float(score) for score in np.ravel(scores) if np.isfinite(score)]
+        return float(np.median(self._scores)) if len(self) >= FEWEST else 0.0

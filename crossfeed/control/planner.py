@@ -12,7 +12,7 @@ from crossfeed.control.limits import Limit
 from crossfeed.control.outlook import Lookout, Outlook
 from crossfeed.control.score import Score
 from crossfeed.control.search import Found, SearchConfig, search
-from crossfeed.control.task import Task
+from crossfeed.control.task import Knob, Task
 from crossfeed.schema import Schema
 
 _GRID = 15  # feeds tried at each knot for the first start
@@ -51,7 +51,9 @@ def plan_ahead(
     course, score = outlook.course, Score(outlook, law, task, limits, schema)
     knot_T = course.knots(task, config.knot)
     free_T = course.free(task)
-    low, high = (np.array([getattr(task.feed, end), getattr(task.spindle, end)]) for end in ("min", "max"))
+    # Speeding the spindle up in a cut takes torque that no law of cutting knows of, so below limits it stays.
+    spindle = Knob() if limits else task.spindle
+    low, high = (np.array([getattr(task.feed, end), getattr(spindle, end)]) for end in ("min", "max"))
 
     def spread(knots_PN2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         wanted = np.where(free_T[:, None], knots_PN2[:, knot_T], 1.0)

@@ -87,7 +87,7 @@ class Objective(BaseModel):
 class Task(BaseModel):
     """Everything but the program, the history and the model.
 
-    risk: share of the cutting seconds in which a limit may be passed; confidence: of the gain; slew: of both knobs,
+    risk: the chance that a program passes a limit because it goes faster; confidence: of the gain; slew: of both knobs,
     per second; leave: tools whose cuts stay as written.
     """
 

@@ -91,3 +91,26 @@ def test_mppi_and_icem_agree_on_an_easy_stretch(course, law):
         planned = plan_ahead(outlook, law, task, task.limits_of(canonical()), canonical(), config)
         totals.append(course.taken(planned.decision.feed_T, planned.decision.spindle_T).sum())
     assert totals[0] == pytest.approx(totals[1], rel=0.02)
+
+
+def test_a_spindle_that_was_sped_up_in_the_cut_passed_the_limit(course, law):
+    """What it takes to turn faster came on top of the cut; below a limit the spindle is left alone."""
+    free = {"spindle": {"min": "90 %", "max": "110 %"}}
+    decision, _ = decided(course, law, 2.0, 40, **free)
+    assert (decision.spindle_T == 1.0).all()
+    assert decision.acts
+    task = read_task(None, {**free, "feed": {"min": 1.0, "max": 1.0}})
+    unlimited, _ = plan_whole(known_outlook(course, 2.0), law, task, (), canonical(), PlannerConfig())
+    assert np.ptp(unlimited.spindle_T) > 0.0
+
+
+def test_an_entry_was_not_slowed_down_because_the_second_before_it_was_in_danger_anyway(course, law):
+    """A spindle still running up beside the entry counted against a slower plan, which did not touch it."""
+    task = read_task(None, {"limits": ["spindle_torque<=10"]})
+    outlook = known_outlook(course, 8.0)
+    place = int(np.flatnonzero(course.cutting)[2])
+    middle, high = outlook.middle["spindle_torque"].copy(), outlook.high["spindle_torque"].copy()
+    high[place - 1], middle[place], high[place] = 80.0, 10.4, 10.8
+    outlook = replace(outlook, middle={"spindle_torque": middle}, high={"spindle_torque": high})
+    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    assert decision.feed_T[place] < 1.0

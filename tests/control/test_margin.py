@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,14 +25,6 @@ def test_too_few_rows_say_nothing():
 
 def test_with_few_rows_it_is_the_highest_that_was_seen():
     assert Margin(np.arange(30.0)).within(0.01) == 29.0
-
-
-def test_scores_of_something_like_it_serve_until_there_are_real_ones():
-    margin = Margin(until=np.full(50, 0.3))
-    assert margin.within(0.01) == pytest.approx(0.3)
-    for _ in range(FEWEST):
-        margin.add(-0.1)
-    assert margin.within(0.01) == pytest.approx(-0.1)
 
 
 def test_rows_that_are_no_numbers_do_not_count():
