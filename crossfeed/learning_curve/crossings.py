@@ -28,14 +28,16 @@ def crossing(model: str, fleet: Sequence[tuple[float, float]], own: Sequence[tup
     gaps = [(minutes, error - theirs[minutes]) for minutes, error in sorted(own) if minutes in theirs]
     if not gaps:
         return None
-    behind = [place for place, (_, gap) in enumerate(gaps) if gap >= 0.0]
+    behind = [index for index, (_, gap) in enumerate(gaps) if gap >= 0.0]
     if not behind:
         first = gaps[0][0]
         return Crossing(model, None, first, first, f"{model} is ahead of the fleet from {_spoken(first)} on")
     if behind[-1] == len(gaps) - 1:
-        return Crossing(
-            model, gaps[-1][0], None, None, f"{model} does not overtake the fleet within {_spoken(gaps[-1][0])}"
+        last = gaps[-1][0]
+        told = (
+            f"does not overtake the fleet within {_spoken(last)}" if last else "is behind the fleet before any own logs"
         )
+        return Crossing(model, last, None, None, f"{model} {told}")
     (after, gap), (by, lead) = gaps[behind[-1]], gaps[behind[-1] + 1]
     told = f"{model} overtakes the fleet between {after:.3g} and {_spoken(by)}"
     about = _between(after, by, gap / (gap - lead))

@@ -57,3 +57,9 @@ def test_minutes_come_in_order_and_each_once() -> None:
 def test_words_that_are_no_minutes_are_refused(words: str) -> None:
     with pytest.raises(ConfigError, match="minutes"):
         parse_minutes(words)
+
+
+def test_a_curve_of_no_minutes_does_not_speak_of_overtaking_within_them() -> None:
+    found = crossing("persistence", [(0.0, 0.2)], [(0.0, 0.4)])
+    assert found is not None
+    assert found.words == "persistence is behind the fleet before any own logs"

@@ -8,6 +8,7 @@ import crossfeed
 from crossfeed.configuration import leaves
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Listing, Note, ReportTable, Section, columns
+from crossfeed.study.declaration import Declaration
 from crossfeed.training.run_config import preset
 
 _LIBRARIES = ("torch", "numpy", "polars", "pyarrow", "pydantic")
@@ -95,7 +96,7 @@ def _commands(found: Artefacts) -> list[str]:
     lines = [
         f"crossfeed study init again {tables} --protocol {protocol['name']} "
         f"--minimum-seeds {protocol['minimum_seeds']}{changes}",
-        f"crossfeed study search again --seeds {seeds}{only}",
+        f"crossfeed study search again{' --halving' if study.entries('halving') else ''} --seeds {seeds}{only}",
     ]
     lines += ["crossfeed study confirm again"] if study.entries("confirmation") else []
     lines += ["crossfeed study lock again"] if study.lock else []
@@ -104,7 +105,7 @@ def _commands(found: Artefacts) -> list[str]:
         content = entry.content
         arms = " ".join(
             f"--arm {arm}:{','.join(f'{key}={value}' for key, value in changed.items())}"
-            for arm, changed in content["arms"].items()
+            for arm, changed in Declaration.recorded(content).arms.items()
         )
         lines += [
             f'crossfeed study declare again {content["name"]} {arms} --condition "{content["condition"]}" '
