@@ -163,8 +163,8 @@ def _value(run: Run | None, metric: str) -> float:
         return math.nan
     bundle = run.outcome["bundle"]
     if metric == "rank":
-        gated = run.config["training"]["health"]["latents"][0]
-        value = bundle.get("health", {}).get(f"{gated}_rank")
+        health = bundle.get("health")
+        value = health[f"{run.config['training']['health']['latents'][0]}_rank"] if health else None
     else:
         value = bundle["components"].get(metric) if metric in WEIGHTS else bundle[metric]
     return math.nan if value is None else float(value)
