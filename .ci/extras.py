@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 INSTALL_SECONDS, TEST_SECONDS = 300, 900
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ GROUPS = (
     Group("Triton kernels in the interpreter", ("triton",), ("triton",), ("tests/model/fast",)),
     Group(
         "pages in Chromium", (), (), ("tests/reporting/test_page.py",),
-        program=("chromium", "chromium-browser", "google-chrome"),
+        program=BROWSERS,
     ),
 )  # fmt: skip
 
@@ -54,6 +55,8 @@ def main() -> int:
     reason = ""
     if python is None:
         python, reason = prepare(asked.environment)
+    if asked.python is None:
+        install_browser()
     outcomes: list[tuple[str, str, str]] = []
     for group in GROUPS:
         if asked.only and asked.only.lower() not in group.name.lower():
@@ -92,6 +95,17 @@ def install(python: str, requirements: tuple[str, ...]) -> str:
         if not _quiet([uv, "pip", "install", "--quiet", "--python", python, *pinned], INSTALL_SECONDS, environment):
             return ""
     return _quiet([python, "-m", "pip", "install", "--quiet", *pinned], INSTALL_SECONDS, environment)
+
+
+def install_browser() -> None:
+    """Debian's Chromium, where there is none and we may install one; else its tests are skipped and say so."""
+    if any(shutil.which(name) for name in BROWSERS) or shutil.which("apt-get") is None or os.geteuid() != 0:
+        return
+    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    for words in (("update",), ("install", "--yes", "--no-install-recommends", "chromium")):
+        if why := _quiet(["apt-get", "--quiet", *words], INSTALL_SECONDS, environment):
+            print(f"Chromium cannot be had: {why}", flush=True)
+            return
 
 
 def outcome(group: Group, python: str, may_install: bool) -> tuple[str, str]:

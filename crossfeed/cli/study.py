@@ -9,6 +9,7 @@ from crossfeed.cli import study_ready
 from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs, Json
 
 if TYPE_CHECKING:
+    from crossfeed.study.export import Weights
     from crossfeed.study.rules import LockedSeed
 
 app = typer.Typer(
@@ -190,15 +191,19 @@ def verify(
 
 
 @app.command()
-def export(folder: Folder, archive: Annotated[Path, typer.Argument(help="The .tar.gz to write.")]) -> None:
-    """One archive that others can verify without the data.
+def export(
+    folder: Folder,
+    archive: Annotated[Path, typer.Argument(help="The .tar.gz to write.")],
+    weights: Annotated[str, typer.Option(help="Whose weights go in: all, locked or none.")] = "all",
+) -> None:
+    """One archive that others can verify without the data; without most weights it is small.
 
-    Example: crossfeed study export mystudy study.tar.gz
+    Example: crossfeed study export mystudy study.tar.gz --weights locked
     """
     from crossfeed.study.export import export
     from crossfeed.study.store import Store
 
-    typer.echo(f"Wrote {export(Store(folder), archive)}.")
+    typer.echo(f"Wrote {export(Store(folder), archive, cast('Weights', weights))}.")
 
 
 @app.command()

@@ -96,6 +96,8 @@ def _judge(
         return "as written", "the plan would bring a limit into danger"
     if likely:
         return "slower", "a limit is in danger as written"
+    if before > 0.0:
+        return "as written", "a limit may be in danger; faster is out of the question"
     if doubt > _DOUBTED:
         return "as written", f"the members of the model disagree {doubt:.1f} times as much as usual"
     if gain.low > 0.0:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.evaluation.evaluate import Change, EvaluationSet
-from crossfeed.evaluation.forecaster import BATCH, Forecaster, under_plans
+from crossfeed.evaluation.forecaster import Forecaster, batch_size, under_plans
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.model.plan import mean_commands
@@ -111,7 +111,7 @@ def under_false_plans(
     changes = {name: false_plan(name, data, index_W, seed) for name in conditions}
     scores = {name: data.scores(forecaster.name) for name in ("true", *changes)}
     with torch.no_grad(), progress("Command use", len(index_W)) as task:
-        for part in torch.split(index_W, BATCH):
+        for part in torch.split(index_W, batch_size(data.windows)):
             batch = data.windows.batch(part.to(data.windows.last_W.device))
             plans = [batch, *(change(batch, part) for change in changes.values())]
             for sheet, forecast in zip(scores.values(), under_plans(forecaster, plans), strict=True):

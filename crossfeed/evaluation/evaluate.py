@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
-from crossfeed.evaluation.forecaster import BATCH, Forecaster, spread_out
+from crossfeed.evaluation.forecaster import Forecaster, batch_size, spread_out
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.regimes import REGIMES, regimes
 from crossfeed.progress import progress
@@ -71,16 +71,16 @@ class EvaluationSet:
 
     def count_in(self, scores: Scores, forecast: Distribution, batch: WindowBatch, part: Tensor) -> None:
         """Score the forecast of one batch; `part` are the numbers of its windows."""
-        horizons = self.windows.horizons
-        location, scale = self.to_space()
+        horizons, device = self.windows.horizons, forecast.mean.device
+        location, scale = (part.to(device) for part in self.to_space())
         floor_BHC = persistence(batch.x_BKC, batch.m_BKC, horizons)
         scores.add(
-            forecast.rescaled(location, scale),
-            location + scale * batch.future_x_BHC.cpu().double(),
-            batch.future_m_BHC.cpu(),
-            location + scale * floor_BHC.cpu().double(),
-            self.run_W[part],
-            regimes(batch.a_BKA[:, -1], batch.future_a_BTA, horizons, self.schema, self.normaliser).cpu(),
+            forecast.map(lambda values: values.detach().double()).moved(location, scale),
+            location + scale * batch.future_x_BHC.to(device).double(),
+            batch.future_m_BHC.to(device),
+            location + scale * floor_BHC.to(device).double(),
+            self.run_W[part].to(device),
+            regimes(batch.a_BKA[:, -1], batch.future_a_BTA, horizons, self.schema, self.normaliser).to(device),
         )
 
 
@@ -101,7 +101,7 @@ def evaluate(
     index_W = torch.arange(len(windows)) if index_W is None else index_W
     scores = data.scores(forecaster.name)
     with torch.no_grad(), progress(title or f"Evaluating {forecaster.name}", len(index_W)) as task:
-        for part in torch.split(index_W, BATCH):
+        for part in torch.split(index_W, batch_size(windows)):
             batch = windows.batch(part.to(windows.last_W.device))
             batch = batch if world is None else world(batch, part)
             seen = batch if change is None else change(batch, part)

@@ -14,6 +14,8 @@ from crossfeed.training.measure.floors import FLOORS
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 BATCH = 256
+# A GPU takes about as long for many windows as for few.
+BATCH_ON_GPU = 2048
 # No channel is forecast more surely than this, in z-units: a constant channel leaves no residual to learn from.
 SMALLEST_SPREAD = 0.01
 PointForecast = Callable[[WindowBatch], Tensor]
@@ -100,6 +102,11 @@ def spread_out(total: int, limit: int) -> Tensor:
     if total <= limit:
         return torch.arange(total)
     return torch.linspace(0, total - 1, limit).round().long()
+
+
+def batch_size(windows: WindowSet) -> int:
+    """How many windows are forecast and scored at a time, where they lie."""
+    return BATCH if windows.last_W.device.type == "cpu" else BATCH_ON_GPU
 
 
 def batches(windows: WindowSet, index_W: Tensor, size: int = BATCH) -> Iterator[WindowBatch]:

@@ -59,10 +59,11 @@ class Scores:
         run_B: Tensor,
         regime_BH: Tensor,
     ) -> None:
-        """Count one batch in; all values in evaluation space and double precision."""
+        """Count one batch in; all values in evaluation space, in double precision and on one device."""
         present = present_BHC.bool()
         x = torch.where(present, x_BHC, 0.0)
-        error, absolute = forecast.mean - x, (forecast.median - x).abs()
+        low, median, high = forecast.quantiles((0.05, 0.5, 0.95))
+        error, absolute = forecast.mean - x, (median - x).abs()
         persistence = torch.where(present, persistence_BHC, 0.0) - x
         nll, crps = forecast.nll(x), forecast.crps(x)
         self.has_density &= nll is not None
@@ -73,16 +74,16 @@ class Scores:
             torch.ones_like(x), error.square(), absolute, error, x, x.square(), persistence.square(),
             persistence.abs(), torch.zeros_like(x) if nll is None else nll, crps,
             *(forecast.holds(x, level).to(x.dtype) for level in LEVELS),
-            forecast.quantile(0.95) - forecast.quantile(0.05),
+            high - low,
         ]  # fmt: skip
         values_BHCS = torch.where(present[..., None], torch.stack(columns, -1), 0.0)
         horizons, channels = len(self.horizons), len(self.channels)
-        cell_BH = (run_B[:, None] * len(self.regimes) + regime_BH) * horizons + torch.arange(horizons)
-        flat = torch.from_numpy(self.sums).view(-1, channels, len(SUMS))
-        flat.index_add_(0, cell_BH.reshape(-1), values_BHCS.reshape(-1, channels, len(SUMS)))
+        step_H, channel_C = (torch.arange(count, device=x.device) for count in (horizons, channels))
+        cell_BH = (run_B[:, None] * len(self.regimes) + regime_BH) * horizons + step_H
         bin_BHC = (pit * PIT_BINS).long().clamp(0, PIT_BINS - 1)
-        entry_BHC = (cell_BH[..., None] * channels + torch.arange(channels)) * PIT_BINS + bin_BHC
-        torch.from_numpy(self.pit).view(-1).index_add_(0, entry_BHC.reshape(-1), present.to(x.dtype).reshape(-1))
+        entry_BHC = (cell_BH[..., None] * channels + channel_C) * PIT_BINS + bin_BHC
+        _count(self.sums, (-1, channels, len(SUMS)), cell_BH, values_BHCS.flatten(0, 1))
+        _count(self.pit, (-1,), entry_BHC, present.to(x.dtype).flatten())
         self.windows += len(x)
 
     def _refuse_nan(self, bad: Tensor) -> None:
@@ -133,6 +134,13 @@ class Scores:
                 indices = [self.labels(axis).index(label) for label in choice[axis]]
                 array = array.take(indices, axis=position)
         return array
+
+
+def _count(sums: np.ndarray, shape: tuple[int, ...], index: Tensor, values: Tensor) -> None:
+    """Add values to the cells they belong to: summed where they lie, so that a GPU gives back sums alone."""
+    here = torch.from_numpy(sums).view(shape)
+    batch = torch.zeros(here.shape, dtype=here.dtype, device=values.device)
+    here += batch.index_add_(0, index.flatten(), values).cpu()
 
 
 def from_sums(total_S: np.ndarray, has_density: bool = True, has_intervals: bool = True) -> Metrics:

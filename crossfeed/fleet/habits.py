@@ -10,12 +10,12 @@ from crossfeed.fleet.signals import LoadOf, rated
 
 FEWEST = 4  # sensors
 HIGHEST_LOAD = 200.0  # %
-_PLACES = ("spindle", *AXES)
+_DRIVES = ("spindle", *AXES)
 
 
 def _everywhere(**details: float) -> dict[str, float]:
     """How often a sensor is shown, the same at the spindle and at the axes."""
-    return {f"{place}_{detail}": often for place in _PLACES for detail, often in details.items()}
+    return {f"{drive}_{detail}": often for drive in _DRIVES for detail, often in details.items()}
 
 
 # Families of controllers, and how often each shows which sensor.

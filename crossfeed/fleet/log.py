@@ -21,17 +21,17 @@ def tell(signals: Signals, habits: Habits, draw: Dice) -> tuple[Floats, Floats]:
     ratio = round(signals.machine.period / signals.trace.time_step)
     rows = len(signals.trace) // ratio
     sensors = np.full((rows, len(schema.sensors)), np.nan)
-    place = {name: index for index, name in enumerate(schema.sensor_names)}
+    column = {name: index for index, name in enumerate(schema.sensor_names)}
     smooth = decay(signals.trace.time_step, habits.smoothing)
     for name, dial in habits.dials.items():
         values = signals(name)
         if smooth and name.endswith(_QUICK):
             values, _ = lag(values, smooth, smooth * float(values[0]))
-        sensors[:, place[name]] = shown(looked_at(values, rows, ratio, habits.polls), dial, draw)
+        sensors[:, column[name]] = shown(looked_at(values, rows, ratio, habits.polls), dial, draw)
     for name, (source, factor) in habits.others.items():
-        sensors[:, place[name]] = sensors[:, place[source]] * factor
+        sensors[:, column[name]] = sensors[:, column[source]] * factor
     for name in habits.hidden:
-        sensors[:, place[name]] = np.nan
+        sensors[:, column[name]] = np.nan
     _drop_out(sensors, habits.gaps * rows * signals.machine.period / 3600, draw)
     return sensors, _commands(signals, habits, rows, ratio)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from crossfeed.fleet.dice import Dice, between, chance, evenly, pick, pick_weighted
 from crossfeed.fleet.draw import FleetMachine
-from crossfeed.fleet.operations import FINISHING, OPERATIONS, TEETH, TOOL_WORDS, WAYS, NcText, Place, ToolUse
+from crossfeed.fleet.operations import FINISHING, OPERATIONS, TEETH, TOOL_WORDS, WAYS, Area, NcText, ToolUse
 from crossfeed.machines.simulated.jobs import Job, prepare
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 from crossfeed.machines.simulated.workshop import Material, material_named, material_noted, tool_notes
@@ -115,7 +115,7 @@ def _milled_piece(machine: FleetMachine, draw: Dice) -> Piece:
         if index == 0 or not keeps_tool:
             _change_tool(text, draw, index + 1, name, cut)
         corner = (0.0, 0.0) if name == "face" else (evenly(draw, 0, 2) * side, evenly(draw, 0, 2) * side)
-        WAYS[name](text, draw, cut, Place(*corner, side, side * evenly(draw, 0.3, 1.0), top), length)
+        WAYS[name](text, draw, cut, Area(*corner, side, side * evenly(draw, 0.3, 1.0), top), length)
         text.say(f"G0 Z{evenly(draw, 10, 60):.2f}")
         if name == "face":
             top -= cut.depth

@@ -35,11 +35,11 @@ def _channel(name: str, quantity: str) -> Channel:
 @cache
 def fleet_schema() -> Schema:
     """Every sensor a machine of the fleet can show, and the four canonical commands."""
-    places = (("spindle", _SPINDLE), *((axis, _AXIS) for axis in AXES))
+    drives = (("spindle", _SPINDLE), *((axis, _AXIS) for axis in AXES))
     return Schema(
         name="fleet",
         sensors=(
-            *(_channel(f"{place}_{detail}", quantity) for place, own in places for detail, quantity in own.items()),
+            *(_channel(f"{drive}_{detail}", quantity) for drive, own in drives for detail, quantity in own.items()),
             _channel("ambient_temp", "temperature"),
             *(_channel(name, UNKNOWN) for name in OTHERS),
         ),

@@ -25,16 +25,16 @@ LoadOf = Literal["torque", "current", "power"]
 
 def rated(machine: FleetMachine, name: str) -> float:
     """A usual full scale of a sensor, in its unit: what noise, offsets and steps are measured by."""
-    place, _, detail = name.partition("_")
+    drive, _, detail = name.partition("_")
     if detail.endswith("temp") or detail in ("load", "mod_depth"):
         return 100.0
     parameters = machine.parameters
-    if place == "spindle":
+    if drive == "spindle":
         torque, constant = machine.spindle_torque, parameters.spindle.torque_constant
         power, speed = machine.spindle_power, parameters.spindle.speed_limit
     else:
-        axis = parameters.axes[AXES.index(place)]
-        torque, constant = machine.axis_torques[AXES.index(place)], axis.torque_constant
+        axis = parameters.axes[AXES.index(drive)]
+        torque, constant = machine.axis_torques[AXES.index(drive)], axis.torque_constant
         power, speed = torque * axis.feed_limit / 60 / (axis.lever * 1000), axis.feed_limit
     return {
         "current": torque / constant,
@@ -97,9 +97,9 @@ class Signals:
         return self.trace.physics
 
     def __call__(self, name: str) -> Floats:
-        place, _, detail = name.partition("_")
-        if place in AXES:
-            return self._axis(AXES.index(place), detail)
+        drive, _, detail = name.partition("_")
+        if drive in AXES:
+            return self._axis(AXES.index(drive), detail)
         return self.trace[name] if name == "ambient_temp" else self._spindle(detail)
 
     def _spindle(self, detail: str) -> Floats:

@@ -45,12 +45,12 @@ class BySession:
     def predict(self, batch: WindowBatch) -> Distribution:
         session_B = torch.bucketize(batch.last_index_B, self._stops, right=True)
         numbers = sorted(set(session_B.tolist()))
-        places = [(session_B == number).nonzero().flatten() for number in numbers]
+        rows = [(session_B == number).nonzero().flatten() for number in numbers]
         parts = [
-            self._of_session(self._sessions[number]).predict(_some(batch, place_B))
-            for number, place_B in zip(numbers, places, strict=True)
+            self._of_session(self._sessions[number]).predict(_some(batch, row_B))
+            for number, row_B in zip(numbers, rows, strict=True)
         ]
-        return Distribution.concatenate(parts)[torch.cat(places).argsort()]
+        return Distribution.concatenate(parts)[torch.cat(rows).argsort()]
 
 
 def reframed(batch: WindowBatch, before: Normaliser, after: Normaliser) -> WindowBatch:

@@ -28,7 +28,7 @@ def crossing(model: str, fleet: Sequence[tuple[float, float]], own: Sequence[tup
     gaps = [(minutes, error - theirs[minutes]) for minutes, error in sorted(own) if minutes in theirs]
     if not gaps:
         return None
-    behind = [place for place, (_, gap) in enumerate(gaps) if gap >= 0.0]
+    behind = [index for index, (_, gap) in enumerate(gaps) if gap >= 0.0]
     if not behind:
         first = gaps[0][0]
         return Crossing(model, None, first, first, f"{model} is ahead of the fleet from {_spoken(first)} on")

@@ -41,12 +41,12 @@ def learning_curve(
             f"{seeds} seeds, {jobs} jobs and {windows} windows were asked for.", expected="at least one of each"
         )
     asked, names = parse_minutes(minutes), _names(models)
-    place = str(choose_device(device))
+    device = str(choose_device(device))
     for name in names:  # who cannot take part is said before anything is trained
         if name != FLEET:
-            contender(name, Setting(effort(budget, size, 1000), size, place, {}))
+            contender(name, Setting(effort(budget, size, 1000), size, device, {}))
     setting, left_out = _set_up(
-        table, names, size, budget, windows, fleet, place, split_by, Path(out)
+        table, names, size, budget, windows, fleet, device, split_by, Path(out)
     )  # fmt: skip
     entrants = Entrants(setting)
     amounts, notes = _amounts(asked, setting.logs)
@@ -57,7 +57,7 @@ def learning_curve(
         "horizons": entrants.judged.horizons,
     }  # fmt: skip
     claim(setting.folder, "setting.json", identity, "a learning curve")
-    plan = [CurveRun(name, one, seed) for one in amounts for name in names for seed in _seeds(name, one, seeds, place)]
+    plan = [CurveRun(name, one, seed) for one in amounts for name in names for seed in _seeds(name, one, seeds, device)]
     endings = dict(do_curve_runs(plan, setting, entrants, jobs))
     points = tuple(_point(name, one, amounts[one], endings) for one in amounts for name in names)
     curve = LearningCurve(

@@ -16,7 +16,7 @@ _CLOSEST = 0.12  # decades between two ticks that both have room for a word
 _HIGHEST = 2.5  # times the error of the best at the first point: what is above is cut off, and said
 
 
-def places(minutes: Sequence[float]) -> dict[float, float]:
+def positions(minutes: Sequence[float]) -> dict[float, float]:
     """Where each number of minutes stands: over its logarithm, and 0 half a decade before the first of the others."""
     above = [math.log10(one) for one in minutes if one > 0]
     zero = min(above, default=0.0) - 0.5
@@ -24,15 +24,15 @@ def places(minutes: Sequence[float]) -> dict[float, float]:
 
 
 def ticks(curve: LearningCurve) -> tuple[tuple[float, str], ...]:
-    """Each number of minutes at its place; `all` makes room where it would stand upon its neighbour."""
+    """Each number of minutes at its position; `all` makes room where it would stand upon its neighbour."""
     minutes = {point.label: point.minutes for point in curve.points}
-    place = places(list(minutes.values()))
+    position = positions(list(minutes.values()))
     found: list[tuple[float, str]] = []
     for label, one in sorted(minutes.items(), key=lambda item: item[1]):
-        if found and place[one] - found[-1][0] < _CLOSEST:
+        if found and position[one] - found[-1][0] < _CLOSEST:
             found[-1] = (found[-1][0], f"{found[-1][1]}, {label}")
         else:
-            found.append((place[one], label))
+            found.append((position[one], label))
     return tuple(found)
 
 
@@ -61,7 +61,7 @@ def draw(curve: LearningCurve, metric: str) -> "Figure":
         coverage.axhline(0.9, color="#888888", linewidth=0.8, linestyle=(0, (2, 3)))
         coverage.set_ylim(0.0, 1.0)
         for axes in (error, coverage):
-            axes.set_xticks([place for place, _ in ticks(curve)], [label for _, label in ticks(curve)])
+            axes.set_xticks([position for position, _ in ticks(curve)], [label for _, label in ticks(curve)])
             axes.set_xlabel(f"minutes of own logs of {curve.machine}", parse_math=False)
         error.legend(fontsize=8, ncols=2)
         return drawn
@@ -69,12 +69,12 @@ def draw(curve: LearningCurve, metric: str) -> "Figure":
 
 def _line(axes: Any, curve: LearningCurve, model: str, metric: str, number: int) -> list[float]:
     points = [point for point in curve.points if point.model == model and point.mean.get(metric) is not None]
-    place = places([point.minutes for point in curve.points])
+    position = positions([point.minutes for point in curve.points])
     values = [float(point.mean[metric] or 0.0) for point in points]
     spreads = [point.spread.get(metric) or 0.0 for point in points]
     first = model == FLEET
     axes.errorbar(
-        [place[point.minutes] for point in points], values, spreads if any(spreads) else None, label=model,
+        [position[point.minutes] for point in points], values, spreads if any(spreads) else None, label=model,
         color=COLOURS[number % len(COLOURS)], marker=_MARKERS[number % len(_MARKERS)], markersize=4.5,
         linewidth=2.2 if first else 1.2, zorder=3 if first else 2, capsize=2.0,
     )  # fmt: skip
@@ -82,11 +82,11 @@ def _line(axes: Any, curve: LearningCurve, model: str, metric: str, number: int)
 
 
 def _crossings(axes: Any, curve: LearningCurve) -> None:
-    place = places([point.minutes for point in curve.points])
+    position = positions([point.minutes for point in curve.points])
     for one in curve.crossings:
         if one.about is not None and one.after is not None:
             number = curve.models.index(one.model)
-            known = sorted(place)
-            low = place[max(minute for minute in known if minute <= one.about)]
+            known = sorted(position)
+            low = position[max(minute for minute in known if minute <= one.about)]
             x = math.log10(one.about) if one.about > 0 else low
             axes.axvline(max(x, low), color=COLOURS[number % len(COLOURS)], linewidth=0.9, linestyle=(0, (1, 2)))

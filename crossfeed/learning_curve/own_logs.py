@@ -104,7 +104,7 @@ def sides(groups: Sequence[Group], window: int) -> list[Group]:
     rows = sum(map(len, groups))
     wanted = min(max(rows // USUAL_PIECES, 2 * window), LONGEST_PIECE * shortest)
     length = max(shortest, min(wanted, rows // FEWEST_PIECES))
-    pieces = [(place == 0, piece) for one in groups for place, piece in enumerate(_pieces(one, shortest, length))]
+    pieces = [(number == 0, piece) for one in groups for number, piece in enumerate(_pieces(one, shortest, length))]
     whole = [number for number, (_, piece) in enumerate(pieces) if len(piece) >= shortest]
     if len(whole) < FEWEST_PIECES:
         return []

@@ -146,7 +146,7 @@ class LiveLearner:
         recent, older = known[-config.recent :], known[: -config.recent]
         for _ in range(config.steps):
             drawn = torch.randperm(len(older), generator=self._generator)[: config.replay].tolist()
-            chosen = [*recent, *(older[place] for place in drawn)]
+            chosen = [*recent, *(older[index] for index in drawn)]
             batch = _joined([window.batch for window in chosen])
             ahead = torch.stack([window.ahead_HC for window in chosen])
             update(self._prepared, batch, ahead, self._optimiser, config.clip_norm)

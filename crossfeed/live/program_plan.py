@@ -63,15 +63,15 @@ class ProgramFollower:
     ) -> PlanUsed:  # fmt: skip
         if self._seen != (name, line):
             self._seen, self._since = (name, line), now
-        places = np.flatnonzero(trace.line == line)
-        if not len(places):
+        bins = np.flatnonzero(trace.line == line)
+        if not len(bins):
             after = np.flatnonzero(trace.line > line)
             if not len(after):
                 return held_plan(last, self.schema, steps, f"line {line} of {name} moves nothing, and nothing follows")
-            places = after[:1]
+            bins = after[:1]
         # A line may last for many bins, or be met again in a loop: the stay on it says how far along it is.
         stay = round((now - self._since) * _FINE_HZ)
-        begin = int(places[min(stay, len(places) - 1)])
+        begin = int(bins[min(stay, len(bins) - 1)])
         width = round(self.period * _FINE_HZ)
         rows = max(steps, min(_LONGEST, -(-(len(trace.line) - begin) // width)))
         commands, following = {}, {}

@@ -22,7 +22,7 @@ class BoundedQueue:
     def put(self, arrival: Arrival) -> None:
         """Never waits; notices and marks are not dropped."""
         if len(self._waiting) >= self.longest:
-            oldest = next((place for place, one in enumerate(self._waiting) if isinstance(one, Sample)), None)
+            oldest = next((index for index, one in enumerate(self._waiting) if isinstance(one, Sample)), None)
             if oldest is not None:
                 del self._waiting[oldest]
                 self.dropped += 1

@@ -99,8 +99,8 @@ def _packed(metric: Metric) -> bytes:
         content += _key(2, _VARINT) + _varint(metric.alias)
     if metric.time is not None:
         content += _key(3, _VARINT) + _varint(metric.time)
-    kind = _STRING if isinstance(metric.value, str) else _DOUBLE
-    content += _key(4, _VARINT) + _varint(kind)
+    data_type = _STRING if isinstance(metric.value, str) else _DOUBLE
+    content += _key(4, _VARINT) + _varint(data_type)
     if metric.historical:
         content += _key(5, _VARINT) + b"\x01"
     if metric.value is None:

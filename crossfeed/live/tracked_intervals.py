@@ -38,10 +38,10 @@ class TrackedIntervals:
         by_number = {round(row.time / self._period): row for row in rows}
         clock = np.array([number for number, _, _ in self._made])
         x = np.full((len(clock), len(self._horizons), len(names)), np.nan)
-        for place, number in enumerate(clock.tolist()):
+        for index, number in enumerate(clock.tolist()):
             for position, horizon in enumerate(self._horizons):
                 if (row := by_number.get(number + horizon)) is not None:
-                    x[place, position] = [np.nan if row.values[name] is None else row.values[name] for name in names]
+                    x[index, position] = [np.nan if row.values[name] is None else row.values[name] for name in names]
         centre, spread = (np.stack([made[part] for made in self._made]) for part in (1, 2))
         return ForecastTrace(clock, centre, spread, x, np.isfinite(x))
 

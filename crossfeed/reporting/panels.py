@@ -65,19 +65,19 @@ class XY:
     highest: float | None = None
 
     def x_range(self) -> tuple[float, float]:
-        shown = self._places()
+        shown = self._x_values()
         for bars in self.bars:
             shown += bars.edges
         return _range(shown)
 
-    def _places(self) -> list[Number]:
+    def _x_values(self) -> list[Number]:
         return [x for line in self.lines for x in line.x] + [x for band in self.bands for x in band.x]
 
     @property
     def whole(self) -> bool:
         """Whether the x axis counts things: epochs, rows, channels."""
-        places = [x for x in self._places() if x is not None]
-        return bool(places) and not self.bars and all(float(x).is_integer() for x in places)
+        values = [x for x in self._x_values() if x is not None]
+        return bool(values) and not self.bars and all(float(x).is_integer() for x in values)
 
     def y_range(self) -> tuple[float, float]:
         shown: list[Number] = []

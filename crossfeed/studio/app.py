@@ -179,10 +179,10 @@ def _served(one: PageFile, request_type: Any, response_type: Any) -> Any:
         if request.headers.get("if-none-match") == one.tag:
             return response_type(status_code=304, headers=headers)
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return response_type(one.content, media_type=one.kind, headers=headers)
+            return response_type(one.content, media_type=one.media_type, headers=headers)
         packed = await asyncio.to_thread(lambda: one.packed)
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-        return response_type(packed, media_type=one.kind, headers=headers)
+        return response_type(packed, media_type=one.media_type, headers=headers)
 
     return file
 

@@ -80,15 +80,15 @@ class ForecastEngine:
         """Distributions in physical units; questions of equal horizons go through the network together."""
         answers: list[dict[str, Any] | Exception] = [CrossfeedError("There was no answer.")] * len(questions)
         for horizons in {question.horizons for question in questions}:
-            places = [place for place, question in enumerate(questions) if question.horizons == horizons]
+            indices = [index for index, question in enumerate(questions) if question.horizons == horizons]
             try:
-                told = self._together([questions[place] for place in places], horizons)
-                for place, answer in zip(places, told):
-                    answers[place] = answer
+                told = self._together([questions[index] for index in indices], horizons)
+                for index, answer in zip(indices, told):
+                    answers[index] = answer
             except CrossfeedError:
                 # One bad question must not spoil the others: ask again one by one.
-                for place in places:
-                    answers[place] = self._alone(questions[place], horizons)
+                for index in indices:
+                    answers[index] = self._alone(questions[index], horizons)
         return answers
 
     def _alone(self, question: Question, horizons: tuple[int, ...]) -> dict[str, Any] | Exception:

@@ -26,7 +26,7 @@ class PageFile:
     """One file of the page."""
 
     content: bytes
-    kind: str
+    media_type: str
     kept: bool = False  # by the browser, without asking again
 
     @cached_property

@@ -122,8 +122,8 @@ class Gate:
             return
         page = refusal.status == 401 and any("text/html" in value for value in headers.get("accept", []))
         body = _LOCKED_OUT if page else json.dumps(error_content(refusal))
-        kind = "text/html; charset=utf-8" if page else "application/json"
-        answer = {"content-type": kind, "cache-control": "no-store", **self.headers}
+        media_type = "text/html; charset=utf-8" if page else "application/json"
+        answer = {"content-type": media_type, "cache-control": "no-store", **self.headers}
         if refusal.status == 401:
             answer["www-authenticate"] = "Bearer"
         await send({"type": "http.response.start", "status": refusal.status, "headers": _encoded(answer)})

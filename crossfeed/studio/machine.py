@@ -51,9 +51,9 @@ class Machine:
             if not recent.times or not snapshot.period:
                 continue
             rows = [round(time / snapshot.period) for time in recent.times]
-            for place, row in enumerate(rows):
+            for index, row in enumerate(rows):
                 if row > seen:
-                    self._so_far.observe(row, {name: values[place] for name, values in recent.sensors.items()})
+                    self._so_far.observe(row, {name: values[index] for name, values in recent.sensors.items()})
             seen = rows[-1]
             behind = (snapshot.forecast_age or 0.0) - (snapshot.row_age or 0.0)
             if snapshot.forecast and abs(behind) < snapshot.period / 2.0:

@@ -35,7 +35,7 @@ class Gauge:
     name: str
     help: str
     read: Callable[[], Iterable[Sample]]
-    kind: str = "gauge"
+    metric_type: str = "gauge"
 
 
 class Metrics:
@@ -105,15 +105,15 @@ class Metrics:
                 *_histograms("crossfeed_batch_size", "Forecasts that shared one pass.", [({}, self._batches)]),
             ]  # fmt: skip
         for gauge in self._gauges:
-            lines += _lines(gauge.name, gauge.help, gauge.kind, gauge.read())
+            lines += _lines(gauge.name, gauge.help, gauge.metric_type, gauge.read())
         return "\n".join(lines) + "\n"
 
     def _up(self) -> float:
         return time.monotonic() - self._began
 
 
-def _lines(name: str, told: str, kind: str, samples: Iterable[Sample]) -> list[str]:
-    head = [f"# HELP {name} {told}", f"# TYPE {name} {kind}"]
+def _lines(name: str, told: str, metric_type: str, samples: Iterable[Sample]) -> list[str]:
+    head = [f"# HELP {name} {told}", f"# TYPE {name} {metric_type}"]
     return head + [f"{name}{_labels(labels)} {_number(value)}" for labels, value in samples]
 
 

@@ -29,9 +29,9 @@ def error_content(error: CrossfeedError) -> dict[str, Any]:
 def validation_error(problems: list[Mapping[str, Any]]) -> CrossfeedError:
     """The first thing that pydantic found wrong with a request, in our words."""
     first = problems[0]
-    place = ".".join(str(part) for part in first.get("loc", ()) if part != "body") or "the body"
+    where = ".".join(str(part) for part in first.get("loc", ()) if part != "body") or "the body"
     more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
     return CrossfeedError(
-        f"The request has a problem at {place}: {first.get('msg', 'it cannot be read')}{more}.",
+        f"The request has a problem at {where}: {first.get('msg', 'it cannot be read')}{more}.",
         expected="JSON as /docs describes it",
     )

@@ -60,7 +60,7 @@ def _study(folder: Path) -> dict[str, Any]:
 
     study = Study(folder)
     runs = study.store.runs()
-    kinds = [entry.kind for entry in study.ledger()]
+    events = [entry.kind for entry in study.ledger()]
     judged = [run for run in runs if run.status in ("finished", "invalid")]
     score, ranking = score_of(study.protocol), study.rank() if judged else []
     locked = next((entry.content for entry in reversed(study.ledger()) if entry.kind == "lock"), None)
@@ -73,8 +73,8 @@ def _study(folder: Path) -> dict[str, Any]:
             {"candidate": one.candidate, "seeds": one.seeds, "score": getattr(one, score)} for one in ranking[:12]
         ],
         "locked": None if locked is None else f"{locked['candidate']}, seed {locked['seed']}",
-        "opened": "opening result" in kinds,
-        "ledger": len(kinds),
+        "opened": "opening result" in events,
+        "ledger": len(events),
     }
 
 

@@ -42,8 +42,8 @@ class Kept:
 class Shelf:
     """The last uploads; the oldest makes room."""
 
-    def __init__(self, places: int) -> None:
-        self.places = places
+    def __init__(self, most: int) -> None:
+        self.most = most
         self._kept: OrderedDict[str, Kept] = OrderedDict()
 
     def read(self, name: str, content: bytes) -> Kept:
@@ -68,7 +68,7 @@ class Shelf:
     def put(self, kept: Kept) -> None:
         """Keep an upload."""
         self._kept[kept.id] = kept
-        while len(self._kept) > self.places:
+        while len(self._kept) > self.most:
             self._kept.popitem(last=False)
 
     def take(self, id: str) -> Kept:

@@ -20,7 +20,7 @@ from crossfeed.studio.replay import Replay
 from crossfeed.studio.server import serve
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
-from crossfeed.studio.trust import place_of
+from crossfeed.studio.trust import record_folder
 
 if TYPE_CHECKING:
     from crossfeed.live.sources import SourceOptions
@@ -107,10 +107,10 @@ def _folders(opened: OpenedModel, named: Sequence[Path]) -> Sequence[Path]:
     """Where studies and comparisons are looked for: as named, else around the model."""
     if named:
         return tuple(named)
-    place = place_of(opened.path)
-    if place is None:
+    folder = record_folder(opened.path)
+    if folder is None:
         return ()
-    return (place.parent,) if (place / "study.db").is_file() else (place,)
+    return (folder.parent,) if (folder / "study.db").is_file() else (folder,)
 
 
 def _ready(service: Service, address: str, link: str, token_file: Path | None, open_page: bool) -> None:

@@ -14,11 +14,11 @@ def recorded_verdict(opened: OpenedModel) -> dict[str, Any]:
     from crossfeed.reporting.artefacts import gather
     from crossfeed.reporting.sections.verdict import verdict
 
-    place = place_of(opened.path)
-    if place is None:
+    folder = record_folder(opened.path)
+    if folder is None:
         return _nothing("The model file lies alone: no study and no evaluation of it is at hand.")
     try:
-        found = verdict(gather(place))
+        found = verdict(gather(folder))
     except CrossfeedError as error:
         return _nothing(f"What lies beside the model cannot be read: {error.found}")
     return dict(
@@ -45,7 +45,7 @@ def recorded_verdict(opened: OpenedModel) -> dict[str, Any]:
     )
 
 
-def place_of(model: Path) -> Path | None:
+def record_folder(model: Path) -> Path | None:
     """The study a model was trained in, or its own run folder."""
     for folder in (model.parent.parent.parent, model.parent):
         if (folder / "study.db").is_file() or (folder / "run.json").is_file():

@@ -62,7 +62,7 @@ def contrasts(store: Store) -> list[ContrastLine]:
         runs = {arm: _usable(store.runs(), candidate) for arm, candidate in candidates.items()}
         _check_anchor(name, runs)
         for metric in METRICS:
-            lines += _lines(name, metric, runs)
+            lines += _lines(name, metric, runs) if _measured(runs, metric) else []
     if not lines:
         raise ConfigError(
             "This study has no arms to contrast.",
@@ -78,7 +78,7 @@ def comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
             continue
         yield kind, {arm: f"{kind}.{arm}" for arm in arms}
     with store.reading() as connection:
-        declared = [Declaration(**entry.content) for entry in ledger.entries(connection, "declaration")]
+        declared = [Declaration.recorded(entry.content) for entry in ledger.entries(connection, "declaration")]
     for declaration in declared:
         yield declaration.name, {arm: declaration.candidate(arm) for arm in declaration.arms}
 
@@ -86,6 +86,12 @@ def comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
 def _usable(runs: Sequence[Run], candidate: str) -> dict[int, Run]:
     """Runs with numbers, by seed."""
     return {run.seed: run for run in runs if run.candidate == candidate and has_numbers(run)}
+
+
+def _measured(runs: Mapping[str, Mapping[int, Run]], metric: str) -> bool:
+    """Whether these networks have the metric at all; before the first run nobody knows."""
+    finished = [run for by_seed in runs.values() for run in by_seed.values()]
+    return not finished or any(not math.isnan(_value(run, metric)) for run in finished)
 
 
 def _check_anchor(name: str, runs: Mapping[str, Mapping[int, Run]]) -> None:
@@ -157,11 +163,11 @@ def _value(run: Run | None, metric: str) -> float:
         return math.nan
     bundle = run.outcome["bundle"]
     if metric == "rank":
-        if "health" not in bundle:
-            return math.nan
-        gated = run.config["training"]["health"]["latents"][0]
-        return float(bundle["health"][f"{gated}_rank"])
-    return float(bundle["components"][metric] if metric in WEIGHTS else bundle[metric])
+        health = bundle.get("health")
+        value = health[f"{run.config['training']['health']['latents'][0]}_rank"] if health else None
+    else:
+        value = bundle["components"].get(metric) if metric in WEIGHTS else bundle[metric]
+    return math.nan if value is None else float(value)
 
 
 def _mean(sums_DS: np.ndarray) -> np.ndarray:

@@ -24,6 +24,13 @@ class Declaration:
     seeds: int
     condition: str
 
+    @classmethod
+    def recorded(cls, content: Mapping[str, Any]) -> "Declaration":
+        """As the ledger holds it: names stand in alphabetical order there, so it says which arm is the control."""
+        control = content.get("control", next(iter(content["arms"])))
+        arms = {control: content["arms"][control], **content["arms"]}
+        return cls(content["name"], arms, content["seeds"], content["condition"])
+
     @property
     def stage(self) -> str:
         return f"ablation {self.name}"
@@ -57,7 +64,8 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
                 expected="a variant that has not been run",
                 remedy="A declaration after the fact is refused.",
             )
-    content = {"name": name, "arms": dict(arms), "seeds": seeds, "condition": condition}
+    control = next(iter(arms))
+    content = {"name": name, "control": control, "arms": dict(arms), "seeds": seeds, "condition": condition}
     store.record("declaration", content)
     plan(store, configs, range(seeds), declaration.stage)
     return declaration
@@ -68,7 +76,7 @@ def declared(store: Store, name: str) -> Declaration:
     with store.reading() as connection:
         for entry in ledger.entries(connection, "declaration"):
             if entry.content["name"] == name:
-                return Declaration(**entry.content)
+                return Declaration.recorded(entry.content)
     raise ConfigError(
         f"Nothing named '{name}' was declared.",
         expected=f"one of {', '.join(_names(store)) or 'no declaration yet'}",
@@ -106,24 +114,6 @@ def verdict_of(store: Store, declaration: Declaration) -> ConditionVerdict:
     verdicts = [evaluate(parse_condition(declaration.condition), control, variant) for variant in variants]
     failed = [verdict for verdict in verdicts if not verdict.holds]
     return failed[0] if failed else verdicts[0]
-
-
-def control_drift(store: Store, declaration: Declaration) -> dict[str, float]:
-    """How far each control run is from the search run that it repeats: the largest relative difference of a component.
-
-    Empty where the control changes the locked configuration or the search never had these seeds.
-    """
-    control = next(iter(declaration.arms))
-    if declaration.arms[control]:
-        return {}
-    locked, _ = verified_lock(store)
-    searched = {run.seed: run for run in store.runs() if run.candidate == locked.candidate and has_numbers(run)}
-    drift = {}
-    for run in store.runs():
-        if run.candidate == declaration.candidate(control) and has_numbers(run) and run.seed in searched:
-            one, two = (found.outcome["bundle"]["components"] for found in (run, searched[run.seed]))
-            drift[run.name] = max(abs(one[name] - two[name]) / max(abs(two[name]), 1e-12) for name in two)
-    return drift
 
 
 def flagged(store: Store, declaration: Declaration) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from crossfeed.atomic import storage_error
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.processes import starting_children
+from crossfeed.study.protocol import code_hash
 from crossfeed.study.worker import OUTCOME, REFUSED, execute_logged
 
 if TYPE_CHECKING:  # the first of them does not exist on Windows
@@ -74,7 +75,8 @@ class LocalEngine:
 
     def _begin(self, folder: Path, name: str, number: int = 1) -> "_Attempt":
         context, log = _context(), _log(folder, name)
-        process = context.Process(target=execute_logged, args=(folder, name, self.device, self.threads, log))
+        arguments = (folder, name, self.device, self.threads, log, code_hash())
+        process = context.Process(target=execute_logged, args=arguments)
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             with starting_children(), _environment(self.threads):
@@ -104,10 +106,14 @@ def _context() -> "ForkServerContext | SpawnContext":
 
 @contextmanager
 def _environment(threads: int) -> Iterator[None]:
-    """Libraries ask the environment for their number of threads once, when they are imported."""
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, str(threads)))
+    """Libraries ask the environment for their number of threads once, when they are imported.
+
+    The server that forks imports our package before it knows the search's path: it must not take one that happens to
+    lie in the folder the search was started in.
+    """
+    wanted = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONSAFEPATH": "1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
@@ -154,7 +160,7 @@ class RayEngine:
         waiting: dict[Any, str] = {}
         while True:
             while len(waiting) < self.jobs and (name := next_run()) is not None:
-                waiting[remote.remote(str(folder.resolve()), name)] = name
+                waiting[remote.remote(str(folder.resolve()), name, code_hash())] = name
             if not waiting:
                 return
             finished, _ = ray.wait(list(waiting), num_returns=1)
@@ -174,10 +180,11 @@ def make_engine(name: str, jobs: int, address: str | None = None, gpus_per_run: 
     raise ConfigError(f"There is no engine '{name}'.", expected="local or ray")
 
 
-def _execute_on_worker(folder: str, name: str) -> dict[str, Any]:
+def _execute_on_worker(folder: str, name: str, code: str) -> dict[str, Any]:
     import torch
 
-    from crossfeed.study.worker import execute
+    from crossfeed.study.worker import check_code, execute
 
     torch.set_num_threads(1)
+    check_code(code)
     return execute(Path(folder), name)

@@ -7,12 +7,13 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import read_sealed, write_json
+from crossfeed.json_file import write_json
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import ledger, vault
-from crossfeed.study.declaration import Declaration, control_drift, declared, flagged, verdict_of
+from crossfeed.study.declaration import Declaration, declared, flagged, verdict_of
 from crossfeed.study.lock import verified_lock
 from crossfeed.study.protocol import check_version, source_tables
+from crossfeed.study.repetition import control_drift
 from crossfeed.study.search import flag_of, has_numbers
 from crossfeed.study.store import Run, Store
 from crossfeed.training.run_config import RunConfig
@@ -79,13 +80,14 @@ def _need_confirmatory_first(store: Store) -> None:
 def _need_verdict(store: Store, plan: Declaration) -> None:
     """Evaluate the declared condition on recorded source metrics and write the verdict down before anything else."""
     verdict, drift = verdict_of(store, plan), control_drift(store, plan)
-    content = {"flagged": flagged(store, plan), "control_drift": drift, **verdict.to_json()}
-    store.record("verdict", {"declaration": plan.name, **content})
-    strayed = {name: value for name, value in drift.items() if value > _allowed_drift(store, name)}
+    told = {"flagged": flagged(store, plan), "control_drift": {name: found.to_json() for name, found in drift.items()}}
+    store.record("verdict", {"declaration": plan.name, **told, **verdict.to_json()})
+    strayed = [f"{name}: {found}" for name, found in drift.items() if found.share > 1.0]
     if strayed:
-        told = ", ".join(f"{name} by {value:.2%}" for name, value in strayed.items())
         raise ConfigError(
-            f"The control of '{plan.name}' does not reproduce the search runs of the locked candidate: {told}.",
+            f"The control of '{plan.name}' does not reproduce the search runs of the locked candidate. "
+            + "; ".join(strayed)
+            + ".",
             expected="the same components from the same configuration, seed, code and data",
             remedy="Something else changed (hardware, libraries). The verdict is in the ledger; declare anew where "
             "the search can be repeated.",
@@ -96,13 +98,6 @@ def _need_verdict(store: Store, plan: Declaration) -> None:
             expected=plan.condition,
             remedy="The verdict is in the ledger; report it as it is.",
         )
-
-
-def _allowed_drift(store: Store, run: str) -> float:
-    """Runs repeat on a CPU; a GPU adds in no fixed order, which training amplifies."""
-    summary = store.folder / "runs" / run / "summary.json"
-    device = read_sealed(summary)["device"] if summary.is_file() else "cpu"
-    return 1e-4 if device == "cpu" else 0.02
 
 
 def _openings(store: Store) -> list[ledger.Entry]:

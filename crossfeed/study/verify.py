@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import crossfeed
+from crossfeed.configuration import leaves
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.study import ledger, vault
 from crossfeed.study.lock import LOCK, holds
 from crossfeed.study.protocol import code_hash, source_tables
 from crossfeed.study.store import Store
 from crossfeed.study.worker import OUTCOME, artefacts
+from crossfeed.training.record.folder import saved_config
+
+WEIGHTS_SUFFIX = ".safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +33,11 @@ class Verification:
     remarks: tuple[str, ...]
 
 
-def verify(store: Store, data: bool = True) -> Verification:
-    """Check ledger, protocol, runs, artefacts, lock and results; with `data` also the tables and the vault."""
+def verify(store: Store, whole: bool = True) -> Verification:
+    """Check ledger, protocol, runs, artefacts, lock and results, and of a whole study also the tables and the vault.
+
+    What is not whole is an archive: it has no data and may lack weights, whose hashes the ledger keeps.
+    """
     with store.reading() as connection:
         problems = ledger.broken_links(connection)
         head = ledger.head(connection)
@@ -43,14 +50,14 @@ def verify(store: Store, data: bool = True) -> Verification:
             rest = "the rest was not checked: what it would be compared with cannot be trusted"
             return Verification(head, count, tuple(problems), (rest,))
         history = ledger.entries(connection)
-    problems += _runs(store, history) + _lock(store, history) + _results(store, history)
-    if data:
+    problems += _runs(store, history, whole) + _lock(store, history) + _results(store, history)
+    if whole:
         problems += vault.damaged(store) + _tables(store)
         try:
             source_tables(store)
         except CrossfeedError as error:
             problems.append(error.found)
-    return Verification(head, count, tuple(problems), tuple(_remarks(store, history)))
+    return Verification(head, count, tuple(problems), tuple(_remarks(store, history, whole)))
 
 
 def _tables(store: Store) -> list[str]:
@@ -63,7 +70,7 @@ def _tables(store: Store) -> list[str]:
     return problems
 
 
-def _runs(store: Store, history: list[ledger.Entry]) -> list[str]:
+def _runs(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
     """Run table against ledger, files against hashes."""
     planned: dict[str, Any] = {}
     for entry in history:
@@ -83,19 +90,43 @@ def _runs(store: Store, history: list[ledger.Entry]) -> list[str]:
         if name in recorded and (run.status, run.outcome) != (recorded[name]["status"], recorded[name]["outcome"]):
             problems.append(f"the outcome of run '{name}' is not the recorded one")
         if name in recorded:
-            problems += _files(store.folder / "runs" / name, recorded[name]["outcome"])
+            problems += _trained_otherwise(store.folder / "runs" / name, run.config)
+            problems += _files(store.folder / "runs" / name, recorded[name]["outcome"], whole)
     return problems
 
 
-def _files(run_folder: Path, outcome: dict[str, Any]) -> list[str]:
+def _trained_otherwise(run_folder: Path, planned: dict[str, Any]) -> list[str]:
+    """What a run says of itself against its plan; what a plan leaves open, training fills in."""
+    try:
+        told = leaves(saved_config(run_folder) or planned)
+    except CrossfeedError as error:
+        return [error.found]
+    wanted = leaves(planned)
+    settled = {name for name, value in wanted.items() if value is not None}
+    unasked = {"training.patience"} if wanted.get("training.finetune_epochs") is None else set()
+    names = sorted(
+        name for name in (settled | (told.keys() - wanted.keys())) - unasked if told.get(name) != wanted.get(name)
+    )
+    return [f"{run_folder.name} was not trained as planned: {', '.join(names)}"] if names else []
+
+
+def _files(run_folder: Path, outcome: dict[str, Any], whole: bool) -> list[str]:
     if not run_folder.is_dir():
         return [f"the folder of run '{run_folder.name}' is missing"]
     found, wanted = artefacts(run_folder), outcome["artefacts"]
+    left_out = [] if whole else _left_out(run_folder, outcome)
+    wanted = {name: digest for name, digest in wanted.items() if name not in left_out}
     changed = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
     problems = [f"{run_folder.name}/{name} is missing, new or was changed" for name in changed]
     if not holds(run_folder / OUTCOME, outcome):
         problems.append(f"{run_folder.name}/{OUTCOME} is not the recorded outcome")
     return problems
+
+
+def _left_out(run_folder: Path, outcome: dict[str, Any]) -> list[str]:
+    """Weights that a run had and that an archive of it does not hold."""
+    weights = [name for name in outcome["artefacts"] if name.endswith(WEIGHTS_SUFFIX)]
+    return [name for name in weights if not (run_folder / name).exists()]
 
 
 def _lock(store: Store, history: list[ledger.Entry]) -> list[str]:
@@ -116,13 +147,21 @@ def _results(store: Store, history: list[ledger.Entry]) -> list[str]:
     return problems
 
 
-def _remarks(store: Store, history: list[ledger.Entry]) -> list[str]:
+def _remarks(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
     began = store.protocol()
     remarks = []
+    runs = [entry.content for entry in history if entry.kind == "run" and not whole]
+    without = [run["name"] for run in runs if _left_out(store.folder / "runs" / run["name"], run["outcome"])]
+    if without:
+        remarks.append(f"the weights of {len(without)} runs are not in the archive; the ledger keeps their hashes")
     if began["crossfeed"] != crossfeed.__version__:
         remarks.append(f"the study began with crossfeed {began['crossfeed']}, this is {crossfeed.__version__}")
     if began["code"] != code_hash():
         remarks.append("the package's source files are not those the study began with")
+    made = [entry.content for entry in history if entry.kind == "run"]
+    others = [run["name"] for run in made if run["outcome"].get("code", began["code"]) != began["code"]]
+    if others:
+        remarks.append(f"{len(others)} runs were made by other source files than those the study began with")
     if began["targets_kept_outside"]:
         remarks.append("a copy of the target tables stayed outside the vault")
     remarks += [f"the target was released on {entry.time}" for entry in history if entry.kind == "release"]

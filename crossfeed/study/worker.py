@@ -12,7 +12,7 @@ from crossfeed.errors import CrossfeedError, TrainingError
 from crossfeed.json_file import write_json
 from crossfeed.locks import locked
 from crossfeed.processes import end_with_parent
-from crossfeed.study.protocol import check_version, source_tables
+from crossfeed.study.protocol import check_version, code_hash, source_tables
 from crossfeed.study.store import Run, Store
 
 OUTCOME = "outcome.json"
@@ -38,7 +38,7 @@ def execute(folder: Path, name: str, device: str = "auto") -> dict[str, Any]:
     return outcome
 
 
-def execute_logged(folder: Path, name: str, device: str, threads: int, log: Path) -> None:
+def execute_logged(folder: Path, name: str, device: str, threads: int, log: Path, code: str) -> None:
     """The same in a process of its own: its words go to the run's log, its exit code says how it ended."""
     end_with_parent()
     words = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -48,10 +48,22 @@ def execute_logged(folder: Path, name: str, device: str, threads: int, log: Path
 
     torch.set_num_threads(threads)
     try:
+        check_code(code)
         execute(folder, name, device)
     except CrossfeedError as error:
         print(error, file=sys.stderr)
         sys.exit(REFUSED)
+
+
+def check_code(wanted: str) -> None:
+    """A run is made by the source files of the search that started it, or not at all."""
+    if code_hash() != wanted:
+        raise CrossfeedError(
+            f"This process imported other source files than the search that started it: {Path(__file__).parents[1]}.",
+            expected="one package for the search and all of its runs",
+            remedy="If files were edited or updated in the meantime, start the search again. Otherwise another copy of "
+            "crossfeed stands before the right one on the path.",
+        )
 
 
 def _outcome(store: Store, run: Run, run_folder: Path, device: str) -> dict[str, Any]:
@@ -67,13 +79,13 @@ def _outcome(store: Store, run: Run, run_folder: Path, device: str) -> dict[str,
     try:
         result = train(tables, config, run_folder, resume=True, device=device)
     except TrainingError as error:
-        return {"invalid": str(error.found), "artefacts": artefacts(run_folder)}
+        return {"invalid": str(error.found), "code": code_hash(), "artefacts": artefacts(run_folder)}
     model = WorldModel.load(result.model)
     bundle = measure_bundle(
         model, tables, config, result.summary, protocol["shared_sensors"], run_folder / "bundle.json"
     )
     invalid = _invalid(result.summary, bundle)
-    return {"invalid": invalid, "bundle": bundle, "artefacts": artefacts(run_folder)}
+    return {"invalid": invalid, "bundle": bundle, "code": code_hash(), "artefacts": artefacts(run_folder)}
 
 
 def _invalid(summary: dict[str, Any], bundle: dict[str, Any]) -> str:

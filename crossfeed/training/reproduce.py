@@ -64,8 +64,8 @@ def reproduce(
     summary = read_sealed(first.summary)
     asked = threads or summary.get("environment", {}).get("threads") or torch.get_num_threads()
     before = torch.get_num_threads()
-    place: AbstractContextManager[Any] = nullcontext(out) if out is not None else tempfile.TemporaryDirectory()
-    with place as folder:
+    destination: AbstractContextManager[Any] = nullcontext(out) if out is not None else tempfile.TemporaryDirectory()
+    with destination as folder:
         target = Path(folder) if out is not None else Path(folder) / "run"
         torch.set_num_threads(asked)
         try:

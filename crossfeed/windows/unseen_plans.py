@@ -63,10 +63,11 @@ class UnseenPlans:
 
     def under(self, batch: WindowBatch, factor_B: Tensor, first_B: Tensor) -> WindowBatch:
         """The windows with their feeds times a factor from some planned row on, counted from 1."""
-        turned_BTA = (self._row_T >= first_B.unsqueeze(1)).unsqueeze(-1) & self._feed_A
+        other_B1 = (factor_B != 1.0).unsqueeze(1)
+        turned_BTA = (other_B1 & (self._row_T >= first_B.unsqueeze(1))).unsqueeze(-1) & self._feed_A
         other_BTA = self._zero_A + factor_B[:, None, None] * (batch.future_a_BTA - self._zero_A)
         future_a_BTA = torch.where(turned_BTA, other_BTA, batch.future_a_BTA)
-        changed_BH1 = ((self._horizon_H >= first_B.unsqueeze(1)) & (factor_B != 1.0).unsqueeze(1)).unsqueeze(-1)
+        changed_BH1 = (other_B1 & (self._horizon_H >= first_B.unsqueeze(1))).unsqueeze(-1)
         effort_BHE, told_BHE = self._efforts(batch, factor_B)
         sensor_E = self.turning.sensor_E
         x_BHE, m_BHE = batch.future_x_BHC[..., sensor_E], batch.future_m_BHC[..., sensor_E]

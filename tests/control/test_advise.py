@@ -40,6 +40,13 @@ def test_the_command_writes_everything_and_touches_nothing(files, tmp_path):
     assert "crossfeed: F" in copy.read_text()
 
 
+def test_a_freed_spindle_that_stays_is_said(files):
+    free = read_task(None, {"limits": ["spindle_torque<=1000"], "spindle": {"min": 0.9, "max": 1.1}})
+    advice = advise(files.model, files.log, str(files.program), free, samples=20)
+    assert (advice.decision.spindle_T == 1.0).all()
+    assert any("spindle stays at 100 %" in text for text in advice.content["warnings"])
+
+
 def test_impossible_limits(files):
     with pytest.raises(ConfigError, match="impossible"):
         advise(files.model, files.log, str(files.program), read_task(None, {"limits": ["spindle_torque<=0.001"]}))

@@ -114,3 +114,17 @@ def test_an_entry_was_not_slowed_down_because_the_second_before_it_was_in_danger
     outlook = replace(outlook, middle={"spindle_torque": middle}, high={"spindle_torque": high})
     decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
     assert decision.feed_T[place] < 1.0
+
+
+def test_seconds_beside_a_place_in_danger_are_not_made_faster(course, law):
+    """Single seconds went to 110 % in between places of which a limit may be passed as written."""
+    task = read_task(None, {"limits": ["spindle_torque<=10"]})
+    outlook = known_outlook(course, 3.0)
+    high = outlook.high["spindle_torque"].copy()
+    high[np.flatnonzero(course.cutting)[::4]] = 30.0
+    outlook = replace(outlook, high={"spindle_torque": high})
+    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    for choice in decision.choices:
+        inside = slice(choice.first, choice.last + 1)
+        if (high[inside] > 10.0)[course.cutting[inside]].any():
+            assert choice.verdict == "as written"

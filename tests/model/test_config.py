@@ -21,7 +21,9 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.corrupt import corrupt
 from crossfeed.windows.draws import generator_draw
 from crossfeed.windows.machine_changes import OtherMachines
+from crossfeed.windows.unseen_plans import UnseenPlans
 from tests.model import toy
+from tests.windows import spindle
 
 # For every leaf of a method: another value, and what must hold for the leaf to matter.
 Alternatives = dict[str, tuple[Any, dict[str, Any]]]
@@ -35,6 +37,7 @@ SHARED: Alternatives = {
     "machines.level": (0.5, {}),
     "machines.noise": (0.5, {}),
     "machines.commands": (0.5, {}),
+    "plans.share": (0.9, {}),
 }
 SENSORS: Alternatives = SHARED | {
     "model.width": (32, {}),
@@ -115,6 +118,17 @@ def _let_it_speak(net: SensorModel) -> None:
         torch.nn.init.normal_(member.head.linear.weight, std=0.1)
 
 
+def _changed_plans(config: MethodConfig) -> list[bool]:
+    """Which windows of a spindle are shown under another plan; the toy machine has none."""
+    windows = spindle.spindle_windows()
+    plans = UnseenPlans(config.plans, spindle.SCHEMA, spindle.normaliser(), windows)
+    batch = windows.batch(torch.arange(0, len(windows), 5))
+    if not plans.active:
+        return [False] * len(batch.future_a_BTA)
+    changed = plans(batch, generator_draw(torch.Generator().manual_seed(3)))
+    return (changed.future_a_BTA != batch.future_a_BTA).any(2).any(1).tolist()
+
+
 def _effect(config: MethodConfig) -> dict[str, Any]:
     """What a configuration visibly does: shapes, buffers, and the loss terms of one training step in each stage."""
     windows = toy.batch()
@@ -128,6 +142,7 @@ def _effect(config: MethodConfig) -> dict[str, Any]:
     seen: dict[str, Any] = {"shapes": {name: tuple(value.shape) for name, value in net.state_dict().items()}}
     seen["buffers"] = {name: buffer.double().sum().item() for name, buffer in net.named_buffers()}
     seen["rows needed"] = LiveForecaster(net).missing_rows
+    seen["plans"] = _changed_plans(config)
     net.train()
     others = OtherMachines(config.machines, net.normaliser, "cpu")
     windows, gain_B1C = others(windows, generator_draw(torch.Generator().manual_seed(3)))

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from crossfeed.configuration import override, parse_assignments
+from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.report import write_report
+from crossfeed.reporting.sections.reproduce import _commands
 from crossfeed.study import vault
 from crossfeed.study.study import Study
+from crossfeed.training.run_config import preset
 from tests.reporting import material
 from tests.reporting.conftest import TWO
 from tests.reporting.reading import report_on, table_of
@@ -48,6 +52,13 @@ def test_a_search_under_way_gives_a_provisional_ranking(tmp_path: Path) -> None:
     assert {"gate", "ranking"} <= anchors
     assert "2 planned runs are not finished; the ranking is provisional" in text
     assert "--planned" in text
+
+
+def test_the_recipe_of_a_study_left_out_its_size(searched: Study) -> None:
+    first, *_ = _commands(gather(searched.store.folder))
+    assert f"--protocol {searched.protocol['name']} --size tiny " in first
+    again = override(preset(searched.protocol["name"], "tiny"), parse_assignments(first.split(" --set ")[1:]))
+    assert again == searched.config
 
 
 def test_a_searched_study_asks_for_confirmation(searched: Study, tmp_path: Path) -> None:

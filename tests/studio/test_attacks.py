@@ -16,6 +16,8 @@ from tests.studio.real_server import LIMITS, healthy, httpx, raw, server
 
 __all__ = ["server"]
 
+pytest.importorskip("fastapi", reason="needs the extra 'serve'")
+
 
 def test_two_hundred_silent_connections_do_not_fill_the_house(make_service: Callable[..., Service]) -> None:
     with running(make_service({**LIMITS, "idle_seconds": 0.5}, port=0)) as server:

@@ -16,6 +16,8 @@ from tests.studio.real_server import httpx, server
 
 __all__ = ["server"]
 
+pytest.importorskip("fastapi", reason="needs the extra 'serve'")
+
 
 def test_small_answers_waited_forty_milliseconds_for_an_acknowledgement() -> None:
     """asyncio switches Nagle's algorithm off only on sockets that say that they are TCP."""

@@ -13,6 +13,8 @@ from tests.studio.real_server import healthy, httpx, server, stream
 
 __all__ = ["server"]
 
+pytest.importorskip("fastapi", reason="needs the extra 'serve'")
+
 
 def hear_out(socket_: Any) -> None:
     """Listen until the other side hangs up."""

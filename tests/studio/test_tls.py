@@ -10,6 +10,8 @@ from crossfeed.studio.service import Service
 from tests.studio.conftest import PATIENCE, running
 from tests.studio.real_server import httpx
 
+pytest.importorskip("fastapi", reason="needs the extra 'serve'")
+
 
 def certificate(folder: Path, days: int) -> tuple[Path, Path]:
     """A self-signed certificate for the loopback address that is valid from two days ago for so many days."""

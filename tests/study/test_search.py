@@ -2,6 +2,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from crossfeed.evaluation import bundle
 from crossfeed.study import engines, ledger, worker
 from crossfeed.study.engines import Engine, LocalEngine, RayEngine, make_engine
 from crossfeed.study.owners import owner
+from crossfeed.study.protocol import code_hash
 from crossfeed.study.store import Store
 from crossfeed.study.study import Study
 from crossfeed.training import loop, run, step
@@ -210,6 +212,35 @@ def test_a_run_that_dies_is_tried_again_and_then_reported(tmp_path: Path) -> Non
         study.search()
     assert "not the folder of a run" in caught.value.found
     assert {run.status for run in study.store.runs()} == {"pending"}, "nothing stays claimed"
+
+
+def test_runs_were_trained_by_a_package_that_lay_in_the_folder_of_the_search(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study")
+    study.plan(study.candidates(["no_auxiliary_terms"]), seeds=1)
+    other = tmp_path / "other" / "crossfeed" / "__init__.py"
+    other.parent.mkdir(parents=True)
+    other.write_text("raise RuntimeError('a package of another folder')\n", encoding="utf-8")
+    search = "import sys; from crossfeed.study.study import Study; Study(sys.argv[1]).search()"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    subprocess.run(
+        [sys.executable, "-P", "-c", search, str(study.store.folder)],
+        cwd=tmp_path / "other",
+        env=environment,
+        check=True,
+    )
+    assert [run.status for run in study.store.runs()] == ["finished"]
+    assert study.store.runs()[0].outcome["code"] == code_hash()
+
+
+def test_a_process_with_other_source_files_than_its_search_trains_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = plan_two(tmp_path / "study")
+    monkeypatch.setattr(engines, "code_hash", lambda: "another")
+    with pytest.raises(CrossfeedError, match="other source files than the search"):
+        study.search()
+    assert not list((study.store.folder / "runs").glob("*/*"))
+    assert {run.status for run in study.store.runs()} == {"pending"}
 
 
 def test_an_unknown_engine_is_refused() -> None:

@@ -131,6 +131,19 @@ def test_a_flagged_leader_is_not_locked(
     assert any(complaint in reason for reason in study.refusals())
 
 
+def test_a_leader_whose_runs_were_made_by_other_source_files_was_locked_all_the_same(
+    tmp_path: Path, locked_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = begin(tmp_path / "study", minimum_seeds=1)
+    _copy_runs(Study(locked_folder), study)
+    leaders = {"1": CANDIDATES[0], "2": CANDIDATES[0]}
+    study.store.record("confirmation", {"finalists": [], "leaders": leaders, "score": "robust", "stable": True})
+    complaint = f"runs of {CANDIDATES[0]} were made by other source files"
+    assert not any(complaint in reason for reason in study.refusals())
+    monkeypatch.setattr("crossfeed.study.lock.code_hash", lambda: "another")
+    assert any(complaint in reason for reason in study.refusals())
+
+
 def _copy_runs(finished: Study, study: Study, damage: dict[str, object] | None = None) -> None:
     for run in finished.store.runs("finished"):
         study.store.add_runs([(run.name, run.candidate, run.seed, run.stage, run.config)])

@@ -1,14 +1,18 @@
+import copy
 import random
 import shutil
 import sqlite3
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from crossfeed.errors import StorageError
+from crossfeed.errors import ConfigError, StorageError
 from crossfeed.ingest.table import Table
 from crossfeed.study.export import export, verify_anything
+from crossfeed.study.store import Store
 from crossfeed.study.study import Study
+from crossfeed.study.verify import _trained_otherwise, verify
 
 
 def test_an_untouched_study_verifies(locked: Study) -> None:
@@ -74,6 +78,17 @@ def test_a_removed_run_folder_is_found(locked: Study) -> None:
     assert any("is missing" in problem for problem in locked.verify().problems)
 
 
+def test_a_run_that_was_not_trained_as_planned_is_named(locked: Study) -> None:
+    run = locked.store.runs()[0]
+    folder, planned = locked.store.folder / "runs" / run.name, copy.deepcopy(run.config)
+    assert _trained_otherwise(folder, planned) == []
+    planned["training"]["finetune_epochs"] = None
+    assert _trained_otherwise(folder, planned) == [], "what a plan leaves open, training fills in"
+    planned["masks"]["ratio"] += 0.1
+    del planned["model"]["context"]
+    assert _trained_otherwise(folder, planned) == [f"{run.name} was not trained as planned: masks.ratio, model.context"]
+
+
 def test_another_package_version_is_a_remark_not_a_problem(locked: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crossfeed.study.verify.code_hash", lambda: "another")
     found = locked.verify()
@@ -88,6 +103,30 @@ def test_an_export_verifies_without_the_data_and_a_damaged_one_does_not(locked: 
     archive.write_bytes(archive.read_bytes()[: archive.stat().st_size // 2])
     with pytest.raises(StorageError, match="cannot be read"):
         verify_anything(archive)
+
+
+def test_a_small_archive_holds_the_locked_weights_and_verifies_and_a_folder_without_weights_does_not(
+    locked: Study, tmp_path: Path
+) -> None:
+    archive = export(locked.store, tmp_path / "small.tar.gz", weights="locked")
+    with tarfile.open(archive) as tar:
+        held = {Path(name).parent.name for name in tar.getnames() if name.endswith("/model.safetensors")}
+        tar.extractall(tmp_path / "unpacked", filter="data")
+    run = next(entry.content["run"] for entry in locked.ledger() if entry.kind == "lock")
+    assert held == {run}
+    found = verify_anything(archive)
+    assert found.problems == ()
+    assert any(f"weights of {len(locked.store.runs()) - 1} runs" in remark for remark in found.remarks)
+    unpacked = tmp_path / "unpacked" / "study"
+    assert any("model.safetensors is missing" in problem for problem in verify(Store(unpacked)).problems)
+    _flip(unpacked / "runs" / run / "model.safetensors", 1000)
+    assert verify(Store(unpacked), whole=False).problems == (f"{run}/model.safetensors is missing, new or was changed",)
+
+
+def test_an_archive_of_unheard_of_weights_is_refused(locked: Study, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot hold the weights 'most'"):
+        export(locked.store, tmp_path / "study.tar.gz", weights="most")  # type: ignore[arg-type]
+    assert not list(tmp_path.glob("study.tar.gz*"))
 
 
 # Files by which nothing is claimed; docs/study.md says so.

@@ -1,4 +1,4 @@
-"""The protocols of the paper's network from the command line, step by step to the declared ablation and the archive."""
+"""The protocols from the command line, step by step to the declared ablation and the archive."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.study.conftest import LENIENT, command, write_tables
 from tests.study.test_declared import Flagging
-from tests.training.conftest import SMALL_JEPA
+from tests.training.conftest import SMALL_JEPA, SMALL_SENSORS
 
 # Two candidates of each protocol's own list.
 SEARCHED = {
@@ -50,3 +50,26 @@ def test_a_protocol_is_walked_to_its_end(protocol: str, tmp_path: Path) -> None:
     # The engine of this test changed a finished outcome after its files were written, and that is what is found.
     found = json.loads(command("verify", folder, "--json", code=1))
     assert found["problems"] == ["revin.revin-0/outcome.json is not the recorded outcome"]
+
+
+def test_a_contrast_of_the_default_network_ended_in_a_key_error(tmp_path: Path) -> None:
+    folder, (source, target) = tmp_path / "study", write_tables(tmp_path / "study")
+    settings = [f"--set={name}={json.dumps(value)}" for name, value in (SMALL_SENSORS | LONGER).items()]
+    tables = ["--source", source, "--target", target]
+    command("init", folder, *tables, "--size", "tiny", "--minimum-seeds", 2, *settings)
+    command("search", folder, "--seeds", 1, "--only", "preset", "--only", "four_movers")
+    command("confirm", folder, "--most-seeds", 4)
+    assert "(the median one)" in command("lock", folder)
+    arms = ("--arm", "control:", "--arm", "alike:machines.gain=0.0,masks.channel_drop=0.0")
+    condition = "any of clean, schema_drop, masked, long_horizon, calibration better on source validation"
+    command("declare", folder, "alike", *arms, "--condition", condition, "--seeds", 1)
+    command("search", folder, "--planned")
+    command("unseal", folder)
+    assert "alike: clean against control" in command("contrast", folder)
+    assert "alike: these networks have no rank" in command("contrast", folder, "--metric", "rank")
+    measured = {line["metric"] for line in json.loads(command("contrast", folder, "--json"))}
+    assert measured == {"clean", "schema_drop", "masked", "long_horizon", "calibration", "command_ratio"}
+    assert "alike.alike-0" in command("unseal", folder, "--declared", "alike")
+    command("export", folder, tmp_path / "study.tar.gz", "--weights", "locked")
+    assert "Nothing changed" in command("verify", tmp_path / "study.tar.gz")
+    assert json.loads(command("verify", folder, "--json"))["problems"] == []

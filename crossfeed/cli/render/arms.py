@@ -45,6 +45,9 @@ def _contrast_table(study: "Study", metric: str, as_json: bool) -> None:
     names = ["arm", "mean", "sd", "difference", "95 % over seeds", "better", "p", "Holm", "floor", "collapsed"]
     for title in dict.fromkeys(line.contrast for line in lines):
         chosen = [line for line in lines if (line.contrast, line.metric) == (title, metric)]
+        if not chosen:
+            output().print(f"{title}: these networks have no {metric}, because they have no latents.", highlight=False)
+            continue
         rows = [
             [
                 line.arm, line.mean, line.deviation, line.difference,

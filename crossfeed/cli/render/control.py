@@ -30,7 +30,8 @@ def show_advice(content: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
     table = Table("line", "tool", "s as written", "s", "feed", "saved Wh", "margin", "why", title_justify="left")
     blocks = sorted(content["blocks"], key=lambda row: -row["seconds_as_written"])[:_SHOWN]
     for row in sorted(blocks, key=lambda row: content["blocks"].index(row)):
-        margin = "-" if row["margin"] is None else f"{row['margin']:.0%}"
+        # Far below a limit's height nothing is told by how far: the loads to come are unknown.
+        margin = "-" if row["margin"] is None else "none" if row["margin"] < -1.0 else f"{row['margin']:.0%}"
         table.add_row(
             str(row["line"]), escape(row["tool"]), f"{row['seconds_as_written']:.0f}", f"{row['seconds']:.1f}",
             f"{row['feed']:.0%}", f"{row['energy_saved']:.2g}", margin, escape(f"{row['verdict']}: {row['why']}"),

@@ -64,12 +64,12 @@ class OpcUaServer:
         if self._certificate is not None and self._key is not None:
             await server.load_certificate(str(self._certificate))
             await server.load_private_key(str(self._key))
-            kinds = ua.SecurityPolicyType
+            policies = ua.SecurityPolicyType
             server.set_security_policy(
                 [
-                    kinds.Basic256Sha256_SignAndEncrypt,
-                    kinds.Basic256Sha256_Sign,
-                    kinds.Aes256Sha256RsaPss_SignAndEncrypt,
+                    policies.Basic256Sha256_SignAndEncrypt,
+                    policies.Basic256Sha256_Sign,
+                    policies.Aes256Sha256RsaPss_SignAndEncrypt,
                 ]
             )
         else:
@@ -134,8 +134,8 @@ class OpcUaServer:
 
 
 def _variant_type(ua: Any, value: Any) -> Any:
-    kinds = ua.VariantType
-    return kinds.String if isinstance(value, str) else kinds.Int64 if isinstance(value, int) else kinds.Double
+    types = ua.VariantType
+    return types.String if isinstance(value, str) else types.Int64 if isinstance(value, int) else types.Double
 
 
 class _Users:

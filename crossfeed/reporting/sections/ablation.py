@@ -9,6 +9,7 @@ from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import OpeningFacts, StudyFacts
 from crossfeed.study.conditions import RMSE_COMPONENTS
+from crossfeed.study.declaration import Declaration
 from crossfeed.study.search import flag_of, has_numbers
 
 _TARGET = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %"}
@@ -31,7 +32,7 @@ def sections(found: Artefacts) -> list[Section]:
 
 
 def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
-    name, arms = content["name"], list(content["arms"])
+    name, arms = content["name"], list(Declaration.recorded(content).arms)
     verdicts = [entry.content for entry in study.entries("verdict") if entry.content["declaration"] == name]
     opening = next((one for one in study.openings if one.purpose == f"declared: {name}"), None)
     settings = "; ".join(

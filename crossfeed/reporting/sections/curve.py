@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crossfeed.learning_curve.figure import highest, places, ticks
+from crossfeed.learning_curve.figure import highest, positions, ticks
 from crossfeed.learning_curve.result import METRICS, LearningCurve
 from crossfeed.model.locate import FLEET
 from crossfeed.plots import COLOURS
@@ -47,12 +47,12 @@ def _figure(curve: LearningCurve) -> Figure:
 
 
 def _line(curve: LearningCurve, model: str, metric: str, colour: int) -> Line:
-    place = places([point.minutes for point in curve.points])
+    position = positions([point.minutes for point in curve.points])
     points = [curve.point(model, label) for label in curve.labels]
     top = highest(curve, metric) if metric != "coverage90" else None
     values = [point.mean.get(metric) for point in points]
     shown = [None if value is None or (top is not None and value > top) else value for value in values]
-    return Line(model, [place[point.minutes] for point in points], shown, colour, "marked")
+    return Line(model, [position[point.minutes] for point in points], shown, colour, "marked")
 
 
 def _table(curve: LearningCurve) -> ReportTable:

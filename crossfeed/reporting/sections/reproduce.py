@@ -2,13 +2,15 @@
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, get_args
 
 import crossfeed
 from crossfeed.configuration import leaves
+from crossfeed.model.network_config import Size
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Listing, Note, ReportTable, Section, columns
-from crossfeed.training.run_config import preset
+from crossfeed.study.declaration import Declaration
+from crossfeed.training.run_config import PRESETS, preset
 
 _LIBRARIES = ("torch", "numpy", "polars", "pyarrow", "pydantic")
 _SHOWN = 40
@@ -69,16 +71,20 @@ def _reproduce(found: Artefacts) -> Section:
 
 def _settings(found: Artefacts) -> dict[str, tuple[Any, Any]]:
     """Where the configuration departs from its preset."""
+    return _departures(found)[1]
+
+
+def _departures(found: Artefacts) -> tuple[Size, dict[str, tuple[Any, Any]]]:
+    """The size of the preset that is nearest to the configuration, and every setting in which they differ."""
     config = found.study.protocol["config"] if found.study else dict(found.run.config) if found.run else {}
     name = found.study.protocol["name"] if found.study else config.get("preset", "crossfeed")
-    if not config or name not in ("crossfeed", "paper"):
-        return {}
+    if not config or name not in PRESETS:
+        return "compact", {}
     here = leaves(config)
-    usual = min(
-        (leaves(preset(name, size).model_dump(mode="json")) for size in ("tiny", "compact", "base", "medium", "large")),
-        key=lambda one: sum(here.get(key) != value for key, value in one.items()),
-    )
-    return {key: (value, usual.get(key)) for key, value in here.items() if usual.get(key) != value}
+    by_size = {size: leaves(preset(name, size).model_dump(mode="json")) for size in get_args(Size)}
+    size = min(by_size, key=lambda one: sum(here.get(key) != value for key, value in by_size[one].items()))
+    usual = by_size[size]
+    return size, {key: (value, usual.get(key)) for key, value in here.items() if usual.get(key) != value}
 
 
 def _commands(found: Artefacts) -> list[str]:
@@ -88,14 +94,15 @@ def _commands(found: Artefacts) -> list[str]:
     protocol = study.protocol
     tables = " ".join(f"--source {source['name']}" for source in protocol["sources"])
     tables += "".join(f" --target {sealed['name'].removesuffix('.sealed')}.parquet" for sealed in protocol["vault"])
-    changes = "".join(f" --set {name}={value[0]}" for name, value in list(_settings(found).items())[:_SHOWN])
+    size, departures = _departures(found)
+    changes = "".join(f" --set {name}={value[0]}" for name, value in list(departures.items())[:_SHOWN])
     searched = [run for run in study.searched if run.stage == "search"]
     seeds = 1 + max((run.seed for run in searched), default=3)
     only = "".join(f" --only {name}" for name in dict.fromkeys(run.candidate for run in searched))
     lines = [
-        f"crossfeed study init again {tables} --protocol {protocol['name']} "
+        f"crossfeed study init again {tables} --protocol {protocol['name']} --size {size} "
         f"--minimum-seeds {protocol['minimum_seeds']}{changes}",
-        f"crossfeed study search again --seeds {seeds}{only}",
+        f"crossfeed study search again{' --halving' if study.entries('halving') else ''} --seeds {seeds}{only}",
     ]
     lines += ["crossfeed study confirm again"] if study.entries("confirmation") else []
     lines += ["crossfeed study lock again"] if study.lock else []
@@ -104,7 +111,7 @@ def _commands(found: Artefacts) -> list[str]:
         content = entry.content
         arms = " ".join(
             f"--arm {arm}:{','.join(f'{key}={value}' for key, value in changed.items())}"
-            for arm, changed in content["arms"].items()
+            for arm, changed in Declaration.recorded(content).arms.items()
         )
         lines += [
             f'crossfeed study declare again {content["name"]} {arms} --condition "{content["condition"]}" '

@@ -36,9 +36,9 @@ def calibrate(model: SensorModel, validation: WindowSet) -> None:
         said = model.decode(context, plan).distribution
         assert isinstance(said, Mixture)
         present_H += batch.future_m_BHC.sum((0, 2))
-        for place, widening in enumerate(WIDENINGS):
+        for index, widening in enumerate(WIDENINGS):
             held_BHC = replace(said, scale_M=said.scale_M * widening).holds(batch.future_x_BHC, NOMINAL)
-            inside_WH[place] += (held_BHC & batch.future_m_BHC).sum((0, 2))
+            inside_WH[index] += (held_BHC & batch.future_m_BHC).sum((0, 2))
         apart_BHC = torch.where(batch.future_m_BHC, model.disagreement(context, plan), 0.0)
         doubts.append(apart_BHC.sum((1, 2)) / batch.future_m_BHC.sum((1, 2)).clamp(min=1))
     model.widening_H.copy_(_smallest_enough(inside_WH, present_H))

@@ -51,9 +51,9 @@ class ForecastSums:
             "crps": said.crps(x_BHC),
             "covered": ((said.cdf(x_BHC) - 0.5).abs() <= 0.45).double() if said.has_intervals else None,
         }
-        for place, name in enumerate(self._names):
+        for index, name in enumerate(self._names):
             entry_BHC = terms[name]
-            self._sums_SHC[place] += torch.nan if entry_BHC is None else torch.where(m_BHC, entry_BHC, 0.0).sum(0)
+            self._sums_SHC[index] += torch.nan if entry_BHC is None else torch.where(m_BHC, entry_BHC, 0.0).sum(0)
 
     def scores(self) -> ForecastScores:
         """The averages over all present entries; this reads from the device."""
