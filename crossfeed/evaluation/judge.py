@@ -21,7 +21,7 @@ from crossfeed.json_file import plain
 from crossfeed.progress import console
 
 Suite = Literal["standard", "full"]
-COMMAND_WINDOWS = 1024
+COMMAND_WINDOWS = 512
 
 
 @dataclass(frozen=True)
