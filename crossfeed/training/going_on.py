@@ -1,9 +1,15 @@
 """A run that goes on from a model of many machines: the same network, machines in their own frames, smaller steps."""
 
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
 from crossfeed.model.model_file import ModelFile
 from crossfeed.training.run_config import RunConfig
 
 GENTLER = 0.3  # times the usual learning rate: what is known already is to be kept
+KEPT = 0.15  # of the weights stay as they came: hardly felt at home, and what holds on other machines
 
 
 def going_on(config: RunConfig, body: ModelFile) -> RunConfig:
@@ -21,3 +27,10 @@ def going_on(config: RunConfig, body: ModelFile) -> RunConfig:
     return RunConfig.model_validate(
         {**config.model_dump(), "model": body.config, "training": training, "data": data},
     )
+
+
+@torch.no_grad()
+def keep_some(model: nn.Module, came: Mapping[str, Tensor]) -> None:
+    """Put the weights of a model that went on a little way back to those it began with."""
+    for name, parameter in model.named_parameters():
+        parameter.lerp_(came[name].to(parameter), KEPT)

@@ -24,7 +24,7 @@ from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.devices.distributed import Team, own_device, teamwork
 from crossfeed.training.devices.precision import resolve_precision
-from crossfeed.training.going_on import going_on
+from crossfeed.training.going_on import going_on, keep_some
 from crossfeed.training.initialise import LoadReport, initialise
 from crossfeed.training.loop import OnEpoch, StageRun, run_stage
 from crossfeed.training.measure.calibrate import calibrate
@@ -147,6 +147,8 @@ def _run(
         model = model if how == "scratch" else _fresh(data, config, "fresh_head", device)
         report = initialise(model, weights, how)
         run_stage(stage_run(model), "finetune", state)
+    if body is not None and body.normaliser.met_nobody and not data.normaliser.met_nobody:
+        keep_some(model, weights)
     if isinstance(model, SensorModel):
         calibrate(model, data.validation)
     if not team.leads:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.model_evaluation import evaluate_opened
@@ -14,6 +15,7 @@ from crossfeed.ingest.table import Table
 from crossfeed.model.meeting import meet
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel, Schema
+from crossfeed.training import going_on, run
 from crossfeed.training.run import train
 from crossfeed.windows.frame import first_rows, fit_frame, usual_scales
 from crossfeed.windows.split import split_table
@@ -38,6 +40,26 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     train(tables, small_config(MANY, "crossfeed"), out, device="cpu")
     return out
+
+
+def test_a_run_that_goes_on_keeps_some_of_what_it_began_with(fleet: Path, tmp_path: Path) -> None:
+    """Trained on one machine alone, weights forget the others: intervals held 86 % there instead of 94 %."""
+    config = small_config({"training.finetune_epochs": 1, "training.average_decay": 0.0}, "crossfeed")
+    steps: list[dict[str, torch.Tensor]] = []
+    kept = going_on.keep_some
+
+    def watched(model: torch.nn.Module, came: dict[str, torch.Tensor]) -> None:
+        steps.append({name: value.clone() for name, value in model.state_dict().items()})
+        kept(model, came)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "keep_some", watched)
+        gone = train(toy_table("own", seed=9), config, tmp_path / "run", device="cpu", pretrained=fleet)
+    (learned,) = steps
+    came, found = read_model_file(fleet / "model.safetensors").tensors, read_model_file(gone.model).tensors
+    name = "members.0.head.linear.bias"
+    assert not torch.equal(learned[name], came[name])
+    torch.testing.assert_close(found[name], torch.lerp(learned[name], came[name], going_on.KEPT))
 
 
 def stranger() -> Table:
