@@ -15,10 +15,9 @@ from crossfeed.evaluation.evaluate import Change, EvaluationSet
 from crossfeed.evaluation.forecaster import Forecaster, batch_size, under_plans
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.statistics import Interval, bootstrap
-from crossfeed.model.plan import mean_commands
 from crossfeed.progress import progress
 from crossfeed.windows.draws import window_draw
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, mean_commands
 
 CONDITIONS = {
     "zero": "every planned command is zero: the machine is said to stand still",
@@ -86,8 +85,7 @@ def false_plan(condition: str, data: EvaluationSet, index_W: Tensor, seed: int) 
     def change(batch: WindowBatch, part: Tensor) -> WindowBatch:
         plan = batch.future_a_BTA
         if condition == "zero":
-            zero_A = data.normaliser.transform_commands(np.zeros(plan.shape[2]))
-            plan = torch.as_tensor(zero_A).to(plan).expand_as(plan)
+            plan = torch.from_numpy(data.normaliser.command_zero).to(plan).expand_as(plan)
         elif condition == "average":
             plan = torch.zeros_like(plan)
         elif condition == "shuffled":

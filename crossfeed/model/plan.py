@@ -6,11 +6,9 @@ B windows, T planned steps, H horizons, A commands.
 from dataclasses import dataclass
 from typing import Self
 
-import torch
 from torch import Tensor
 
-from crossfeed.errors import ConfigError
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, mean_commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +32,3 @@ class Plan:
     def repeated(self, copies: int) -> "Plan":
         """The same plans again for further views of the same windows."""
         return Plan(self.future_a_BTA.repeat(copies, 1, 1), self.mean_a_BHA.repeat(copies, 1, 1), self.horizons)
-
-
-def mean_commands(future_a_BTA: Tensor, horizons: tuple[int, ...]) -> Tensor:
-    """The mean command over (t, t+h] for each horizon h (line 1 of Algorithm 1)."""
-    if future_a_BTA.shape[1] < max(horizons):
-        raise ConfigError(
-            f"Commands are planned for {future_a_BTA.shape[1]} steps, but horizon {max(horizons)} was asked for.",
-            expected=f"at least {max(horizons)} planned command rows",
-        )
-    return torch.stack([future_a_BTA[:, :horizon].mean(1) for horizon in horizons], 1)

@@ -99,6 +99,16 @@ class Normaliser:
         """Z-space to physical set-points."""
         return _affine(values, self.command_location, self.command_scale, lambda v, loc, scale: v * scale + loc)
 
+    @property
+    def sensor_zero(self) -> np.ndarray:
+        """Where the physical zero of every sensor lies in z-space."""
+        return self.transform_sensors(np.zeros(len(self.sensor_names)))
+
+    @property
+    def command_zero(self) -> np.ndarray:
+        """Where every command stands still in z-space."""
+        return self.transform_commands(np.zeros(len(self.command_names)))
+
     def to_json(self) -> str:
         """The normaliser as text; every number comes back bit for bit."""
         content: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.schema import Channel, Schema
+from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowSet
 
+STANDING = 1e-3  # in scales of the commands
 STEADY = 4  # rows with one speed, after which a spindle no longer accelerates
 BINS = 16  # of speed
 LEAST = 0.1  # quantile of an effort that counts as turning alone
@@ -25,14 +26,11 @@ class TurningAlone:
 
     def __init__(self, schema: Schema, normaliser: Normaliser, windows: WindowSet) -> None:
         device = windows.last_W.device
-        drives = {number: _drive(sensor, schema) for number, sensor in enumerate(schema.sensors)}
-        known = {sensor: command for sensor, command in drives.items() if command is not None}
-        self.sensor_E, self.command_E = (torch.tensor(list(part), dtype=torch.long, device=device) for part in
-                                         (known.keys(), known.values()))  # fmt: skip
-        zero_C = normaliser.transform_sensors(np.zeros((1, len(schema.sensors))))[0]
-        zero_A = normaliser.transform_commands(np.zeros((1, len(schema.commands))))[0]
-        self.zero_E = torch.from_numpy(zero_C[list(known)]).float().to(device)
-        self.standing_E = torch.from_numpy(zero_A[list(known.values())]).float().to(device)
+        drives = driven_efforts(schema)
+        sensors, commands = list(drives), list(drives.values())
+        self.sensor_E, self.command_E = (torch.tensor(part, device=device) for part in (sensors, commands))
+        self.zero_E = torch.from_numpy(normaliser.sensor_zero[sensors]).float().to(device)
+        self.standing_E = torch.from_numpy(normaliser.command_zero[commands]).float().to(device)
         effort_NE = (windows.x_NC[:, self.sensor_E] - self.zero_E).abs()
         effort_NE[~windows.m_NC[:, self.sensor_E]] = torch.nan
         speed_NE = self.speed(windows.a_NA)
@@ -54,7 +52,7 @@ class TurningAlone:
 
 def _least(speed_N: np.ndarray, effort_N: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Upper edges of the bins of speed, and for each bin, and what is faster than all, the effort of turning alone."""
-    steady_N = speed_N > 1e-3
+    steady_N = speed_N > STANDING
     for rows in range(1, STEADY):
         steady_N[rows:] &= speed_N[rows:] == speed_N[:-rows]
     steady_N[: STEADY - 1] = False
@@ -71,9 +69,15 @@ def _least(speed_N: np.ndarray, effort_N: np.ndarray) -> tuple[np.ndarray, np.nd
     return edge_V, np.array([*least, np.inf])
 
 
-def _drive(sensor: Channel, schema: Schema) -> int | None:
-    """The commanded speed that drives the spindle of an effort: the one whose name shares most words with it."""
+def driven_efforts(schema: Schema) -> dict[int, int]:
+    """For every effort of a spindle the commanded speed that drives it: the one whose name shares most words with it.
+
+    Without a commanded speed nothing is known of any of them.
+    """
     speeds = [number for number, command in enumerate(schema.commands) if command.quantity == "rotational speed"]
-    if not sensor.feels_the_cut or not speeds:
-        return None
-    return max(speeds, key=lambda number: len(set(sensor.words) & set(schema.commands[number].words)))
+    efforts = [number for number, sensor in enumerate(schema.sensors) if sensor.feels_the_cut] if speeds else []
+
+    def shared(effort: int, speed: int) -> int:
+        return len(set(schema.sensors[effort].words) & set(schema.commands[speed].words))
+
+    return {effort: max(speeds, key=lambda speed: shared(effort, speed)) for effort in efforts}

@@ -11,7 +11,6 @@ B windows, T planned rows, H horizons, C sensors, A commands, E efforts of spind
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
@@ -19,8 +18,8 @@ from torch import Tensor
 from crossfeed.schema import Schema
 from crossfeed.windows.draws import Draw
 from crossfeed.windows.normalise import Normaliser
-from crossfeed.windows.turning_alone import STEADY, TurningAlone
-from crossfeed.windows.windows import WindowBatch, WindowSet
+from crossfeed.windows.turning_alone import STANDING, STEADY, TurningAlone, driven_efforts
+from crossfeed.windows.windows import WindowBatch, WindowSet, mean_commands
 
 CUTTING = 0.75  # exponent of the feed in the force of a cut
 HELD = 0.3  # of the changed plans hold the feed, the others turn it
@@ -42,16 +41,15 @@ class UnseenPlans:
         self.config = config
         device = windows.last_W.device
         feeds = [number for number, command in enumerate(schema.commands) if command.quantity == "feed"]
-        felt = any(sensor.feels_the_cut for sensor in schema.sensors)
-        self.active = bool(config.share > 0.0 and feeds and felt)
+        self.active = bool(config.share > 0.0 and feeds and driven_efforts(schema))
         if not self.active:
             return
         self.turning = TurningAlone(schema, normaliser, windows)
         self._feed_A = torch.zeros(len(schema.commands), dtype=torch.bool, device=device)
         self._feed_A[feeds] = True
-        zero_A = normaliser.transform_commands(np.zeros((1, len(schema.commands))))[0]
-        self._zero_A = torch.as_tensor(zero_A, dtype=torch.float32, device=device)
+        self._zero_A = torch.from_numpy(normaliser.command_zero).float().to(device)
         self._row_T = torch.arange(1, windows.horizons[-1] + 1, device=device)
+        self._horizons = windows.horizons
         self._horizon_H = torch.tensor(windows.horizons, device=device)
         self._unfelt_C = torch.ones(len(schema.sensors), dtype=torch.bool, device=device)
         self._unfelt_C[self.turning.sensor_E] = False
@@ -77,22 +75,30 @@ class UnseenPlans:
         return replace(
             batch,
             future_a_BTA=future_a_BTA,
-            mean_a_BHA=future_a_BTA.cumsum(1).index_select(1, self._horizon_H - 1) / self._horizon_H.unsqueeze(-1),
+            mean_a_BHA=mean_commands(future_a_BTA, self._horizons),
             future_x_BHC=torch.where(m_BHC, x_BHC, 0.0),
             future_m_BHC=m_BHC,
         )
 
     def _efforts(self, batch: WindowBatch, factor_B: Tensor) -> tuple[Tensor, Tensor]:
-        """What the spindles need under the changed feeds, and whether it can be told: not while they accelerate."""
+        """What the spindles need under the changed feeds, and whether it can be told.
+
+        It cannot while they accelerate, nor at a speed whose turning alone was never logged; without speed there is no
+        cut.
+        """
         turning = self.turning
         away_BHE = batch.future_x_BHC[..., turning.sensor_E] - turning.zero_E
-        speed_BSE = turning.speed(torch.cat([batch.a_BKA[:, 1 - STEADY :], batch.future_a_BTA], 1))
-        speed_BHE = speed_BSE.index_select(1, self._horizon_H + STEADY - 2)
-        before = [speed_BSE.index_select(1, self._horizon_H + STEADY - 2 - rows) for rows in range(1, STEADY)]
+        past_BSA = batch.a_BKA[:, 1 - STEADY :]
+        speed_BSE = turning.speed(torch.cat([past_BSA, batch.future_a_BTA], 1))
+        here_H = self._horizon_H - 1 + past_BSA.shape[1]
+        speed_BHE = speed_BSE.index_select(1, here_H)
+        before = [speed_BSE.index_select(1, (here_H - rows).clamp(min=0)) for rows in range(1, STEADY)]
         steady_BHE = torch.stack([speed_BHE == earlier for earlier in before]).all(0)
-        alone_BHE = torch.minimum(turning(speed_BHE), away_BHE.abs())
+        needed_BHE = turning(speed_BHE)
+        told_BHE = steady_BHE & (needed_BHE.isfinite() | (speed_BHE <= STANDING))
+        alone_BHE = torch.minimum(needed_BHE, away_BHE.abs())
         cutting_BHE = (away_BHE.abs() - alone_BHE) * factor_B[:, None, None] ** CUTTING
-        return turning.zero_E + away_BHE.sign() * (alone_BHE + cutting_BHE), steady_BHE
+        return turning.zero_E + away_BHE.sign() * (alone_BHE + cutting_BHE), told_BHE
 
     def _drawn(self, batch: WindowBatch, draw: Draw) -> tuple[Tensor, Tensor]:
         """For each window the factor on its feeds, 1 for most, and the planned row from which on it holds."""

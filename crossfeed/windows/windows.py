@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.errors import TableError
+from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up
 from crossfeed.windows.normalise import Normaliser
@@ -130,6 +130,16 @@ class WindowSet:
     def summary(self) -> dict[str, int]:
         """Totals over the groups: rows, windows, and what was not offered."""
         return self.listing.summary()
+
+
+def mean_commands(future_a_BTA: Tensor, horizons: tuple[int, ...]) -> Tensor:
+    """The mean command over (t, t+h] for each horizon h (line 1 of Algorithm 1)."""
+    if future_a_BTA.shape[1] < max(horizons):
+        raise ConfigError(
+            f"Commands are planned for {future_a_BTA.shape[1]} steps, but horizon {max(horizons)} was asked for.",
+            expected=f"at least {max(horizons)} planned command rows",
+        )
+    return torch.stack([future_a_BTA[:, :horizon].mean(1) for horizon in horizons], 1)
 
 
 def _lay_out(

@@ -6,7 +6,7 @@ import torch
 from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.model.plan import mean_commands
+from crossfeed.windows.windows import mean_commands
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set
 
 

@@ -12,7 +12,7 @@ from crossfeed.windows.draws import generator_draw
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.unseen_plans import CUTTING, PlanChanges, UnseenPlans
 from crossfeed.windows.windows import WindowBatch, WindowSet
-from tests.windows.spindle import HORIZONS, SCHEMA, normaliser, spindle_windows, turning
+from tests.windows.spindle import HORIZONS, SCHEMA, normaliser, spindle_table, spindle_windows, turning
 from tests.windows.tables import random_table, tiny_schema
 
 WINDOWS = spindle_windows()
@@ -102,6 +102,29 @@ def test_machines_without_feeds_or_without_a_spindle_are_left_alone() -> None:
     no_feed = Schema(name="n", sensors=SCHEMA.sensors, commands=SCHEMA.commands[:1])
     assert not UnseenPlans(PlanChanges(share=0.5), no_feed, normaliser(), WINDOWS).active
     assert not plans(0.0).active
+
+
+def test_a_machine_that_is_told_no_speed_ended_in_a_traceback() -> None:
+    feeds_only = Schema(name="n", sensors=SCHEMA.sensors, commands=SCHEMA.commands[1:])
+    assert not UnseenPlans(PlanChanges(share=0.5), feeds_only, normaliser(), WINDOWS).active
+
+
+def test_a_context_shorter_than_a_steady_stretch_ended_in_a_traceback() -> None:
+    short = WindowSet.build([spindle_table()], None, normaliser(), context=2, horizons=HORIZONS)
+    batch = short.batch(torch.arange(50))
+    turned = UnseenPlans(PlanChanges(share=0.5), SCHEMA, normaliser(), short)
+    ones = torch.ones(50)
+    changed = turned.under(batch, 0.0 * ones, ones.long())
+    assert changed.future_m_BHC[..., 0].any()
+
+
+def test_a_speed_that_was_never_logged_is_not_judged() -> None:
+    """It was taught that a held feed changes nothing there."""
+    batch = WINDOWS.batch(EVERY)
+    faster = normaliser().transform_commands(np.array([9000.0, 300.0]))[0]
+    batch.a_BKA[..., 0], batch.future_a_BTA[..., 0] = faster, faster
+    ones = torch.ones(len(EVERY))
+    assert not plans().under(batch, 0.0 * ones, ones.long()).future_m_BHC.any()
 
 
 def test_a_share_above_one_is_refused() -> None:

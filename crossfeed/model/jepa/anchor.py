@@ -31,7 +31,7 @@ class Anchor(nn.Module):
         self.change: nn.Linear = nn.utils.skip_init(nn.Linear, width, sensors)  # type: ignore[no-untyped-call]
         nn.init.zeros_(self.change.weight)
         nn.init.zeros_(self.change.bias)
-        zero_C = normaliser.transform_sensors(np.zeros((1, sensors)))[0]
+        zero_C = normaliser.sensor_zero
         reached_C = np.isfinite(zero_C) & (np.abs(zero_C) <= reach)
         self.register_buffer("reached_C", torch.from_numpy(reached_C), persistent=False)
         self.register_buffer("zero_C", torch.from_numpy(np.where(reached_C, zero_C, 0.0)).float(), persistent=False)

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from crossfeed.model.jepa.command_sequence import CommandSummary, CommandTokens
 from crossfeed.model.parts.blocks import Block, BlockConfig
 from crossfeed.model.parts.horizon_embedding import HorizonEmbedding, HorizonEmbeddingKind
-from crossfeed.model.plan import Plan, mean_commands
+from crossfeed.model.plan import Plan
+from crossfeed.windows.windows import mean_commands
 
 
 class PredictorConfig(BaseModel):

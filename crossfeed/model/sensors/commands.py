@@ -8,7 +8,6 @@ B windows, K context rows, T planned steps, S = K + T rows, A commands, G groups
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -40,8 +39,7 @@ class CommandMeaning(nn.Module):
         super().__init__()
         self.context = context
         commands = len(schema.commands)
-        zero_A = normaliser.transform_commands(np.zeros((1, commands)))[0]
-        self.register_buffer("zero_A", torch.from_numpy(zero_A).float(), persistent=False)
+        self.register_buffer("zero_A", torch.from_numpy(normaliser.command_zero).float(), persistent=False)
         groups = command_groups(schema)
         group_AG = torch.zeros(commands, len(groups))
         for number, members in enumerate(groups):

@@ -52,8 +52,7 @@ class MixtureHead(nn.Module):
         known_C1G = physical_exponents(schema).unsqueeze(1)
         prior_CWG = torch.maximum(known_C1G, usual_W1)
         self.register_buffer("prior_CWG", (prior_CWG / STEEPEST).logit(), persistent=False)
-        sensors = len(normaliser.sensor_names)
-        zero_C = normaliser.transform_sensors(np.zeros((1, sensors)))[0]
+        zero_C = normaliser.sensor_zero
         has_zero_C = np.array([sensor.has_zero for sensor in schema.sensors])
         reached_C = has_zero_C & np.isfinite(zero_C) & (np.abs(zero_C) <= config.reach)
         self.register_buffer("reached_C", torch.from_numpy(reached_C), persistent=False)
