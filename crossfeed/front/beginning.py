@@ -1,30 +1,33 @@
 """What a run begins with: the shipped model that already knows machines, where that can be taken, or nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from crossfeed.model.locate import FLEET, locate_model
 
 if TYPE_CHECKING:
     from crossfeed.ingest.table import Table
     from crossfeed.training.run_config import RunConfig
 
-AUTO, NOTHING, FLEET = "auto", "none", "fleet"
+AUTO, NOTHING = "auto", "none"
 
 
 def beginning(
-    pretrained: Path | str, config: "RunConfig", tables: Sequence["Table"], continued: Path | None
+    pretrained: Path | str, config: "RunConfig", tables: Sequence["Table"], saved: Mapping[str, Any] | None
 ) -> Path | str | None:
     """The file whose weights a run begins with; None begins with fresh ones.
 
     `auto` takes the shipped model for one machine at the default size, if it reads every command of that machine; a
-    run that goes on keeps what it began with.
+    run that is resumed, whose configuration is `saved`, keeps what it began with.
     """
     if str(pretrained) == NOTHING:
         return None
     if str(pretrained) != AUTO:
         return pretrained
-    if continued is not None:
-        return FLEET if _went_on(continued) else None
+    if saved is not None:
+        went_on = saved["training"]["initialisation"] != "scratch" and saved["data"]["normaliser"] == "frame"
+        return FLEET if went_on else None
     machines = {machine for table in tables for machine in table.machines()}
     usual = _takes_the_usual_network(config)
     return FLEET if usual and len(machines) == 1 and all(_is_read(table) for table in tables) else None
@@ -40,19 +43,8 @@ def _takes_the_usual_network(config: "RunConfig") -> bool:
 
 def _is_read(table: "Table") -> bool:
     """Whether the shipped model knows all of the machine's commands."""
-    from crossfeed.model.locate import locate_model
     from crossfeed.model.meeting import readable
     from crossfeed.model.model_file import read_model_file
 
     known = readable(table.schema, read_model_file(locate_model(FLEET)).schema)
     return set(table.schema.command_names) <= set(known.command_names)
-
-
-def _went_on(folder: Path) -> bool:
-    """Whether the run in a folder began with a model of many machines."""
-    from crossfeed.training.record.folder import saved_config
-
-    saved = saved_config(folder)
-    if saved is None:
-        return False
-    return bool(saved["training"]["initialisation"] != "scratch" and saved["data"]["normaliser"] == "frame")

@@ -6,10 +6,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from crossfeed.front.beginning import AUTO, FLEET, beginning
+from crossfeed.front.beginning import AUTO, beginning
 from crossfeed.front.fitted_model import FittedModel, load
 from crossfeed.front.moment import as_table, several
 from crossfeed.ingest.table import Table
+from crossfeed.model.locate import FLEET
 from crossfeed.schema import canonical
 
 SIZE, PRESET = "compact", "crossfeed"
@@ -58,7 +59,7 @@ def fit(
         file = None if config is None else Path(config)
         resolved = resolve_config(preset, size, file, continued=folder if resume else None)
         resolved = override(resolved, settings or {}, "The settings")
-        begins = beginning(pretrained, resolved, read, folder if resume and saved_config(folder) else None)
+        begins = beginning(pretrained, resolved, read, saved_config(folder) if resume else None)
         if begins == FLEET and not resume:
             console().print("begins with fleet, which already knows machines (--pretrained none: with fresh weights)")
         result = train(
