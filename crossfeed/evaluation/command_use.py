@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.evaluation.evaluate import Change, EvaluationSet
-from crossfeed.evaluation.forecaster import Forecaster, batch_size, under_plans
+from crossfeed.evaluation.forecaster import Forecaster, in_parts, under_plans
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.progress import progress
@@ -108,12 +108,19 @@ def under_false_plans(
     """Scores under the true plan ("true") and under each false one, in one pass over the windows."""
     changes = {name: false_plan(name, data, index_W, seed) for name in conditions}
     scores = {name: data.scores(forecaster.name) for name in ("true", *changes)}
-    with torch.no_grad(), progress("Command use", len(index_W)) as task:
-        for part in torch.split(index_W, batch_size(data.windows)):
-            batch = data.windows.batch(part.to(data.windows.last_W.device))
-            plans = [batch, *(change(batch, part) for change in changes.values())]
-            for sheet, forecast in zip(scores.values(), under_plans(forecaster, plans), strict=True):
-                data.count_in(sheet, forecast, batch, part)
+
+    def score(part: Tensor) -> list[Scores]:
+        batch = data.windows.batch(part.to(data.windows.last_W.device))
+        plans = [batch, *(change(batch, part) for change in changes.values())]
+        sheets = [data.scores(forecaster.name) for _ in plans]
+        for sheet, forecast in zip(sheets, under_plans(forecaster, plans), strict=True):
+            data.count_in(sheet, forecast, batch, part)
+        return sheets
+
+    with progress("Command use", len(index_W)) as task:
+        for part, sheets in in_parts(forecaster, data.windows, index_W, score):
+            for whole, sheet in zip(scores.values(), sheets, strict=True):
+                whole.include(sheet)
             task.advance(len(part))
     return scores
 

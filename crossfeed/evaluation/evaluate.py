@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
-from crossfeed.evaluation.forecaster import Forecaster, batch_size, spread_out
+from crossfeed.evaluation.forecaster import Forecaster, in_parts, spread_out
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.regimes import REGIMES, regimes
 from crossfeed.progress import progress
@@ -100,13 +100,20 @@ def evaluate(
     windows = data.windows
     index_W = torch.arange(len(windows)) if index_W is None else index_W
     scores = data.scores(forecaster.name)
-    with torch.no_grad(), progress(title or f"Evaluating {forecaster.name}", len(index_W)) as task:
-        for part in torch.split(index_W, batch_size(windows)):
-            batch = windows.batch(part.to(windows.last_W.device))
-            batch = batch if world is None else world(batch, part)
-            seen = batch if change is None else change(batch, part)
-            forecast = forecaster.predict(seen)
-            data.count_in(scores, forecast, batch, part)
+
+    def score(part: Tensor) -> tuple[Scores, Distribution]:
+        batch = windows.batch(part.to(windows.last_W.device))
+        batch = batch if world is None else world(batch, part)
+        forecast, sheet = (
+            forecaster.predict(batch if change is None else change(batch, part)),
+            data.scores(forecaster.name),
+        )
+        data.count_in(sheet, forecast, batch, part)
+        return sheet, forecast
+
+    with progress(title or f"Evaluating {forecaster.name}", len(index_W)) as task:
+        for part, (sheet, forecast) in in_parts(forecaster, windows, index_W, score):
+            scores.include(sheet)
             if on_forecast is not None:
                 on_forecast(part, forecast)
             task.advance(len(part))

@@ -86,6 +86,14 @@ class Scores:
         _count(self.pit, (-1,), entry_BHC, present.to(x.dtype).flatten())
         self.windows += len(x)
 
+    def include(self, other: "Scores") -> None:
+        """Add what was counted on another sheet with the same rows and columns."""
+        self.windows += other.windows
+        self.has_density &= other.has_density
+        self.has_intervals &= other.has_intervals
+        self.sums += other.sums
+        self.pit += other.pit
+
     def _refuse_nan(self, bad: Tensor) -> None:
         if bad.any():
             where = sorted({self.channels[int(c)] for c in bad.nonzero()[:, 2]})
