@@ -5,7 +5,6 @@ B windows, H horizons, C channels.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
 from crossfeed.evaluation.forecaster import Forecaster, in_parts, spread_out
 from crossfeed.evaluation.metrics import Scores
+from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.regimes import REGIMES, regimes
 from crossfeed.progress import progress
 from crossfeed.schema import Schema
@@ -22,7 +22,6 @@ from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-Unit = Literal["run", "session", "program"]
 Change = Callable[[WindowBatch, Tensor], WindowBatch]
 OnForecast = Callable[[Tensor, Distribution], None]
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ForecastError
+from crossfeed.evaluation.records import Metrics
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _PERCENTS = tuple(round(100 * level) for level in LEVELS)
@@ -27,7 +28,6 @@ SUMS = (
     "count", "squared", "absolute", "error", "value", "value_squared", "persistence_squared", "persistence_absolute",
     "nll", "crps", *(f"inside{percent}" for percent in _PERCENTS), "width90",
 )  # fmt: skip
-Metrics = dict[str, float | None]
 
 
 @dataclass
