@@ -30,7 +30,7 @@ Drawings = Mapping[str, DrawnFigure]
 
 
 @dataclass(frozen=True)
-class Order:
+class FigureOrder:
     """A figure to be drawn, with or without its file."""
 
     figure: Figure
@@ -44,17 +44,17 @@ class Order:
 
 def draw_figures(document: Document, with_files: bool = False) -> dict[str, DrawnFigure]:
     """Every figure of a document by its name; the hidden ones of a choice have no files."""
-    orders = [Order(figure, with_files) for section in document.sections for figure in section.figures()]
-    orders += [Order(figure, False) for section in document.sections for figure in section.hidden_figures()]
+    orders = [FigureOrder(figure, with_files) for section in document.sections for figure in section.figures()]
+    orders += [FigureOrder(figure, False) for section in document.sections for figure in section.hidden_figures()]
     here, there = _halves(orders)
     prepare_to_draw()
     with beside(_draw_all, there) as drawn_there, progress("Drawing figures", len(here)) as task:
         return {**_draw_all(here, task.advance), **drawn_there()}
 
 
-def _halves(orders: Sequence[Order]) -> tuple[list[Order], list[Order]]:
+def _halves(orders: Sequence[FigureOrder]) -> tuple[list[FigureOrder], list[FigureOrder]]:
     """About as much work for each of two processes; all of it for the first where it is little."""
-    halves: tuple[list[Order], list[Order]] = ([], [])
+    halves: tuple[list[FigureOrder], list[FigureOrder]] = ([], [])
     for one in orders:
         done = [sum(order.drawings for order in half) for half in halves]
         halves[int(done[1] < done[0])].append(one)
@@ -63,7 +63,7 @@ def _halves(orders: Sequence[Order]) -> tuple[list[Order], list[Order]]:
     return halves
 
 
-def _draw_all(orders: Sequence[Order], advance: Callable[[], None] | None = None) -> dict[str, DrawnFigure]:
+def _draw_all(orders: Sequence[FigureOrder], advance: Callable[[], None] | None = None) -> dict[str, DrawnFigure]:
     drawn = {}
     with easel() as one:
         for order in orders:
