@@ -44,7 +44,7 @@ def test_a_search_by_halving_with_few_seeds_could_never_be_locked(tmp_path: Path
 def test_confirmation_stops_where_it_was_told_to_and_says_that_nobody_stands(tmp_path: Path) -> None:
     # Every seed turns the order round: who leads at one count does not lead at the next.
     def turning(candidate: str, seed: int) -> float:
-        side = 1.0 if candidate == "preset" else -1.0
+        side = -1.0 if candidate == "preset" else 1.0
         return 2.0 + side * (-2.0) ** seed * 0.1 + len(candidate) / 1e4
 
     engine = Invented(turning)
