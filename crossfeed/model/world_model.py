@@ -91,9 +91,13 @@ class WorldModel(nn.Module):
         """How many networks speak; a sampled path keeps to one of them."""
         return 1
 
-    def follow(self, voice: int, rows: Any, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
-        """What follows each of B sampled paths under one plan, as `ahead`, by one voice and of some channels only."""
-        assert voice == 0, "there is only one network"
+    def voice(self, number: int) -> "WorldModel":
+        """One of the networks, as a model of its own."""
+        assert number == 0, "there is only one network"
+        return self
+
+    def follow(self, rows: Any, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+        """What follows each of B sampled paths under one plan, as `ahead`, of some channels only."""
         a_BKA = a_KA.expand(rows.windows, -1, -1)
         future_BTA = future_TA.expand(rows.windows, -1, -1)
         return self.ahead(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]

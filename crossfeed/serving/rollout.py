@@ -62,7 +62,8 @@ class Rollout:
                 f"The shortest horizon of this model is {model.horizons[0]} rows, so it cannot be rolled forward.",
                 expected="a model trained with horizon 1 among its horizons",
             )
-        self.model, self.history, self.read = packed(model.eval()), history, read
+        self.model, self.history, self.read = model.eval(), history, read
+        self._voices = [packed(model.voice(number)) for number in range(model.voices)]
         context, normaliser = model.config.context, model.normaliser
         self.device = next(model.parameters()).device
         self._x_RC = self._tensor(normaliser.transform_sensors(history.sensors))
@@ -138,7 +139,7 @@ class Rollout:
         go_on: Callable[[], None] | None,
     ) -> None:
         """Draw the paths of a share in z-space, block by block."""
-        context, longest = self.model.config.context, self.model.horizons[-1]
+        voice, context, longest = self._voices[share.voice], self.model.config.context, self.model.horizons[-1]
         planned_TA = self._tensor(self.model.normaliser.transform_commands(plan.commands))
         a_RA = torch.cat([self._a_KA, planned_TA])
         follows_S, read_G = (torch.from_numpy(places).to(self.device) for places in (share.follows_S, share.read_G))
@@ -147,9 +148,7 @@ class Rollout:
             if go_on is not None:
                 go_on()
             block = slice(first, min(first + longest, len(plan)))
-            said = self.model.follow(
-                share.voice, rows, a_RA[first : first + context], planned_TA[block], self._channels_P
-            )
+            said = voice.follow(rows, a_RA[first : first + context], planned_TA[block], self._channels_P)
             normal_SLP = self._tensor(noise_NTC[share.samples_S, block][..., self.present])
             x_SLP = said[follows_S].draw(normal_SLP)
             x_GLC = x_SLP.new_full((len(read_G), x_SLP.shape[1], len(self._present_C)), torch.nan)
