@@ -1,5 +1,6 @@
 """Sampled futures described: a distribution for every row and sensor, energy, peaks, what a change of plan makes."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -129,5 +130,5 @@ def _chosen(names: Sequence[str], present: np.ndarray) -> tuple[str, ...]:
 
 def _columns(names: Sequence[str], rows: np.ndarray) -> dict[str, Values]:
     """Columns by name; null where nothing was measured."""
-    values: list[Values] = np.where(np.isfinite(rows), rows.astype(object), None).T.tolist()
+    values = [[value if math.isfinite(value) else None for value in column] for column in rows.T.tolist()]
     return dict(zip(names, values, strict=True))
