@@ -131,9 +131,10 @@ class Planner:
             forecast = lookout.ahead(course, [limit.sensor for limit in self._limits])
             outlook = self.experience.calibrated(forecast, moment.place, self._task.risk)
         warm = None if self._last is None else self._last.wanted_T2[int(moment.place - self._from) :]
+        budget = self._task.risk * len(course) / len(self._course)
         self._last = plan_ahead(
             outlook, self._law, self._task, self._limits, self._model.schema, self._config, moment.knobs, warm,
-            len(self.decisions), lookout,
+            len(self.decisions), lookout, budget,
         )  # fmt: skip
         self._from, self._until = moment.place, moment.place + self._config.every
         self.decisions.append((moment.place, self._last))

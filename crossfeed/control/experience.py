@@ -4,7 +4,7 @@ Loads as written come from an earlier run where there is one, else from the mode
 to hold is the prediction plus a margin that the log and the run under way vouch for. T places, R rows, C sensors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from crossfeed.control.earlier import EarlierRun, LoggedRows, around, find_runs
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.limits import Limit, highest_by_row
 from crossfeed.control.margin import Margin
-from crossfeed.control.outlook import SAMPLES, Outlook
+from crossfeed.control.outlook import SAMPLES, KnownLoad, Outlook
 from crossfeed.control.readings import Scatter, calmed
 from crossfeed.control.repeat import Repeat
 from crossfeed.model.world_model import WorldModel
@@ -91,7 +91,7 @@ class Experience:
         present = np.isfinite(self.runs[0].sensors_TC).any(axis=0)
         names = tuple(dict.fromkeys([*self._highest, *power_sensors(self._schema, present)]))
         noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
-        paths, middle, high = {}, {}, {}
+        paths, middle, high, tails = {}, {}, {}, {}
         for number, name in enumerate(names):
             load_T = np.nanmean([run.sensors_TC[:, self._column(name)] for run in self.runs], axis=0)
             own_T = _moved(load_T, place, len(course))
@@ -101,8 +101,9 @@ class Experience:
                 calm_T = _moved(np.mean(self._loads[name], axis=0), place, len(course))
                 middle[name] = calm_T + repeat.middle * np.maximum(np.abs(calm_T), least_T)
                 peak_T = _highest_moved(self._peak[name], place, len(course))
-                high[name] = peak_T + repeat.within(self.of_a_row(risk)) * np.maximum(np.abs(peak_T), least_T)
-        return Outlook(course, paths, np.zeros(len(course)), "earlier run", middle, high)
+                tails[name] = KnownLoad(peak_T, least_T, repeat.tail)
+                high[name] = peak_T + repeat.within(risk) * np.maximum(np.abs(peak_T), least_T)
+        return Outlook(course, paths, np.zeros(len(course)), "earlier run", middle, high, tails)
 
     def calibrated(self, forecast: Outlook, place: float, risk: float) -> Outlook:
         """A forecast with the margins that forecasts of this log needed."""
@@ -122,7 +123,7 @@ class Experience:
         for name, highest_T in self._highest.items():
             load = float(sensors_C[self._column(name)])
             if self.runs and np.isfinite(highest_T[first]):
-                said = self._grown(name, self._peak[name][first : last + 1].max(), first, knobs)
+                said = self._grown(self._law.expected, name, self._peak[name][first : last + 1].max(), first, knobs)
                 weight = max(abs(said), _LIGHT * abs(highest_T[first]))
                 self._repeats[name].add((load - said) / weight, self._scatter[name].spread / weight)
             if self._looked is not None:
@@ -131,16 +132,19 @@ class Experience:
                 middle_T, width_T = _width(outlook, name)
                 if len(middle_T[rows]):
                     middle, width = float(middle_T[rows].max()), float(width_T[rows].max())
-                    said, above = (self._grown(name, value, first, knobs) for value in (middle, middle + width))
+                    bound = self._law.bound
+                    said, above = (self._grown(bound, name, value, first, knobs) for value in (middle, middle + width))
                     self._forecast[name].add((load - said) / max(above - said, 1e-9))
 
-    def _grown(self, name: str, load: float, place: int, knobs: tuple[float, float]) -> float:
-        """A load as written under the knobs, by the law."""
+    def _grown(
+        self, grow: Callable[..., np.ndarray], name: str, load: float, place: int, knobs: tuple[float, float]
+    ) -> float:
+        """A load as written under the knobs, by what the law expects or by its bound."""
         course, quantity = self._course, self._schema.channel(name).quantity
         speed_T = np.abs(course.commands_TA[place : place + 1, course.spindle_column])
         turns = course.turn_share_T[place] > 0.5 * course.feed_share_T[place]
         feed, spindle = np.array([knobs[0] * (knobs[1] if turns else 1.0)]), np.array([knobs[1]])
-        return float(self._law.bound(name, quantity, np.array([load]), speed_T, feed, spindle)[0])
+        return float(grow(name, quantity, np.array([load]), speed_T, feed, spindle)[0])
 
     def _repeated(self, name: str) -> np.ndarray:
         """By which part of its load each run came above the others, or a single one above its neighbouring places."""

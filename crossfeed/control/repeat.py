@@ -6,7 +6,8 @@ Only what lies above the middle says how high loads come: entries, where a row h
 import math
 
 import numpy as np
-from scipy.special import stdtrit
+
+from crossfeed.control.tail import Tail
 
 _LEAST = 0.06  # of the load: by which cuts of the same part differ at least from run to run; set by hand
 _WEIGHT = 10.0  # rows that what is believed counts for
@@ -42,8 +43,9 @@ class Repeat:
         own = float(np.median(self._scores)) if count else 0.0
         return (_WEIGHT * self._middle + count * own) / (_WEIGHT + count)
 
-    def within(self, risk: float) -> float:
-        """What the next score stays below with probability 1 - risk, by Student's law over the upper half."""
+    @property
+    def tail(self) -> Tail:
+        """How high the next score comes, by Student's law over the upper half."""
         middle, rows = self.middle, _WEIGHT + len(self._scores)
         square, count = _upper(np.array(self._scores) - middle)
         half = 0.5 * _WEIGHT
@@ -51,7 +53,11 @@ class Repeat:
         # Readings scatter more than loads do, and limits are about loads.
         noise = float(np.mean(np.square(self._scatter))) if self._scatter else 0.0
         square = max(square - noise, min(square, _LEAST**2))
-        return middle + float(stdtrit(rows - 1.0, 1.0 - risk)) * math.sqrt(square * (1.0 + 1.0 / rows))
+        return Tail(middle, math.sqrt(square * (1.0 + 1.0 / rows)), rows - 1.0)
+
+    def within(self, risk: float) -> float:
+        """What the next score stays below with probability 1 - risk."""
+        return self.tail.within(risk)
 
 
 def _upper(above: np.ndarray) -> tuple[float, int]:
