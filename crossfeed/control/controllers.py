@@ -129,7 +129,8 @@ class Planner:
             lookout = Lookout(self._model, moment.sensors_RC, moment.commands_RA)
             course = self._course.after(moment.place, min(horizon, lookout.reach))
             forecast = lookout.ahead(course, [limit.sensor for limit in self._limits])
-            outlook = self.experience.calibrated(forecast, moment.place, self._task.risk)
+            now_A = moment.commands_RA[-1]
+            outlook = self.experience.calibrated(forecast, moment.place, self._task.risk, now_A)
         warm = None if self._last is None else self._last.wanted_T2[int(moment.place - self._from) :]
         budget = self._task.risk * len(course) / len(self._course)
         self._last = plan_ahead(

@@ -17,6 +17,9 @@ from crossfeed.programs.plan import plan
 from crossfeed.schema import Schema, conversion
 
 FINE = 10  # samples in a place: short moves inside a second keep their own share of it
+_STRAIGHT = 0.98  # cosine of the angle between two directions of the same move
+_TIMES = 2.5  # as fast or slow: still the same move
+_SPEED = 1.0  # rpm
 _TOLD = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
 
 
@@ -118,6 +121,16 @@ class Course:
             tool_T=tuple(self.tool_T[index] for index in at),
             cut_T=self.cut_T[at],
         )
+
+    def under_way(self, now_A: np.ndarray) -> np.ndarray:
+        """Places (T,) that go on with the move of a commanded row; everything after another move is another one."""
+        feeds_TA, now = np.delete(self.commands_TA, self.spindle_column, axis=1), np.delete(now_A, self.spindle_column)
+        fast_T, fast = np.linalg.norm(feeds_TA, axis=1), float(np.linalg.norm(now))
+        same_T = feeds_TA @ now > _STRAIGHT * fast_T * fast
+        # A knob changes how fast a move is, by less than what tells a rapid from it.
+        same_T &= (fast_T > 0.0) & (fast > fast_T / _TIMES) & (fast < fast_T * _TIMES)
+        same_T &= np.abs(self.commands_TA[:, self.spindle_column] - now_A[self.spindle_column]) < _SPEED
+        return np.logical_and.accumulate(same_T)
 
     def rows(self, first: int, last: int) -> "Course":
         """Some places of it, first to before last, as a course of their own."""

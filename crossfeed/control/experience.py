@@ -28,6 +28,7 @@ _SPREAD = 0.05  # of the mean load, by which runs differ where only one is known
 _LIGHT = 0.25  # of the limit; loads below it are compared by parts of this instead of by parts of themselves
 _TOGETHER = 4.0  # s of a cut that come out high or low together, so that they count as one chance to pass a limit
 _ENOUGH = 300  # scores of forecasts, the latest
+_FORECAST = 1.0 / 1.645  # the spread of scores where forecasts are right about their own cautious quantile
 _ANYTHING = 1e6  # widths above a forecast's middle: nothing is out of the question
 
 
@@ -39,7 +40,8 @@ class Experience:
     ) -> None:
         self._schema, self._law, self._course = schema, law, course
         self._highest = highest_by_row(limits, course.tool_T)
-        self._forecast = {name: Margin() for name in self._highest}
+        self._forecast = {name: Margin() for name in self._highest}  # of moves that had not begun
+        self._going_on = {name: Repeat(np.empty(0), _FORECAST) for name in self._highest}  # of those under way
         self.runs = tuple(run for run in runs if self._shows(run))
         loads = {name: [run.sensors_TC[:, self._column(name)] for run in self.runs] for name in self._highest}
         self._scatter = {name: _scatter_of(own, course.cutting) for name, own in loads.items()}
@@ -58,14 +60,17 @@ class Experience:
     ) -> "Experience":
         """Look for runs of the program in a log and let the model forecast what the log then brought."""
         known = cls(model.schema, law, course, limits, find_runs(course, log))
+        going_on: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in known._highest}
         for part in reversed(log):
             # A model is asked only where no earlier run answers, and until it has been judged on enough rows.
             if known.remembers or any(len(margin) >= _ENOUGH for margin in known._forecast.values()):
                 break
             scores = forecast_scores(model, tuple(known._highest), part.sensors_RC, part.commands_RA)
             for name, margin in known._forecast.items():
-                for score in scores[name]:
+                going_on[name].append(scores[name].under_way)
+                for score in scores[name].to_come:
                     margin.add(float(score))
+        known._going_on = {name: Repeat(np.concatenate(parts), _FORECAST) for name, parts in going_on.items()}
         return known
 
     @property
@@ -101,19 +106,24 @@ class Experience:
                 calm_T = _moved(np.mean(self._loads[name], axis=0), place, len(course))
                 middle[name] = calm_T + repeat.middle * np.maximum(np.abs(calm_T), least_T)
                 peak_T = _highest_moved(self._peak[name], place, len(course))
-                tails[name] = KnownLoad(peak_T, least_T, repeat.tail)
-                high[name] = peak_T + repeat.within(risk) * np.maximum(np.abs(peak_T), least_T)
+                unit_T = np.maximum(np.abs(peak_T), least_T)
+                tails[name] = KnownLoad(peak_T, unit_T, repeat.tail, np.ones(len(course), dtype=bool))
+                high[name] = peak_T + repeat.within(risk) * unit_T
         return Outlook(course, paths, np.zeros(len(course)), "earlier run", middle, high, tails)
 
-    def calibrated(self, forecast: Outlook, place: float, risk: float) -> Outlook:
-        """A forecast with the margins that forecasts of this log needed."""
-        self._looked = (place, forecast)
-        middle, high = dict(forecast.middle), dict(forecast.high)
+    def calibrated(self, forecast: Outlook, place: float, risk: float, now_A: np.ndarray | None = None) -> Outlook:
+        """A forecast with the margins that forecasts of this log needed; `now_A` is the command under way."""
+        course, middle, high, tails = forecast.course, dict(forecast.middle), dict(forecast.high), {}
+        going_T = np.zeros(len(course), dtype=bool) if now_A is None else course.under_way(now_A)
         for name in self._highest:
             middle_T, width_T = _width(forecast, name)
-            middle[name] = forecast.middle[name] + self._forecast[name].middle * (forecast.high[name] - middle[name])
-            high[name] = middle_T + min(self._forecast[name].within(self.of_a_row(risk)), _ANYTHING) * width_T
-        return replace(forecast, middle=middle, high=high)
+            tail = self._going_on[name].tail
+            tails[name] = KnownLoad(middle_T, width_T, tail, going_T)
+            middle[name] = middle[name] + np.where(going_T, tail.middle * (high[name] - middle[name]), 0.0)
+            beyond = min(self._forecast[name].within(self.of_a_row(risk)), _ANYTHING)
+            high[name] = middle_T + np.where(going_T, tail.within(risk), beyond) * width_T
+        self._looked = (place, replace(forecast, tails=tails))
+        return replace(forecast, middle=middle, high=high, tails=tails)
 
     def came_true(self, before: float, after: float, knobs: tuple[float, float], sensors_C: np.ndarray) -> None:
         """Compare a row of the run under way, cut from place to place under the knobs, with what was predicted."""
@@ -134,7 +144,11 @@ class Experience:
                     middle, width = float(middle_T[rows].max()), float(width_T[rows].max())
                     bound = self._law.bound
                     said, above = (self._grown(bound, name, value, first, knobs) for value in (middle, middle + width))
-                    self._forecast[name].add((load - said) / max(above - said, 1e-9))
+                    score = (load - said) / max(above - said, 1e-9)
+                    learned: Repeat | Margin = self._forecast[name]
+                    if outlook.tails[name].known_T[rows].all():
+                        learned = self._going_on[name]
+                    learned.add(score)
 
     def _grown(
         self, grow: Callable[..., np.ndarray], name: str, load: float, place: int, knobs: tuple[float, float]

@@ -29,11 +29,12 @@ Basis = Literal["forecast", "earlier run"]  # where the loads come from
 
 @dataclass(frozen=True, eq=False)
 class KnownLoad:
-    """A load as written and the tail of what comes above it; scores are parts of the load, or of `least_T` if light."""
+    """A load as written with the tail of what comes above it, in units that grow with the load; all of them (T,)."""
 
     said_T: np.ndarray
-    least_T: np.ndarray
+    unit_T: np.ndarray  # what a score of one is worth
     tail: Tail
+    known_T: np.ndarray  # places of which the tail speaks
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Outlook:
     """The loads of the places to come as written; `doubt_T` is how far members disagree, 1 where that is usual.
 
     `middle` and `high` (T,) hold what a limited load passes with even chance and what it hardly ever passes. `tails`
-    say how surely, where an earlier run does; without one, whatever `high` lets pass a limit is taken to pass it.
+    say how surely at places that are known; elsewhere whatever `high` lets pass a limit is taken to pass it.
     """
 
     course: Course
@@ -50,7 +51,7 @@ class Outlook:
     basis: Basis
     middle: Mapping[str, np.ndarray]
     high: Mapping[str, np.ndarray]
-    tails: Mapping[str, "KnownLoad"] = field(default_factory=dict)
+    tails: Mapping[str, KnownLoad] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.course)

@@ -112,7 +112,7 @@ def section(outlook: Outlook, first: int, last: int) -> Outlook:
     paths = {name: path_ST[:, places] for name, path_ST in outlook.paths.items()}
     middle, high = ({name: load_T[places] for name, load_T in part.items()} for part in (outlook.middle, outlook.high))
     tails = {
-        name: replace(known, said_T=known.said_T[places], least_T=known.least_T[places])
+        name: replace(known, **{part: getattr(known, part)[places] for part in ("said_T", "unit_T", "known_T")})
         for name, known in outlook.tails.items()
     }
     return Outlook(course, paths, outlook.doubt_T[places], outlook.basis, middle, high, tails)
@@ -196,7 +196,7 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
     row_T = np.clip(np.searchsorted(place_R[:count], np.arange(len(course)) + 0.5), 0, count - 1)
     reached_T = np.arange(len(course)) < place_R[count - 1]
     names = lookout.model.schema.sensor_names
-    paths, high = dict(outlook.paths), dict(outlook.high)
+    paths, high, tails = dict(outlook.paths), dict(outlook.high), dict(outlook.tails)
     factors = score.effective(feed_T, spindle_T)
     speed_T = np.abs(course.commands_TA[:, course.spindle_column])
     for name in score.limited:
@@ -205,5 +205,7 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
         by_law_T = score.law.expected(name, quantity, path_ST.mean(axis=0), speed_T, *factors)
         more_T = np.where(reached_T, np.maximum(said_T - by_law_T, 0.0), 0.0)
         paths[name], high[name] = path_ST + more_T, high[name] + more_T
+        if name in tails:
+            tails[name] = replace(tails[name], said_T=tails[name].said_T + more_T)
     doubt_T = np.where(reached_T, np.maximum(outlook.doubt_T, doubt_R[row_T]), outlook.doubt_T)
-    return replace(outlook, paths=paths, high=high, doubt_T=doubt_T)
+    return replace(outlook, paths=paths, high=high, tails=tails, doubt_T=doubt_T)

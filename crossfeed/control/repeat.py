@@ -14,16 +14,18 @@ _WEIGHT = 10.0  # rows that what is believed counts for
 
 
 class Repeat:
-    """Scores of rows against what the earlier runs said, and the margin that the next one stays below.
+    """Scores of rows against what was said of them, and the margin that the next one stays below.
 
-    `like` holds scores of something like it: the earlier runs against each other, or one against its neighbours.
+    `like` holds scores of something like it: the earlier runs against each other, one against its neighbours, or
+    forecasts of other programs; `least` is the spread that is believed whatever they say.
     """
 
-    def __init__(self, like: np.ndarray) -> None:
+    def __init__(self, like: np.ndarray, least: float = _LEAST) -> None:
         like = like[np.isfinite(like)]
         self._count = len(like)
         self._middle = min(float(np.median(like)), 0.0) if len(like) else 0.0
-        self._spread = max(_LEAST, math.sqrt(_upper(like - self._middle)[0]))
+        self._least = least
+        self._spread = max(least, math.sqrt(_upper(like - self._middle)[0]))
         self._scores: list[float] = []
         self._scatter: list[float] = []
 
@@ -52,7 +54,7 @@ class Repeat:
         square = (half * self._spread**2 + count * square) / (half + count)
         # Readings scatter more than loads do, and limits are about loads.
         noise = float(np.mean(np.square(self._scatter))) if self._scatter else 0.0
-        square = max(square - noise, min(square, _LEAST**2))
+        square = max(square - noise, min(square, self._least**2))
         return Tail(middle, math.sqrt(square * (1.0 + 1.0 / rows)), rows - 1.0)
 
     def within(self, risk: float) -> float:

@@ -106,12 +106,13 @@ class Score:
         factors = self.effective(feed_BT, spindle_BT)
         for name, highest_T in self._highest.items():
             quantity, known = self.schema.channel(name).quantity, self.outlook.tails.get(name)
-            if known is None:
-                load_BT = self.law.bound(name, quantity, self.outlook.high[name], self._speed_T, *factors)
-                own_BT = (load_BT > highest_T).astype(float)
-            else:
+            load_BT = self.law.bound(name, quantity, self.outlook.high[name], self._speed_T, *factors)
+            own_BT = (load_BT > highest_T).astype(float)
+            if known is not None:
                 load_BT = self.law.expected(name, quantity, known.said_T, self._speed_T, *factors)
-                own_BT = known.tail.above((highest_T - load_BT) / np.maximum(np.abs(load_BT), known.least_T))
+                grown_BT = np.maximum(load_BT / np.maximum(known.said_T, 1e-9), 1.0)
+                chance = known.tail.above((highest_T - load_BT) / (known.unit_T * grown_BT))
+                own_BT = np.where(known.known_T, chance, own_BT)
             chance_BT = np.maximum(chance_BT, own_BT)
         return np.where(self.outlook.course.cutting, chance_BT, 0.0)
 

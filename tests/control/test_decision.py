@@ -133,7 +133,7 @@ def test_an_entry_was_not_slowed_down_because_the_second_before_it_was_in_danger
 def known_loads(course, said_T, spread=0.05, freedom=20.0):
     """Loads that an earlier run knows up to a spread, as parts of themselves."""
     outlook = known_outlook(course, 3.0)
-    known = KnownLoad(said_T, np.full(len(course), 1.0), Tail(0.0, spread, freedom))
+    known = KnownLoad(said_T, said_T, Tail(0.0, spread, freedom), np.ones(len(course), dtype=bool))
     return replace(outlook, middle={"spindle_torque": said_T}, tails={"spindle_torque": known})
 
 
