@@ -63,7 +63,7 @@ def case(model, name, number, length_s, policies):
     piece, course = taught.piece, taught.course
     sensor = "spindle_torque" if "spindle_torque" in machine.logging.sensors else "spindle_power"
     column = schema.sensor_names.index(sensor)
-    at = np.minimum(taught.run.place.astype(int), len(course) - 1)
+    at = np.minimum(taught.run.position.astype(int), len(course) - 1)
     cut = course.cutting if course.cutting[at].any() else course.feed_share_T > 0.0  # pecks shorter than a second
     load = np.array([row.truth[column] for row in taught.run.rows])[cut[at]]
     highest = ROOMS[number % len(ROOMS)] * float(np.quantile(load, 0.98))
@@ -116,10 +116,10 @@ def _decisions(planner, found, course, task):
     """Every decision with its promised gain and, from the same places of both runs, the true one."""
     written, planned = (cost_by_place(found[who], course, task) for who in ("as written", planner.name))
     rows = []
-    for place, made in planner.decisions:
+    for position, made in planner.decisions:
         decision = made.decision
         choice = decision.choices[0]
-        first = min(round(place), len(course) - 1)
+        first = min(round(position), len(course) - 1)
         last = min(first + choice.last + 1, len(course))
         own = slice(0, last - first)
         acts = max(np.abs(knob_T[own] - 1.0).max() for knob_T in (decision.feed_T, decision.spindle_T)) > 1e-3

@@ -15,15 +15,15 @@ from crossfeed.control.outlook import CAUTIOUS, physical
 from crossfeed.control.walk import walk
 from crossfeed.model.world_model import WorldModel
 
-_EVERY = 4  # rows between two windows
-_MOST = 64  # windows, the latest
+_EVERY = 2  # rows between two windows
+_MOST = 96  # windows, the latest
 _AHEAD = 8  # rows: a decision is followed for four places, which take up to twice as long
 _AT_ONCE = 32
 
 
 @dataclass(frozen=True, eq=False)
 class ForecastScores:
-    """How far rows in the cut came above the forecast's middle, in parts of how far its cautious quantile lies above."""
+    """How far rows in the cut came above a forecast's middle, in parts of what its cautious quantile lies above it."""
 
     under_way: np.ndarray  # rows of a move that was under way when they were forecast
     to_come: np.ndarray  # rows of moves that had not begun: no command tells how deep they are

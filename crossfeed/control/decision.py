@@ -133,9 +133,9 @@ def reachable(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Knobs that are never turned too fast and never stand above what was wanted, if need be by turning down early."""
     feed_T = feed_T.copy()
-    for place in range(len(feed_T) - 2, -1, -1):
+    for index in range(len(feed_T) - 2, -1, -1):
         # What a place lasts at the lower of both feeds is more than it does; at the wanted one it is safe.
-        share = course.feed_share_T[place]
-        taken = course.period * (1.0 - share + share / max(feed_T[place], 1.0))
-        feed_T[place] = min(feed_T[place], feed_T[place + 1] + task.slew * taken)
+        share = course.feed_share_T[index]
+        taken = course.period * (1.0 - share + share / max(feed_T[index], 1.0))
+        feed_T[index] = min(feed_T[index], feed_T[index + 1] + task.slew * taken)
     return slewed(course, feed_T, spindle_T, task, start)

@@ -107,15 +107,15 @@ def plan_whole(
 
 def section(outlook: Outlook, first: int, last: int) -> Outlook:
     """Some places of an outlook."""
-    places = slice(first, min(last, len(outlook)))
-    course = outlook.course.after(float(first), places.stop - first)
-    paths = {name: path_ST[:, places] for name, path_ST in outlook.paths.items()}
-    middle, high = ({name: load_T[places] for name, load_T in part.items()} for part in (outlook.middle, outlook.high))
+    own = slice(first, min(last, len(outlook)))
+    course = outlook.course.after(float(first), own.stop - first)
+    paths = {name: path_ST[:, own] for name, path_ST in outlook.paths.items()}
+    middle, high = ({name: load_T[own] for name, load_T in part.items()} for part in (outlook.middle, outlook.high))
     tails = {
-        name: replace(known, **{part: getattr(known, part)[places] for part in ("said_T", "unit_T", "known_T")})
+        name: replace(known, **{part: getattr(known, part)[own] for part in ("said_T", "unit_T", "known_T")})
         for name, known in outlook.tails.items()
     }
-    return Outlook(course, paths, outlook.doubt_T[places], outlook.basis, middle, high, tails)
+    return Outlook(course, paths, outlook.doubt_T[own], outlook.basis, middle, high, tails)
 
 
 def priced(
@@ -190,11 +190,11 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
     They are brought back to the program as written by the law, so that everything else goes on as before.
     """
     course = outlook.course
-    commands_TA, place_R = course.commanded(feed_T, spindle_T)
+    commands_TA, position_R = course.commanded(feed_T, spindle_T)
     count = min(len(commands_TA), lookout.reach)
     mean_RC, doubt_R = lookout.expected(commands_TA[:count])
-    row_T = np.clip(np.searchsorted(place_R[:count], np.arange(len(course)) + 0.5), 0, count - 1)
-    reached_T = np.arange(len(course)) < place_R[count - 1]
+    row_T = np.clip(np.searchsorted(position_R[:count], np.arange(len(course)) + 0.5), 0, count - 1)
+    reached_T = np.arange(len(course)) < position_R[count - 1]
     names = lookout.model.schema.sensor_names
     paths, high, tails = dict(outlook.paths), dict(outlook.high), dict(outlook.tails)
     factors = score.effective(feed_T, spindle_T)

@@ -20,10 +20,10 @@ FACTORS = st.lists(st.floats(0.5, 1.2), min_size=len(COURSE), max_size=len(COURS
 
 @given(FACTORS)
 def test_overrides_keep_the_path(feed_T):
-    commands, place = COURSE.commanded(feed_T, np.ones(len(COURSE)))
+    commands, position = COURSE.commanded(feed_T, np.ones(len(COURSE)))
     assert commands[:, 1:].sum(axis=0) == pytest.approx(COURSE.commands_TA[:, 1:].sum(axis=0), abs=1e-6)
-    assert place[-1] == pytest.approx(len(COURSE))
-    assert (np.diff(place) > -1e-9).all()
+    assert position[-1] == pytest.approx(len(COURSE))
+    assert (np.diff(position) > -1e-9).all()
 
 
 @given(FACTORS)

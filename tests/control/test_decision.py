@@ -122,12 +122,12 @@ def test_an_entry_was_not_slowed_down_because_the_second_before_it_was_in_danger
     """A spindle still running up beside the entry counted against a slower plan, which did not touch it."""
     task = read_task(None, {"limits": ["spindle_torque<=10"]})
     outlook = known_outlook(course, 8.0)
-    place = int(np.flatnonzero(course.cutting)[2])
+    index = int(np.flatnonzero(course.cutting)[2])
     middle, high = outlook.middle["spindle_torque"].copy(), outlook.high["spindle_torque"].copy()
-    high[place - 1], middle[place], high[place] = 80.0, 10.4, 10.8
+    high[index - 1], middle[index], high[index] = 80.0, 10.4, 10.8
     outlook = replace(outlook, middle={"spindle_torque": middle}, high={"spindle_torque": high})
     decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
-    assert decision.feed_T[place] < 1.0
+    assert decision.feed_T[index] < 1.0
 
 
 def known_loads(course, said_T, spread=0.05, freedom=20.0):

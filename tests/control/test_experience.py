@@ -69,9 +69,9 @@ def test_a_deeper_cut_ahead_is_known_from_the_earlier_run(model, piece, course, 
 def test_a_row_above_what_was_foreseen_widens_the_margin(model, piece, course, earlier):
     known = experience(model, course, [earlier[1], run_of(piece, course, 5)[1]], 5.0)
     before = known.recall(course, 0.0, 0.01).high["spindle_torque"]
-    place = float(np.flatnonzero(course.cutting)[0])
+    position = float(np.flatnonzero(course.cutting)[0])
     for _ in range(30):
-        known.came_true(place, place + 0.5, (1.0, 1.0), np.full(17, 50.0))
+        known.came_true(position, position + 0.5, (1.0, 1.0), np.full(17, 50.0))
     assert (known.recall(course, 0.0, 0.01).high["spindle_torque"] > before + 10.0)[course.cutting].all()
 
 
@@ -90,8 +90,8 @@ FEW = 18  # seconds, before the run itself has shown enough rows
 
 def test_with_an_earlier_run_it_saves_time_and_keeps_the_limit(model, piece, course, earlier):
     run, rows = earlier
-    at = np.minimum(run.place.astype(int), len(course) - 1)
-    highest = 1.3 * max(row.truth[TORQUE] for row, place in zip(run.rows, at) if course.cutting[place])
+    at = np.minimum(run.position.astype(int), len(course) - 1)
+    highest = 1.3 * max(row.truth[TORQUE] for row, index in zip(run.rows, at) if course.cutting[index])
     task = read_task(None, {"limits": [f"spindle_torque<={highest:.3f}"]})
     limits = task.limits_of(canonical())
     past = standing(piece, 9)

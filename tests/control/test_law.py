@@ -48,7 +48,7 @@ def test_the_law_foresees_a_faster_cut_on_the_simulator(piece, course):
     torque = canonical().sensor_names.index("spindle_torque")
     load = np.array([row.truth[torque] for row in before.rows])
     true = np.array([row.truth[torque] for row in after.rows])
-    at = np.minimum(np.round(after.place).astype(int), len(load) - 1)
+    at = np.minimum(np.round(after.position).astype(int), len(load) - 1)
     cut = course.cutting[np.minimum(at, len(course) - 1)] & (np.abs(np.gradient(load[at])) < 0.3)
     speed, one = np.full(cut.sum(), 3000.0), np.ones(cut.sum())
     expected = law.expected("spindle_torque", "torque", load[at][cut], speed, 1.2 * one, one)
