@@ -26,11 +26,16 @@ class Trial:
     seconds: float
     energy: float  # Wh of drives and base load
     cost: float  # s
-    passed: int  # rows in the cut above a limit
+    above: np.ndarray  # (R,) rows in the cut above a limit
     cutting: int  # rows in the cut
     rows: tuple[Second, ...]
     knobs: np.ndarray  # (R, 2)
     position: np.ndarray  # (R,) at the start of each row
+
+    @property
+    def passed(self) -> int:
+        """How many rows in the cut were above a limit."""
+        return int(self.above.sum())
 
     @property
     def passed_share(self) -> float:
@@ -102,8 +107,9 @@ def account(
     for sensor, highest_T in highest_by_row(limits, course.tool_T).items():
         above_R |= truth_RC[:, schema.sensor_names.index(sensor)] > highest_T[at_R]
     cost = task.time_price * seconds + task.energy_price * energy / 1000.0
-    passed = int((above_R & cutting_R).sum())
-    return Trial(name, seconds, energy, cost, passed, int(cutting_R.sum()), tuple(rows), knobs_R2, position_R)
+    return Trial(
+        name, seconds, energy, cost, above_R & cutting_R, int(cutting_R.sum()), tuple(rows), knobs_R2, position_R
+    )
 
 
 def cost_by_place(run: Trial, course: Course, task: Task) -> np.ndarray:
