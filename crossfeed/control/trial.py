@@ -38,10 +38,6 @@ class Trial:
         return int(self.above.sum())
 
     @property
-    def passed_share(self) -> float:
-        return self.passed / max(self.cutting, 1)
-
-    @property
     def sensors(self) -> np.ndarray:
         """What the log shows, (R, C)."""
         return np.array([row.sensors for row in self.rows])
