@@ -118,9 +118,7 @@ class Planner:
         assert self._last is not None
         decision = self._last.decision
         index = min(int(moment.position - self._from), len(decision.feed_T) - 1)
-        # A knob is turned once a period, wherever the tool is: it has to suit every place that the period will touch.
-        last = int(moment.position - self._from + decision.feed_T[index] - 1e-9)
-        return float(decision.feed_T[index : last + 1].min()), float(decision.spindle_T[index])
+        return float(decision.feed_T[index]), float(decision.spindle_T[index])
 
     def _decide(self, moment: Moment) -> None:
         lookout, horizon = None, self._config.horizon

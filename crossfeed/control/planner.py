@@ -133,6 +133,8 @@ def priced(
         if task.resolution == "block":
             total_GT = np.stack([np.bincount(knot_T, row) for row in total_GT])[:, knot_T]
         wanted_T = np.where(free_T, grid[total_GT.argmin(axis=0)], 1.0)
+        # A place meets the knob of the one before it, too.
+        wanted_T[:-1] = np.where(free_T[:-1], np.minimum(wanted_T[:-1], wanted_T[1:]), 1.0)
         return reachable(course, wanted_T, ones, task, start)[0]
 
     def added(feed_T: np.ndarray) -> float:
