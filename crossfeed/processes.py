@@ -7,11 +7,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
 Outcome = TypeVar("Outcome")
+Argument = TypeVar("Argument")
 
 
 @contextmanager
@@ -48,6 +51,37 @@ def side_by_side(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def beside(function: Callable[[Argument], Outcome], argument: Argument) -> Iterator[Callable[[], Outcome]]:
+    """Call a function in a copy of this process while the block goes on; what is given waits for the outcome.
+
+    A copy takes no time to start, but only a process with one thread can safely be copied: elsewhere, or without a
+    second core, the call is made here when its outcome is asked for.
+    """
+    if not _can_be_copied():
+        yield partial(function, argument)
+        return
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork"), end_with_parent) as pool:
+        with starting_children():
+            begun = pool.submit(function, argument)
+
+        def outcome() -> Outcome:
+            try:
+                return begun.result()
+            except BrokenProcessPool:  # somebody ended the copy
+                return function(argument)
+
+        try:
+            yield outcome
+        finally:
+            begun.cancel()
+
+
+def _can_be_copied() -> bool:
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    return cores > 1 and threading.active_count() == 1 and "torch" not in sys.modules
 
 
 def end_with_parent() -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import crossfeed
@@ -58,6 +59,18 @@ sys.exit(", ".join(found) or 0)
 def test_a_forecast_imported_the_simulator_and_its_filters() -> None:
     done = subprocess.run([sys.executable, "-c", FORECAST], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_reading_a_table_imported_pandas(tmp_path: Path) -> None:
+    """For half a second, wherever it was installed: pyarrow asks it about every scalar."""
+    from crossfeed.ingest.table import Group, Table
+    from crossfeed.schema import canonical
+
+    rows = np.zeros((5, 17)), np.zeros((5, 4))
+    Table(canonical(), (Group("m", "s", "r", "p", 0, 5),), np.arange(5.0), *rows, 1.0, {}).write(tmp_path / "t.parquet")
+    asked = "from crossfeed.ingest.table import Table; Table.read(sys.argv[1]); sys.exit('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", f"import sys; {asked}", str(tmp_path / "t.parquet")], check=False)
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize(("given", "found"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])

@@ -11,6 +11,7 @@ from torch.nn.utils import parametrize
 
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.forecaster import Forecaster
+from crossfeed.model.sensors.members import MemberLinear
 
 Mode = Literal["head", "predictor", "channels", "low-rank", "all"]
 MODES: dict[Mode, str] = {
@@ -28,6 +29,7 @@ WORLD_MODEL_PARTS: Mapping[str, tuple[str, ...]] = {
 }
 # Auxiliary parts a forecast never passes through, and the teacher, which only ever follows.
 NOT_FORECASTING = ("recovery.", "target_encoder.")
+LINEAR = (nn.Linear, MemberLinear)
 
 
 class Adaptable(Forecaster, Protocol):
@@ -42,14 +44,17 @@ Kind = TypeVar("Kind", bound=Adaptable)
 
 
 class LowRank(nn.Module):
-    """A weight plus the product of two thin matrices; the first is zero, so nothing changes before learning."""
+    """A weight plus the product of two thin matrices; the first is zero, so nothing changes before learning.
+
+    Weights of several members each have a correction of their own.
+    """
 
     def __init__(self, weight: Tensor, rank: int, generator: torch.Generator) -> None:
         super().__init__()
-        rows, columns = weight.shape
+        *members, rows, columns = weight.shape
         rank = min(rank, rows, columns)
-        self.up = nn.Parameter(torch.zeros(rows, rank, dtype=weight.dtype, device=weight.device))
-        down = torch.randn(rank, columns, generator=generator, dtype=weight.dtype) / columns**0.5
+        self.up = nn.Parameter(torch.zeros(*members, rows, rank, dtype=weight.dtype, device=weight.device))
+        down = torch.randn(*members, rank, columns, generator=generator, dtype=weight.dtype) / columns**0.5
         self.down = nn.Parameter(down.to(weight.device))
 
     def forward(self, weight: Tensor) -> Tensor:
@@ -86,7 +91,7 @@ def finish(prepared: Prepared) -> Adaptable:
     """Merge what was learned into plain weights and freeze them."""
     module = prepared.forecaster.module
     for layer in list(module.modules()):
-        if isinstance(layer, nn.Linear) and parametrize.is_parametrized(layer, "weight"):
+        if isinstance(layer, LINEAR) and parametrize.is_parametrized(layer, "weight"):
             parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
     for parameter in module.parameters():
         parameter.requires_grad_(False)
@@ -115,7 +120,7 @@ def _low_rank(module: nn.Module, rank: int, seed: int) -> list[nn.Parameter]:
     generator = torch.Generator().manual_seed(seed)
     free: list[nn.Parameter] = []
     for key, layer in list(module.named_modules()):
-        if isinstance(layer, nn.Linear) and layer.weight.requires_grad and not key.startswith(NOT_FORECASTING):
+        if isinstance(layer, LINEAR) and layer.weight.requires_grad and not key.startswith(NOT_FORECASTING):
             correction = LowRank(layer.weight, rank, generator)
             parametrize.register_parametrization(layer, "weight", correction)
             free += [correction.up, correction.down]

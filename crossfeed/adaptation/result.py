@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from crossfeed.configuration import problems
 from crossfeed.errors import StorageError
-from crossfeed.evaluation.metrics import Metrics
+from crossfeed.evaluation.records import Metrics
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.json_file import plain

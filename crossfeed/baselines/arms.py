@@ -13,13 +13,6 @@ from crossfeed.training.run import train
 from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.windows.split_tables import DataConfig
 
-ARMS = {
-    "paper": "the method exactly as the paper states it",
-    "paper-revin": "the same with pure instance normalisation, the paper's ablation",
-    "mended": "the paper's network with the errors found since mended",
-    "crossfeed": "the default preset",
-}
-
 
 def arm_config(arm: str, budget: Budget, size: Size, seed: int, windows: RunConfig) -> RunConfig:
     """The arm's configuration; budget, split and windows are those of every other model of the comparison.

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from crossfeed.baselines.arms import ARMS, arm_config, train_arm
+from crossfeed.baselines import ARMS
+from crossfeed.baselines.arms import arm_config, train_arm
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import REPOSITORIES, Clone
 from crossfeed.baselines.comparison_data import ComparisonData

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from crossfeed.baselines.arms import ARMS
+from crossfeed.baselines import ARMS
 from crossfeed.baselines.comparison_data import ComparisonData, comparison_data
 from crossfeed.baselines.contenders import Contender, Fitted, Setting, contender
 from crossfeed.baselines.results import Result, measure

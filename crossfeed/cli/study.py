@@ -207,6 +207,18 @@ def export(
 
 
 @app.command()
+def prune(folder: Folder) -> None:
+    """Take away weights that no further step can ask for: of runs that can no longer be locked.
+
+    Example: crossfeed study prune mystudy
+    """
+    from crossfeed.study.study import Study
+
+    found = Study(folder).prune()
+    typer.echo(f"{found.size / 1e6:,.1f} MB freed; the weights of {len(found.runs)} runs are gone, their hashes stay.")
+
+
+@app.command()
 def status(folder: Folder, json: Json = False) -> None:
     """Where the study stands, what may be done next, and the head of its ledger.
 

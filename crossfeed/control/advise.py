@@ -31,7 +31,7 @@ from crossfeed.serving.history import History, read_history
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.serving.rollout import Rollout
 from crossfeed.serving.trained_range import warnings_about, warnings_of
-from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
+from crossfeed.training.measure import WEAK_COMMAND_USE
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,8 +56,8 @@ def walk(model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, m
         mean_BLC = said[-1].mean
         if members and isinstance(model, SensorModel):
             plan = Plan.under(future_BLA, tuple(range(1, future_BLA.shape[1] + 1)))
-            parts = model.members_say(cast(SensorContext, encoded), plan)
-            expected.append(torch.stack([mixture.mean for _, mixture in parts]))
+            _, member_said = model.members_say(cast(SensorContext, encoded), plan)
+            expected.append(member_said.mean)
         else:
             expected.append(mean_BLC.unsqueeze(0))
         x_BRC = torch.cat([x_BRC, torch.where(present_B1C, mean_BLC, torch.nan)], 1)

@@ -24,15 +24,11 @@ class Mixture(Distribution):
     scale_M: Tensor
     stacked: ClassVar[tuple[str, ...]] = ("log_weight_M", "mean_M", "scale_M")
 
-    @classmethod
-    def pooled(cls, members: Sequence["Mixture"]) -> "Mixture":
-        """All components of several mixtures, each mixture with the same weight: what an ensemble says."""
-        whole = [member.broadcast() for member in members]
-        return cls(
-            torch.cat([member.log_weight_M.log_softmax(-1) for member in whole], -1),
-            torch.cat([member.mean_M for member in whole], -1),
-            torch.cat([member.scale_M for member in whole], -1),
-        )
+    def pooled(self) -> "Mixture":
+        """All components of the mixtures along the first axis, each with the same weight: what an ensemble says."""
+        whole = self.broadcast()
+        parts = (whole.log_weight_M.log_softmax(-1), whole.mean_M, whole.scale_M)
+        return Mixture(*(part.movedim(0, -2).flatten(-2) for part in parts))
 
     @property
     def weight_M(self) -> Tensor:  # noqa: N802

@@ -1,11 +1,12 @@
 """Are the probabilities right? Coverage, width, PIT and the paper's calibration penalty, from the sums of `Scores`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from crossfeed.evaluation.metrics import LEVELS, PIT_BINS, Scores
+from crossfeed.evaluation.records import Calibration
 
 NOMINAL = 0.9
 # Share outside the 90 % interval above which nobody may call it wide.
@@ -15,19 +16,6 @@ OUTSIDE = 0.15
 def calibration_penalty(scores: Scores, **choice: Sequence[str | int]) -> float:
     """Distance of the empirical coverage at the nominal 90 % level from 0.90."""
     return abs(float(scores.metrics(**choice)["coverage90"] or 0.0) - NOMINAL)
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Coverage against nominal, the width of 90 %, the PIT histogram and what its shape means."""
-
-    coverage: dict[str, float | None]
-    penalty90: float
-    pit: tuple[float, ...]
-    pit_deviation: float
-    reading: str
-    width90: float | None = None
-    by_regime: dict[str, "Calibration"] = field(default_factory=dict)
 
 
 def calibration(scores: Scores, **choice: Sequence[str | int]) -> Calibration:

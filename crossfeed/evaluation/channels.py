@@ -1,41 +1,17 @@
 """Each channel on its own: in evaluation space, in its own unit, and how sure its headline numbers are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.metrics import Metrics, Scores, physical
+from crossfeed.evaluation.metrics import Scores, physical
+from crossfeed.evaluation.records import ChannelScores
 from crossfeed.evaluation.statistics import Interval, bootstrap
 
 # What decides, channel by channel, whether a forecast may be trusted.
 JUDGED = ("skill_rmse", "coverage90")
 PHYSICAL = ("rmse", "mae", "bias", "crps", "nll", "width90")
-
-
-@dataclass(frozen=True)
-class ChannelScores:
-    """The metrics of one channel in evaluation space and in its own unit; one that never moves is constant."""
-
-    metrics: Metrics
-    physical: Metrics
-    unit: str
-    constant: bool
-    intervals: dict[str, Interval] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, object]:
-        """As it is written: the metrics stand beside the rest."""
-        rest = {"physical": self.physical, "unit": self.unit, "constant": self.constant, "intervals": self.intervals}
-        return {**self.metrics, **rest}
-
-    @staticmethod
-    def fields(content: object) -> object:
-        """The written form with its metrics gathered; anything else is left to be refused."""
-        if not isinstance(content, dict):
-            return content
-        rest = ("physical", "unit", "constant", "intervals")
-        return {**content, "metrics": {name: value for name, value in content.items() if name not in rest}}
 
 
 def channel_scores(scores: Scores, data: EvaluationSet) -> dict[str, ChannelScores]:

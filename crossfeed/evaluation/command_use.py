@@ -5,15 +5,16 @@ happened stays, so a forecaster that listens gets worse under every false plan a
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from crossfeed.evaluation.evaluate import Change, EvaluationSet
-from crossfeed.evaluation.forecaster import Forecaster, batch_size, under_plans
+from crossfeed.evaluation.forecaster import Forecaster, in_parts, under_plans
 from crossfeed.evaluation.metrics import Scores
+from crossfeed.evaluation.records import CommandUse, FalsePlan
 from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.progress import progress
 from crossfeed.windows.draws import window_draw
@@ -27,46 +28,6 @@ CONDITIONS = {
     "late": "the plan one step late, starting with the current command (off-by-one probe)",
     "early": "the plan one step early, its last command held (off-by-one probe)",
 }
-
-
-# What older results did not measure.
-UNKNOWN = Interval(None)
-
-
-@dataclass(frozen=True)
-class FalsePlan:
-    """What one false plan costs: errors over those under the true plan, with run-level intervals."""
-
-    meaning: str
-    rmse: float | None
-    rmse_ratio: Interval
-    mae_ratio: Interval = UNKNOWN
-    crps_ratio: Interval = UNKNOWN
-    runs_worse: int = 0
-    runs: int = 0
-
-
-@dataclass(frozen=True)
-class CommandUse:
-    """Errors under false plans beside the error under the true one; a ratio of 1 means: not listened to."""
-
-    windows: int
-    true_rmse: float | None
-    plans: dict[str, FalsePlan]
-    shuffled_by_channel: dict[str, Interval] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, object]:
-        """As it is written: each plan under its own name."""
-        known = {"windows": self.windows, "true": {"rmse": self.true_rmse}}
-        return {**known, **self.plans, "shuffled_by_channel": self.shuffled_by_channel}
-
-    @staticmethod
-    def fields(content: object) -> object:
-        """The written form with its plans gathered; anything else is left to be refused."""
-        if not isinstance(content, dict):
-            return content
-        plans = {name: row for name, row in content.items() if isinstance(row, dict) and "rmse_ratio" in row}
-        return {**content, "true_rmse": (content.get("true") or {}).get("rmse"), "plans": plans}
 
 
 def with_plan(batch: WindowBatch, future_a_BTA: Tensor, horizons: tuple[int, ...]) -> WindowBatch:
@@ -108,12 +69,19 @@ def under_false_plans(
     """Scores under the true plan ("true") and under each false one, in one pass over the windows."""
     changes = {name: false_plan(name, data, index_W, seed) for name in conditions}
     scores = {name: data.scores(forecaster.name) for name in ("true", *changes)}
-    with torch.no_grad(), progress("Command use", len(index_W)) as task:
-        for part in torch.split(index_W, batch_size(data.windows)):
-            batch = data.windows.batch(part.to(data.windows.last_W.device))
-            plans = [batch, *(change(batch, part) for change in changes.values())]
-            for sheet, forecast in zip(scores.values(), under_plans(forecaster, plans), strict=True):
-                data.count_in(sheet, forecast, batch, part)
+
+    def score(part: Tensor) -> list[Scores]:
+        batch = data.windows.batch(part.to(data.windows.last_W.device))
+        plans = [batch, *(change(batch, part) for change in changes.values())]
+        sheets = [data.scores(forecaster.name) for _ in plans]
+        for sheet, forecast in zip(sheets, under_plans(forecaster, plans), strict=True):
+            data.count_in(sheet, forecast, batch, part)
+        return sheets
+
+    with progress("Command use", len(index_W)) as task:
+        for part, sheets in in_parts(forecaster, data.windows, index_W, score):
+            for whole, sheet in zip(scores.values(), sheets, strict=True):
+                whole.include(sheet)
             task.advance(len(part))
     return scores
 

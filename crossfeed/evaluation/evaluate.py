@@ -5,7 +5,6 @@ B windows, H horizons, C channels.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import torch
@@ -13,8 +12,9 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
-from crossfeed.evaluation.forecaster import Forecaster, batch_size, spread_out
+from crossfeed.evaluation.forecaster import Forecaster, in_parts, spread_out
 from crossfeed.evaluation.metrics import Scores
+from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.regimes import REGIMES, regimes
 from crossfeed.progress import progress
 from crossfeed.schema import Schema
@@ -22,7 +22,6 @@ from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-Unit = Literal["run", "session", "program"]
 Change = Callable[[WindowBatch, Tensor], WindowBatch]
 OnForecast = Callable[[Tensor, Distribution], None]
 
@@ -100,13 +99,20 @@ def evaluate(
     windows = data.windows
     index_W = torch.arange(len(windows)) if index_W is None else index_W
     scores = data.scores(forecaster.name)
-    with torch.no_grad(), progress(title or f"Evaluating {forecaster.name}", len(index_W)) as task:
-        for part in torch.split(index_W, batch_size(windows)):
-            batch = windows.batch(part.to(windows.last_W.device))
-            batch = batch if world is None else world(batch, part)
-            seen = batch if change is None else change(batch, part)
-            forecast = forecaster.predict(seen)
-            data.count_in(scores, forecast, batch, part)
+
+    def score(part: Tensor) -> tuple[Scores, Distribution]:
+        batch = windows.batch(part.to(windows.last_W.device))
+        batch = batch if world is None else world(batch, part)
+        forecast, sheet = (
+            forecaster.predict(batch if change is None else change(batch, part)),
+            data.scores(forecaster.name),
+        )
+        data.count_in(sheet, forecast, batch, part)
+        return sheet, forecast
+
+    with progress(title or f"Evaluating {forecaster.name}", len(index_W)) as task:
+        for part, (sheet, forecast) in in_parts(forecaster, windows, index_W, score):
+            scores.include(sheet)
             if on_forecast is not None:
                 on_forecast(part, forecast)
             task.advance(len(part))

@@ -4,21 +4,26 @@ B windows, H horizons, C channels. Forecasts are in the z-space of the windows t
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution, Gaussian, Point
+from crossfeed.threads import cores, side_by_side
 from crossfeed.training.measure.floors import FLOORS
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 BATCH = 256
+# Threads that read several batches at a time want them smaller, and as much of them in reach of a core.
+BATCH_OF_A_THREAD = 128
 # A GPU takes about as long for many windows as for few.
 BATCH_ON_GPU = 2048
 # No channel is forecast more surely than this, in z-units: a constant channel leaves no residual to learn from.
 SMALLEST_SPREAD = 0.01
 PointForecast = Callable[[WindowBatch], Tensor]
+Result = TypeVar("Result")
 
 
 class Forecaster(Protocol):
@@ -104,9 +109,21 @@ def spread_out(total: int, limit: int) -> Tensor:
     return torch.linspace(0, total - 1, limit).round().long()
 
 
-def batch_size(windows: WindowSet) -> int:
-    """How many windows are forecast and scored at a time, where they lie."""
-    return BATCH if windows.last_W.device.type == "cpu" else BATCH_ON_GPU
+def in_parts(
+    forecaster: Forecaster, windows: WindowSet, index_W: Tensor, score: Callable[[Tensor], Result]
+) -> Iterator[tuple[Tensor, Result]]:
+    """Window numbers part by part, in order, each with what `score` makes of it, without gradients.
+
+    Forecasters that keep nothing between calls (`thread_safe`) read several parts at a time on a CPU.
+    """
+    device = windows.last_W.device
+    threads = cores(device) if getattr(forecaster, "thread_safe", False) else 1
+    size = BATCH if device.type == "cpu" else BATCH_ON_GPU
+    if threads > 1:
+        size = min(BATCH_OF_A_THREAD, max(-(-len(index_W) // threads), 1))
+    parts = torch.split(index_W, size)
+    work = (partial(torch.no_grad()(score), part) for part in parts)
+    yield from zip(parts, side_by_side(work, threads), strict=True)
 
 
 def batches(windows: WindowSet, index_W: Tensor, size: int = BATCH) -> Iterator[WindowBatch]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ForecastError
+from crossfeed.evaluation.records import Metrics
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _PERCENTS = tuple(round(100 * level) for level in LEVELS)
@@ -27,7 +28,6 @@ SUMS = (
     "count", "squared", "absolute", "error", "value", "value_squared", "persistence_squared", "persistence_absolute",
     "nll", "crps", *(f"inside{percent}" for percent in _PERCENTS), "width90",
 )  # fmt: skip
-Metrics = dict[str, float | None]
 
 
 @dataclass
@@ -85,6 +85,14 @@ class Scores:
         _count(self.sums, (-1, channels, len(SUMS)), cell_BH, values_BHCS.flatten(0, 1))
         _count(self.pit, (-1,), entry_BHC, present.to(x.dtype).flatten())
         self.windows += len(x)
+
+    def include(self, other: "Scores") -> None:
+        """Add what was counted on another sheet with the same rows and columns."""
+        self.windows += other.windows
+        self.has_density &= other.has_density
+        self.has_intervals &= other.has_intervals
+        self.sums += other.sums
+        self.pit += other.pit
 
     def _refuse_nan(self, bad: Tensor) -> None:
         if bad.any():

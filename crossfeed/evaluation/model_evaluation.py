@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.evaluate import Unit
 from crossfeed.evaluation.judge import JudgedModel, Suite, judge
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.setup import Side, set_up
 from crossfeed.evaluation.source import SourceData, foreign_set, model_device, read_table

@@ -76,6 +76,6 @@ def open_model(path: Path | str, device: str = "auto", meets: bool = False) -> O
             expected="a model of one machine",
             remedy="Let it meet the machine: crossfeed adapt fleet --table own.parquet --out mine, then use mine.",
         )
-    model = WorldModel.load(path, device=choose_device(device))
+    model = WorldModel.of_file(file, choose_device(device))
     name = path.parent.name if path.name == "model.safetensors" and path.parent.name else path.stem
     return OpenedModel(path, WorldModelForecaster(model, name), file.sha256, file.provenance)

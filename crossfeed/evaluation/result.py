@@ -8,11 +8,7 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from crossfeed.configuration import problems
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.evaluation.calibration import Calibration
-from crossfeed.evaluation.channels import ChannelScores
-from crossfeed.evaluation.command_use import CommandUse
-from crossfeed.evaluation.evaluate import Unit
-from crossfeed.evaluation.metrics import Metrics
+from crossfeed.evaluation.records import Calibration, ChannelScores, CommandUse, Metrics, Unit
 from crossfeed.evaluation.statistics import Interval, PairedTest, Power
 from crossfeed.evaluation.verdict import Rivals, Verdict, judge_channels
 from crossfeed.json_file import plain, write_sealed

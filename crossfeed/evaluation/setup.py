@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.evaluation.evaluate import EvaluationSet, Unit
+from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Floor
 from crossfeed.evaluation.forecaster import floors as floors_without_spread
 from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.source import SourceData, foreign_set
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table

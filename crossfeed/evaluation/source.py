@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crossfeed.errors import TableError
-from crossfeed.evaluation.evaluate import EvaluationSet, Unit
+from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Floor, floors
+from crossfeed.evaluation.records import Unit
 from crossfeed.ingest.align import align
 from crossfeed.ingest.parquet import has_own_schema
 from crossfeed.ingest.table import Group, Table

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from crossfeed.evaluation.channels import ChannelScores
-from crossfeed.evaluation.command_use import CommandUse
+from crossfeed.evaluation.records import ChannelScores, CommandUse
 from crossfeed.evaluation.statistics import Interval
-from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
+from crossfeed.training.measure import WEAK_COMMAND_USE
 
 Light = Literal["good", "fair", "bad", "unknown"]
 # The RMSE of others on the same windows, by their names and by channel.

@@ -15,6 +15,7 @@ class WorldModelForecaster:
     """A trained world model, as `crossfeed train` makes it."""
 
     uses_future_commands = True
+    thread_safe = True
 
     def __init__(self, model: WorldModel, name: str = "world model") -> None:
         self.model, self.name = model.eval(), name

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from crossfeed.evaluation.evaluate import Unit
 from crossfeed.evaluation.judge import Suite
 from crossfeed.evaluation.model_evaluation import evaluate_opened
+from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.setup import Side
 from crossfeed.front.fitted_model import FittedModel, as_model

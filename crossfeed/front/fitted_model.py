@@ -135,10 +135,9 @@ class FittedModel:
 
         model = self.network
         tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
-        file = ModelFile(
-            model.config, model.schema, model.normaliser, self.opened.provenance, tensors, self.opened.sha256
-        )
-        return describe_contents(file)
+        opened = self.opened
+        facts = (model.config, model.schema, model.normaliser, opened.provenance, tensors, opened.sha256)
+        return describe_contents(ModelFile(opened.path, *facts))
 
     def __repr__(self) -> str:
         return self._grid().text()

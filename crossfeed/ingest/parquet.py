@@ -228,16 +228,31 @@ def _numbers(arrow: Any, name: str, path: Path) -> np.ndarray:
     """A column as floats with NaN for null; a time stamp becomes seconds."""
     import pyarrow as pa
 
-    column = arrow.column(name)
+    column = arrow.column(name).combine_chunks()
     if name == "time" and pa.types.is_timestamp(column.type):
-        return np.asarray(column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64()).to_numpy() / 1e9)
-    if not _numeric(arrow, name) and not pa.types.is_null(column.type):
+        stamps = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+        return np.where(_known(stamps), _values(stamps, np.int64) / 1e9, np.nan)
+    if pa.types.is_null(column.type):
+        return np.full(len(column), np.nan)
+    if not _numeric(arrow, name):
         raise TableError(
             f"Column '{name}' of {path} holds {column.type}.",
             expected="numbers (null where absent)",
             remedy="Convert the column to numbers, or ingest the logs with a mapping.",
         )
-    return np.array(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    numbers = column.cast(pa.float64())
+    return np.where(_known(numbers), _values(numbers, np.float64), np.nan)
+
+
+def _values(array: Any, dtype: type[np.generic]) -> np.ndarray:
+    """Numbers as they lie in memory, anything where null: `to_numpy` would import pandas where it is installed."""
+    return np.frombuffer(array.buffers()[-1], dtype)[array.offset : array.offset + len(array)]
+
+
+def _known(array: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    return _values(array.is_valid().cast(pa.uint8()), np.uint8).astype(bool)
 
 
 def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
@@ -254,8 +269,10 @@ def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
         column = arrow.column(key)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-        encoded = column.cast(pa.string()).fill_null("").combine_chunks().dictionary_encode()
-        codes[key], names[key] = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode(null_encoding="encode")
+        texts = [text or "" for text in encoded.dictionary.to_pylist()]
+        names[key] = list(dict.fromkeys(texts))
+        codes[key] = np.array([names[key].index(text) for text in texts])[_values(encoded.indices, np.int32)]
     change = np.zeros(rows, dtype=bool)
     change[0] = True
     for key in ("machine", "session", "run"):

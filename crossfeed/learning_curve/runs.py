@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from crossfeed.baselines.arms import ARMS
+from crossfeed.baselines import ARMS
 from crossfeed.baselines.contenders import FLOORS
 from crossfeed.baselines.runs import Ending
 from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants

@@ -34,6 +34,7 @@ _REMEDY = "Restore the file from where it was made, or train again."
 class ModelFile:
     """A model file's verified contents."""
 
+    path: Path
     config: SensorConfig | JepaConfig
     schema: Schema
     normaliser: Normaliser
@@ -87,7 +88,8 @@ def read_model_file(path: Path | str, schema: Schema | None = None) -> ModelFile
         raise CheckpointError(f"In {path} the normaliser and the schema name other channels.", remedy=_REMEDY)
     if schema is not None:
         _check_schema(path, stored_schema, schema)
-    return ModelFile(config, stored_schema, normaliser, json.loads(metadata["provenance"]), tensors, metadata["sha256"])
+    provenance = json.loads(metadata["provenance"])
+    return ModelFile(path, config, stored_schema, normaliser, provenance, tensors, metadata["sha256"])
 
 
 def check_tensors(path: Path | str, found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:

@@ -1,8 +1,9 @@
-"""A copy of a model for forecasting on a CPU: weights laid out once for its matrix units, optionally in bfloat16.
+"""A copy of the paper's network for forecasting on a CPU: weights laid out once for it, optionally in bfloat16.
 
 Multiplying a few rows with large weights is bound by reading and rearranging the weights; doing that once instead of
 in every forecast makes a live forecast about a quarter quicker, and halving their size helps again where the CPU has
-bfloat16 units. Sums, norms and the physical head stay in float32.
+bfloat16 units. Sums, norms and the physical head stay in float32. The members of a sensor network share batched
+products, which packing would not make quicker.
 """
 
 import copy
@@ -14,7 +15,6 @@ from torch import Tensor, nn
 
 from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.sensors.head import MixtureHead
 from crossfeed.model.world_model import WorldModel
 
 Precision = Literal["float32", "bfloat16"]
@@ -40,6 +40,14 @@ class PackedLinear(nn.Module):
 
 def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
     """A copy of the model for forecasting; the model itself where its weights cannot or need not be packed."""
+    if not isinstance(model, JepaModel):
+        if precision == "bfloat16":
+            raise ConfigError(
+                "The sensor network computes in float32 on a CPU.",
+                expected="precision 'float32', or the paper's network",
+                remedy="Export it with --int8 where it must be quicker.",
+            )
+        return model
     available: Callable[[], bool] = torch.backends.mkldnn.is_available
     on_cpu = next(model.parameters()).device.type == "cpu"
     already = any(isinstance(module, PackedLinear) for module in model.modules())
@@ -52,8 +60,7 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
             remedy="Use precision 'float32' here.",
         )
     twin = copy.deepcopy(model).eval().requires_grad_(False)
-    parts = (twin.context_encoder, twin.predictor) if isinstance(twin, JepaModel) else tuple(twin.children())
-    for part in parts:
+    for part in (twin.context_encoder, twin.predictor):
         _pack(part, precision)
     return twin
 
@@ -67,5 +74,5 @@ def _pack(module: nn.Module, precision: Precision) -> None:
     for name, child in module.named_children():
         if isinstance(child, nn.Linear) and child.in_features >= SMALLEST_WIDTH:
             setattr(module, name, PackedLinear(child, precision))
-        elif not isinstance(child, MixtureHead):
+        else:
             _pack(child, precision)

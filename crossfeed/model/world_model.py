@@ -16,7 +16,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.model.context import Context, Rows
 from crossfeed.model.forecast import Forecast, forecast
 from crossfeed.model.jepa.config import JepaConfig
-from crossfeed.model.model_file import check_tensors, read_model_file, write_model_file
+from crossfeed.model.model_file import ModelFile, check_tensors, read_model_file, write_model_file
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
@@ -91,9 +91,13 @@ class WorldModel(nn.Module):
         """How many networks speak; a sampled path keeps to one of them."""
         return 1
 
-    def follow(self, voice: int, rows: Any, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
-        """What follows each of B sampled paths under one plan, as `ahead`, by one voice and of some channels only."""
-        assert voice == 0, "there is only one network"
+    def voice(self, number: int) -> "WorldModel":
+        """One of the networks, as a model of its own."""
+        assert number == 0, "there is only one network"
+        return self
+
+    def follow(self, rows: Any, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+        """What follows each of B sampled paths under one plan, as `ahead`, of some channels only."""
         a_BKA = a_KA.expand(rows.windows, -1, -1)
         future_BTA = future_TA.expand(rows.windows, -1, -1)
         return self.ahead(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
@@ -139,8 +143,12 @@ class WorldModel(nn.Module):
     @staticmethod
     def load(path: Path | str, schema: Schema | None = None, device: torch.device | str = "cpu") -> "WorldModel":
         """Read a model file strictly, ready to forecast; with `schema`, refuse other or reordered channels."""
-        file = read_model_file(path, schema)
+        return WorldModel.of_file(read_model_file(path, schema), device)
+
+    @staticmethod
+    def of_file(file: ModelFile, device: torch.device | str = "cpu") -> "WorldModel":
+        """The model in a file that was read already, ready to forecast."""
         model = WorldModel.build(file.config, file.schema, file.normaliser)
-        check_tensors(path, file.tensors, model.state_dict())
+        check_tensors(file.path, file.tensors, model.state_dict())
         model.load_state_dict(file.tensors)
         return model.to(device).eval()

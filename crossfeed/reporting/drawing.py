@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -49,6 +48,12 @@ class Drawing:
     pixels: np.ndarray | None
 
 
+def prepare_to_draw() -> None:
+    """Import what every drawing needs, once, before a process that shares the work is split off."""
+    import matplotlib.backends.backend_agg
+    import matplotlib.backends.backend_svg  # noqa: F401
+
+
 @contextmanager
 def easel() -> "Iterator[Easel]":
     """Draw any number of panels in the house style."""
@@ -62,7 +67,6 @@ class Easel:
 
     # What this process has drawn for pages: a report that is written again is drawn only where it changed.
     _kept: ClassVar[dict[str, Drawing]] = {}
-    _numbers: ClassVar[Iterator[int]] = count()
 
     def __init__(self) -> None:
         self._axes: dict[type[Panel], Axes] = {}
@@ -73,13 +77,13 @@ class Easel:
         key = repr(panel)
         known = self._drawn.get(key) or self._kept.get(key)
         if known is None or (pixels and known.pixels is None):
-            known = self._drawn[key] = self._fresh(panel, pixels)
+            known = self._drawn[key] = self._fresh(panel, key, pixels)
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
             self._kept[key] = Drawing(known.svg, None)
         return known
 
-    def _fresh(self, panel: Panel, pixels: bool) -> Drawing:
+    def _fresh(self, panel: Panel, key: str, pixels: bool) -> Drawing:
         import matplotlib as mpl
 
         if type(panel) not in self._axes:
@@ -89,9 +93,9 @@ class Easel:
         frame = _fill_xy(panel, marks) if isinstance(panel, XY) else _fill_dots(panel, marks)
         figure: Any = axes.figure
         # Names inside a drawing must not meet those of another one on the same page.
-        with mpl.rc_context({"svg.hashsalt": f"panel {next(self._numbers)}"}):
-            css_class = "xy" if isinstance(panel, XY) else "dots"
-            svg = inline(_svg(figure), css_class, panel.title, (*frame, *axes.get_xlim()), marks.tags)
+        mpl.rcParams["svg.hashsalt"] = key
+        css_class = "xy" if isinstance(panel, XY) else "dots"
+        svg = inline(_svg(figure), css_class, panel.title, (*frame, *axes.get_xlim()), marks.tags)
         drawing = Drawing(svg, _pixels(figure) if pixels else None)
         marks.clear()
         return drawing
@@ -281,8 +285,8 @@ def _pixels(figure: "Figure") -> np.ndarray:
     assert isinstance(figure.canvas, FigureCanvasAgg)
     canvas: Any = figure.canvas
     figure.set_dpi(PIXELS_PER_UNIT * _UNITS_PER_INCH)
+    figure.patch.set_visible(True)  # white paper; the page has its own
     canvas.draw()
-    rgba = np.asarray(canvas.buffer_rgba()).astype(np.float32)
+    figure.patch.set_visible(False)
     figure.set_dpi(_UNITS_PER_INCH)
-    covered = rgba[..., 3:] / 255.0
-    return np.asarray((rgba[..., :3] * covered + 255.0 * (1.0 - covered)).round(), dtype=np.uint8)
+    return np.array(canvas.buffer_rgba())[..., :3]

@@ -1,24 +1,24 @@
 """Figures as PNG files, for papers and slides: the drawings of the page set side by side, with the legend below."""
 
+import io
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from crossfeed.atomic import atomic_file
 from crossfeed.plots import COLOURS, new_figure
 from crossfeed.reporting.blocks import Figure
 from crossfeed.reporting.drawing import Drawing
 
 _DOTS_PER_INCH = 144
 _LEGEND_COLUMNS, _LEGEND_ROW = 4, 0.25
+_COMPRESSION = 3  # half the time of the usual 6 for files that are a fifth larger
 
 
-def write_figure(figure: Figure, drawings: Sequence[Drawing], path: Path) -> None:
-    """All panels of a figure in one file, at most three side by side; stacked ones share a column."""
-    from matplotlib.image import imsave
+def figure_file(figure: Figure, drawings: Sequence[Drawing]) -> bytes:
+    """All panels of a figure as one PNG, at most three side by side; stacked ones share a column."""
+    from PIL.Image import fromarray
 
     size = figure.stacked
     ordered = [drawing for level in range(size) for drawing in drawings[level::size]]
@@ -27,8 +27,9 @@ def write_figure(figure: Figure, drawings: Sequence[Drawing], path: Path) -> Non
     rows = [_side_by_side(pictures[start : start + across], across) for start in range(0, len(pictures), across)]
     if figure.legend:
         rows.append(_legend(figure, rows[0].shape[1]))
-    with atomic_file(path) as temporary:
-        imsave(temporary, np.concatenate(rows), format="png", dpi=_DOTS_PER_INCH)
+    file, dots = io.BytesIO(), (_DOTS_PER_INCH, _DOTS_PER_INCH)
+    fromarray(np.concatenate(rows)).save(file, "png", compress_level=_COMPRESSION, dpi=dots)
+    return file.getvalue()
 
 
 def _side_by_side(pictures: Sequence[np.ndarray], across: int) -> np.ndarray:

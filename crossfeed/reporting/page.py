@@ -1,6 +1,6 @@
 """The document as one HTML file that needs nothing else: style and script inside, figures as SVG."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -9,7 +9,6 @@ from markupsafe import Markup, escape
 
 from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
 from crossfeed.json_file import plain
-from crossfeed.progress import progress
 from crossfeed.reporting.blocks import (
     Block,
     CellFormat,
@@ -21,27 +20,12 @@ from crossfeed.reporting.blocks import (
     ReportTable,
     estimate,
 )
-from crossfeed.reporting.drawing import Drawing, easel
+from crossfeed.reporting.drawn_figures import Drawings, draw_figures
 from crossfeed.reporting.numbers import LIGHTS, interval_parts, number, share, written
-from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
+from crossfeed.training.measure import WEAK_COMMAND_USE
 
 # Texts longer than this may wrap, but not into a column of single words.
 LONG = 36
-
-
-Drawings = Mapping[str, Sequence[Drawing]]
-
-
-def draw_figures(document: Document, with_files: bool = False) -> dict[str, list[Drawing]]:
-    """Every figure of a document by its name; those that become files have their pixels too."""
-    drawn: dict[str, list[Drawing]] = {}
-    figures = [(figure, with_files) for section in document.sections for figure in section.figures()]
-    figures += [(figure, False) for section in document.sections for figure in section.hidden_figures()]
-    with easel() as one, progress("Drawing figures", len(figures)) as task:
-        for figure, becomes_file in figures:
-            drawn[figure.name] = [one.draw(panel, becomes_file) for panel in figure.panels]
-            task.advance()
-    return drawn
 
 
 def page(document: Document, drawings: Drawings | None = None) -> str:
@@ -84,7 +68,7 @@ def _render(environment: Environment, block: Block, drawn: Drawings) -> Markup:
 
 def _cells_of(figure: Figure, drawn: Drawings) -> list[Markup]:
     """One piece for each place on the page; stacked drawings share one."""
-    pieces, size = [drawing.svg for drawing in drawn[figure.name]], figure.stacked
+    pieces, size = drawn[figure.name].panels, figure.stacked
     return [Markup("").join(pieces[start : start + size]) for start in range(0, len(pieces), size)]
 
 

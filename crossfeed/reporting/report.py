@@ -10,8 +10,8 @@ from crossfeed.atomic import atomic_file
 from crossfeed.errors import StorageError
 from crossfeed.reporting.artefacts import Artefacts, Extras, gather
 from crossfeed.reporting.blocks import Document, Section
-from crossfeed.reporting.figure_files import write_figure
-from crossfeed.reporting.page import Drawings, draw_figures, page
+from crossfeed.reporting.drawn_figures import Drawings, draw_figures
+from crossfeed.reporting.page import page
 from crossfeed.reporting.sections import (
     ablation,
     adaptation,
@@ -131,7 +131,8 @@ def _write_files(document: Document, drawings: Drawings, folder: Path) -> tuple[
             tables.append(path)
     for figure in figures:
         path = folder / "figures" / f"{_file_name(figure.name)}.png"
-        write_figure(figure, drawings[figure.name], path)
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(drawings[figure.name].file or b"")
         drawn.append(path)
     return tuple(tables), tuple(drawn)
 

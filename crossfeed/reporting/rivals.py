@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from crossfeed.baselines.arms import ARMS
+from crossfeed.baselines import ARMS
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.numbers import number, plural
 

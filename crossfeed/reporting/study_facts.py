@@ -5,22 +5,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.evaluation.result import Evaluation
-from crossfeed.ingest.table import Table
-from crossfeed.study.confirm import score_of
-from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
-from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.ledger import Entry
 from crossfeed.study.score import CandidateScore
 from crossfeed.study.store import Run
-from crossfeed.study.study import Study
-from crossfeed.study.verify import Verification
-from crossfeed.windows.counts import count_windows
-from crossfeed.windows.split_tables import SplitTables
+
+if TYPE_CHECKING:
+    from crossfeed.study.contrast import ContrastLine
+    from crossfeed.study.leave_one_out import MachineLine
+    from crossfeed.study.study import Study
+    from crossfeed.study.verify import Verification
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,12 @@ class StudyFacts:
     ranking: Sequence[CandidateScore]
     disagree: bool
     ledger: Sequence[Entry]
-    verification: Verification
+    verification: "Verification"
     refusals: Sequence[str]
     openings: Sequence[OpeningFacts]
     sides: Sequence[Mapping[str, Any]]
-    contrasts: Sequence[ContrastLine]
-    strangers: Sequence[MachineLine]
+    contrasts: "Sequence[ContrastLine]"
+    strangers: "Sequence[MachineLine]"
 
     def entries(self, kind: str) -> list[Entry]:
         return [entry for entry in self.ledger if entry.kind == kind]
@@ -85,6 +83,12 @@ class StudyFacts:
 
 def read_study(folder: Path) -> StudyFacts:
     """Everything a study recorded; a damaged file is named."""
+    # With these comes torch, which a report on a run does without.
+    from crossfeed.study.confirm import score_of
+    from crossfeed.study.contrast import comparisons, contrasts
+    from crossfeed.study.leave_one_out import machine_lines
+    from crossfeed.study.study import Study
+
     try:
         study = Study(folder)
         runs, ledger = study.store.runs(), study.ledger()
@@ -144,8 +148,12 @@ def _openings(folder: Path, ledger: Sequence[Entry]) -> list[OpeningFacts]:
     return found
 
 
-def _sides(folder: Path, study: Study) -> list[dict[str, Any]]:
+def _sides(folder: Path, study: "Study") -> list[dict[str, Any]]:
     """Sessions, rows and windows of each side of the source tables; empty where the tables stayed elsewhere."""
+    from crossfeed.ingest.table import Table
+    from crossfeed.windows.counts import count_windows
+    from crossfeed.windows.split_tables import SplitTables
+
     data, model = study.config.data, study.config.model
     rows = []
     for source in study.protocol["sources"]:

@@ -26,7 +26,7 @@ from crossfeed.progress import ProgressTask, progress
 from crossfeed.serving.history import History
 from crossfeed.serving.level import levels
 from crossfeed.serving.plan import PlannedCommands
-from crossfeed.serving.side_by_side import side_by_side
+from crossfeed.threads import cores, side_by_side
 
 READ = 8  # paths that a network reads; benchmarks/rollout.md has the figures for fewer and for more
 _AT_ONCE = 8  # paths in one pass: more would leave the caches of a CPU
@@ -62,7 +62,8 @@ class Rollout:
                 f"The shortest horizon of this model is {model.horizons[0]} rows, so it cannot be rolled forward.",
                 expected="a model trained with horizon 1 among its horizons",
             )
-        self.model, self.history, self.read = packed(model.eval()), history, read
+        self.model, self.history, self.read = model.eval(), history, read
+        self._voices = [packed(model.voice(number)) for number in range(model.voices)]
         context, normaliser = model.config.context, model.normaliser
         self.device = next(model.parameters()).device
         self._x_RC = self._tensor(normaliser.transform_sensors(history.sensors))
@@ -100,7 +101,8 @@ class Rollout:
                 for plan, noise_NTC, paths_NTC in zip(plans, noises_NTC, drawn, strict=True)
                 for share in self._shares(len(noise_NTC))
             ]
-            side_by_side(work, torch.get_num_threads() if self.device.type == "cpu" else 1)
+            for _ in side_by_side(work, cores(self.device)):
+                pass
         for plan, paths_NTC in zip(plans, drawn, strict=True):
             if not np.isfinite(paths_NTC[..., self.present]).all():
                 raise ForecastError(
@@ -137,7 +139,7 @@ class Rollout:
         go_on: Callable[[], None] | None,
     ) -> None:
         """Draw the paths of a share in z-space, block by block."""
-        context, longest = self.model.config.context, self.model.horizons[-1]
+        voice, context, longest = self._voices[share.voice], self.model.config.context, self.model.horizons[-1]
         planned_TA = self._tensor(self.model.normaliser.transform_commands(plan.commands))
         a_RA = torch.cat([self._a_KA, planned_TA])
         follows_S, read_G = (torch.from_numpy(places).to(self.device) for places in (share.follows_S, share.read_G))
@@ -146,9 +148,7 @@ class Rollout:
             if go_on is not None:
                 go_on()
             block = slice(first, min(first + longest, len(plan)))
-            said = self.model.follow(
-                share.voice, rows, a_RA[first : first + context], planned_TA[block], self._channels_P
-            )
+            said = voice.follow(rows, a_RA[first : first + context], planned_TA[block], self._channels_P)
             normal_SLP = self._tensor(noise_NTC[share.samples_S, block][..., self.present])
             x_SLP = said[follows_S].draw(normal_SLP)
             x_GLC = x_SLP.new_full((len(read_G), x_SLP.shape[1], len(self._present_C)), torch.nan)

@@ -7,7 +7,7 @@ import numpy as np
 
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
-from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
+from crossfeed.training.measure import WEAK_COMMAND_USE
 
 MEASURED_STEPS = 256  # rows for which benchmarks/rollout.py has compared forecasts with the truth
 _ROUNDING = 1e-3  # of the span: ranges are kept in single precision

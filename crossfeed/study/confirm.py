@@ -1,4 +1,7 @@
-"""Confirmation (Algorithm 2): seeds are added until the leader is the same at two consecutive seed counts."""
+"""Confirmation (Algorithm 2): seeds are added until the leader is the same at two consecutive seed counts.
+
+They are added, too, until there are as many as the lock asks for: a search may have had fewer.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +55,8 @@ def leader_at(runs: Sequence[RunOutcome], among: Sequence[str], seeds: int, by: 
 
 def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
     """Add a seed to the finalists, then to the leaders, until the leader stands; what was found goes to the ledger."""
-    by = score_of(store.protocol())
+    protocol = store.protocol()
+    by, enough = score_of(protocol), protocol["minimum_seeds"]
     discovery = pool(store, ["search"])
     if not discovery:
         raise ConfigError("There is nothing to confirm yet.", remedy="Run crossfeed study search first.")
@@ -62,7 +66,7 @@ def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
         raise ConfigError("Every run of the search is invalid, so there is nobody to confirm.")
     configs = _configs(store)
     leaders = {seeds: leader_at(discovery, among, seeds, by)}
-    while not Confirmation(among, leaders).stable and seeds < most_seeds:
+    while (seeds < enough or not Confirmation(among, leaders).stable) and seeds < most_seeds:
         growing = among if len(leaders) == 1 else _front(pool(store), among, by)
         plan(store, {name: configs[name] for name in growing}, [seeds], "confirm")
         search(store, engine)

@@ -14,7 +14,7 @@ from statistics import fmean, median, pstdev
 from typing import Literal
 
 from crossfeed.errors import ConfigError
-from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
+from crossfeed.training.measure import WEAK_COMMAND_USE
 
 Score = Literal["paper", "robust"]
 

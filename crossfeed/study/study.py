@@ -17,6 +17,7 @@ from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.lock import lock, refusals
 from crossfeed.study.opening import unseal
 from crossfeed.study.protocol import check_sources, check_version, init
+from crossfeed.study.prune import Pruning, prune
 from crossfeed.study.ready import plan_ready
 from crossfeed.study.release import release
 from crossfeed.study.rules import LockedSeed, rules_of
@@ -141,6 +142,10 @@ class Study:
     def release(self, out: Path | str) -> list[Path]:
         """Hand the target tables back, after the confirmatory result; nothing can be declared from then on."""
         return release(self.store, Path(out))
+
+    def prune(self) -> Pruning:
+        """Take away the weights of runs that can no longer be locked."""
+        return prune(self.store)
 
     def verify(self) -> Verification:
         """Find every byte that changed."""

@@ -16,11 +16,10 @@ from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.study import ledger, vault
 from crossfeed.study.lock import LOCK, holds
 from crossfeed.study.protocol import code_hash, source_tables
+from crossfeed.study.prune import WEIGHTS_SUFFIX, pruned
 from crossfeed.study.store import Store
 from crossfeed.study.worker import OUTCOME, artefacts
 from crossfeed.training.record.folder import saved_config
-
-WEIGHTS_SUFFIX = ".safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,8 @@ class Verification:
 def verify(store: Store, whole: bool = True) -> Verification:
     """Check ledger, protocol, runs, artefacts, lock and results, and of a whole study also the tables and the vault.
 
-    What is not whole is an archive: it has no data and may lack weights, whose hashes the ledger keeps.
+    What is not whole is an archive: it has no data and may lack weights, whose hashes the ledger keeps. A whole study
+    lacks those alone that it was pruned of.
     """
     with store.reading() as connection:
         problems = ledger.broken_links(connection)
@@ -77,6 +77,7 @@ def _runs(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
         if entry.kind == "plan":
             planned |= entry.content["runs"]
     recorded = {entry.content["name"]: entry.content for entry in history if entry.kind == "run"}
+    may_lack = pruned(history) if whole else set(recorded)
     try:
         runs = {run.name: run for run in store.runs()}
     except StorageError:
@@ -91,7 +92,7 @@ def _runs(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
             problems.append(f"the outcome of run '{name}' is not the recorded one")
         if name in recorded:
             problems += _trained_otherwise(store.folder / "runs" / name, run.config)
-            problems += _files(store.folder / "runs" / name, recorded[name]["outcome"], whole)
+            problems += _files(store.folder / "runs" / name, recorded[name]["outcome"], name in may_lack)
     return problems
 
 
@@ -110,11 +111,11 @@ def _trained_otherwise(run_folder: Path, planned: dict[str, Any]) -> list[str]:
     return [f"{run_folder.name} was not trained as planned: {', '.join(names)}"] if names else []
 
 
-def _files(run_folder: Path, outcome: dict[str, Any], whole: bool) -> list[str]:
+def _files(run_folder: Path, outcome: dict[str, Any], may_lack_weights: bool) -> list[str]:
     if not run_folder.is_dir():
         return [f"the folder of run '{run_folder.name}' is missing"]
     found, wanted = artefacts(run_folder), outcome["artefacts"]
-    left_out = [] if whole else _left_out(run_folder, outcome)
+    left_out = _left_out(run_folder, outcome) if may_lack_weights else []
     wanted = {name: digest for name, digest in wanted.items() if name not in left_out}
     changed = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
     problems = [f"{run_folder.name}/{name} is missing, new or was changed" for name in changed]
@@ -124,7 +125,7 @@ def _files(run_folder: Path, outcome: dict[str, Any], whole: bool) -> list[str]:
 
 
 def _left_out(run_folder: Path, outcome: dict[str, Any]) -> list[str]:
-    """Weights that a run had and that an archive of it does not hold."""
+    """Weights that a run had and that are not here."""
     weights = [name for name in outcome["artefacts"] if name.endswith(WEIGHTS_SUFFIX)]
     return [name for name in weights if not (run_folder / name).exists()]
 
@@ -150,15 +151,16 @@ def _results(store: Store, history: list[ledger.Entry]) -> list[str]:
 def _remarks(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
     began = store.protocol()
     remarks = []
-    runs = [entry.content for entry in history if entry.kind == "run" and not whole]
+    made = [entry.content for entry in history if entry.kind == "run"]
+    runs = [run for run in made if not whole or run["name"] in pruned(history)]
     without = [run["name"] for run in runs if _left_out(store.folder / "runs" / run["name"], run["outcome"])]
     if without:
-        remarks.append(f"the weights of {len(without)} runs are not in the archive; the ledger keeps their hashes")
+        why = "were pruned" if whole else "are not in the archive"
+        remarks.append(f"the weights of {len(without)} runs {why}; the ledger keeps their hashes")
     if began["crossfeed"] != crossfeed.__version__:
         remarks.append(f"the study began with crossfeed {began['crossfeed']}, this is {crossfeed.__version__}")
     if began["code"] != code_hash():
         remarks.append("the package's source files are not those the study began with")
-    made = [entry.content for entry in history if entry.kind == "run"]
     others = [run["name"] for run in made if run["outcome"].get("code", began["code"]) != began["code"]]
     if others:
         remarks.append(f"{len(others)} runs were made by other source files than those the study began with")

@@ -37,7 +37,7 @@ from crossfeed.training.record.history import Row, tensorboard_writer, write_his
 from crossfeed.training.record.log import facts_of, run_log
 from crossfeed.training.record.sole_process import sole_process
 from crossfeed.training.record.summary import data_facts, stage_facts, validation_facts
-from crossfeed.training.run_config import RunConfig
+from crossfeed.training.run_config import RunConfig, departures
 from crossfeed.training.seeds import Purpose, derive, own_randomness
 from crossfeed.windows.split_tables import without_machines
 
@@ -158,7 +158,9 @@ def _run(
     command_use = {"shuffled_command_ratio": validation["shuffled_command_ratio"]}
     model.save(folder.model, {**provenance, **command_use, "stages": stages})
     write_history(folder.history, history)
+    size, differing = departures("crossfeed", config.model_dump(mode="json"))
     summary = {
+        "preset": {"size": size, "departures": differing},
         "stages": stages,
         "validation": validation,
         "initialisation": {"how": config.training.initialisation, **asdict(report)},

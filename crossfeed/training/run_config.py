@@ -1,12 +1,12 @@
 """The complete configuration of a run: method, training and data in one frozen object, the three presets, YAML."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast, get_args
 
 from pydantic import model_validator
 
-from crossfeed.configuration import override, parse, parse_assignments, read_yaml
+from crossfeed.configuration import leaves, override, parse, parse_assignments, read_yaml
 from crossfeed.errors import ConfigError
 from crossfeed.model.jepa.config import SIZES
 from crossfeed.model.network_config import Size
@@ -49,6 +49,17 @@ def preset(name: str = "crossfeed", size: Size | None = None) -> RunConfig:
     )()
     parts = {field: getattr(method, field) for field in MethodConfig.model_fields}
     return RunConfig(**parts, training=training)
+
+
+def departures(name: str, config: Mapping[str, Any]) -> tuple[Size, dict[str, tuple[Any, Any]]]:
+    """The size of this preset that is nearest to a written configuration, and every setting in which they differ."""
+    if name not in PRESETS:
+        return "compact", {}
+    here = leaves(config)
+    by_size = {size: leaves(preset(name, size).model_dump(mode="json")) for size in get_args(Size)}
+    size = min(by_size, key=lambda one: sum(here.get(key) != value for key, value in by_size[one].items()))
+    usual = by_size[size]
+    return size, {key: (value, usual.get(key)) for key, value in here.items() if usual.get(key) != value}
 
 
 def resolve_config(

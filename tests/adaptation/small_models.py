@@ -64,5 +64,5 @@ def tiny_world_model(normaliser: Normaliser, seed: int = 0, network: str = "sens
     model = WorldModel.build(config, SCHEMA, normaliser)
     if isinstance(model, SensorModel):
         # Its head begins as persistence, whatever it reads; a trained one listens.
-        torch.nn.init.normal_(model.members[0].head.linear.weight, std=0.05)
+        torch.nn.init.normal_(model.network.head.linear.weight, std=0.05)
     return WorldModelForecaster(model)

@@ -18,15 +18,14 @@ JEPA = {
     "all": {"context_encoder", "predictor", "head"},
 }
 SENSORS = {
-    "head": {"members.0.head"},
-    "predictor": {"members.0.decoder", "members.0.near", "members.0.step", "members.0.horizon", "members.0.norm"}
-    | {"members.0.head"},
-    "channels": {"members.0.sensors"},
-    "low-rank": {"members.0.encoder", "members.0.decoder", "members.0.head", "members.0"},
-    "all": {"members.0.encoder", "members.0.decoder", "members.0.head", "members.0"},
+    "head": {"network.head"},
+    "predictor": {f"network.{part}" for part in ("decoder", "near", "step", "horizon", "head")},
+    "channels": {"network.sensors"},
+    "low-rank": {"network.encoder", "network.decoder", "network.head", "network"},
+    "all": {"network.encoder", "network.decoder", "network.head", "network"},
 }
 PARTS = {"jepa": JEPA, "sensors": SENSORS}
-CORRECTED = {"jepa": "predictor.state.weight", "sensors": "members.0.decoder.0.attention.query.weight"}
+CORRECTED = {"jepa": "predictor.state.weight", "sensors": "network.decoder.0.attention.query.weight"}
 
 
 @pytest.mark.parametrize("network", PARTS)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from crossfeed.baselines import networks
-from crossfeed.baselines.arms import ARMS, arm_config
+from crossfeed.baselines import ARMS, networks
+from crossfeed.baselines.arms import arm_config
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import Comparison, compare
 from crossfeed.baselines.contenders import NAMES, SHORT, Setting, contender, line_up

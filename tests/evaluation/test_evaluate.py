@@ -1,13 +1,24 @@
 """The loop: one space for every normaliser, runs as units, NaN named and left out."""
 
+import threading
+
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
+from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
+from crossfeed.evaluation.command_use import CONDITIONS, under_false_plans
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.opened_model import open_model
+from crossfeed.evaluation.setup import set_up
+from crossfeed.ingest.table import Table
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
+from crossfeed.windows.windows import WindowBatch
+from tests.evaluation.conftest import TrainedRun
 from tests.evaluation.small_machine import (
     HORIZONS,
     SCHEMA,
@@ -64,3 +75,40 @@ def test_sessions_or_programs_can_be_the_units() -> None:
     data = EvaluationSet(window_set(table, normaliser), SCHEMA, normaliser, normaliser, unit="program")
     assert data.runs == ("mill/program0", "mill/program1", "mill/program2")
     assert np.bincount(data.run_W).sum() == len(data.windows)
+
+
+def test_reading_several_parts_at_a_time_gives_the_numbers_of_one_after_the_other(trained_run: TrainedRun) -> None:
+    opened = open_model(trained_run.folder, "cpu")
+    data = set_up(opened, Table.read(trained_run.target)).data
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            seen: list[Tensor] = []
+            scores = evaluate(opened.forecaster, data, on_forecast=lambda part, _: seen.append(part))  # noqa: B023
+            use = under_false_plans(opened.forecaster, data, data.sample(50), CONDITIONS, seed=0)
+            assert torch.equal(torch.cat(seen), torch.arange(len(data.windows)))
+            found.append([scores, *use.values()])
+    finally:
+        torch.set_num_threads(before)
+    for alone, beside in zip(*found, strict=True):
+        np.testing.assert_allclose(beside.sums, alone.sums, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(beside.pit.sum(-1), alone.pit.sum(-1))
+        assert beside.windows == alone.windows
+
+
+def test_a_forecaster_that_keeps_something_between_calls_is_asked_by_one_thread_at_a_time() -> None:
+    data, asked = evaluation_set(), list[str]()
+
+    class Keeping(Physicist):
+        def predict(self, batch: WindowBatch) -> Distribution:
+            asked.append(threading.current_thread().name)
+            return super().predict(batch)
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        evaluate(Keeping(data.normaliser), data)
+    finally:
+        torch.set_num_threads(before)
+    assert set(asked) == {threading.main_thread().name}

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.evaluation.channels import ChannelScores
-from crossfeed.evaluation.command_use import CommandUse, FalsePlan
+from crossfeed.evaluation.records import ChannelScores, CommandUse, FalsePlan
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.evaluation.verdict import judge_channel, judge_channels
 from tests.reporting import material

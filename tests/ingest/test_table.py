@@ -153,3 +153,29 @@ def test_an_interrupted_write_leaves_the_old_table(tmp_path, monkeypatch) -> Non
     monkeypatch.undo()
     assert Table.read(path).fingerprint() == old.fingerprint()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["t.manifest.json", "t.parquet"]
+
+
+def test_every_type_of_column_is_read_with_its_nulls_over_several_chunks(tmp_path) -> None:
+    path = tmp_path / "types.parquet"
+    stamps = pl.Series([0, 500, None, 1500], dtype=pl.Int64).cast(pl.Datetime("ms", "UTC"))
+    pl.DataFrame(
+        {
+            "time": stamps,
+            "machine": pl.Series(["a", "a", "a", "a"], dtype=pl.Categorical),
+            "session": [None, "", "x", "x"],
+            "spindle_current": pl.Series([1, None, 3, 4], dtype=pl.Int16),
+            "x_current": [True, None, False, True],
+            "y_current": pl.Series([None] * 4, dtype=pl.Null),
+            "feed_x": pl.Series([1.5, 2.5, None, 4.5], dtype=pl.Float32),
+        }
+    ).write_parquet(path, row_group_size=2)
+    table = Table.read(path)
+    names = table.schema.sensor_names
+    assert [(group.session, group.start, group.stop) for group in table.groups] == [("", 0, 2), ("x", 2, 4)]
+    np.testing.assert_array_equal(table.time, [0.0, 0.5, np.nan, 1.5])
+    np.testing.assert_array_equal(table.sensors[:, names.index("spindle_current")], [1, np.nan, 3, 4])
+    np.testing.assert_array_equal(table.sensors[:, names.index("x_current")], [1, np.nan, 0, 1])
+    assert np.isnan(table.sensors[:, names.index("y_current")]).all()
+    np.testing.assert_array_equal(
+        table.commands[:, table.schema.command_names.index("feed_x")], [1.5, 2.5, np.nan, 4.5]
+    )

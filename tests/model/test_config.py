@@ -114,8 +114,7 @@ def _leaves(content: dict[str, Any], prefix: str = "") -> set[str]:
 def _let_it_speak(net: SensorModel) -> None:
     """The head starts as persistence, whatever its queries are; make them matter."""
     torch.manual_seed(4)
-    for member in net.members:
-        torch.nn.init.normal_(member.head.linear.weight, std=0.1)
+    torch.nn.init.normal_(net.network.head.linear.weight, std=0.1)
 
 
 def _changed_plans(config: MethodConfig) -> list[bool]:

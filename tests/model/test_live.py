@@ -81,7 +81,7 @@ def test_exact_centring_encodes_the_whole_window_again(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("kind", ["none", "centred", "sensors"])
 def test_another_plan_for_the_same_rows_encodes_nothing_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, rows = _built(kind), _rows(9)
-    live, encoded = LiveForecaster(model), 0
+    live, encoded = LiveForecaster(_built(kind)), 0
     context = live.model.context
 
     def counting(*parts: Any) -> Any:

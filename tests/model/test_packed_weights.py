@@ -13,11 +13,16 @@ from tests.model import toy
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch cannot pack weights")
 
 
-@pytest.fixture(scope="module", params=["mended", "crossfeed"])
-def wide(request: pytest.FixtureRequest) -> WorldModel:
-    if request.param == "mended":
-        return toy.model(toy.method({"model.blocks.width": 64}))
-    return toy.sensor_model(toy.sensor_method({"model.width": 64}))
+@pytest.fixture(scope="module")
+def wide() -> WorldModel:
+    return toy.model(toy.method({"model.blocks.width": 64}))
+
+
+def test_a_sensor_network_is_left_as_it_is() -> None:
+    model = toy.sensor_model(toy.sensor_method({"model.width": 64}))
+    assert packed(model) is model
+    with pytest.raises(ConfigError, match="float32"):
+        packed(model, "bfloat16")
 
 
 def test_packing_changes_nothing_but_the_layout(wide: WorldModel) -> None:

@@ -87,8 +87,7 @@ def sensor_model(config: MethodConfig | None = None, seed: int = 0) -> SensorMod
     assert isinstance(chosen, SensorConfig)
     net = SensorModel(chosen, SCHEMA, normaliser()).eval()
     with torch.no_grad():
-        for member in net.members:
-            member.head.linear.weight.normal_(std=0.1)
+        net.network.head.linear.weight.normal_(std=0.1)
     return net
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crossfeed.reporting.blocks import Figure
 from crossfeed.reporting.drawing import HEIGHT, LONGEST_NAME, WIDTH, Easel, easel, shortened, without_common_start
-from crossfeed.reporting.figure_files import write_figure
+from crossfeed.reporting.figure_files import figure_file
 from crossfeed.reporting.panels import XY, Band, Bars, Dot, Dots, Line, Panel
 
 NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
@@ -141,7 +141,7 @@ def test_the_file_of_a_figure_holds_the_drawings_of_the_page(tmp_path: Path) -> 
     figure = Figure("f", "caption", panels, (("a $", 1, "line"), ("b", 0, "band"), ("c", 2, "points")))
     with easel() as one:
         drawings = [one.draw(panel, pixels=True) for panel in panels]
-    write_figure(figure, drawings, tmp_path / "f.png")
+    (tmp_path / "f.png").write_bytes(figure_file(figure, drawings))
     pixels = np.asarray(imread(tmp_path / "f.png"))
     assert pixels.shape[1] == 2 * int(2 * WIDTH)
     assert pixels.shape[0] > 2 * HEIGHT

@@ -1,6 +1,9 @@
 """Which sections the report of a run has, and what stands in its files."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +46,33 @@ def test_a_network_without_latents_shows_its_rate_and_the_proxy_instead(tmp_path
         assert words not in text, words
     (stage,) = table_of(document, "training-stages", tmp_path)
     assert "target_rank" not in stage
+
+
+WRITTEN_ALONE = """
+import sys
+from pathlib import Path
+from crossfeed.reporting.report import write_report
+write_report(sys.argv[1], sys.argv[2])
+sys.exit("torch was imported" if "torch" in sys.modules else 0)
+"""
+
+
+def test_a_report_on_a_run_imported_torch_and_drew_with_one_core(complete: Path, tmp_path: Path) -> None:
+    """A process of its own draws on two cores what this one, which has threads, draws on one: the same bytes."""
+    settings = {"size": "tiny", "departures": {"training.seed": [1, 0]}}
+    material.write(
+        complete / "summary.json", json.loads((complete / "summary.json").read_text()) | {"preset": settings}
+    )
+    here = write_report(complete, tmp_path / "here")
+    arguments = [sys.executable, "-c", WRITTEN_ALONE, str(complete), str(tmp_path / "there")]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    for path in (*here.figures, *here.tables):
+        assert path.read_bytes() == (tmp_path / "there" / path.relative_to(tmp_path / "here")).read_bytes(), path.name
+    pages = [(tmp_path / name / "report.html").read_text(encoding="utf-8") for name in ("here", "there")]
+    first, second = (re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "", text) for text in pages)
+    assert first == second
+    assert "training.seed" in first
 
 
 @pytest.mark.parametrize(

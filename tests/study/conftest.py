@@ -137,3 +137,23 @@ def opened(opened_folder: Path, tmp_path: Path) -> Study:
 def kinds(study: Study) -> list[str]:
     """What the ledger holds, in order."""
     return [entry.kind for entry in study.ledger()]
+
+
+def plan_two(folder: Path, **settings: object) -> Study:
+    """Two short runs to be made."""
+    study = begin(folder, settings=settings)
+    study.plan(study.candidates(["no_auxiliary_terms", "low_latent_weight"]), seeds=1)
+    return study
+
+
+def numbers(study: Study) -> dict[str, object]:
+    """What a search found, without the hashes of files that hold wall-clock times."""
+    return {run.name: {**run.outcome, "artefacts": None} for run in study.store.runs()}
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What two short runs find when nobody disturbs them."""
+    study = plan_two(tmp_path_factory.mktemp("undisturbed") / "study")
+    study.search(InProcess())
+    return numbers(study)

@@ -57,7 +57,7 @@ def test_a_run_that_goes_on_keeps_some_of_what_it_began_with(fleet: Path, tmp_pa
         gone = train(toy_table("own", seed=9), config, tmp_path / "run", device="cpu", pretrained=fleet)
     (learned,) = steps
     came, found = read_model_file(fleet / "model.safetensors").tensors, read_model_file(gone.model).tensors
-    name = "members.0.head.linear.bias"
+    name = "network.head.linear.bias"
     assert not torch.equal(learned[name], came[name])
     torch.testing.assert_close(found[name], torch.lerp(learned[name], came[name], going_on.KEPT))
 

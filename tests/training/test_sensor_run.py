@@ -95,8 +95,8 @@ def test_several_members_and_machines_train_together(tmp_path: Path) -> None:
     result = train(tables, small_config(FEW | {"model.members": 2}, "crossfeed"), tmp_path / "run")
     model = WorldModel.load(result.model)
     assert isinstance(model, SensorModel)
-    first, second = (dict(member.named_parameters()) for member in model.members)
-    assert not torch.equal(first["past.0.weight"], second["past.0.weight"])
+    first, second = model.network.past[0].weight
+    assert not torch.equal(first, second)
     assert all(value is not None for value in result.summary["validation"]["model"]["rmse_by_channel"].values())
 
 
@@ -109,7 +109,7 @@ def test_a_loss_that_is_no_number_stops_and_names_the_term(tmp_path: Path, monke
         models.append(self)
 
     def poison(_: Row) -> None:
-        models[0].members[0].near.weight.data[0, 0] = torch.nan
+        models[0].network.near.weight.data[0, 0, 0] = torch.nan
 
     monkeypatch.setattr(SensorModel, "__init__", remember)
     with pytest.raises(TrainingError, match="crps is no number in step 1 of finetune epoch 2"):

@@ -6,10 +6,8 @@ from rich.table import Table
 
 from crossfeed.cli.render.grid import bounds, grid, number
 from crossfeed.cli.render.notes import absent_commands
-from crossfeed.evaluation.channels import ChannelScores
-from crossfeed.evaluation.command_use import CommandUse
 from crossfeed.evaluation.corruptions import SEVERITIES
-from crossfeed.evaluation.metrics import Metrics
+from crossfeed.evaluation.records import ChannelScores, CommandUse, Metrics
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.result_view import WORDS
 from crossfeed.evaluation.statistics import Interval

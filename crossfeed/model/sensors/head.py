@@ -7,8 +7,9 @@ a stop means the same on machines with other levels and gains. What stands goes 
 way. Exponents start where physics has them: the power of a drive goes with its speed, what a spindle needs for cutting
 goes with the feeds.
 
-B windows, H horizons, C sensors, K context rows, S rows, G command groups, V moving components, W = V + 1 components
-that follow commands, M = V + 2 components.
+E members, B windows, H horizons, C sensors, K context rows, S rows, G command groups, V moving components, W = V + 1
+components that follow commands, M = V + 2 components. What comes out of the linear map has a first axis of members,
+which is left out of the names here: everything else is the same for all of them.
 """
 
 import numpy as np
@@ -19,6 +20,7 @@ from torch.nn import functional
 from crossfeed.distribution import Mixture
 from crossfeed.model.sensors.commands import SMALL, command_groups
 from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.sensors.members import MemberLinear
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 
@@ -46,7 +48,7 @@ class MixtureHead(nn.Module):
         self.noise_floor = config.noise_floor
         self.parts = {"weight": self.movers + 2, "spread": self.movers + 2, "distance": self.movers}
         self.parts |= {"recency": self.movers, "factor": self.movers, "exponent": (self.movers + 1) * self.groups}
-        self.linear = nn.Linear(config.width, sum(self.parts.values()))
+        self.linear = MemberLinear(config.members, config.width, sum(self.parts.values()))
         self._begin()
         usual_W1 = torch.tensor([FAINT] + [USUAL] * self.movers).unsqueeze(-1)
         known_C1G = physical_exponents(schema).unsqueeze(1)
@@ -62,28 +64,28 @@ class MixtureHead(nn.Module):
     def _begin(self) -> None:
         """Start as persistence with a little doubt: what is forecast first is sensible, and gradients are small."""
         nn.init.zeros_(self.linear.weight)
-        pieces = torch.split(self.linear.bias.zero_(), list(self.parts.values()))
+        pieces = torch.split(self.linear.bias.zero_(), list(self.parts.values()), -1)
         bias = dict(zip(self.parts, pieces, strict=True))
-        bias["weight"][0], bias["weight"][1] = 1.0, -2.0
-        bias["spread"][:2] = -2.0
-        bias["spread"][2:] = torch.linspace(-0.5, -1.5, self.movers)
+        bias["weight"][:, 0], bias["weight"][:, 1] = 1.0, -2.0
+        bias["spread"][:, :2] = -2.0
+        bias["spread"][:, 2:] = torch.linspace(-0.5, -1.5, self.movers)
 
     def forward(
         self,
-        query_BHCD: Tensor,
+        query_EBHCD: Tensor,
         centre_BC: Tensor,
         last_BC: Tensor,
         effort_BSG: Tensor,
         step_H: Tensor,
         channels: Tensor | None = None,
     ) -> Mixture:
-        """The mixture in global z-space, of some sensors or of all.
+        """The mixtures (E, B, H, C) in global z-space, of some sensors or of all.
 
         `step_H` are the planned steps of the horizons, counted from 0.
         """
         zero_C, reached_C, prior_CWG = self._of(channels)
-        with torch.autocast(query_BHCD.device.type, enabled=False):
-            said = self.linear(query_BHCD.to(self.linear.weight.dtype))
+        with torch.autocast(query_EBHCD.device.type, enabled=False):
+            said = self.linear(query_EBHCD.to(self.linear.weight.dtype))
             part = dict(zip(self.parts, said.split(list(self.parts.values()), -1), strict=True))
             centre_B1C1, last_B1C1 = (values[:, None, :, None] for values in (centre_BC, last_BC))
             # What stands is the last value, whatever it is moved by: recency 1, and no factor of its own.

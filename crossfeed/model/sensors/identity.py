@@ -7,7 +7,7 @@ network that is to read any machine knows no names at all: what else a name tell
 import torch
 from torch import Tensor, nn
 
-from crossfeed.model.parts.blocks import embedding
+from crossfeed.model.sensors.members import member_embedding
 from crossfeed.schema import PLACES, QUANTITIES, Channel
 
 # Words that tell two sensors of one quantity and place apart.
@@ -15,30 +15,30 @@ DETAILS = ("output", "dc", "actual", "motor", "ambient", "turning", "coolant")
 
 
 class Identity(nn.Module):
-    """One vector per channel: the sum of what its quantity, its place and its own name, or its words, stand for."""
+    """For each member one vector per channel: the sum of what its quantity, place and own name, or words, stand for."""
 
     quantity_C: Tensor
     place_C: Tensor
     detail_C: Tensor
 
-    def __init__(self, channels: tuple[Channel, ...], width: int, named: bool = True) -> None:
+    def __init__(self, channels: tuple[Channel, ...], members: int, width: int, named: bool = True) -> None:
         super().__init__()
         quantities = list(QUANTITIES)
         details = [next((word for word in channel.words if word in DETAILS), "") for channel in channels]
         self.register_buffer("quantity_C", _numbers([c.quantity for c in channels], quantities), persistent=False)
         self.register_buffer("place_C", _numbers([c.place for c in channels], list(PLACES)), persistent=False)
         self.register_buffer("detail_C", _numbers(details, list(DETAILS)), persistent=False)
-        self.quantity = embedding(len(quantities) + 1, width)
-        self.place = embedding(len(PLACES) + 1, width)
-        self.own = embedding(len(channels), width) if named else None
-        self.detail = None if named else embedding(len(DETAILS) + 1, width)
+        self.quantity = member_embedding(members, len(quantities) + 1, width)
+        self.place = member_embedding(members, len(PLACES) + 1, width)
+        self.own = member_embedding(members, len(channels), width) if named else None
+        self.detail = None if named else member_embedding(members, len(DETAILS) + 1, width)
 
     def forward(self) -> Tensor:
-        vector_CD: Tensor = self.quantity.index_select(0, self.quantity_C) + self.place.index_select(0, self.place_C)
+        vector_ECD: Tensor = self.quantity.index_select(1, self.quantity_C) + self.place.index_select(1, self.place_C)
         if self.own is not None:
-            return self.own + vector_CD
+            return self.own + vector_ECD
         assert self.detail is not None
-        return vector_CD + self.detail.index_select(0, self.detail_C)
+        return vector_ECD + self.detail.index_select(1, self.detail_C)
 
 
 def _numbers(found: list[str], known: list[str]) -> Tensor:

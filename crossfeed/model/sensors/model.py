@@ -1,14 +1,14 @@
 """The world model of the `crossfeed` preset: one or several sensor networks over the same windows.
 
-B windows, K context rows, H horizons, C sensors, A commands, N tokens, D width.
+E members, B windows, K context rows, H horizons, C sensors, A commands, N tokens, D width.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from crossfeed.distribution import Distribution, Mixture
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig, Statistics
@@ -30,14 +30,14 @@ from crossfeed.windows.windows import WindowBatch
 class SensorContext:
     """The tokens of every member, the window they were made from and the commands that led to it."""
 
-    tokens_BND: tuple[Tensor, ...]
+    token_EBND: Tensor
     window: SensorWindow
     a_BKA: Tensor
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "SensorContext":
         """The same with each of its tensors changed; windows lie along the first axis."""
-        tokens = tuple(function(token_BND) for token_BND in self.tokens_BND)
-        return SensorContext(tokens, self.window.map(function), function(self.a_BKA))
+        token_EBND = function(self.token_EBND.transpose(0, 1)).transpose(0, 1)
+        return SensorContext(token_EBND, self.window.map(function), function(self.a_BKA))
 
 
 class SensorModel(WorldModel):
@@ -52,9 +52,7 @@ class SensorModel(WorldModel):
         super().__init__(config, schema, normaliser)
         self._centring = InstanceNorm(InstanceNormConfig(kind="centred"))
         self.meaning = CommandMeaning(schema, normaliser, config.context, config.horizons[-1])
-        self.members = nn.ModuleList(
-            SensorNetwork(config, schema, normaliser, self.meaning) for _ in range(config.members)
-        )
+        self.network = SensorNetwork(config, schema, normaliser, self.meaning)
         # Fitted once, after training, on source validation: how much wider forecasts have to be at each horizon.
         self.register_buffer("widening_H", torch.ones(len(config.horizons)))
         # Likewise: by how much members disagree about all but one in a hundred validation windows.
@@ -66,11 +64,10 @@ class SensorModel(WorldModel):
         """Which parameters each way of adapting may move."""
         parts = {
             "head": ("head.",),
-            "predictor": ("decoder.", "near.", "step.", "step_place", "horizon", "norm.", "head."),
+            "predictor": ("decoder.", "near.", "step.", "step_place", "horizon", "head."),
             "channels": ("sensors.",),
         }
-        numbers = range(len(self.members))
-        return {mode: tuple(f"members.{n}.{name}" for n in numbers for name in names) for mode, names in parts.items()}
+        return {mode: tuple(f"network.{name}" for name in names) for mode, names in parts.items()}
 
     def level(self, x_BKC: Tensor, m_BKC: Tensor) -> Statistics:
         """The mean of each sensor in the window."""
@@ -92,59 +89,58 @@ class SensorModel(WorldModel):
     def context(self, rows: SensorRows, a_BKA: Tensor, pooled: bool = False) -> SensorContext:  # noqa: ARG002
         """The tokens of every member."""
         window = SensorWindow.of(rows)
-        past_BKA = self.meaning.from_zero(a_BKA)
-        tokens = tuple(member.encode(window, past_BKA) for member in self._networks)
-        return SensorContext(tokens, window, a_BKA)
+        return SensorContext(self.network.encode(window, self.meaning.from_zero(a_BKA)), window, a_BKA)
 
     def decode(self, context: SensorContext, plan: Plan) -> Prediction:
         """What the members say together."""
-        return self._together(self.members_say(context, plan), context, plan)
+        return self._together(*self.members_say(context, plan), context, plan)
 
     def decode_with_disagreement(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Tensor]:
-        """What the members say together, and how far apart they are: both for the price of one."""
-        said = self.members_say(context, plan)
-        return self._together(said, context, plan), _apart(said)
+        """What the members say together, and how far apart they are (B, H, C): both for the price of one."""
+        query_EBHCD, said = self.members_say(context, plan)
+        return self._together(query_EBHCD, said, context, plan), _apart(said)
 
-    def _together(self, said: list[tuple[Tensor, Mixture]], context: SensorContext, plan: Plan) -> Prediction:
-        latent_BHD = said[0][0].mean(2)
-        mixtures = [mixture for _, mixture in said]
-        pooled = mixtures[0] if len(mixtures) == 1 else Mixture.pooled(mixtures)
+    def _together(self, query_EBHCD: Tensor, said: Mixture, context: SensorContext, plan: Plan) -> Prediction:
         slot_H = None if plan.horizons == self.horizons else self._slots(plan.horizons)
-        return Prediction(latent_BHD, self._widened(pooled, slot_H), context)
+        return Prediction(query_EBHCD[0].mean(2), self._widened(said.pooled(), slot_H), context)
 
-    def members_say(self, context: SensorContext, plan: Plan) -> list[tuple[Tensor, Mixture]]:
-        """Queries and mixtures of each member, before they are widened: what training looks at."""
+    def members_say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
+        """Queries (E, B, H, C, D) and mixtures (E, B, H, C) of the members, before they are widened."""
         if plan.horizons == self.horizons:
             return self._say(context, plan)
-        now_B1A, order, parts = context.a_BKA[:, -1:], [], []
+        now_B1A, order, queries, mixtures = context.a_BKA[:, -1:], [], [], []
         for wait, rows in by_wait(plan.horizons, self.horizons).items():
             order += [place for place, _ in rows]
             waiting = Plan.under(after_waiting(now_B1A, plan.future_a_BTA, wait), tuple(trained for _, trained in rows))
-            parts.append(self._say(context, waiting))
+            query_EBHCD, said = self._say(context, waiting)
+            queries.append(query_EBHCD)
+            mixtures.append(said)
         back_H = torch.tensor(order, device=now_B1A.device).argsort()
-        return [
-            (
-                torch.cat([query for query, _ in said], 1)[:, back_H],
-                _joined([mixture for _, mixture in said])[:, back_H],
-            )
-            for said in zip(*parts, strict=True)
-        ]
+        joined = cast(Mixture, Mixture.concatenate(mixtures, 2))
+        return torch.cat(queries, 2)[:, :, back_H], joined[:, :, back_H]
 
-    def _say(self, context: SensorContext, plan: Plan) -> list[tuple[Tensor, Mixture]]:
+    def _say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
         """The same for horizons that were trained."""
         asked, meaning = self._asked(plan.horizons), self._meant(context.a_BKA, plan)
-        return [
-            member.decode(token_BND, context.window, meaning, asked)
-            for member, token_BND in zip(self._networks, context.tokens_BND, strict=True)
-        ]
+        return self.network.decode(context.token_EBND, context.window, meaning, asked)
 
     @property
     def voices(self) -> int:
         """One for each member."""
-        return len(self.members)
+        return self.config.members
 
-    def follow(self, voice: int, rows: SensorRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
-        """By one member, with all that the paths share computed once."""
+    def voice(self, number: int) -> "SensorModel":
+        """The member of this number as a model of its own; widened as all of them together were."""
+        own = {
+            name: tensor[number : number + 1] if name.startswith("network.") else tensor
+            for name, tensor in self.state_dict().items()
+        }
+        alone = SensorModel(self.config.model_copy(update={"members": 1}), self.schema, self.normaliser)
+        alone.to(device=self.step_H.device, dtype=self.widening_H.dtype).load_state_dict(own)
+        return alone.eval()
+
+    def follow(self, rows: SensorRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+        """As `ahead`, with all that the paths share computed once."""
         asked = [asked_as(row, self.horizons) for row in range(1, len(future_TA) + 1)]
         longest, now_1A = max(self.horizons[slot] for slot, _ in asked), a_KA[-1:]
         slot_R = torch.tensor([slot for slot, _ in asked], device=a_KA.device)
@@ -152,21 +148,20 @@ class SensorModel(WorldModel):
         # Behind its own horizon nothing of a plan is read.
         future_RTA = torch.stack([torch.cat([plan, plan[-1:].expand(longest - len(plan), -1)]) for plan in waiting])
         meaning: Meaning = self.meaning(a_KA.expand(len(asked), -1, -1), future_RTA)
-        member = cast(SensorNetwork, self.members[voice])
         window, past_1KA = SensorWindow.of(rows).only(channels), self.meaning.from_zero(a_KA).unsqueeze(0)
-        said = follow(member, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
-        return self._widened(said, slot_R)
+        said = follow(self.network, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
+        return self._widened(said.pooled(), slot_R)
 
     def disagreement(self, context: SensorContext, plan: Plan) -> Tensor:
         """Standard deviation (B, H, C) of the members' means, in z-units; zero for a single member."""
-        return _apart(self.members_say(context, plan))
+        return _apart(self.members_say(context, plan)[1])
 
     def representation(self, batch: WindowBatch) -> Tensor:
         """The mean of the first member's tokens, absent sensors left out."""
         self.check(batch)
         rows = self.read(batch.x_BKC, batch.m_BKC, self.level(batch.x_BKC, batch.m_BKC))
         context = self.context(rows, batch.a_BKA)
-        token_BND, present_BC = context.tokens_BND[0], context.window.present_BC
+        token_BND, present_BC = context.token_EBND[0], context.window.present_BC
         commands = present_BC.new_ones(len(present_BC), token_BND.shape[1] - present_BC.shape[1])
         share_BN = torch.cat([present_BC, commands], 1).to(token_BND.dtype)
         return (token_BND * (share_BN / share_BN.sum(1, keepdim=True)).unsqueeze(-1)).sum(1)
@@ -174,10 +169,6 @@ class SensorModel(WorldModel):
     def worth_reading(self, present_C: Tensor) -> None:  # noqa: ARG002
         """All of them: an absent sensor costs next to nothing here."""
         return
-
-    @property
-    def _networks(self) -> Iterable[SensorNetwork]:
-        return cast(Iterable[SensorNetwork], self.members)
 
     def _meant(self, a_BKA: Tensor, plan: Plan) -> Meaning:
         """What past and plan mean; steps behind the last horizon asked for are nobody's business."""
@@ -201,11 +192,5 @@ class SensorModel(WorldModel):
         return replace(said, scale_M=said.scale_M * widening_H[:, None, None])
 
 
-def _joined(mixtures: list[Mixture]) -> Mixture:
-    """Several along the horizons."""
-    return cast(Mixture, Mixture.concatenate(mixtures, 1))
-
-
-def _apart(said: list[tuple[Tensor, Mixture]]) -> Tensor:
-    mean_EBHC = torch.stack([mixture.mean for _, mixture in said])
-    return mean_EBHC.std(0, correction=0)
+def _apart(said: Mixture) -> Tensor:
+    return said.mean.std(0, correction=0)

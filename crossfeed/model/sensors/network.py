@@ -1,6 +1,6 @@
-"""One network: tokens of sensors and past commands read each other, queries of sensor and horizon read all of them.
+"""Every member's network: tokens of sensors and past commands read each other, queries of sensor and horizon read all.
 
-B windows, K context rows, T planned steps, C sensors, A commands, H horizons, F command features, D width,
+E members, B windows, K context rows, T planned steps, C sensors, A commands, H horizons, F command features, D width,
 N = C + A tokens, Q = H * C queries.
 """
 
@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.distribution import Mixture
-from crossfeed.model.parts.attention import CrossAttention
-from crossfeed.model.parts.blocks import embedding
 from crossfeed.model.parts.dropout import Dropout
 from crossfeed.model.sensors.commands import CommandMeaning, Meaning
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.head import MixtureHead
 from crossfeed.model.sensors.identity import Identity
+from crossfeed.model.sensors.members import MemberAttention, MemberLinear, member_embedding, member_norm
 from crossfeed.model.sensors.window import SensorWindow
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
@@ -35,78 +34,86 @@ class ReadBlock(nn.Module):
 
     def __init__(self, config: SensorConfig, expansion: int) -> None:
         super().__init__()
-        width = config.width
-        self.attention_norm, self.feed_forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = CrossAttention(width, config.heads, 0.0)
+        members, width, hidden = config.members, config.width, expansion * config.width
+        self.attention = MemberAttention(members, width, config.heads)
         self.feed_forward = nn.Sequential(
-            nn.Linear(width, expansion * width), nn.GELU(), Dropout(config.dropout), nn.Linear(expansion * width, width)
+            MemberLinear(members, width, hidden),
+            nn.GELU(),
+            Dropout(config.dropout),
+            MemberLinear(members, hidden, width),
         )
         self.attention_dropout, self.feed_forward_dropout = Dropout(config.dropout), Dropout(config.dropout)
 
-    def forward(self, x_BLD: Tensor, memory_BSD: Tensor | None, allowed: Tensor) -> Tensor:
+    def forward(self, x_EBLD: Tensor, memory_EBSD: Tensor | None, allowed: Tensor) -> Tensor:
         """Without a memory, positions read each other."""
-        seen_BLD = self.attention_norm(x_BLD)
-        read_BLD = self.attention(seen_BLD, seen_BLD if memory_BSD is None else memory_BSD, allowed)
-        x_BLD = x_BLD + self.attention_dropout(read_BLD)
-        thought_BLD: Tensor = self.feed_forward_dropout(self.feed_forward(self.feed_forward_norm(x_BLD)))
-        return x_BLD + thought_BLD
+        seen_EBLD = member_norm(x_EBLD)
+        read_EBLD = self.attention(seen_EBLD, seen_EBLD if memory_EBSD is None else memory_EBSD, allowed)
+        x_EBLD = x_EBLD + self.attention_dropout(read_EBLD)
+        thought_EBLD: Tensor = self.feed_forward_dropout(self.feed_forward(member_norm(x_EBLD)))
+        return x_EBLD + thought_EBLD
 
 
 class SensorNetwork(nn.Module):
-    """Encodes a window into tokens and decodes them, under planned commands, into mixtures."""
+    """Encodes a window into tokens and decodes them, under planned commands, into mixtures: every member for itself."""
 
     def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser, meaning: CommandMeaning) -> None:
         super().__init__()
-        width, context, longest = config.width, config.context, config.horizons[-1]
+        members, width, context, horizons = config.members, config.width, config.context, config.horizons
         self.config = config
         named = config.identity == "named"
-        self.sensors, self.commands = Identity(schema.sensors, width, named), Identity(schema.commands, width, named)
-        self.sensor = _perceptron(2 * context + 3, width)
-        self.past = _perceptron(2 * context, width)
-        self.step = _perceptron(meaning.features, width)
-        self.near = nn.Linear(3 * meaning.features, width)
-        self.step_place, self.horizon = embedding(longest, width), embedding(len(config.horizons), width)
+        self.sensors = Identity(schema.sensors, members, width, named)
+        self.commands = Identity(schema.commands, members, width, named)
+        self.sensor = _perceptron(members, 2 * context + 3, width)
+        self.past = _perceptron(members, 2 * context, width)
+        self.step = _perceptron(members, meaning.features, width)
+        self.near = MemberLinear(members, 3 * meaning.features, width)
+        self.step_place = member_embedding(members, horizons[-1], width)
+        self.horizon = member_embedding(members, len(horizons), width)
         self.encoder = nn.ModuleList(ReadBlock(config, expansion=4) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(ReadBlock(config, expansion=2) for _ in range(config.decoder_layers))
-        self.norm = nn.LayerNorm(width)
         self.head = MixtureHead(config, schema, normaliser)
 
     def encode(self, window: SensorWindow, past_BKA: Tensor) -> Tensor:
-        """Tokens (B, N, D): one for each sensor and one for each command's past; absent sensors are not read."""
-        identity_CD = self.sensors()
+        """Tokens (E, B, N, D): one for each sensor and one for each command's past; absent sensors are not read."""
+        identity_ECD = self.sensors()
         if window.channels is not None:
-            identity_CD = identity_CD.index_select(0, window.channels)
-        sensor_BCD = self.sensor(window.features_BCE) + identity_CD
+            identity_ECD = identity_ECD.index_select(1, window.channels)
+        sensor_EBCD = self.sensor(self.everybody(window.features_BCE)) + identity_ECD.unsqueeze(1)
         change_BKA = torch.diff(past_BKA, dim=1, prepend=past_BKA[:, :1])
-        past_BAD = self.past(torch.cat([past_BKA, change_BKA], 1).transpose(1, 2).contiguous()) + self.commands()
-        token_BND = torch.cat([sensor_BCD, past_BAD], 1)
+        past_BAK = torch.cat([past_BKA, change_BKA], 1).transpose(1, 2).contiguous()
+        past_EBAD = self.past(self.everybody(past_BAK)) + self.commands().unsqueeze(1)
+        token_EBND = torch.cat([sensor_EBCD, past_EBAD], 2)
         allowed_B11N = self.present(window)[:, None, None, :]
         for layer in cast(Iterable[ReadBlock], self.encoder):
-            token_BND = layer(token_BND, None, allowed_B11N)
-        return token_BND
+            token_EBND = layer(token_EBND, None, allowed_B11N)
+        return token_EBND
 
     def decode(
-        self, token_BND: Tensor, window: SensorWindow, meaning: Meaning, asked: AskedHorizons
+        self, token_EBND: Tensor, window: SensorWindow, meaning: Meaning, asked: AskedHorizons
     ) -> tuple[Tensor, Mixture]:
-        """Queries (B, H, C, D) after they have read everything, and the mixtures they stand for."""
+        """Queries (E, B, H, C, D) after they have read everything, and the mixtures they stand for."""
         batch, sensors = window.present_BC.shape
         slots, steps = len(asked.step_H), meaning.step_BTF.shape[1]
-        step_BTD = self.step(meaning.step_BTF) + self.step_place[:steps]
-        horizon_HD = self.horizon if asked.slot_H is None else self.horizon.index_select(0, asked.slot_H)
-        start_BHD = horizon_HD + self.near(_near(meaning.step_BTF, asked.step_H))
-        query_BQD = (token_BND[:, None, :sensors] + start_BHD.unsqueeze(2)).flatten(1, 2)
-        memory_BSD = torch.cat([token_BND, step_BTD], 1)
+        step_EBTD = self.step(self.everybody(meaning.step_BTF)) + self.step_place[:, None, :steps]
+        horizon_EHD = self.horizon if asked.slot_H is None else self.horizon.index_select(1, asked.slot_H)
+        start_EBHD = horizon_EHD.unsqueeze(1) + self.near(self.everybody(_near(meaning.step_BTF, asked.step_H)))
+        query_EBQD = (token_EBND[:, :, None, :sensors] + start_EBHD.unsqueeze(3)).flatten(2, 3)
+        memory_EBSD = torch.cat([token_EBND, step_EBTD], 2)
         known_BHN = self.present(window).unsqueeze(1).expand(-1, slots, -1)
         planned_HT = torch.arange(steps, device=asked.step_H.device) <= asked.step_H.unsqueeze(1)
         allowed_BHS = torch.cat([known_BHN, planned_HT.expand(batch, -1, -1)], -1)
         allowed_B1QS = allowed_BHS.unsqueeze(2).expand(-1, -1, sensors, -1).flatten(1, 2).unsqueeze(1)
         for layer in self.decoder_layers:
-            query_BQD = layer(query_BQD, memory_BSD, allowed_B1QS)
-        query_BHCD = self.norm(query_BQD).unflatten(1, (slots, sensors))
+            query_EBQD = layer(query_EBQD, memory_EBSD, allowed_B1QS)
+        query_EBHCD = torch.unflatten(member_norm(query_EBQD), 2, (slots, sensors))
         said = self.head(
-            query_BHCD, window.centre_BC, window.last_BC, meaning.effort_BSG, asked.step_H, window.channels
+            query_EBHCD, window.centre_BC, window.last_BC, meaning.effort_BSG, asked.step_H, window.channels
         )
-        return query_BHCD, said
+        return query_EBHCD, said
+
+    def everybody(self, x: Tensor) -> Tensor:
+        """The same for every member."""
+        return x.expand(self.config.members, *x.shape)
 
     @property
     def decoder_layers(self) -> Iterable[ReadBlock]:
@@ -114,14 +121,14 @@ class SensorNetwork(nn.Module):
         return cast(Iterable[ReadBlock], self.decoder)
 
     def starts(self, step_RTF: Tensor, asked: AskedHorizons) -> Tensor:
-        """Where the query of each row begins (R, D), when every row has a plan of its own."""
+        """Where the query of each row begins (E, R, D), when every row has a plan of its own."""
         assert asked.slot_H is not None
         upto_RTF = step_RTF.cumsum(1)
         row_R, step_R = torch.arange(len(step_RTF), device=step_RTF.device), asked.step_H
         parts = (step_RTF[row_R, step_R], step_RTF[row_R, (step_R - 1).clamp(min=0)], upto_RTF[row_R, step_R])
         near_RF = torch.cat([*parts[:2], parts[2] / (step_R + 1).unsqueeze(-1)], -1)
-        start_RD: Tensor = self.horizon.index_select(0, asked.slot_H) + self.near(near_RF)
-        return start_RD
+        start_ERD: Tensor = self.horizon.index_select(1, asked.slot_H) + self.near(self.everybody(near_RF))
+        return start_ERD
 
     def present(self, window: SensorWindow) -> Tensor:
         """Which tokens may be read: those of present sensors and of all commands."""
@@ -141,5 +148,5 @@ def _near(step_BTF: Tensor, step_H: Tensor) -> Tensor:
     return torch.cat(parts, -1)
 
 
-def _perceptron(entering: int, width: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(entering, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+def _perceptron(members: int, entering: int, width: int) -> nn.Sequential:
+    return nn.Sequential(MemberLinear(members, entering, 2 * width), nn.GELU(), MemberLinear(members, 2 * width, width))

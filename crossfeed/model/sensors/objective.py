@@ -3,6 +3,7 @@
 B windows, H horizons, C sensors.
 """
 
+from collections.abc import Callable
 from typing import Literal, Self
 
 import torch
@@ -57,10 +58,10 @@ def forecast_losses(
     active = config.active("finetune")
     present_BHC = batch.future_m_BHC
     x_BHC = torch.where(present_BHC, batch.future_x_BHC, 0.0)
-    sums: dict[str, list[Tensor]] = {name: [] for name in active}
-    for _, said in model.members_say(context, Plan.of(batch, model.horizons)):
-        if "crps" in active:
-            sums["crps"].append(present_mean(said.crps(x_BHC) / gain_B1C, present_BHC))
-        if "squared" in active:
-            sums["squared"].append(present_mean(((said.mean - x_BHC) / gain_B1C).square(), present_BHC))
-    return {name: torch.stack(terms).mean() for name, terms in sums.items()}
+    _, said = model.members_say(context, Plan.of(batch, model.horizons))
+    terms: dict[str, Callable[[], Tensor]] = {
+        "crps": lambda: said.crps(x_BHC) / gain_B1C,
+        "squared": lambda: ((said.mean - x_BHC) / gain_B1C).square(),
+    }
+    # Every member is judged for itself, and all of them over the same targets.
+    return {name: present_mean(terms[name]().mean(0), present_BHC) for name in active}

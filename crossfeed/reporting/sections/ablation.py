@@ -9,8 +9,6 @@ from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import OpeningFacts, StudyFacts
 from crossfeed.study.conditions import RMSE_COMPONENTS
-from crossfeed.study.declaration import Declaration
-from crossfeed.study.search import flag_of, has_numbers
 
 _TARGET = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %"}
 
@@ -32,6 +30,8 @@ def sections(found: Artefacts) -> list[Section]:
 
 
 def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
+    from crossfeed.study.declaration import Declaration
+
     name, arms = content["name"], list(Declaration.recorded(content).arms)
     verdicts = [entry.content for entry in study.entries("verdict") if entry.content["declaration"] == name]
     opening = next((one for one in study.openings if one.purpose == f"declared: {name}"), None)
@@ -57,6 +57,8 @@ def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
 
 def _source(study: StudyFacts, name: str, arm: str) -> list[Mapping[str, Any]]:
     """Bundles of the runs of one arm that have numbers, each with the word of the latent gate."""
+    from crossfeed.study.search import flag_of, has_numbers
+
     return [
         {**run.outcome["bundle"], "flag": flag_of(run)}
         for run in study.runs

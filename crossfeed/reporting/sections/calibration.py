@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from crossfeed.evaluation.calibration import Calibration
+from crossfeed.evaluation.records import Calibration
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import INK, XY, Bars, Line

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from crossfeed.evaluation.command_use import CommandUse
+from crossfeed.evaluation.records import CommandUse
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from crossfeed.evaluation.channels import ChannelScores
+from crossfeed.evaluation.records import ChannelScores
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
-from crossfeed.training.measure.floors import FLOORS
 
 _HEADLINE = columns(
     ("forecaster", "forecaster", "text"), ("rmse", "RMSE", "interval"),
@@ -30,7 +29,7 @@ def sections(found: Artefacts) -> list[Section]:
 def headline(found: Evaluation, name: str, caption: str) -> ReportTable:
     """Everybody on the same windows."""
     rows = []
-    for forecaster, scores in sorted(found.scores.items(), key=lambda one: one[0] in FLOORS):
+    for forecaster, scores in sorted(found.scores.items(), key=lambda one: one[0] not in found.models):
         bounds = plain(found.intervals.get(forecaster, {}))
         row = {key: scores.get(key) for key in ("skill_mae", "crps", "nll", "r2", "coverage90")}
         row |= {key: bounds.get(key) or scores.get(key) for key in ("rmse", "mae", "skill_rmse")}
@@ -70,10 +69,10 @@ def _size(found: Evaluation) -> str:
 
 def _validation(validation: Mapping[str, Any]) -> ReportTable:
     rows = tuple(
-        {"forecaster": name, **{key: validation[name].get(key) for key in ("rmse", "mae", "crps", "nll", "coverage90")}}
-        for name in ("model", *FLOORS, "shuffled commands")
-        if name in validation
-    )  # fmt: skip
+        {"forecaster": name, **{key: row.get(key) for key in ("rmse", "mae", "crps", "nll", "coverage90")}}
+        for name, row in validation.items()
+        if isinstance(row, Mapping) and "rmse" in row
+    )
     heads = tuple(
         column for column in _HEADLINE if column.key in ("forecaster", "rmse", "mae", "crps", "nll", "coverage90")
     )
@@ -119,7 +118,9 @@ def _horizons(known: Mapping[str, ModelResult]) -> Figure:
     for side, one in known.items():
         by_horizon = one.evaluation.by_horizon
         lines = []
-        for colour, forecaster in enumerate([one.name, *(name for name in FLOORS if name in by_horizon)]):
+        for colour, forecaster in enumerate(
+            [one.name, *(name for name in by_horizon if name not in one.evaluation.models)]
+        ):
             rows = by_horizon[forecaster]
             shown = "model" if forecaster == one.name else forecaster
             steps, errors = [int(label) for label in rows], [row["rmse"] for row in rows.values()]

@@ -1,16 +1,13 @@
 """Timing, and how to get the same numbers again: commands, versions, hashes."""
 
 import platform
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, get_args
+from typing import Any
 
 import crossfeed
-from crossfeed.configuration import leaves
-from crossfeed.model.network_config import Size
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Listing, Note, ReportTable, Section, columns
-from crossfeed.study.declaration import Declaration
-from crossfeed.training.run_config import PRESETS, preset
 
 _LIBRARIES = ("torch", "numpy", "polars", "pyarrow", "pydantic")
 _SHOWN = 40
@@ -53,7 +50,7 @@ def _spent(what: str, count: int, of: str, each: float, detail: str) -> dict[str
 
 def _reproduce(found: Artefacts) -> Section:
     blocks: list[Block] = [Listing(tuple(_commands(found))), _versions(found)]
-    settings = _settings(found)
+    settings = _departures(found)[1]
     if settings:
         rows = tuple(
             {"setting": name, "value": str(value), "preset": str(usual)} for name, (value, usual) in settings.items()
@@ -69,28 +66,26 @@ def _reproduce(found: Artefacts) -> Section:
     return Section("reproduce", "How to reproduce", lead, tuple(blocks))
 
 
-def _settings(found: Artefacts) -> dict[str, tuple[Any, Any]]:
-    """Where the configuration departs from its preset."""
-    return _departures(found)[1]
-
-
-def _departures(found: Artefacts) -> tuple[Size, dict[str, tuple[Any, Any]]]:
-    """The size of the preset that is nearest to the configuration, and every setting in which they differ."""
+def _departures(found: Artefacts) -> tuple[str, Mapping[str, Sequence[Any]]]:
+    """The size of the nearest preset, and what differs from it: as a finished run recorded it, else found now."""
+    told = found.run.summary.get("preset") if found.run and not found.study else None
+    if told:
+        return told["size"], told["departures"]
     config = found.study.protocol["config"] if found.study else dict(found.run.config) if found.run else {}
-    name = found.study.protocol["name"] if found.study else config.get("preset", "crossfeed")
-    if not config or name not in PRESETS:
+    name = found.study.protocol["name"] if found.study else "crossfeed"
+    if not config:
         return "compact", {}
-    here = leaves(config)
-    by_size = {size: leaves(preset(name, size).model_dump(mode="json")) for size in get_args(Size)}
-    size = min(by_size, key=lambda one: sum(here.get(key) != value for key, value in by_size[one].items()))
-    usual = by_size[size]
-    return size, {key: (value, usual.get(key)) for key, value in here.items() if usual.get(key) != value}
+    from crossfeed.training.run_config import departures
+
+    return departures(name, config)
 
 
 def _commands(found: Artefacts) -> list[str]:
     study = found.study
     if study is None:
         return ["crossfeed train --table SOURCE.parquet --config config.yaml --out again"]
+    from crossfeed.study.declaration import Declaration
+
     protocol = study.protocol
     tables = " ".join(f"--source {source['name']}" for source in protocol["sources"])
     tables += "".join(f" --target {sealed['name'].removesuffix('.sealed')}.parquet" for sealed in protocol["vault"])

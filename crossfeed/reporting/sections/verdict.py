@@ -7,7 +7,7 @@ from crossfeed.reporting.blocks import VerdictBox
 from crossfeed.reporting.next_steps import next_steps
 from crossfeed.reporting.numbers import interval, number, share
 from crossfeed.reporting.rivals import rivals, standing
-from crossfeed.training.measure.metrics import WEAK_COMMAND_USE
+from crossfeed.training.measure import WEAK_COMMAND_USE
 
 QUESTION = "May the model be trusted on the other machine, and on which channels?"
 

@@ -1,1 +1,4 @@
 """What is measured on windows that never train: losses, forecast errors, floors, health, calibration."""
+
+# A model whose error grows by less than this factor under shuffled commands hardly listens to them.
+WEAK_COMMAND_USE = 1.02

@@ -12,9 +12,6 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 
-# A model whose error grows by less than this factor under shuffled commands hardly listens to them.
-WEAK_COMMAND_USE = 1.02
-
 
 @dataclass(frozen=True, slots=True)
 class ForecastScores:

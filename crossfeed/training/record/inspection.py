@@ -33,7 +33,7 @@ def describe_contents(file: ModelFile) -> dict[str, Any]:
     parameters = Counter[str]()
     for name, tensor in file.tensors.items():
         parts = name.split(".")
-        parameters[parts[2] if parts[0] == "members" else parts[0]] += tensor.numel()
+        parameters[parts[1] if parts[0] == "network" else parts[0]] += tensor.numel()
     return {
         "schema": file.schema.name,
         "channels": channels,

@@ -8,8 +8,9 @@ import torch
 
 from crossfeed.distribution import Point
 from crossfeed.training.data import TrainingData
+from crossfeed.training.measure import WEAK_COMMAND_USE
 from crossfeed.training.measure.floors import FLOORS
-from crossfeed.training.measure.metrics import WEAK_COMMAND_USE, ForecastSums
+from crossfeed.training.measure.metrics import ForecastSums
 from crossfeed.training.measure.reading import batches
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.record.history import Row

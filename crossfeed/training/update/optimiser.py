@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from crossfeed.model.sensors.members import MemberLinear
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.training.config import TrainingConfig
 from crossfeed.training.initialise import BODY, FRESH
@@ -23,7 +24,9 @@ def trained_parameters(model: nn.Module, stage: str) -> dict[str, nn.Parameter]:
 
 def parameter_groups(model: nn.Module, stage: str, decay_everything: bool) -> dict[str, dict[str, nn.Parameter]]:
     """Which trained parameters are decayed and which are not; only weights of linear maps are, unless all are."""
-    linear = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    linear = {
+        f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.Linear | MemberLinear)
+    }
     groups: dict[str, dict[str, nn.Parameter]] = {"decayed": {}, "plain": {}}
     for name, parameter in trained_parameters(model, stage).items():
         groups["decayed" if decay_everything or name in linear else "plain"][name] = parameter

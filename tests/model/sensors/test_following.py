@@ -17,7 +17,7 @@ def followed(model: SensorModel, batch: WindowBatch, voice: int, rows: int, chan
     """What one member says of the windows under the plan of the first of them."""
     read = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
     with torch.no_grad():
-        said = model.follow(voice, read, batch.a_BKA[0], batch.future_a_BTA[0, :rows], torch.tensor(channels))
+        said = model.voice(voice).follow(read, batch.a_BKA[0], batch.future_a_BTA[0, :rows], torch.tensor(channels))
     assert isinstance(said, Mixture)
     return said
 
@@ -34,7 +34,7 @@ def test_many_paths_under_one_plan_are_followed_as_each_would_be_forecast(rows: 
     model.widening_H.copy_(torch.tensor([1.0, 1.5, 2.5]))
     asked, slots = tuple(range(1, rows + 1)), {1: 0, 2: 1, 3: 2, 4: 2}
     with torch.no_grad():
-        alone = [said for _, said in model.members_say(encode(model, batch), Plan.under(batch.future_a_BTA, asked))]
+        _, alone = model.members_say(encode(model, batch), Plan.under(batch.future_a_BTA, asked))
     wider_H = model.widening_H[[slots[row] for row in asked]][:, None, None]
     for voice in range(model.voices):
         said = followed(model, batch, voice, rows, list(range(SENSORS)))

@@ -29,20 +29,29 @@ STEP_H = torch.tensor(HORIZONS) - 1
 ROWS = CONTEXT + HORIZONS[-1]
 
 
-def head(**changes: float) -> MixtureHead:
-    return MixtureHead(config(width=WIDTH, heads=1, movers=MOVERS, **changes), SCHEMA, normaliser()).double()
+class OneMember(MixtureHead):
+    """The head of a single member, whose axis nobody has to think of."""
+
+    def forward(self, query_BHCD: Tensor, *others: Tensor) -> Mixture:
+        said = super().forward(query_BHCD.unsqueeze(0), *others)
+        assert said.shape[0] == 1
+        return said[0]
+
+
+def head(**changes: float) -> OneMember:
+    return OneMember(config(width=WIDTH, heads=1, movers=MOVERS, **changes), SCHEMA, normaliser()).double()
 
 
 @torch.no_grad()
 def set_part(head: MixtureHead, name: str, value: float) -> None:
     """Let one part of the mixture be the same for every query."""
     place = list(head.parts).index(name)
-    rows = list(head.linear.bias.split(list(head.parts.values())))
+    rows = list(head.linear.bias[0].split(list(head.parts.values())))
     rows[place].fill_(value)
 
 
 @torch.no_grad()
-def stirred(seed: int = 0) -> MixtureHead:
+def stirred(seed: int = 0) -> OneMember:
     found, chance = head(), torch.Generator().manual_seed(seed)
     for parameter in found.parameters():
         parameter.add_(torch.randn(parameter.shape, generator=chance).double())
@@ -115,7 +124,7 @@ def test_another_gain_scales_what_moves_about_the_physical_zero(seed: int, gain:
         found(query_BHCD, *levels, effort_BSG, STEP_H) for levels in ((centre_BC, last_BC), tuple(scaled))
     )  # fmt: skip
     place = list(found.parts).index("distance")
-    distance = found.linear(query_BHCD).split(list(found.parts.values()), -1)[place]
+    distance = found.linear(query_BHCD.unsqueeze(0))[0].split(list(found.parts.values()), -1)[place]
 
     def from_zero(said: Mixture) -> Tensor:
         return (said.mean_M[..., 2:] - distance - zero_C.unsqueeze(-1))[:, :, REACHED]
@@ -182,7 +191,7 @@ def test_a_fresh_head_knows_that_power_goes_with_speed() -> None:
     schema = Schema(name="small", sensors=sensors, commands=SCHEMA.commands)
     plain = normaliser()
     known = dataclasses.replace(plain, sensor_names=schema.sensor_names)
-    found = MixtureHead(config(width=WIDTH, heads=1, movers=MOVERS), schema, known).double()
+    found = OneMember(config(width=WIDTH, heads=1, movers=MOVERS), schema, known).double()
     slower = steady(2.0)
     slower[:, CONTEXT:, 0] *= 0.7
     last_BC = (found.zero_C + 1.0).expand(3, -1)

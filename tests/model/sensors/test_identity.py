@@ -14,10 +14,10 @@ def channel(name: str, quantity: str = "current") -> Channel:
 def without_names(*channels: Channel) -> torch.Tensor:
     """The vectors of channels whose own names mean nothing yet."""
     torch.manual_seed(0)
-    identity = Identity(channels, 6)
+    identity = Identity(channels, 1, 6)
     with torch.no_grad():
         identity.own.zero_()
-        return identity()
+        return identity()[0]
 
 
 @pytest.mark.parametrize(
@@ -49,21 +49,21 @@ def test_quantity_and_place_are_shared_and_the_name_is_not() -> None:
     assert not torch.equal(first, elsewhere)
     assert not torch.equal(first, other)
     torch.manual_seed(0)
-    own = Identity((channel("x_current"), channel("x_current_2")), 6)()
+    own = Identity((channel("x_current"), channel("x_current_2")), 1, 6)()[0]
     assert not torch.equal(own[0], own[1])
 
 
 def test_what_is_learned_of_one_axis_reaches_the_others() -> None:
     torch.manual_seed(0)
-    identity = Identity((channel("x_current"), channel("y_current"), channel("x_power", "power")), 4)
-    identity()[0].sum().backward()
+    identity = Identity((channel("x_current"), channel("y_current"), channel("x_power", "power")), 1, 4)
+    identity()[0, 0].sum().backward()
     for table in (identity.quantity, identity.place, identity.own):
         assert table.grad is not None
     known = list(QUANTITIES)
-    assert (identity.quantity.grad[known.index("current")] == 1.0).all()
-    assert (identity.quantity.grad[known.index("power")] == 0.0).all()
-    assert (identity.place.grad[PLACES.index("x")] == 1.0).all()
-    assert (identity.own.grad[1:] == 0.0).all()
+    assert (identity.quantity.grad[0, known.index("current")] == 1.0).all()
+    assert (identity.quantity.grad[0, known.index("power")] == 0.0).all()
+    assert (identity.place.grad[0, PLACES.index("x")] == 1.0).all()
+    assert (identity.own.grad[0, 1:] == 0.0).all()
 
 
 def test_a_quantity_of_the_users_own_has_a_row_of_its_own() -> None:
@@ -75,5 +75,5 @@ def test_a_quantity_of_the_users_own_has_a_row_of_its_own() -> None:
 
 
 def test_what_follows_from_the_schema_is_not_stored() -> None:
-    identity = Identity((channel("x_current"),), 4)
+    identity = Identity((channel("x_current"),), 1, 4)
     assert set(identity.state_dict()) == {"quantity", "place", "own"}

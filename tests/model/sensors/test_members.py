@@ -21,12 +21,13 @@ def test_pooled_members_keep_their_components_and_share_the_weight() -> None:
     said = say(model, batch)
     assert said.mean_M.shape[-1] == 3 * components
     with torch.no_grad():
-        alone = [mixture for _, mixture in model.members_say(encode(model, batch), Plan.of(batch, HORIZONS))]
-    for number, mixture in enumerate(alone):
+        _, alone = model.members_say(encode(model, batch), Plan.of(batch, HORIZONS))
+    for number in range(3):
+        mixture = alone[number]
         own = slice(number * components, (number + 1) * components)
         assert torch.equal(said.mean_M[..., own], mixture.mean_M)
         torch.testing.assert_close(3.0 * said.weight_M[..., own], mixture.weight_M)
-    torch.testing.assert_close(said.mean, torch.stack([mixture.mean for mixture in alone]).mean(0))
+    torch.testing.assert_close(said.mean, alone.mean.mean(0))
 
 
 def test_members_disagree_and_a_single_one_does_not() -> None:
@@ -36,16 +37,42 @@ def test_members_disagree_and_a_single_one_does_not() -> None:
     with torch.no_grad():
         assert (alone.disagreement(encode(alone, batch), plan) == 0.0).all()
         found = several.disagreement(encode(several, batch), plan)
-        means = torch.stack([said.mean for _, said in several.members_say(encode(several, batch), plan)])
+        means = several.members_say(encode(several, batch), plan)[1].mean
     assert found.shape == (4, len(HORIZONS), SENSORS)
     assert (found > 0.0).all()
     torch.testing.assert_close(found, (means - means.mean(0)).square().mean(0).sqrt())
 
 
 def test_members_start_from_different_weights() -> None:
-    first, second = fresh(members=2).members
-    assert not torch.equal(first.step[0].weight, second.step[0].weight)
-    assert not torch.equal(first.sensors.own, second.sensors.own)
+    for name, parameter in fresh(members=2).network.named_parameters():
+        first, second = parameter
+        begins_as_persistence = name.startswith("head.") or (".attention." in name and name.endswith("bias"))
+        assert torch.equal(first, second) == begins_as_persistence, name
+
+
+def test_a_voice_is_the_member_alone() -> None:
+    model, batch = stirred(members=3), windows()
+    plan = Plan.of(batch, HORIZONS)
+    with torch.no_grad():
+        _, all_of_them = model.members_say(encode(model, batch), plan)
+        for number in range(3):
+            alone = model.voice(number)
+            assert alone.voices == 1
+            _, own = alone.members_say(encode(alone, batch), plan)
+            torch.testing.assert_close(own[0].mean_M, all_of_them[number].mean_M, rtol=0, atol=1e-12)
+            torch.testing.assert_close(own[0].scale_M, all_of_them[number].scale_M, rtol=0, atol=1e-12)
+
+
+def test_members_do_not_read_each_other() -> None:
+    model, batch = stirred(members=2), windows()
+    plan = Plan.of(batch, HORIZONS)
+    with torch.no_grad():
+        before = model.members_say(encode(model, batch), plan)[1].mean
+        for parameter in model.network.parameters():
+            parameter[1].mul_(1.5)
+        after = model.members_say(encode(model, batch), plan)[1].mean
+    torch.testing.assert_close(after[0], before[0], rtol=0, atol=1e-12)
+    assert not torch.allclose(after[1], before[1])
 
 
 def test_a_widening_widens_its_horizon_and_moves_nothing() -> None:

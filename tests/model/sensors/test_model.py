@@ -111,7 +111,7 @@ def test_the_order_of_sensors_does_not_matter(order: list[int]) -> None:
     schema = Schema(name="other", sensors=tuple(SCHEMA.sensors[c] for c in order), commands=SCHEMA.commands)
     other = fresh(schema)
     tensors = model.state_dict()
-    tensors["members.0.sensors.own"] = tensors["members.0.sensors.own"][order]
+    tensors["network.sensors.own"] = tensors["network.sensors.own"][:, order]
     other.load_state_dict(tensors)
     reordered = replace(batch, x_BKC=batch.x_BKC[..., order], m_BKC=batch.m_BKC[..., order])
     assert_same(say(other, reordered), say(model, batch)[:, :, order])

@@ -14,7 +14,7 @@ STEP_H = torch.tensor(HORIZONS) - 1
 
 def parts() -> tuple[SensorNetwork, CommandMeaning]:
     model = stirred()
-    return model.members[0], model.meaning
+    return model.network, model.meaning
 
 
 def seen(seed: int = 0, presence: float = 0.7) -> tuple[SensorWindow, Tensor, Tensor]:
@@ -33,11 +33,11 @@ def asked(*horizons: int) -> AskedHorizons:
 def test_shapes_follow_the_legend() -> None:
     network, meaning = parts()
     window, past, future = seen()
-    token_BND = network.encode(window, meaning.from_zero(past))
-    query_BHCD, said = network.decode(token_BND, window, meaning(past, future), AskedHorizons(None, STEP_H))
-    assert token_BND.shape == (4, SENSORS + COMMANDS, 16)
-    assert query_BHCD.shape == (4, len(HORIZONS), SENSORS, 16)
-    assert said.shape == (4, len(HORIZONS), SENSORS)
+    token_EBND = network.encode(window, meaning.from_zero(past))
+    query_EBHCD, said = network.decode(token_EBND, window, meaning(past, future), AskedHorizons(None, STEP_H))
+    assert token_EBND.shape == (1, 4, SENSORS + COMMANDS, 16)
+    assert query_EBHCD.shape == (1, 4, len(HORIZONS), SENSORS, 16)
+    assert said.shape == (1, 4, len(HORIZONS), SENSORS)
 
 
 @torch.no_grad()
@@ -46,20 +46,20 @@ def test_tokens_of_absent_sensors_are_read_by_nobody() -> None:
     window, past, future = seen()
     window.present_BC[:, 1] = False
     meant, horizons = meaning(past, future), AskedHorizons(None, STEP_H)
-    token_BND = network.encode(window, meaning.from_zero(past))
+    token_EBND = network.encode(window, meaning.from_zero(past))
     others = torch.arange(SENSORS + COMMANDS) != 1
     strange = window.features_BCE.clone()
     strange[:, 1] = 50.0
     changed = SensorWindow(strange, window.present_BC, window.centre_BC, window.last_BC)
     torch.testing.assert_close(
-        network.encode(changed, meaning.from_zero(past))[:, others], token_BND[:, others], rtol=0, atol=1e-12
+        network.encode(changed, meaning.from_zero(past))[:, :, others], token_EBND[:, :, others], rtol=0, atol=1e-12
     )
-    other_BND = token_BND.clone()
-    other_BND[:, 1] *= -50.0
-    one, two = (network.decode(token, window, meant, horizons)[0] for token in (token_BND, other_BND))
+    other_EBND = token_EBND.clone()
+    other_EBND[:, :, 1] *= -50.0
+    one, two = (network.decode(token, window, meant, horizons)[0] for token in (token_EBND, other_EBND))
     told = others[:SENSORS]
-    torch.testing.assert_close(one[:, :, told], two[:, :, told], rtol=0, atol=1e-12)
-    assert not torch.allclose(one[:, :, 1], two[:, :, 1])
+    torch.testing.assert_close(one[:, :, :, told], two[:, :, :, told], rtol=0, atol=1e-12)
+    assert not torch.allclose(one[:, :, :, 1], two[:, :, :, 1])
 
 
 @torch.no_grad()
@@ -75,23 +75,23 @@ def test_a_present_sensor_is_read_by_the_others() -> None:
         network.decode(network.encode(view, meaning.from_zero(past)), view, meant, horizons)[1].mean
         for view in (window, changed)
     )
-    assert ((one - two).abs().amax((0, 1)) > 1e-6).all()
+    assert ((one - two).abs().amax((0, 1, 2)) > 1e-6).all()
 
 
 @torch.no_grad()
 def test_every_command_and_every_step_up_to_the_horizon_is_read() -> None:
     network, meaning = parts()
     window, past, future = seen()
-    token_BND = network.encode(window, meaning.from_zero(past))
+    token_EBND = network.encode(window, meaning.from_zero(past))
 
     def mean(planned: Tensor) -> Tensor:
-        return network.decode(token_BND, window, meaning(past, planned), AskedHorizons(None, STEP_H))[1].mean
+        return network.decode(token_EBND, window, meaning(past, planned), AskedHorizons(None, STEP_H))[1].mean
 
     for command in range(COMMANDS):
         for step in range(HORIZONS[-1]):
             planned = future.clone()
             planned[:, step, command] += 1.0
-            moved_H = (mean(planned) - mean(future)).abs().amax((0, 2))
+            moved_H = (mean(planned) - mean(future)).abs().amax((0, 1, 3))
             assert torch.equal(moved_H > 1e-7, step <= STEP_H)
 
 
@@ -100,20 +100,20 @@ def test_every_command_and_every_step_up_to_the_horizon_is_read() -> None:
 def test_each_horizon_is_answered_for_itself(horizons: tuple[int, ...]) -> None:
     network, meaning = parts()
     window, past, future = seen()
-    token_BND, meant = network.encode(window, meaning.from_zero(past)), meaning(past, future)
-    whole = network.decode(token_BND, window, meant, AskedHorizons(None, STEP_H))[1]
-    some = network.decode(token_BND, window, meant, asked(*horizons))[1]
+    token_EBND, meant = network.encode(window, meaning.from_zero(past)), meaning(past, future)
+    whole = network.decode(token_EBND, window, meant, AskedHorizons(None, STEP_H))[1]
+    some = network.decode(token_EBND, window, meant, asked(*horizons))[1]
     places = [HORIZONS.index(horizon) for horizon in horizons]
-    torch.testing.assert_close(some.mean_M, whole.mean_M[:, places], rtol=0, atol=1e-12)
-    torch.testing.assert_close(some.scale_M, whole.scale_M[:, places], rtol=0, atol=1e-12)
+    torch.testing.assert_close(some.mean_M, whole.mean_M[:, :, places], rtol=0, atol=1e-12)
+    torch.testing.assert_close(some.scale_M, whole.scale_M[:, :, places], rtol=0, atol=1e-12)
 
 
 def test_every_parameter_is_trained() -> None:
     """A head missing from the loss, or an embedding nobody reads, would have no gradient."""
     network, meaning = parts()
     window, past, future = seen(presence=1.0)
-    token_BND = network.encode(window, meaning.from_zero(past))
-    said = network.decode(token_BND, window, meaning(past, future), AskedHorizons(None, STEP_H))[1]
+    token_EBND = network.encode(window, meaning.from_zero(past))
+    said = network.decode(token_EBND, window, meaning(past, future), AskedHorizons(None, STEP_H))[1]
     said.crps(torch.ones_like(said.mean)).sum().backward()
     without = [name for name, parameter in network.named_parameters() if parameter.grad is None]
     assert not without
@@ -134,5 +134,5 @@ def test_dropout_is_for_training_only() -> None:
 
 def test_the_window_has_the_length_of_the_context() -> None:
     network, _ = parts()
-    assert network.sensor[0].in_features == 2 * CONTEXT + 3
-    assert len(SCHEMA.sensors) == len(network.sensors())
+    assert network.sensor[0].weight.shape[-1] == 2 * CONTEXT + 3
+    assert len(SCHEMA.sensors) == network.sensors().shape[1]

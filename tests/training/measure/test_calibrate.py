@@ -21,8 +21,7 @@ from tests.training.sensor_run import sensor_config, sensor_model
 
 def with_spread(model: SensorModel, factor: float) -> SensorModel:
     """The same forecasts with another spread: what a network would say that knows its windows too well."""
-    for member in model.members:
-        member.head.register_forward_hook(lambda _, __, said: replace(said, scale_M=factor * said.scale_M))
+    model.network.head.register_forward_hook(lambda _, __, said: replace(said, scale_M=factor * said.scale_M))
     return model
 
 
