@@ -37,6 +37,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--out", default="control.jsonl")
     parser.add_argument("--first-parts", action="store_true", help="the planner alone, without an earlier run")
+    parser.add_argument("--planner-only", action="store_true", help="without rules and policies; the oracle stays")
     parser.add_argument("--summarise", nargs="+")
     options = parser.parse_args()
     if options.summarise:
@@ -56,7 +57,7 @@ def main():
         if options.first_parts:
             row = first_part(model, machine, number, options.seconds)
         else:
-            row = case(model, machine, number, options.seconds, policies)
+            row = case(model, machine, number, options.seconds, None if options.planner_only else policies)
         with out.open("a") as file:
             file.write(json.dumps(row) + "\n")
         costs = {who: round(run["cost"], 1) for who, run in row["runs"].items()}

@@ -105,19 +105,14 @@ def setting(name, number, length_s):
 
 
 def case(model, name, number, length_s, policies):
-    """Everybody but the first part."""
-    part, schema = setting(name, number, length_s), canonical()
+    """Everybody but the first part; without policies (None) rules are left out as well."""
+    part = setting(name, number, length_s)
     both = (part.other.rows, part.taught.rows)
     law, course, limits = part.law(*both), part.taught.course, part.limits
     planner = Planner(model, law, limits, both)
     controllers = [AsWritten(), planner]
-    if number % 8 == 0:
-        controllers.append(LoadRule(schema, limits[0].highest, part.sensor))
-    for level in LEVELS:
-        settings = AdaptiveConfig(level=level)
-        taught = part.taught.run
-        controllers.append(AdaptiveFeed(schema, law, course, taught, settings, f"adaptive feed at {level:.0%}"))
-    controllers += [PolicyControl(policy, schema, limits, title) for title, policy in policies.items()]
+    if policies is not None:
+        controllers += _others(part, law, number, policies)
     found, seconds = {}, {}
     for controller in controllers:
         begun = time.perf_counter()
@@ -126,6 +121,17 @@ def case(model, name, number, length_s, policies):
     found["as written, again"] = part.trial(AsWritten(), part.start_again)
     found["oracle"] = oracle(part.taught.piece, course, part.task, limits, part.start, ROUNDS)
     return _line(name, number, part, found, planner, seconds)
+
+
+def _others(part, law, number, policies):
+    """What controls offer today, and policies that were learned."""
+    schema, limits, course, taught = canonical(), part.limits, part.taught.course, part.taught.run
+    rule = [LoadRule(schema, limits[0].highest, part.sensor)] if number % 8 == 0 else []
+    adaptive = [
+        AdaptiveFeed(schema, law, course, taught, AdaptiveConfig(level=level), f"adaptive feed at {level:.0%}")
+        for level in LEVELS
+    ]
+    return [*rule, *adaptive, *(PolicyControl(policy, schema, limits, title) for title, policy in policies.items())]
 
 
 def first_part(model, name, number, length_s):
