@@ -79,3 +79,17 @@ def test_a_skipped_subprogram_is_no_known_motion():
     text = PROGRAM.replace("N80 Y6.", "N80 POCKET_OF_MINE(3,4)")
     with pytest.raises(ProgramError, match="not understood"):
         Course.of(parse_program(text, "strange"), canonical(), 1.0)
+
+
+def test_a_move_under_way_goes_on_until_another_begins():
+    along = np.flatnonzero((COURSE.commands_TA[:, 1] > 550.0) & COURSE.cutting)  # X60. F600
+    later = COURSE.after(float(along[0] + 1))
+    now = COURSE.commands_TA[along[0]]
+    going = later.under_way(now)
+    count = len(along) - 1
+    assert going[:count].all()
+    assert not going[count + 1 :].any()
+    # A knob makes no other move of it; a rapid, another direction, another speed and a standstill do.
+    assert (later.under_way(now * [1.0, 1.2, 1.2, 1.2])[:count]).all()
+    for other in (now * [1.0, 20.0, 1.0, 1.0], now * [1.0, -1.0, 1.0, 1.0], now * [0.8, 1.0, 1.0, 1.0], 0.0 * now):
+        assert not later.under_way(other).any()

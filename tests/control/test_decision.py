@@ -13,7 +13,7 @@ from crossfeed.control.law import CuttingLaw
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.outlook import KnownLoad, Outlook
 from crossfeed.control.planner import PlannerConfig, plan_ahead, plan_whole
-from crossfeed.control.score import Score
+from crossfeed.control.score import Score, felt
 from crossfeed.control.tail import Tail
 from crossfeed.control.task import read_task
 from crossfeed.machines.simulated.catalogue import machine_named
@@ -185,3 +185,27 @@ def test_a_plan_by_blocks_had_other_feeds_inside_of_a_block(course, law):
     for line in np.unique(course.line_T[course.feed_share_T > 0.99]):
         own = (course.line_T == line) & (course.feed_share_T > 0.99)
         assert np.ptp(planned.feed_T[own]) < 1e-6
+
+
+def test_a_place_in_danger_as_written_is_never_made_faster(course, law):
+    """Where the limit is passed anyway, faster adds little chance: it went to 120 % in the worst seconds."""
+    task = read_task(None, {"limits": ["spindle_torque<=10"], "risk": 0.5})
+    limits, tail = task.limits_of(canonical()), Tail(0.0, 0.05, 20.0)
+    at_the_edge = 10.0 / (1.0 + tail.within(0.1))
+    for share, barred in ((0.99, False), (1.01, True)):
+        score = Score(known_loads(course, np.full(len(course), share * at_the_edge)), law, task, limits, canonical())
+        assert (score.barred == (course.cutting & barred)).all()
+    surely = known_loads(course, np.full(len(course), 20.0))
+    score = Score(surely, law, task, limits, canonical())
+    assert (score.added(np.full(len(course), 1.01), np.ones(len(course)))[course.cutting] == 1.0).all()
+
+
+def test_a_row_that_began_before_a_heavy_cut_carried_its_feed_into_it(course, law):
+    """The knob stood at 120 % for the rest of the second in which the cut began."""
+    said_T = np.full(len(course), 3.0)
+    heavy = int(np.flatnonzero(course.cutting)[9])
+    said_T[heavy] = 9.0
+    decision, _ = planned(course, law, said_T, slew=10.0)
+    assert felt(decision.feed_T)[heavy] < 1.05
+    assert decision.feed_T[heavy - 1] < 1.05
+    assert decision.feed_T[heavy + 1] == pytest.approx(1.2, abs=0.01)

@@ -12,7 +12,7 @@ from crossfeed.control.law import CuttingLaw
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import Past, standing, trial
 from crossfeed.schema import canonical
-from tests.control.conftest import logged, small_model
+from tests.control.conftest import known_outlook, logged, small_model
 
 TORQUE = canonical().sensor_names.index("spindle_torque")
 
@@ -102,3 +102,24 @@ def test_with_an_earlier_run_it_saves_time_and_keeps_the_limit(model, piece, cou
     planned = trial(piece, course, task, limits, planner, start)
     assert planned.cost < 0.97 * written.cost
     assert planned.passed <= written.passed
+
+
+def test_a_new_layer_was_as_well_known_as_the_move_under_way(model, course):
+    """One margin for both let the first part run into layers whose depth nobody knew, and idle where all was known."""
+    task = read_task(None, {"limits": ["spindle_torque<=8"]})
+    law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
+    known = Experience.of(model, law, course, task.limits_of(canonical()), [])
+    first = int(np.flatnonzero(course.cutting)[3])
+    forecast = known_outlook(course.after(float(first)), 4.0)
+    now = course.commands_TA[first]
+    before = known.calibrated(forecast, float(first), 0.05, now)
+    going = forecast.course.under_way(now)
+    assert going.any()
+    assert not going.all()
+    assert not before.tails["spindle_torque"].known_T.any()
+    for _ in range(25):
+        known.came_true(float(first), first + 0.9, (1.0, 1.0), np.full(17, 4.0))
+    after = known.calibrated(forecast, float(first), 0.05, now)
+    assert (after.tails["spindle_torque"].known_T == going).all()
+    assert (after.high["spindle_torque"][going] < 8.0).all()
+    assert (after.high["spindle_torque"][~going] > 8.0).all()
