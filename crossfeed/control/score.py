@@ -200,4 +200,4 @@ class Score:
 def felt(feed_BT: np.ndarray) -> np.ndarray:
     """The highest feed (B, T) that a place may meet: knobs are turned once a period, which may have begun before it."""
     before_BT = np.concatenate([feed_BT[..., :1], feed_BT[..., :-1]], axis=-1)
-    return np.maximum(feed_BT, before_BT)
+    return np.asarray(np.maximum(feed_BT, before_BT))
