@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, StorageError
 
 Config = TypeVar("Config", bound=BaseModel)
+Form = TypeVar("Form")
 
 
 def problems(error: ValidationError, whole: str = "the configuration", most: int | None = None) -> str:
@@ -29,6 +30,18 @@ def parse(form: type[Config], content: Any, origin: str) -> Config:
         return form.model_validate(content)
     except ValidationError as error:
         raise ConfigError(f"{origin} is not a valid configuration: {problems(error)}.") from error
+
+
+def recorded(form: type[Form], content: Any, origin: str, what: str, commands: str, remedy: str) -> Form:
+    """A result read back from what some command wrote; content that is none is refused with its first mistake."""
+    try:
+        return TypeAdapter(form).validate_python(content)
+    except ValidationError as error:
+        raise StorageError(
+            f"{origin} does not hold what {what} records: {problems(error, 'the content', most=1)}.",
+            expected=f"what {commands} wrote",
+            remedy=remedy,
+        ) from error
 
 
 def leaves(config: BaseModel | Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

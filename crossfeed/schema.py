@@ -51,6 +51,9 @@ _SPELLINGS = {
     "1": "",
 }
 
+# Units of which a k before them makes a thousand.
+_SINGLE = ("A", "N", "V", "W")
+
 
 class Conversion(NamedTuple):
     """The affine map from a native unit to a schema unit: `value * scale + offset`."""
@@ -64,6 +67,8 @@ def conversion(native: str, wanted: str) -> Conversion:
     """Derive the map between two units; refuse units of different dimension."""
     if native == wanted:
         return Conversion(1.0, 0.0)
+    if wanted in _SINGLE and native == f"k{wanted}":  # the registry takes half a second to read
+        return Conversion(1000.0, 0.0)
     registry = _registry()
     try:
         zero = registry.Quantity(0.0, _parse(native)).to(_parse(wanted)).magnitude

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import SchemaError
-from crossfeed.schema import QUANTITIES, Channel, Schema, canonical, conversion
+from crossfeed.schema import QUANTITIES, Channel, Conversion, Schema, _registry, canonical, conversion
 
 USER_SCHEMA = """
 name: mill-turn
@@ -123,3 +123,10 @@ def test_an_unknown_channel_is_named_with_the_known_ones() -> None:
     with pytest.raises(SchemaError, match="no channel 'w_torque'") as caught:
         canonical().channel("w_torque")
     assert "z_torque" in caught.value.expected
+
+
+@pytest.mark.parametrize("unit", ["A", "N", "V", "W"])
+def test_thousands_known_without_the_registry_are_those_of_the_registry(unit: str) -> None:
+    registry = _registry()
+    scale = registry.Quantity(1.0, f"k{unit}").to(unit).magnitude
+    assert conversion(f"k{unit}", unit) == Conversion(scale, 0.0)

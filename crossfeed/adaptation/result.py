@@ -3,10 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, TypeAdapter, ValidationError
+from pydantic import BeforeValidator
 
-from crossfeed.configuration import problems
-from crossfeed.errors import StorageError
+from crossfeed.configuration import recorded
 from crossfeed.evaluation.records import Metrics
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.evaluation.statistics import Interval
@@ -100,11 +99,5 @@ class AdaptationResult:
     @classmethod
     def from_dict(cls, content: Any, origin: str = "The adaptation") -> Self:
         """The very result that `to_dict` wrote; content that is none is refused."""
-        try:
-            return TypeAdapter(cls).validate_python(content)
-        except ValidationError as error:
-            raise StorageError(
-                f"{origin} does not hold what an adaptation records: {problems(error, 'the content', most=1)}.",
-                expected="what crossfeed adapt or crossfeed study unseal wrote",
-                remedy="Adapt again.",
-            ) from error
+        writers = "crossfeed adapt or crossfeed study unseal"
+        return recorded(cls, content, origin, "an adaptation", writers, "Adapt again.")

@@ -10,6 +10,7 @@ from crossfeed.demo.selection import RELEASED, is_locked, model_folder
 from crossfeed.demo.tables import SOURCE
 from crossfeed.ingest.table import Group, Table
 from crossfeed.json_file import read_sealed
+from crossfeed.serving.result import WhatIfResult
 
 FORECAST, EVALUATION = "forecast", "evaluation"
 MACHINES = {"target": "spinner_630", "source": "spinner_620"}
@@ -33,11 +34,11 @@ def forecast(folder: Path, simulated: bool) -> ChapterResult:
         middle = len(group) // 2
         plans = {"as it went on": "table", "feed 80 %": slower(table, group, middle)}
         session, at, seconds = group.session, middle * table.period, SECONDS
-    content = what_if(
+    answer = what_if(
         model_folder(folder), table, plans, session=session, at=at, seconds=seconds, samples=32, device="cpu",
         out=folder / FORECAST,
-    ).content  # fmt: skip
-    return ChapterResult(in_words(content), (f"{FORECAST}/forecast.json", f"{FORECAST}/forecast.png"))
+    )  # fmt: skip
+    return ChapterResult(in_words(answer.result), (f"{FORECAST}/forecast.json", f"{FORECAST}/forecast.png"))
 
 
 def slower(table: Table, group: Group, middle: int) -> np.ndarray:
@@ -46,17 +47,17 @@ def slower(table: Table, group: Group, middle: int) -> np.ndarray:
     return rows * [0.8 if name.startswith("feed_") else 1.0 for name in table.schema.command_names]
 
 
-def in_words(content: dict[str, Any]) -> str:
+def in_words(answer: WhatIfResult) -> str:
     """Duration and energy of each plan (where no power is measured, a peak), and how sure the difference is."""
     parts = []
-    for name, plan in content["plans"].items():
-        sensor = next((sensor for sensor in plan["peaks"] if sensor.startswith("spindle")), next(iter(plan["peaks"])))
-        what, found = ("", plan["energy"]) if plan["energy"] else (f"peak {sensor} ", plan["peaks"][sensor])
-        numbers = f"{found['mean']:.3g} {found['unit']} ({found['low']:.3g} to {found['high']:.3g})"
-        parts.append(f"{name} {plan['duration']:.0f} s, {what}{numbers}")
+    for name, plan in answer.plans.items():
+        sensor = next((sensor for sensor in plan.peaks if sensor.startswith("spindle")), next(iter(plan.peaks)))
+        what, found = ("", plan.energy) if plan.energy else (f"peak {sensor} ", plan.peaks[sensor])
+        numbers = f"{found.mean:.3g} {found.unit} ({found.low:.3g} to {found.high:.3g})"
+        parts.append(f"{name} {plan.duration:.0f} s, {what}{numbers}")
     said = "; ".join(parts)
-    for comparison in content["comparisons"]:
-        said += f"; the second needs less in {comparison['probability_less']:.0%} of the futures"
+    for comparison in answer.comparisons:
+        said += f"; the second needs less in {comparison.probability_less:.0%} of the futures"
     return said
 
 

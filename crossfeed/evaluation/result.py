@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, TypeAdapter, ValidationError
+from pydantic import BeforeValidator
 
-from crossfeed.configuration import problems
-from crossfeed.errors import ConfigError, StorageError
+from crossfeed.configuration import recorded
+from crossfeed.errors import ConfigError
 from crossfeed.evaluation.records import Calibration, ChannelScores, CommandUse, Metrics, Unit
 from crossfeed.evaluation.statistics import Interval, PairedTest, Power
 from crossfeed.evaluation.verdict import Rivals, Verdict, judge_channels
@@ -147,14 +147,8 @@ class Evaluation:
     @classmethod
     def from_dict(cls, content: Any, origin: str = "The evaluation") -> Self:
         """The very evaluation that `to_dict` wrote; content that is none is refused."""
-        try:
-            return TypeAdapter(cls).validate_python(content)
-        except ValidationError as error:
-            raise StorageError(
-                f"{origin} does not hold what an evaluation records: {problems(error, 'the content', most=1)}.",
-                expected="what crossfeed evaluate or crossfeed study unseal wrote",
-                remedy="Evaluate again.",
-            ) from error
+        writers = "crossfeed evaluate or crossfeed study unseal"
+        return recorded(cls, content, origin, "an evaluation", writers, "Evaluate again.")
 
     def write(self, folder: Path | str) -> Path:
         """Write `evaluation.json` into a folder."""

@@ -10,6 +10,7 @@ from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.json_file import read_sealed
 from crossfeed.reporting.study_facts import StudyFacts, read_study
+from crossfeed.serving.result import WhatIfResult
 from crossfeed.training.record.history import read_history
 
 # Where `crossfeed demo` puts things, beside the study.
@@ -60,7 +61,7 @@ class Artefacts:
     adaptation: AdaptationResult = field(default_factory=AdaptationResult)
     comparison: Mapping[str, Any] = field(default_factory=dict)
     curve: Mapping[str, Any] = field(default_factory=dict)
-    forecasts: Sequence[Mapping[str, Any]] = ()
+    forecasts: Sequence[WhatIfResult] = ()
     decisions: Sequence[Mapping[str, Any]] = ()
     audits: Sequence[Mapping[str, Any]] = ()
     files: Sequence[Path] = ()
@@ -120,7 +121,7 @@ def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
         adaptation=_adaptation(adaptations, study),
         comparison=read_sealed(comparisons[0]) if comparisons else {},
         curve=read_sealed(curves[0]) if curves else {},
-        forecasts=[read_sealed(path) for path in forecasts],
+        forecasts=[WhatIfResult.from_dict(read_sealed(path), str(path)) for path in forecasts],
         decisions=[read_sealed(path) for path in decisions],
         audits=[read_sealed(path) for path in audits],
         files=(

@@ -3,35 +3,39 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from crossfeed.serving.measures import ENERGY_UNIT
+from crossfeed.serving.result import PlanComparison, PlanEnergy, WhatIfResult
 
-def draw_energy(axes: Any, content: Mapping[str, Any], names: Sequence[str], colours: Sequence[str]) -> None:
+
+def draw_energy(axes: Any, answer: WhatIfResult, colours: Sequence[str]) -> None:
     """One bar per plan with its 90 % interval; a diamond where the true energy is known."""
-    unit = next(plan["energy"]["unit"] for plan in content["plans"].values() if plan["energy"])
-    for row, (name, colour) in enumerate(zip(names, colours)):
-        energy = content["plans"][name]["energy"]
-        axes.barh(row, energy["mean"], height=0.5, color=colour, alpha=0.35, linewidth=0)
+    energies = [(plan.energy, colour) for plan, colour in zip(answer.plans.values(), colours)]
+    for row, (energy, colour) in enumerate(energies):
+        if energy is None:
+            continue
+        axes.barh(row, energy.mean, height=0.5, color=colour, alpha=0.35, linewidth=0)
         _interval(axes, row, energy, colour)
-        _label(axes, row, f"{_number(energy['mean'])} ({_number(energy['low'])} to {_number(energy['high'])})")
-        if energy["truth"] is not None:
-            axes.plot(energy["truth"], row, "D", color="#000000", markersize=4)
+        _label(axes, row, f"{_number(energy.mean)} ({_number(energy.low)} to {_number(energy.high)})")
+        if energy.truth is not None:
+            axes.plot(energy.truth, row, "D", color="#000000", markersize=4)
     axes.axvline(0.0, color="#888888", linewidth=0.8)
-    _bare(axes, len(names), f"Energy in {unit}, 90 %")
+    _bare(axes, len(energies), f"Energy in {ENERGY_UNIT}, 90 %")
 
 
-def draw_differences(axes: Any, content: Mapping[str, Any], colours: Mapping[str, str]) -> None:
+def draw_differences(axes: Any, answer: WhatIfResult, colours: Mapping[str, str]) -> None:
     """Each later plan against the first."""
-    comparisons = content["comparisons"]
+    comparisons = answer.comparisons
     for row, comparison in enumerate(comparisons):
-        _interval(axes, row, comparison, colours[comparison["second"]])
-        chance = comparison["probability_less"]
-        _label(axes, row, f"{comparison['mean']:+.3g} (less with {chance:.0%})")
+        _interval(axes, row, comparison, colours[comparison.second])
+        chance = comparison.probability_less
+        _label(axes, row, f"{comparison.mean:+.3g} (less with {chance:.0%})")
     axes.axvline(0.0, color="#888888", linewidth=0.8)
     _bare(axes, len(comparisons), "Difference to the first")
 
 
-def _interval(axes: Any, row: int, estimate: Mapping[str, float], colour: str) -> None:
-    axes.plot([estimate["low"], estimate["high"]], [row, row], color=colour, linewidth=2.2, solid_capstyle="round")
-    axes.plot(estimate["mean"], row, "o", color=colour, markersize=5)
+def _interval(axes: Any, row: int, estimate: PlanEnergy | PlanComparison, colour: str) -> None:
+    axes.plot([estimate.low, estimate.high], [row, row], color=colour, linewidth=2.2, solid_capstyle="round")
+    axes.plot(estimate.mean, row, "o", color=colour, markersize=5)
 
 
 def _label(axes: Any, row: int, text: str) -> None:

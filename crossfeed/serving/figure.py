@@ -11,6 +11,7 @@ import numpy as np
 
 from crossfeed.plots import COLOURS, new_figure, save_figure
 from crossfeed.serving.energy_panel import draw_differences, draw_energy
+from crossfeed.serving.result import WhatIfResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,15 +22,15 @@ _MOST_SENSORS = 4
 _PREFERRED = {"power": 2, "torque": 1, "temperature": 1, "current": 1, "load": 1}
 
 
-def draw_what_if(content: Mapping[str, Any], path: Path | str, channels: Sequence[str] = ()) -> None:
+def draw_what_if(answer: WhatIfResult, path: Path | str, channels: Sequence[str] = ()) -> None:
     """Write the figure as PNG, SVG or PDF."""
-    save_figure(what_if_figure(content, channels), path)
+    save_figure(what_if_figure(answer, channels), path)
 
 
-def what_if_figure(content: Mapping[str, Any], channels: Sequence[str] = ()) -> "Figure":
+def what_if_figure(answer: WhatIfResult, channels: Sequence[str] = ()) -> "Figure":
     """The figure itself, for a notebook."""
-    sensors = list(channels) or main_sensors(content)
-    commands = _command_rows(content)
+    sensors = list(channels) or main_sensors(answer)
+    commands = _command_rows(answer)
     heights = [1.5] * len(sensors) + [0.75] * len(commands)
     with new_figure(11.5, 1.3 + sum(heights)) as figure:
         columns = figure.add_gridspec(1, 2, width_ratios=(4.4, 1.0), wspace=0.02)
@@ -39,91 +40,91 @@ def what_if_figure(content: Mapping[str, Any], channels: Sequence[str] = ()) -> 
             .subplots(sharex=True, squeeze=False)
         )
         for axes, sensor in zip(rows[:, 0], sensors):
-            _draw_sensor(axes, content, sensor)
+            _draw_sensor(axes, answer, sensor)
         for axes, (label, unit, names) in zip(rows[len(sensors) :, 0], commands):
-            _draw_command(axes, content, label, unit, names)
+            _draw_command(axes, answer, label, unit, names)
         rows[-1, 0].set_xlabel("seconds from now")
-        _draw_side(figure, columns[1], content)
-        _title(figure, rows[0, 0], content)
+        _draw_side(figure, columns[1], answer)
+        _title(figure, rows[0, 0], answer)
         figure.align_ylabels(list(rows[:, 0]))
         return figure
 
 
-def main_sensors(content: Mapping[str, Any]) -> list[str]:
+def main_sensors(answer: WhatIfResult) -> list[str]:
     """The sensors to show when none were named: those with a limit, then powers, a torque, a temperature."""
-    peaks = next(iter(content["plans"].values()))["peaks"]
-    limited = [name for name, peak in peaks.items() if peak["limit"] is not None]
+    peaks = next(iter(answer.plans.values())).peaks
+    limited = [name for name, peak in peaks.items() if peak.limit is not None]
     preferred = []
     for quantity, count in _PREFERRED.items():
-        preferred += [name for name, sensor in content["sensors"].items() if sensor["quantity"] == quantity][:count]
-    chosen = list(dict.fromkeys([*limited, *preferred])) or list(content["sensors"])
+        preferred += [name for name, sensor in answer.sensors.items() if sensor.quantity == quantity][:count]
+    chosen = list(dict.fromkeys([*limited, *preferred])) or list(answer.sensors)
     return chosen[: max(_MOST_SENSORS, len(limited))]
 
 
-def _command_rows(content: Mapping[str, Any]) -> list[tuple[str, str, list[str]]]:
+def _command_rows(answer: WhatIfResult) -> list[tuple[str, str, list[str]]]:
     """One panel per command; the feeds of several axes share one, as the speed along the path."""
     rows: list[tuple[str, str, list[str]]] = []
-    feeds = [name for name, command in content["commands"].items() if command["quantity"] == "feed"]
-    for name, command in content["commands"].items():
+    feeds = [name for name, command in answer.commands.items() if command.quantity == "feed"]
+    for name, command in answer.commands.items():
         if name not in feeds or len(feeds) == 1:
-            rows.append((_words(name), command["unit"], [name]))
+            rows.append((_words(name), command.unit, [name]))
         elif name == feeds[0]:
-            rows.append(("path feed", command["unit"], feeds))
+            rows.append(("path feed", command.unit, feeds))
     return rows
 
 
-def _draw_sensor(axes: Any, content: Mapping[str, Any], sensor: str) -> None:
-    past = content["history"]
-    axes.plot(past["time"], _floats(past["sensors"][sensor]), color=_PAST, linewidth=1.1)
-    truths = [plan["truth"] for plan in content["plans"].values() if plan["truth"]]
-    for (_, plan), colour in zip(content["plans"].items(), _colours(content)):
-        quantiles = {level: _floats(values) for level, values in plan["sensors"][sensor]["quantiles"].items()}
+def _draw_sensor(axes: Any, answer: WhatIfResult, sensor: str) -> None:
+    past = answer.history
+    axes.plot(past.time, _floats(past.sensors[sensor]), color=_PAST, linewidth=1.1)
+    truths = [plan.truth for plan in answer.plans.values() if plan.truth]
+    for (_, plan), colour in zip(answer.plans.items(), _colours(answer)):
+        quantiles = {level: _floats(values) for level, values in plan.sensors[sensor].quantiles.items()}
         # The fan opens at the last measured value, so that the eye finds the moment of the forecast.
-        now = _floats(past["sensors"][sensor])[-1:]
+        now = _floats(past.sensors[sensor])[-1:]
         quantiles = {level: np.concatenate([now, values]) for level, values in quantiles.items()}
-        time = np.append(0.0, _floats(plan["time"]))
+        time = np.append(0.0, _floats(plan.time))
         axes.fill_between(time, quantiles["0.05"], quantiles["0.95"], color=colour, alpha=0.13, linewidth=0)
         axes.fill_between(time, quantiles["0.25"], quantiles["0.75"], color=colour, alpha=0.25, linewidth=0)
         axes.plot(time, quantiles["0.5"], color=colour, linewidth=1.3)
         axes.plot(time[-1:], quantiles["0.5"][-1:], "|", color=colour, markersize=7, markeredgewidth=1.6)
-        if plan["truth"]:
-            axes.plot(time[1:], _floats(plan["truth"][sensor]), color="#000000", linewidth=0.9, linestyle=(0, (1, 1)))
-    first = next(iter(content["plans"].values()))
-    limit = first["peaks"][sensor]["limit"]
+        if plan.truth:
+            axes.plot(time[1:], _floats(plan.truth[sensor]), color="#000000", linewidth=0.9, linestyle=(0, (1, 1)))
+    first = next(iter(answer.plans.values()))
+    limit = first.peaks[sensor].limit
     if limit is not None:
         axes.axhline(limit, color="#b00020", linewidth=0.9, linestyle="--")
         axes.annotate(
             f"limit {limit:g}", (1.0, limit), xycoords=("axes fraction", "data"), xytext=(-3, 2),
             textcoords="offset points", ha="right", va="bottom", fontsize=7.5, color="#b00020",
         )  # fmt: skip
-    axes.set_ylabel(f"{_words(sensor)}\nin {content['sensors'][sensor]['unit']}")
-    _frame(axes, content)
-    _focus(axes, content, sensor, truths)
+    axes.set_ylabel(f"{_words(sensor)}\nin {answer.sensors[sensor].unit}")
+    _frame(axes, answer)
+    _focus(axes, answer, sensor, truths)
 
 
-def _focus(axes: Any, content: Mapping[str, Any], sensor: str, truths: list[Any]) -> None:
+def _focus(axes: Any, answer: WhatIfResult, sensor: str, truths: list[Any]) -> None:
     """Let past, truth, medians and nine tenths of the fan set the scale; a start-up peak may run off the panel."""
-    shown = [_floats(content["history"]["sensors"][sensor]), *(_floats(truth[sensor]) for truth in truths)]
-    for plan in content["plans"].values():
-        quantiles = {level: _floats(values) for level, values in plan["sensors"][sensor]["quantiles"].items()}
+    shown = [_floats(answer.history.sensors[sensor]), *(_floats(truth[sensor]) for truth in truths)]
+    for plan in answer.plans.values():
+        quantiles = {level: _floats(values) for level, values in plan.sensors[sensor].quantiles.items()}
         shown += [
             quantiles["0.5"],
             np.quantile(quantiles["0.05"], [0.1, 1.0]),
             np.quantile(quantiles["0.95"], [0.0, 0.9]),
         ]
-        if plan["peaks"][sensor]["limit"] is not None:
-            shown.append(np.array([plan["peaks"][sensor]["limit"]]))
+        if plan.peaks[sensor].limit is not None:
+            shown.append(np.array([plan.peaks[sensor].limit]))
     values = np.concatenate(shown)
     low, high = np.nanmin(values), np.nanmax(values)
     margin = 0.08 * max(high - low, 1e-9)
     axes.set_ylim(low - margin, high + margin)
 
 
-def _draw_command(axes: Any, content: Mapping[str, Any], label: str, unit: str, names: list[str]) -> None:
-    past = content["history"]
-    axes.step(past["time"], _joined(past["commands"], names), where="pre", color=_PAST, linewidth=1.0)
-    for (_, plan), colour in zip(content["plans"].items(), _colours(content)):
-        time, values = _floats(plan["time"]), _joined(plan["commands"], names)
+def _draw_command(axes: Any, answer: WhatIfResult, label: str, unit: str, names: list[str]) -> None:
+    past = answer.history
+    axes.step(past.time, _joined(past.commands, names), where="pre", color=_PAST, linewidth=1.0)
+    for (_, plan), colour in zip(answer.plans.items(), _colours(answer)):
+        time, values = _floats(plan.time), _joined(plan.commands, names)
         axes.step(np.append(0.0, time), np.append(values[:1], values), where="pre", color=colour, linewidth=1.1)
     if len(names) > 1:
         # Rapids are many times faster than cuts; under a root both can be seen.
@@ -131,43 +132,39 @@ def _draw_command(axes: Any, content: Mapping[str, Any], label: str, unit: str, 
         axes.set_ylim(bottom=0.0)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylabel(f"{label}\nin {unit}", fontsize=8)
-    _frame(axes, content)
+    _frame(axes, answer)
 
 
-def _frame(axes: Any, content: Mapping[str, Any]) -> None:
+def _frame(axes: Any, answer: WhatIfResult) -> None:
     axes.axvline(0.0, color="#888888", linewidth=0.8)
-    longest = max(plan["duration"] for plan in content["plans"].values())
-    shown = min(-content["history"]["time"][0], 0.4 * longest + content["history"]["period"])
+    longest = max(plan.duration for plan in answer.plans.values())
+    shown = min(-answer.history.time[0], 0.4 * longest + answer.history.period)
     axes.set_xlim(-shown, longest * 1.01)
     axes.tick_params(labelsize=8)
 
 
-def _draw_side(figure: Any, place: Any, content: Mapping[str, Any]) -> None:
+def _draw_side(figure: Any, place: Any, answer: WhatIfResult) -> None:
     """Energy of each plan and, with several, the paired differences; nothing where there is no power."""
-    names, colours = list(content["plans"]), _colours(content)
-    if all(plan["energy"] is None for plan in content["plans"].values()):
+    names, colours = list(answer.plans), _colours(answer)
+    if all(plan.energy is None for plan in answer.plans.values()):
         return
-    inches = [0.35 + 0.45 * len(names), 0.35 + 0.45 * len(content["comparisons"])]
+    inches = [0.35 + 0.45 * len(names), 0.35 + 0.45 * len(answer.comparisons)]
     rest = max(figure.get_figheight() - 1.6 - sum(inches), 0.1)
     cells = place.subgridspec(3, 1, height_ratios=(*inches, rest), hspace=0.12)
-    draw_energy(figure.add_subplot(cells[0]), content, names, colours)
-    if content["comparisons"]:
-        draw_differences(figure.add_subplot(cells[1]), content, dict(zip(names, colours)))
+    draw_energy(figure.add_subplot(cells[0]), answer, colours)
+    if answer.comparisons:
+        draw_differences(figure.add_subplot(cells[1]), answer, dict(zip(names, colours)))
 
 
-def _title(figure: Any, axes: Any, content: Mapping[str, Any]) -> None:
+def _title(figure: Any, axes: Any, answer: WhatIfResult) -> None:
     from matplotlib.lines import Line2D
 
-    past = content["history"]
-    futures = f"{content['settings']['samples']} sampled futures"
-    title = f"{past['machine']}, session {past['session']} from {past['at']:g} s on: {futures}"
-    figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+    figure.suptitle(answer.title, fontsize=10, x=0.01, ha="left")
     handles = [
-        Line2D([], [], color=colour, linewidth=3, label=name)
-        for name, colour in zip(content["plans"], _colours(content))
+        Line2D([], [], color=colour, linewidth=3, label=name) for name, colour in zip(answer.plans, _colours(answer))
     ]
     handles.append(Line2D([], [], color=_PAST, label="measured"))
-    if any(plan["truth"] for plan in content["plans"].values()):
+    if any(plan.truth for plan in answer.plans.values()):
         handles.append(Line2D([], [], color="#000000", linestyle=(0, (1, 1)), label="what really followed"))
     axes.legend(
         handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(len(handles), 5), fontsize=8,
@@ -175,8 +172,8 @@ def _title(figure: Any, axes: Any, content: Mapping[str, Any]) -> None:
     )  # fmt: skip
 
 
-def _colours(content: Mapping[str, Any]) -> list[str]:
-    return [COLOURS[number % (len(COLOURS) - 1)] for number in range(len(content["plans"]))]
+def _colours(answer: WhatIfResult) -> list[str]:
+    return [COLOURS[number % (len(COLOURS) - 1)] for number in range(len(answer.plans))]
 
 
 def _joined(columns: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:

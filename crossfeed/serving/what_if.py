@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.result import ModelFacts
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import plain, write_sealed
+from crossfeed.json_file import write_sealed
 from crossfeed.programs.limits import MotionLimits
-from crossfeed.serving.content import FORMAT, comparison_content, history_content, plan_content, write_csv
+from crossfeed.serving.describe import compared, described, plan_forecast, rows_before
 from crossfeed.serving.doubt import doubt_about
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import LEVELS, check_sensors
 from crossfeed.serving.noise import PERSISTENCE, shared_chance, standard_noise
 from crossfeed.serving.plan import PlannedCommands, read_plans
 from crossfeed.serving.plan_program import Overrides
+from crossfeed.serving.result import SamplingSettings, WhatIfResult
 from crossfeed.serving.rollout import Rollout
 from crossfeed.serving.trained_range import warnings_about, warnings_of
 
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class WhatIf:
-    """The answer: `content` is what forecast.json holds, `paths` the sampled futures (samples, rows, sensors)."""
+    """The answer: `result` is what forecast.json holds, `paths` the sampled futures (samples, rows, sensors)."""
 
-    content: dict[str, Any]
+    result: WhatIfResult
     plans: dict[str, PlannedCommands]
     paths: dict[str, np.ndarray]
     history: History
@@ -38,21 +40,23 @@ class WhatIf:
     @property
     def readings(self) -> tuple[str, ...]:
         """Every later plan against the first in a sentence; it says "cannot tell" where the futures do."""
-        return tuple(comparison["reading"] for comparison in self.content["comparisons"])
+        return tuple(comparison.reading for comparison in self.result.comparisons)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What speaks against trusting the answer."""
-        own = [f"{name}: {text}" for name, plan in self.content["plans"].items() for text in plan["warnings"]]
-        return (*self.content["warnings"], *own)
+        own = [f"{name}: {text}" for name, plan in self.result.plans.items() for text in plan.warnings]
+        return (*self.result.warnings, *own)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What forecast.json holds, as plain data."""
+        return self.result.to_dict()
 
     def to_polars(self) -> "polars.DataFrame":
         """One row per plan, time and sensor: mean and quantiles of the sampled futures."""
         import polars
 
-        from crossfeed.serving.answer_view import columns
-
-        return polars.DataFrame(columns(self.content))
+        return polars.DataFrame(self.result.columns())
 
     def to_pandas(self) -> Any:
         """The same rows as a pandas frame."""
@@ -67,20 +71,20 @@ class WhatIf:
         check_sensors(
             sensors,
             self.history.schema,
-            np.isin(self.history.schema.sensor_names, list(self.content["sensors"])),
+            np.isin(self.history.schema.sensor_names, list(self.result.sensors)),
             "The sensor",
         )
-        return what_if_figure(self.content, sensors)
+        return what_if_figure(self.result, sensors)
 
     def __repr__(self) -> str:
         from crossfeed.serving.answer_view import grid
 
-        return grid(self.content, self.readings, self.warnings).text()
+        return grid(self.result, self.readings, self.warnings).text()
 
     def _repr_html_(self) -> str:
         from crossfeed.serving.answer_view import grid
 
-        return grid(self.content, self.readings, self.warnings).html()
+        return grid(self.result, self.readings, self.warnings).html()
 
 
 def what_if(
@@ -125,58 +129,50 @@ def what_if(
         for plan in read
     ]
     paths = dict(zip((plan.name for plan in read), rollout.sample_all(read, noises, go_on), strict=True))
-    settings = {"samples": samples, "seed": seed, "persistence": persistence, "context": opened.model.config.context}
-    content = _content(opened, moment, read, paths, rollout.present, limits, settings)
-    answer = WhatIf(content, {plan.name: plan for plan in read}, paths, moment)
-    _write(content, tuple(channels), out, plot)
-    return answer
+    config = opened.model.config
+    settings = SamplingSettings(samples, seed, persistence, config.context, tuple(opened.model.horizons), LEVELS)
+    result = _result(opened, moment, read, paths, rollout.present, limits, settings)
+    _write(result, tuple(channels), out, plot)
+    return WhatIf(result, {plan.name: plan for plan in read}, paths, moment)
 
 
-def _content(
+def _result(
     opened: OpenedModel,
     history: History,
     plans: Sequence[PlannedCommands],
     paths: Mapping[str, np.ndarray],
     present: np.ndarray,
     limits: Mapping[str, float],
-    settings: Mapping[str, Any],
-) -> dict[str, Any]:
-    schema = history.schema
-    shown = tuple(name for name, there in zip(schema.sensor_names, present) if there)
-    described = {plan.name: plan_content(plan, paths[plan.name], history, present, limits) for plan in plans}
+    settings: SamplingSettings,
+) -> WhatIfResult:
+    sensors = described(history.schema.sensors)
+    shown = [name for name, there in zip(sensors, present, strict=True) if there]
+    forecasts = {}
     for plan in plans:
-        described[plan.name]["warnings"] = [
-            *warnings_of(plan, history, opened.provenance),
-            *doubt_about(opened.model, history, plan),
-        ]
+        warnings = [*warnings_of(plan, history, opened.provenance), *doubt_about(opened.model, history, plan)]
+        forecasts[plan.name] = plan_forecast(plan, paths[plan.name], history, present, limits, warnings)
     first, *others = [(plan.name, paths[plan.name]) for plan in plans]
-    compared = [comparison_content(first, other, history, present) for other in others]
-    content = {
-        "format": FORMAT,
-        "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
-        "history": history_content(history, shown),
-        "settings": {**settings, "horizons": list(opened.model.horizons), "levels": list(LEVELS)},
-        "sensors": {name: _described(schema.channel(name)) for name in shown},
-        "commands": {channel.name: _described(channel) for channel in schema.commands},
-        "absent": [name for name in schema.sensor_names if name not in shown],
-        "plans": described,
-        "comparisons": [comparison for comparison in compared if comparison is not None],
-        "warnings": warnings_about(history, opened.provenance),
-    }
-    return dict(plain(content))
+    comparisons = (compared(first, other, history, present) for other in others)
+    return WhatIfResult(
+        model=ModelFacts(opened.path.name, opened.forecaster.name, opened.sha256),
+        history=rows_before(history, present),
+        settings=settings,
+        sensors={name: sensors[name] for name in shown},
+        commands=described(history.schema.commands),
+        absent=[name for name in sensors if name not in shown],
+        plans=forecasts,
+        comparisons=[comparison for comparison in comparisons if comparison is not None],
+        warnings=list(warnings_about(history, opened.provenance)),
+    )
 
 
-def _described(channel: Any) -> dict[str, str]:
-    return {"quantity": channel.quantity, "unit": channel.unit}
-
-
-def _write(content: dict[str, Any], channels: tuple[str, ...], out: Path | str | None, plot: Path | str | None) -> None:
+def _write(result: WhatIfResult, channels: tuple[str, ...], out: Path | str | None, plot: Path | str | None) -> None:
     """The files asked for, each whole or not at all."""
     if out is not None:
-        write_sealed(Path(out) / "forecast.json", content)
-        write_csv(content, Path(out) / "forecast.csv")
+        write_sealed(Path(out) / "forecast.json", result.to_dict())
+        result.write_csv(Path(out) / "forecast.csv")
         plot = Path(out) / "forecast.png" if plot is None else plot
     if plot is not None:
         from crossfeed.serving.figure import draw_what_if
 
-        draw_what_if(content, plot, channels)
+        draw_what_if(result, plot, channels)

@@ -160,4 +160,4 @@ class ForecastEngine:
         )
         return what_if(
             self.opened, history, plans, samples=asked.samples, seed=asked.seed, limits=asked.limits, go_on=go_on
-        ).content
+        ).to_dict()

@@ -126,7 +126,7 @@ def test_plans_are_compared(house: House, moment: tuple[pl.DataFrame, pl.DataFra
     assert len(answer.readings) == 1
     assert "slower" in answer.readings[0]
     frame = answer.to_pandas()
-    shown = len(answer.content["sensors"])
+    shown = len(answer.to_dict()["sensors"])
     assert len(frame) == 2 * len(plan) * shown
     assert answer.readings[0] in repr(answer)
     assert "as planned" in answer._repr_html_()

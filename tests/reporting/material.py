@@ -166,8 +166,24 @@ def forecast(sensor: str = "power") -> dict[str, Any]:
 
     return {
         "format": "crossfeed-forecast/1",
+        "model": {"file": "model.safetensors", "name": "run", "sha256": "a" * 64},
+        "settings": {
+            "samples": 64,
+            "seed": 0,
+            "persistence": 0.8,
+            "context": 32,
+            "horizons": [1, 2],
+            "levels": [0.05, 0.5, 0.95],
+        },
         "history": {
+            "file": "log.parquet",
+            "fingerprint": "f" * 64,
             "machine": "lathe",
+            "run": "r",
+            "session": "s",
+            "program": "p",
+            "at": 60.0,
+            "period": 1.0,
             "time": [-1.0, 0.0],
             "sensors": {sensor: [1.0, 1.1]},
             "commands": {"feed_x": [0.0, 0.0]},

@@ -154,7 +154,9 @@ def test_the_demo_never_said_that_its_machines_are_simulated(complete: Path) -> 
 
 def test_a_what_if_without_power_had_no_figure_to_look_at(complete: Path) -> None:
     content = material.forecast("x_torque")
-    content["sensors"] = {"x_temp": {"unit": "degC"}, "x_torque": {"unit": "Nm"}}
+    units = {"x_temp": "degC", "x_torque": "Nm"}
+    content["sensors"] = {name: {"quantity": "any", "unit": unit} for name, unit in units.items()}
+    content["history"]["sensors"]["x_temp"] = [40.0, 40.0]
     for level, plan in enumerate(content["plans"].values()):
         still = {"mean": [40.0, 40.0 + 0.01 * level], "quantiles": {"0.05": [39.0, 39.0], "0.95": [41.0, 41.0]}}
         plan["sensors"]["x_temp"] = still

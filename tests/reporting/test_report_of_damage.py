@@ -33,11 +33,12 @@ def test_a_damaged_file_is_named(complete: Path, name: str, damage: str) -> None
 
 
 @pytest.mark.parametrize(
-    "name", ["evaluation/target/evaluation.json", "adaptation/adaptation.json", "comparison/table.json", "audit.json"]
-)
+    "name", ["evaluation/target/evaluation.json", "adaptation/adaptation.json", "comparison/table.json", "audit.json",
+             "forecast/forecast.json"]
+)  # fmt: skip
 def test_a_file_that_lacks_what_it_should_hold_is_an_error_not_a_traceback(complete: Path, name: str) -> None:
     content = json.loads((complete.parent / name).read_text(encoding="utf-8"))
-    key = next(key for key in ("scores", "few_shot", "rows", "findings") if key in content)
+    key = next(key for key in ("scores", "few_shot", "rows", "findings", "plans") if key in content)
     content[key] = {"fractions": 3} if key == "few_shot" else 17
     material.write(complete.parent / name, content)
     with pytest.raises(StorageError, match=rf"(?s)(?=.*does not hold what)(?=.*{re.escape(name)})"):

@@ -37,7 +37,7 @@ def test_a_program_and_its_exported_commands_give_the_same_forecast(place: Place
     write_commands(trajectory.sample(1.0, "mean"), trajectory.tools, tmp_path / "part.csv")
     answer = what_if(place.model, place.log, [part, tmp_path / "part.csv"], samples=20, device="cpu")
     np.testing.assert_allclose(answer.paths["part.nc"], answer.paths["part.csv"], atol=1e-4)
-    assert answer.content["comparisons"][0]["mean"] == pytest.approx(0.0, abs=1e-4)
+    assert answer.to_dict()["comparisons"][0]["mean"] == pytest.approx(0.0, abs=1e-4)
 
 
 def test_overrides_stretch_time_and_raise_speeds(history: History, part: Path) -> None:

@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, StorageError, TableError
 from crossfeed.json_file import read_sealed
-from crossfeed.serving.content import reading
+from crossfeed.serving.describe import reading
 from crossfeed.serving.figure import draw_what_if
 from crossfeed.serving.measures import Estimate
+from crossfeed.serving.result import WhatIfResult
 from crossfeed.serving.what_if import WhatIf, what_if
 from tests.evaluation.small_machine import small_table
 from tests.serving.conftest import Place
@@ -29,7 +30,7 @@ def ask(place: Place, plans: Any, **options: Any) -> WhatIf:
 
 
 def test_a_plan_against_itself_makes_no_difference_at_all(place: Place) -> None:
-    content = ask(place, {"a": PLAN, "b": PLAN.copy(), "c": FASTER}).content
+    content = ask(place, {"a": PLAN, "b": PLAN.copy(), "c": FASTER}).to_dict()
     same, other = content["comparisons"]
     assert (same["mean"], same["low"], same["high"], same["probability_less"]) == (0.0, 0.0, 0.0, 0.0)
     assert (same["first"], same["second"]) == ("a", "b")
@@ -38,12 +39,12 @@ def test_a_plan_against_itself_makes_no_difference_at_all(place: Place) -> None:
 
 def test_the_same_seed_gives_the_same_futures_and_another_seed_others(place: Place) -> None:
     first, again, other = (ask(place, [PLAN], seed=seed) for seed in (3, 3, 4))
-    assert first.content == again.content
+    assert first.to_dict() == again.to_dict()
     assert (first.paths["plan 1"] != other.paths["plan 1"]).all()
 
 
 def test_the_truth_is_shown_beside_the_plan_that_really_followed(place: Place) -> None:
-    content = ask(place, ["table", PLAN], at=30.0, seconds=10.0).content
+    content = ask(place, ["table", PLAN], at=30.0, seconds=10.0).to_dict()
     followed, other = content["plans"].values()
     np.testing.assert_allclose(followed["truth"]["power"], place.table.sensors[331:341, 1])
     assert followed["energy"]["truth"] == pytest.approx(place.table.sensors[331:341, 1].sum() / 3.6)
@@ -54,7 +55,7 @@ def test_the_truth_is_shown_beside_the_plan_that_really_followed(place: Place) -
 def test_a_missing_reading_leaves_the_true_energy_open(place: Place) -> None:
     table = small_table(runs=6, rows=60)
     table.sensors[335, 1] = np.nan
-    content = ask(place, ["table"], history=table, at=30.0).content
+    content = ask(place, ["table"], history=table, at=30.0).to_dict()
     assert content["plans"]["table"]["energy"]["truth"] is None
     assert content["plans"]["table"]["truth"]["power"][4] is None
 
@@ -66,7 +67,7 @@ def test_a_history_with_rows_of_another_length_was_read_as_if_they_were_the_mode
 
 
 def test_plans_beyond_the_trained_range_are_named_with_the_distance(place: Place) -> None:
-    content = ask(place, {"far": PLAN * [6.0, -1.0], "near": PLAN}).content
+    content = ask(place, {"far": PLAN * [6.0, -1.0], "near": PLAN}).to_dict()
     high, low = content["plans"]["far"]["warnings"]
     assert "spindle_speed reaches 6,000 rpm" in high
     assert "between 0 and 3,000 rpm: 100% of that range outside" in high
@@ -76,30 +77,30 @@ def test_plans_beyond_the_trained_range_are_named_with_the_distance(place: Place
 
 def test_a_model_that_does_not_tell_its_range_is_judged_by_the_log(place: Place, tmp_path: Path) -> None:
     place.opened.model.save(tmp_path / "old.safetensors", {})
-    content = what_if(tmp_path / "old.safetensors", place.log, [PLAN * [6.0, 1.0]], samples=20, device="cpu").content
+    content = what_if(tmp_path / "old.safetensors", place.log, [PLAN * [6.0, 1.0]], samples=20, device="cpu").to_dict()
     assert "in the rows of the history's table" in content["plans"]["plan 1"]["warnings"][0]
 
 
 def test_another_machine_and_long_plans_are_warned_about(place: Place) -> None:
     lathe = small_table(runs=6, rows=60, machine="lathe")
-    content = ask(place, [np.repeat(PLAN, 25, axis=0)], history=lathe).content
+    content = ask(place, [np.repeat(PLAN, 25, axis=0)], history=lathe).to_dict()
     assert "never saw lathe" in content["warnings"][0]
     assert "measured up to 256 rows" in content["plans"]["plan 1"]["warnings"][0]
-    assert ask(place, [PLAN]).content["warnings"] == []
+    assert ask(place, [PLAN]).to_dict()["warnings"] == []
 
 
 def test_without_a_power_sensor_there_is_no_energy(place: Place, tmp_path: Path) -> None:
     blind = place.table.without(["power"])
     answer = ask(place, {"a": PLAN, "b": FASTER}, history=blind, out=tmp_path)
-    assert answer.content["plans"]["a"]["energy"] is None
-    assert answer.content["comparisons"] == []
-    assert answer.content["absent"] == ["power"]
-    assert set(answer.content["plans"]["a"]["sensors"]) == {"current", "temperature"}
+    assert answer.to_dict()["plans"]["a"]["energy"] is None
+    assert answer.to_dict()["comparisons"] == []
+    assert answer.to_dict()["absent"] == ["power"]
+    assert set(answer.to_dict()["plans"]["a"]["sensors"]) == {"current", "temperature"}
     assert (tmp_path / "forecast.png").stat().st_size > 10_000
 
 
 def test_limits_and_channels_must_be_there(place: Place) -> None:
-    found = ask(place, [PLAN], limits={"power": -1e9}).content["plans"]["plan 1"]["peaks"]
+    found = ask(place, [PLAN], limits={"power": -1e9}).to_dict()["plans"]["plan 1"]["peaks"]
     assert (found["power"]["limit"], found["power"]["probability"]) == (-1e9, 1.0)
     assert found["current"]["probability"] is None
     for wrong in ({"limits": {"speed": 1.0}}, {"channels": ["speed"]}):
@@ -110,12 +111,12 @@ def test_limits_and_channels_must_be_there(place: Place) -> None:
 def test_the_files_hold_what_the_answer_says(place: Place, tmp_path: Path) -> None:
     answer = ask(place, {"a": PLAN, 'with "quotes", and commas': FASTER}, out=tmp_path / "deep" / "folder")
     folder = tmp_path / "deep" / "folder"
-    assert read_sealed(folder / "forecast.json") == answer.content
+    assert read_sealed(folder / "forecast.json") == answer.to_dict()
     with (folder / "forecast.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 12 * 3
     power = [row for row in rows if row["plan"].startswith("with") and row["sensor"] == "power"]
-    said = answer.content["plans"]['with "quotes", and commas']["sensors"]["power"]
+    said = answer.to_dict()["plans"]['with "quotes", and commas']["sensors"]["power"]
     np.testing.assert_allclose([float(row["mean"]) for row in power], said["mean"], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose([float(row["q0.95"]) for row in power], said["quantiles"]["0.95"], rtol=1e-4, atol=1e-5)
     assert power[0]["unit"] == "kW"
@@ -123,7 +124,7 @@ def test_the_files_hold_what_the_answer_says(place: Place, tmp_path: Path) -> No
 
 def test_quantiles_rise_and_hold_the_paths(place: Place) -> None:
     answer = ask(place, [PLAN])
-    for sensor in answer.content["plans"]["plan 1"]["sensors"].values():
+    for sensor in answer.to_dict()["plans"]["plan 1"]["sensors"].values():
         levels = np.array(list(sensor["quantiles"].values()))
         assert (np.diff(levels, axis=0) >= 0.0).all()
         assert (levels[0] <= sensor["mean"]).all()
@@ -140,7 +141,7 @@ def keys(content: Any) -> Any:
 def test_the_documented_format_is_the_written_one(place: Place) -> None:
     (text,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "forecast.md").read_text(encoding="utf-8"), re.DOTALL)
     documented = json.loads(text)
-    content = ask(place, {"a": PLAN, "b": FASTER}).content
+    content = ask(place, {"a": PLAN, "b": FASTER}).to_dict()
     assert documented["format"] == content["format"]
     assert documented.keys() == content.keys()
     for part in ("model", "history", "settings"):
@@ -154,8 +155,12 @@ def test_the_documented_format_is_the_written_one(place: Place) -> None:
 
 
 def test_a_stored_forecast_can_be_drawn_again_in_every_format(place: Place, tmp_path: Path) -> None:
-    content = ask(place, {"a": PLAN, "b": FASTER}, limits={"power": 2.0}).content
-    stored = json.loads(json.dumps(content))
+    answer = ask(place, {"a": PLAN, "table": "table"}, at=30.0, seconds=10.0, limits={"power": 2.0})
+    stored = WhatIfResult.from_dict(json.loads(json.dumps(answer.to_dict())))
+    assert stored.to_dict() == answer.to_dict()
+    assert stored.plans["a"].energy == answer.result.plans["a"].energy
+    with pytest.raises(StorageError, match=r"does not hold what a what-if records: plans: "):
+        WhatIfResult.from_dict(answer.to_dict() | {"plans": 17})
     for name in ("figure.png", "figure.svg"):
         draw_what_if(stored, tmp_path / name, ["power"])
         assert (tmp_path / name).stat().st_size > 10_000
@@ -179,7 +184,7 @@ def test_the_command_line_prints_a_table_and_json(place: Place, tmp_path: Path) 
 
 def test_a_deaf_model_compares_plans_only_with_a_warning(place: Place, tmp_path: Path) -> None:
     place.opened.model.save(tmp_path / "deaf.safetensors", {"machines": ["mill"], "shuffled_command_ratio": 1.004})
-    content = what_if(tmp_path / "deaf.safetensors", place.log, [PLAN, FASTER], samples=20, device="cpu").content
+    content = what_if(tmp_path / "deaf.safetensors", place.log, [PLAN, FASTER], samples=20, device="cpu").to_dict()
     assert content["warnings"] == [
         "in training this model hardly used the commands (shuffled plans cost a factor of 1.004 in RMSE): it cannot "
         "tell plans apart, and equal forecasts do not mean equal plans"
@@ -190,7 +195,7 @@ def test_an_adapted_model_no_longer_warns_that_it_never_saw_the_machine(place: P
     told = {"machines": ["mill"], "adapted": {"to": {"machines": ["lathe"]}}}
     place.opened.model.save(tmp_path / "few_shot.safetensors", told)
     lathe = small_table(runs=6, rows=60, machine="lathe")
-    assert what_if(tmp_path, lathe, [PLAN], samples=20, device="cpu").content["warnings"] == []
+    assert what_if(tmp_path, lathe, [PLAN], samples=20, device="cpu").to_dict()["warnings"] == []
 
 
 @pytest.mark.parametrize(
