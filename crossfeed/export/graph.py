@@ -5,7 +5,7 @@ B windows, K context rows, T planned steps, H horizons, C sensors, A commands, Q
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -43,10 +43,12 @@ class ExportedNetwork(nn.Module):
         self.register_buffer("level_Q", torch.tensor(list(levels)), persistent=False)
 
     def said(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> Distribution:
-        """What the model says, every parameter at its full shape; one member after the other, each by plain products."""
-        plan, parts = Plan.under(plan_BTA, self.model.horizons), []
-        for voice in cast(Iterator[WorldModel], iter(self.voices)):
-            parts.append(voice.decode(voice.encode(x_BKC, m_BKC, a_BKA), plan).distribution.broadcast())
+        """What the model says, every parameter at its full shape: member by member, each by plain products."""
+        plan = Plan.under(plan_BTA, self.model.horizons)
+        parts = [
+            voice.decode(voice.encode(x_BKC, m_BKC, a_BKA), plan).distribution.broadcast()
+            for voice in cast(Iterable[WorldModel], self.voices)
+        ]
         return cast(Mixture, Mixture.stack(parts)).pooled() if len(parts) > 1 else parts[0]
 
     def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> dict[str, Tensor]:
