@@ -3,7 +3,8 @@
 Every finished (machine, program) is one line of the JSON-lines file, so a run can be stopped at any time and goes on.
 
     python benchmarks/control.py run/ --policies ppo.safetensors,sac.safetensors --out control.jsonl
-    python benchmarks/control.py --summarise control.jsonl
+    python benchmarks/control.py run/ --first-parts --out first.jsonl
+    python benchmarks/control.py --summarise control.jsonl first.jsonl
 """
 
 import argparse
@@ -11,7 +12,7 @@ import json
 import time
 from pathlib import Path
 
-from control_case import MACHINES, case
+from control_case import MACHINES, case, first_part
 from control_table import summarise
 
 from crossfeed.control.policy_file import LearnedPolicy
@@ -35,7 +36,9 @@ def main():
     parser.add_argument("--policies", default="", help="files made by crossfeed control learn")
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--out", default="control.jsonl")
-    parser.add_argument("--summarise")
+    parser.add_argument("--first-parts", action="store_true", help="the planner alone, without an earlier run")
+    parser.add_argument("--planner-only", action="store_true", help="without rules and policies; the oracle stays")
+    parser.add_argument("--summarise", nargs="+")
     options = parser.parse_args()
     if options.summarise:
         summarise(options.summarise)
@@ -51,7 +54,10 @@ def main():
     for number, machine in order(options.first, options.programs, options.machines.split(",")):
         if (machine, number) in done or time.monotonic() > until:
             continue
-        row = case(model, machine, number, options.seconds, policies)
+        if options.first_parts:
+            row = first_part(model, machine, number, options.seconds)
+        else:
+            row = case(model, machine, number, options.seconds, None if options.planner_only else policies)
         with out.open("a") as file:
             file.write(json.dumps(row) + "\n")
         costs = {who: round(run["cost"], 1) for who, run in row["runs"].items()}

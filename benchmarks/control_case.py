@@ -55,71 +55,121 @@ def played(number, kind, machine, seed, length_s):
     )
 
 
-def case(model, name, number, length_s, policies):
-    """The log holds another program and one earlier run of this one; the first part does without the latter."""
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A part to be cut: the log holds another program and, but for the first part, one earlier run of this one."""
+
+    machine: object
+    kind: str
+    sensor: str
+    other: Played
+    taught: Played
+    task: object
+    start: Past  # of the part
+    start_again: Past  # the same with other noise
+
+    @property
+    def limits(self):
+        return self.task.limits_of(canonical())
+
+    def law(self, *logs):
+        return CuttingLaw.from_logs(
+            canonical(), *(np.concatenate([getattr(r, part) for r in logs]) for part in ("sensors_RC", "commands_RA"))
+        )
+
+    def trial(self, controller, start=None):
+        piece, course = self.taught.piece, self.taught.course
+        return trial(piece, course, self.task, self.limits, controller, start or self.start)
+
+
+def setting(name, number, length_s):
+    """The machine, its log, the limit and the state in which everybody begins."""
     machine, kind, schema = machine_of(name), kind_of(number), canonical()
     other = played(number + OTHER, "roughing", machine, 300 + number, length_s)
     taught = played(number, kind, machine, 100 + number, length_s)
     piece, course = taught.piece, taught.course
     sensor = "spindle_torque" if "spindle_torque" in machine.logging.sensors else "spindle_power"
     column = schema.sensor_names.index(sensor)
-    at = np.minimum(taught.run.place.astype(int), len(course) - 1)
+    at = np.minimum(taught.run.position.astype(int), len(course) - 1)
     cut = course.cutting if course.cutting[at].any() else course.feed_share_T > 0.0  # pecks shorter than a second
     load = np.array([row.truth[column] for row in taught.run.rows])[cut[at]]
     highest = ROOMS[number % len(ROOMS)] * float(np.quantile(load, 0.98))
-    changes = {"objective": {"base_load": "1.4 kW"}, "limits": [f"{sensor}<={highest:.4f}"]}
-    task = read_task(None, changes)
-    limits, both = task.limits_of(schema), (other.rows, taught.rows)
-    law = CuttingLaw.from_logs(
-        schema, *(np.concatenate([getattr(r, part) for r in both]) for part in ("sensors_RC", "commands_RA"))
-    )
-    again = standing(piece, seed=500 + number)
+    task = read_task(None, {"objective": {"base_load": "1.4 kW"}, "limits": [f"{sensor}<={highest:.4f}"]})
+    again, further = standing(piece, seed=500 + number), standing(piece, seed=900 + number)
     start = Past(
-        np.concatenate([taught.rows.sensors_RC, again.sensors_RC]),
-        np.concatenate([taught.rows.commands_RA, again.commands_RA]),
+        np.concatenate([other.rows.sensors_RC, again.sensors_RC]),
+        np.concatenate([other.rows.commands_RA, again.commands_RA]),
         again.state,
     )
+    return Setting(machine, kind, sensor, other, taught, task, start, further)
+
+
+def case(model, name, number, length_s, policies):
+    """Everybody but the first part; without policies (None) rules are left out as well."""
+    part = setting(name, number, length_s)
+    both = (part.other.rows, part.taught.rows)
+    law, course, limits = part.law(*both), part.taught.course, part.limits
     planner = Planner(model, law, limits, both)
-    planners = [planner]
-    if number % 8 == 0:
-        planners.append(Planner(model, law, limits, (other.rows,), name="planner, first part"))
-    controllers = [AsWritten(), *planners]
-    if number % 8 == 0:
-        controllers.append(LoadRule(schema, highest, sensor))
-    for level in LEVELS:
-        settings = AdaptiveConfig(level=level)
-        controllers.append(AdaptiveFeed(schema, law, course, taught.run, settings, f"adaptive feed at {level:.0%}"))
-    controllers += [PolicyControl(policy, schema, limits, title) for title, policy in policies.items()]
+    controllers = [AsWritten(), planner]
+    if policies is not None:
+        controllers += _others(part, law, number, policies)
     found, seconds = {}, {}
     for controller in controllers:
         begun = time.perf_counter()
-        found[controller.name] = trial(piece, course, task, limits, controller, start)
+        found[controller.name] = part.trial(controller)
         seconds[controller.name] = time.perf_counter() - begun
-    found["oracle"] = oracle(piece, course, task, limits, start, ROUNDS)
-    decided = {each.name: each for each in planners}
+    found["as written, again"] = part.trial(AsWritten(), part.start_again)
+    found["oracle"] = oracle(part.taught.piece, course, part.task, limits, part.start, ROUNDS)
+    return _line(name, number, part, found, planner, seconds)
+
+
+def _others(part, law, number, policies):
+    """What controls offer today, and policies that were learned."""
+    schema, limits, course, taught = canonical(), part.limits, part.taught.course, part.taught.run
+    rule = [LoadRule(schema, limits[0].highest, part.sensor)] if number % 8 == 0 else []
+    adaptive = [
+        AdaptiveFeed(schema, law, course, taught, AdaptiveConfig(level=level), f"adaptive feed at {level:.0%}")
+        for level in LEVELS
+    ]
+    return [*rule, *adaptive, *(PolicyControl(policy, schema, limits, title) for title, policy in policies.items())]
+
+
+def first_part(model, name, number, length_s):
+    """The same part without an earlier run of it: loads come from the model."""
+    part = setting(name, number, length_s)
+    planner = Planner(model, part.law(part.other.rows), part.limits, (part.other.rows,), name="planner, first part")
+    found = {"as written": part.trial(AsWritten())}
+    begun = time.perf_counter()
+    found[planner.name] = part.trial(planner)
+    seconds = {"as written": 0.0, planner.name: time.perf_counter() - begun}
+    return _line(name, number, part, found, planner, seconds)
+
+
+def _line(name, number, part, found, planner, seconds):
+    who, course = planner.name, part.taught.course
     return {
-        "machine": name, "number": number, "kind": kind, "limit": limits[0].title, "room": ROOMS[number % len(ROOMS)],
-        "remembers": planner.experience.remembers,
-        "runs": {who: _numbers(run) for who, run in found.items()},
-        "decisions": {who: _decisions(each, found, course, task) for who, each in decided.items()},
-        "seconds_per_decision": {
-            who: (seconds[who] - seconds["as written"]) / max(len(each.decisions), 1) for who, each in decided.items()
-        },
+        "machine": name, "number": number, "kind": part.kind, "limit": part.limits[0].title,
+        "room": ROOMS[number % len(ROOMS)], "remembers": planner.experience.remembers,
+        "runs": {each: _numbers(run) for each, run in found.items()},
+        "decisions": {who: _decisions(planner, found, course, part.task)},
+        "seconds_per_decision": {who: (seconds[who] - seconds["as written"]) / max(len(planner.decisions), 1)},
     }  # fmt: skip
 
 
 def _numbers(run):
-    return {key: getattr(run, key) for key in ("seconds", "energy", "cost", "passed", "cutting")}
+    """Totals, and how many of the rows above a limit had a raised feed."""
+    numbers = {key: getattr(run, key) for key in ("seconds", "energy", "cost", "passed", "cutting")}
+    return {**numbers, "passed_faster": int((run.above & (run.knobs[:, 0] > 1.005)).sum())}
 
 
 def _decisions(planner, found, course, task):
     """Every decision with its promised gain and, from the same places of both runs, the true one."""
     written, planned = (cost_by_place(found[who], course, task) for who in ("as written", planner.name))
     rows = []
-    for place, made in planner.decisions:
+    for position, made in planner.decisions:
         decision = made.decision
         choice = decision.choices[0]
-        first = min(round(place), len(course) - 1)
+        first = min(round(position), len(course) - 1)
         last = min(first + choice.last + 1, len(course))
         own = slice(0, last - first)
         acts = max(np.abs(knob_T[own] - 1.0).max() for knob_T in (decision.feed_T, decision.spindle_T)) > 1e-3

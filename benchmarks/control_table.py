@@ -9,8 +9,19 @@ ROUGHING = ("roughing", "pocketing")
 PLANNERS = ("planner", "planner, first part")
 
 
-def summarise(path):
-    cases = [json.loads(line) for line in Path(path).read_text().splitlines()]
+def read(paths):
+    """The cases of some files; what several of them tell of a case is put together."""
+    found = {}
+    for path in paths:
+        for row in map(json.loads, Path(path).read_text().splitlines()):
+            case = found.setdefault((row["machine"], row["number"]), row)
+            for part in ("runs", "decisions", "seconds_per_decision"):
+                case[part] = {**row[part], **case[part]}
+    return list(found.values())
+
+
+def summarise(paths):
+    cases = [case for case in read(paths) if "oracle" in case["runs"]]
     machines = dict.fromkeys(c["machine"] for c in cases)
     programs = {c["number"] for c in cases}
     print(f"{len(cases)} cases: {len(programs)} programs, {len(machines)} machines.\n")
@@ -29,6 +40,7 @@ def summarise(path):
             some = [c for c in own if c["kind"] in kinds]
             if some:
                 _table(f"{machine}, {kinds[0]}", some, only=("planner",))
+    _limits(cases)
     for who in PLANNERS:
         _decided(who, [c for c in cases if who in c["runs"]])
     nothing = [c for c in cases if c["runs"]["oracle"]["cost"] > 0.995 * c["runs"]["as written"]["cost"]]
@@ -52,6 +64,26 @@ def _table(title, own, only=None):
         regret = f"{100 * (1 - gain / best):.0f} %" if best > 0 else "-"
         savings = f"{saved['seconds']:.1f} % | {saved['energy']:.1f} %"
         print(f"| {title} | {len(some)} | {who} | {savings} | {passed:.2f} % ({before:.2f} %) | {regret} |")
+
+
+def _limits(cases):
+    """How often limits were passed, beside the untouched program run a second time."""
+    print("\n| programs | cases | who | seconds above a limit | as written | cases with more | with fewer | raised |")
+    print("|---|---|---|---|---|---|---|---|")
+    groups = {"roughing and pocketing": ROUGHING, "drilling": ("drilling",), "finishing": ("finishing",), "all": None}
+    for title, kinds in groups.items():
+        own = [c for c in cases if kinds is None or c["kind"] in kinds]
+        for who in ("planner", "as written, again", "planner, first part"):
+            some = [c["runs"] for c in own if who in c["runs"]]
+            if not some:
+                continue
+            passed, cutting, raised = (sum(r[who][key] for r in some) for key in ("passed", "cutting", "passed_faster"))
+            before, whole = (sum(r["as written"][key] for r in some) for key in ("passed", "cutting"))
+            more = sum(r[who]["passed"] > r["as written"]["passed"] for r in some)
+            fewer = sum(r[who]["passed"] < r["as written"]["passed"] for r in some)
+            shares = [f"{part} of {total:,} ({100 * part / max(total, 1):.2f} %)"
+                      for part, total in ((passed, cutting), (before, whole))]  # fmt: skip
+            print(f"| {title} | {len(some)} | {who} | {shares[0]} | {shares[1]} | {more} | {fewer} | {raised} |")
 
 
 def _decided(who, cases):

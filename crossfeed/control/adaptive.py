@@ -71,11 +71,11 @@ class AdaptiveFeed:
 
     def _teach(self, course: Course, taught: Trial) -> dict[int, tuple[float, float]]:
         """Reference power above idling and seconds of every cut, from a run at 100 %."""
-        place_R = np.minimum(taught.place.astype(int), len(course) - 1)
+        index_R = np.minimum(taught.position.astype(int), len(course) - 1)
         above_R = taught.sensors[:, self._power] - self._idle(taught.commands)
         found = {}
         for cut in range(int(course.cut_T.max()) + 1):
-            own = (course.cut_T[place_R] == cut) & course.cutting[place_R] & np.isfinite(above_R)
+            own = (course.cut_T[index_R] == cut) & course.cutting[index_R] & np.isfinite(above_R)
             if own.any():
                 level = float(np.quantile(np.maximum(above_R[own], 0.0), self._config.reference))
                 found[cut] = (level, float((course.cut_T == cut).sum()) * course.period)
@@ -89,9 +89,9 @@ class AdaptiveFeed:
         }
 
     def act(self, moment: Moment) -> Knobs:
-        place, feed = min(int(moment.place), len(self._course) - 1), moment.knobs[0]
-        line = self.report.get(int(self._course.cut_T[place]))
-        if line is None or line.reference <= 0.0 or self._course.tool_T[place] in self._task.leave:
+        index, feed = min(int(moment.position), len(self._course) - 1), moment.knobs[0]
+        line = self.report.get(int(self._course.cut_T[index]))
+        if line is None or line.reference <= 0.0 or self._course.tool_T[index] in self._task.leave:
             self._smooth = np.nan
             return turned(1.0, feed, self._task), 1.0
         above = float(moment.sensors_RC[-1, self._power] - self._idle(moment.commands_RA[-1:])[0])

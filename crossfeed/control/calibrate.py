@@ -4,6 +4,7 @@ B windows, K context rows, T rows ahead.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,21 +15,30 @@ from crossfeed.control.outlook import CAUTIOUS, physical
 from crossfeed.control.walk import walk
 from crossfeed.model.world_model import WorldModel
 
-_EVERY = 4  # rows between two windows
-_MOST = 64  # windows, the latest
+_EVERY = 2  # rows between two windows
+_MOST = 96  # windows, the latest
 _AHEAD = 8  # rows: a decision is followed for four places, which take up to twice as long
 _AT_ONCE = 32
 
 
+@dataclass(frozen=True, eq=False)
+class ForecastScores:
+    """How far rows in the cut came above a forecast's middle, in parts of what its cautious quantile lies above it."""
+
+    under_way: np.ndarray  # rows of a move that was under way when they were forecast
+    to_come: np.ndarray  # rows of moves that had not begun: no command tells how deep they are
+
+
 def forecast_scores(
     model: WorldModel, names: Sequence[str], sensors_RC: np.ndarray, commands_RA: np.ndarray
-) -> dict[str, np.ndarray]:
-    """For every row in the cut: how far it came above the forecast's middle, in parts of its cautious quantile's."""
+) -> dict[str, ForecastScores]:
+    """Scores of a log, sensor by sensor."""
     context, ahead = model.config.context, min(_AHEAD, model.horizons[-1])
-    cutting_R = logged_course(model.schema, commands_RA).cutting
+    course = logged_course(model.schema, commands_RA)
+    cutting_R = course.cutting
     starts = np.arange(context, len(sensors_RC) - ahead + 1, _EVERY)
     starts = np.array([start for start in starts if cutting_R[start : start + ahead].any()][-_MOST:], dtype=int)
-    found: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in names}
     device, normaliser = next(model.parameters()).device, model.normaliser
     x_RC, a_RA = normaliser.transform_sensors(sensors_RC), normaliser.transform_commands(commands_RA)
     for first in range(0, len(starts), _AT_ONCE):
@@ -38,6 +48,7 @@ def forecast_scores(
             torch.from_numpy(np.asarray(part, dtype=np.float32)).to(device)
             for part in (x_RC[before], a_RA[before], a_RA[after])
         )
+        same_BT = np.array([course.rows(at, at + ahead).under_way(commands_RA[at - 1]) for at in own.tolist()])
         said = walk(model.eval(), x_BKC, a_BKA, planned_BTA).said
         for name in names:
             column = model.schema.sensor_names.index(name)
@@ -48,5 +59,11 @@ def forecast_scores(
             middle_BT, high_BT = (np.apply_along_axis(around, 1, part) for part in (middle_BT, high_BT))
             true_BT = sensors_RC[after, column]
             score_BT = (true_BT - middle_BT) / np.maximum(high_BT - middle_BT, 1e-9)
-            found[name].append(score_BT[cutting_R[after] & np.isfinite(true_BT)])
-    return {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in found.items()}
+            counts_BT = cutting_R[after] & np.isfinite(true_BT)
+            found[name].append((score_BT[counts_BT & same_BT], score_BT[counts_BT & ~same_BT]))
+    return {
+        name: ForecastScores(*(np.concatenate([np.empty(0), *each]) for each in zip(*parts)))
+        if parts
+        else ForecastScores(np.empty(0), np.empty(0))
+        for name, parts in found.items()
+    }

@@ -92,12 +92,12 @@ def write_schedule(path: Path, course: Course, decision: Decision) -> None:
     wall = np.concatenate([[0.0], np.cumsum(course.taken(decision.feed_T, decision.spindle_T))])
     with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["seconds", "place", "line", "tool", "feed_percent", "spindle_percent"])
+        writer.writerow(["seconds", "position", "line", "tool", "feed_percent", "spindle_percent"])
         last = None
-        for place in range(len(course)):
-            knobs = (round(100.0 * decision.feed_T[place], 1), round(100.0 * decision.spindle_T[place], 1))
+        for index in range(len(course)):
+            knobs = (round(100.0 * decision.feed_T[index], 1), round(100.0 * decision.spindle_T[index], 1))
             if knobs != last:
-                row = [f"{wall[place]:.2f}", f"{place * course.period:g}", course.line_T[place], course.tool_T[place]]
+                row = [f"{wall[index]:.2f}", f"{index * course.period:g}", course.line_T[index], course.tool_T[index]]
                 writer.writerow([*row, *knobs])
                 last = knobs
 

@@ -24,7 +24,7 @@ Knobs = tuple[float, float]
 class Moment:
     """What is known when a knob may be turned."""
 
-    place: float  # s of the program as written that are behind
+    position: float  # s of the program as written that are behind
     knobs: Knobs
     sensors_RC: np.ndarray  # all rows so far
     commands_RA: np.ndarray
@@ -81,8 +81,8 @@ class PlannedKnobs:
         """It was made for this course."""
 
     def act(self, moment: Moment) -> Knobs:
-        place = min(int(moment.place), len(self._feed_T) - 1)
-        return float(self._feed_T[place]), float(self._spindle_T[place])
+        index = min(int(moment.position), len(self._feed_T) - 1)
+        return float(self._feed_T[index]), float(self._spindle_T[index])
 
 
 class Planner:
@@ -111,32 +111,34 @@ class Planner:
 
     def act(self, moment: Moment) -> Knobs:
         if self._before is not None:
-            self.experience.came_true(self._before, moment.place, moment.knobs, moment.sensors_RC[-1])
-        self._before = moment.place
-        if moment.place >= self._until:
+            self.experience.came_true(self._before, moment.position, moment.knobs, moment.sensors_RC[-1])
+        self._before = moment.position
+        if moment.position >= self._until:
             self._decide(moment)
         assert self._last is not None
         decision = self._last.decision
-        row = min(int(moment.place - self._from), len(decision.feed_T) - 1)
-        return float(decision.feed_T[row]), float(decision.spindle_T[row])
+        index = min(int(moment.position - self._from), len(decision.feed_T) - 1)
+        return float(decision.feed_T[index]), float(decision.spindle_T[index])
 
     def _decide(self, moment: Moment) -> None:
         lookout, horizon = None, self._config.horizon
         if self.experience.remembers:
-            course = self._course.after(moment.place, horizon)
-            outlook = self.experience.recall(course, moment.place, self._task.risk)
+            course = self._course.after(moment.position, horizon)
+            outlook = self.experience.recall(course, moment.position, self._task.risk)
         else:
             lookout = Lookout(self._model, moment.sensors_RC, moment.commands_RA)
-            course = self._course.after(moment.place, min(horizon, lookout.reach))
+            course = self._course.after(moment.position, min(horizon, lookout.reach))
             forecast = lookout.ahead(course, [limit.sensor for limit in self._limits])
-            outlook = self.experience.calibrated(forecast, moment.place, self._task.risk)
-        warm = None if self._last is None else self._last.wanted_T2[int(moment.place - self._from) :]
+            now_A = moment.commands_RA[-1]
+            outlook = self.experience.calibrated(forecast, moment.position, self._task.risk, now_A)
+        warm = None if self._last is None else self._last.wanted_T2[int(moment.position - self._from) :]
+        budget = self._task.risk * len(course) / len(self._course)
         self._last = plan_ahead(
             outlook, self._law, self._task, self._limits, self._model.schema, self._config, moment.knobs, warm,
-            len(self.decisions), lookout,
+            len(self.decisions), lookout, budget,
         )  # fmt: skip
-        self._from, self._until = moment.place, moment.place + self._config.every
-        self.decisions.append((moment.place, self._last))
+        self._from, self._until = moment.position, moment.position + self._config.every
+        self.decisions.append((moment.position, self._last))
 
 
 def turned(wanted: float, now: float, task: Task, period: float = 1.0) -> float:

@@ -17,6 +17,9 @@ from crossfeed.programs.plan import plan
 from crossfeed.schema import Schema, conversion
 
 FINE = 10  # samples in a place: short moves inside a second keep their own share of it
+_STRAIGHT = 0.98  # cosine of the angle between two directions of the same move
+_TIMES = 2.5  # as fast or slow: still the same move
+_SPEED = 1.0  # rpm
 _TOLD = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
 
 
@@ -49,7 +52,7 @@ class Course:
         fine = trajectory.sample(FINE / period, "mean")
         count = -(-len(fine) // FINE)
 
-        def places(values: np.ndarray, how: str = "mean") -> np.ndarray:
+        def by_place(values: np.ndarray, how: str = "mean") -> np.ndarray:
             padded = np.zeros(count * FINE, dtype=values.dtype)
             padded[: len(values)] = values
             if how == "last":
@@ -60,21 +63,21 @@ class Course:
         commands = np.empty((count, len(schema.commands)))
         for column, channel in enumerate(schema.commands):
             factor = conversion(_TOLD[channel.name], channel.unit)
-            commands[:, column] = places(np.asarray(getattr(fine, channel.name))) * factor.scale + factor.offset
+            commands[:, column] = by_place(np.asarray(getattr(fine, channel.name))) * factor.scale + factor.offset
         spindle = schema.command_names.index("spindle_speed")
         if unsigned:
             commands[:, spindle] = np.abs(commands[:, spindle])
         feeding = np.asarray(fine.feeding)
-        tools = tuple(trajectory.tools[number] for number in places(np.asarray(fine.tool), "last"))
+        tools = tuple(trajectory.tools[number] for number in by_place(np.asarray(fine.tool), "last"))
         return cls(
             name=program.name,
             period=period,
             commands_TA=commands,
-            feed_share_T=places(feeding.astype(float)),
-            turn_share_T=places((feeding & np.asarray(fine.per_revolution)).astype(float)),
-            line_T=places(np.asarray(fine.line), "last"),
+            feed_share_T=by_place(feeding.astype(float)),
+            turn_share_T=by_place((feeding & np.asarray(fine.per_revolution)).astype(float)),
+            line_T=by_place(np.asarray(fine.line), "last"),
             tool_T=tools,
-            cut_T=_cuts(places(np.asarray(fine.cutting).astype(float)) > 0.5, tools, commands[:, spindle]),
+            cut_T=_cuts(by_place(np.asarray(fine.cutting).astype(float)) > 0.5, tools, commands[:, spindle]),
             spindle_column=spindle,
             whole=count,
             warnings=tuple(f"line {finding.line}: {finding.reason}" for finding in trajectory.remarks),
@@ -95,20 +98,20 @@ class Course:
         left = np.array([tool in task.leave for tool in self.tool_T], dtype=bool)
         return np.asarray((self.feed_share_T > 0.0) & ~left)
 
-    def after(self, place: float, count: int | None = None) -> "Course":
-        """What is left from a place on, which may lie inside an old one, or the next `count` places of it."""
-        left = len(self) - place
+    def after(self, position: float, count: int | None = None) -> "Course":
+        """What is left from a position on, which may lie inside an old one, or the next `count` places of it."""
+        left = len(self) - position
         if left <= 0.0:
-            raise ProgramError(f"{self.name} is over at {self.seconds:g} s.", expected="a place before its end")
+            raise ProgramError(f"{self.name} is over at {self.seconds:g} s.", expected="a position before its end")
         rows = max(1, int(np.ceil(left - 1e-9)))
         rows = rows if count is None else min(count, rows)
-        edges = place + np.arange(rows + 1.0)
+        edges = position + np.arange(rows + 1.0)
 
         def mean(values: np.ndarray) -> np.ndarray:
             total = np.concatenate([[0.0], np.cumsum(values)])
             return np.diff(np.interp(edges, np.arange(len(total)), total))
 
-        at = np.minimum(np.floor(place + 0.5 + np.arange(rows)).astype(int), len(self) - 1)
+        at = np.minimum(np.floor(position + 0.5 + np.arange(rows)).astype(int), len(self) - 1)
         return replace(
             self,
             commands_TA=np.column_stack([mean(column) for column in self.commands_TA.T]),
@@ -118,6 +121,16 @@ class Course:
             tool_T=tuple(self.tool_T[index] for index in at),
             cut_T=self.cut_T[at],
         )
+
+    def under_way(self, now_A: np.ndarray) -> np.ndarray:
+        """Places (T,) that go on with the move of a commanded row; everything after another move is another one."""
+        feeds_TA, now = np.delete(self.commands_TA, self.spindle_column, axis=1), np.delete(now_A, self.spindle_column)
+        fast_T, fast = np.linalg.norm(feeds_TA, axis=1), float(np.linalg.norm(now))
+        same_T = feeds_TA @ now > _STRAIGHT * fast_T * fast
+        # A knob changes how fast a move is, by less than what tells a rapid from it.
+        same_T &= (fast_T > 0.0) & (fast > fast_T / _TIMES) & (fast < fast_T * _TIMES)
+        same_T &= np.abs(self.commands_TA[:, self.spindle_column] - now_A[self.spindle_column]) < _SPEED
+        return np.logical_and.accumulate(same_T)
 
     def rows(self, first: int, last: int) -> "Course":
         """Some places of it, first to before last, as a course of their own."""
@@ -152,15 +165,15 @@ class Course:
     def knots(self, task: Task, longest: int) -> np.ndarray:
         """The knot (T,) of every place: NC blocks, or stretches of `longest` places; tools begin new ones."""
         knots, number, begun = [], -1, 0
-        for place in range(len(self)):
-            same = place > 0 and self.tool_T[place] == self.tool_T[place - 1]
+        for index in range(len(self)):
+            same = index > 0 and self.tool_T[index] == self.tool_T[index - 1]
             if task.resolution == "block":
-                same = same and self.line_T[place] == self.line_T[place - 1]
+                same = same and self.line_T[index] == self.line_T[index - 1]
             else:
-                same = same and place - begun < longest
-                same = same and (self.feed_share_T[place] > 0) == (self.feed_share_T[place - 1] > 0)
+                same = same and index - begun < longest
+                same = same and (self.feed_share_T[index] > 0) == (self.feed_share_T[index - 1] > 0)
             if not same:
-                number, begun = number + 1, place
+                number, begun = number + 1, index
             knots.append(number)
         return np.array(knots, dtype=np.intp)
 
@@ -172,11 +185,11 @@ def slewed(
     feed_BT, spindle_BT = feed_BT.copy(), spindle_BT.copy()
     feed, spindle = (np.full(feed_BT.shape[:-1], value) for value in start)
     taken = np.full(feed_BT.shape[:-1], course.period)
-    for place in range(feed_BT.shape[-1]):
+    for index in range(feed_BT.shape[-1]):
         room = task.slew * taken
-        feed = feed_BT[..., place] = np.clip(feed_BT[..., place], feed - room, feed + room)
-        spindle = spindle_BT[..., place] = np.clip(spindle_BT[..., place], spindle - room, spindle + room)
-        feeding, turning = course.feed_share_T[place], course.turn_share_T[place]
+        feed = feed_BT[..., index] = np.clip(feed_BT[..., index], feed - room, feed + room)
+        spindle = spindle_BT[..., index] = np.clip(spindle_BT[..., index], spindle - room, spindle + room)
+        feeding, turning = course.feed_share_T[index], course.turn_share_T[index]
         taken = course.period * (1.0 - feeding + (feeding - turning) / feed + turning / (feed * spindle))
     return feed_BT, spindle_BT
 
@@ -184,13 +197,13 @@ def slewed(
 def _cuts(cutting_T: np.ndarray, tools_T: tuple[str, ...], speed_T: np.ndarray) -> np.ndarray:
     """Numbers of the cuts in order; a cut ends with its tool or with the spindle."""
     cuts, number, inside = np.full(len(cutting_T), -1), -1, ""
-    for place, (cutting, tool) in enumerate(zip(cutting_T.tolist(), tools_T)):
-        if speed_T[place] == 0.0 or (inside and tool != inside):
+    for index, (cutting, tool) in enumerate(zip(cutting_T.tolist(), tools_T)):
+        if speed_T[index] == 0.0 or (inside and tool != inside):
             inside = ""
         if cutting:
             if not inside:
                 number, inside = number + 1, tool or "?"
-            cuts[place] = number
+            cuts[index] = number
     return cuts
 
 

@@ -74,27 +74,27 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self._run = MachineRun(self.piece, seed=int(self.np_random.integers(2**31)))
         self._knobs = np.ones(2)
         self._load = np.zeros(len(self._limited))
-        return self._observation(), {"place": 0.0}
+        return self._observation(), {"position": 0.0}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         wanted = wanted_knobs(np.asarray(action, dtype=np.float64)[None], self.task)[0]
         self._knobs = np.clip(wanted, self._knobs - self.task.slew, self._knobs + self.task.slew)
-        before = self._run.place
+        before = self._run.position
         row = self._run.step(float(self._knobs[0]), float(self._knobs[1]))
-        place = min(int(before), len(self.course) - 1)
+        index = min(int(before), len(self.course) - 1)
         self._load = np.nan_to_num(row.sensors[self._limited])
-        used = [row.truth[self._limited[n]] / highest[place] for n, highest in enumerate(self._highest.values())]
-        above = max(used, default=0.0) - 1.0 if self.course.cutting[place] else -1.0
+        used = [row.truth[self._limited[n]] / highest[index] for n, highest in enumerate(self._highest.values())]
+        above = max(used, default=0.0) - 1.0 if self.course.cutting[index] else -1.0
         energy = (
             (sum(row.truth[n] * scale for n, scale in self._powers) + self.task.objective.base_load)
             * row.seconds
             / 3600.0
         )
-        saved = row.place - before - row.seconds
+        saved = row.position - before - row.seconds
         reward = self.task.time_price * saved - self.task.energy_price * energy
         reward -= PENALTY * (1.0 + above) if above > 0.0 else 0.0
         info = {
-            "place": row.place,
+            "position": row.position,
             "seconds": row.seconds,
             "energy": energy,
             "passed": above > 0.0,
@@ -103,9 +103,9 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         return self._observation(), float(reward), self._run.done, False, info
 
     def _observation(self) -> np.ndarray:
-        place = min(int(self._run.place), len(self._marks) - 1)
+        index = min(int(self._run.position), len(self._marks) - 1)
         marks = self._marks
-        plan, highest = marks.plan_TF[place][None], marks.highest_TL[place][None]
+        plan, highest = marks.plan_TF[index][None], marks.highest_TL[index][None]
         return np.asarray(observe(plan, highest, self._load[None], self._knobs[None])[0])
 
 

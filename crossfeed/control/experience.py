@@ -4,7 +4,7 @@ Loads as written come from an earlier run where there is one, else from the mode
 to hold is the prediction plus a margin that the log and the run under way vouch for. T places, R rows, C sensors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +15,8 @@ from crossfeed.control.course import Course
 from crossfeed.control.earlier import EarlierRun, LoggedRows, around, find_runs
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.limits import Limit, highest_by_row
-from crossfeed.control.margin import Margin
-from crossfeed.control.outlook import SAMPLES, Outlook
+from crossfeed.control.margin import FEWEST, Margin
+from crossfeed.control.outlook import SAMPLES, KnownLoad, Outlook
 from crossfeed.control.readings import Scatter, calmed
 from crossfeed.control.repeat import Repeat
 from crossfeed.model.world_model import WorldModel
@@ -28,6 +28,7 @@ _SPREAD = 0.05  # of the mean load, by which runs differ where only one is known
 _LIGHT = 0.25  # of the limit; loads below it are compared by parts of this instead of by parts of themselves
 _TOGETHER = 4.0  # s of a cut that come out high or low together, so that they count as one chance to pass a limit
 _ENOUGH = 300  # scores of forecasts, the latest
+_FORECAST = 1.0 / 1.645  # the spread of scores where forecasts are right about their own cautious quantile
 _ANYTHING = 1e6  # widths above a forecast's middle: nothing is out of the question
 
 
@@ -39,7 +40,8 @@ class Experience:
     ) -> None:
         self._schema, self._law, self._course = schema, law, course
         self._highest = highest_by_row(limits, course.tool_T)
-        self._forecast = {name: Margin() for name in self._highest}
+        self._forecast = {name: Margin() for name in self._highest}  # of moves that had not begun
+        self._going_on = {name: Repeat(np.empty(0), _FORECAST) for name in self._highest}  # of those under way
         self.runs = tuple(run for run in runs if self._shows(run))
         loads = {name: [run.sensors_TC[:, self._column(name)] for run in self.runs] for name in self._highest}
         self._scatter = {name: _scatter_of(own, course.cutting) for name, own in loads.items()}
@@ -50,7 +52,7 @@ class Experience:
             name: np.max([around(load_T) for load_T in own], axis=0) for name, own in self._loads.items() if own
         }
         self._repeats = {name: Repeat(self._repeated(name)) for name in self._highest}
-        self._looked: tuple[float, Outlook] | None = None
+        self._looked: tuple[float, Outlook, np.ndarray] | None = None
 
     @classmethod
     def of(
@@ -58,14 +60,17 @@ class Experience:
     ) -> "Experience":
         """Look for runs of the program in a log and let the model forecast what the log then brought."""
         known = cls(model.schema, law, course, limits, find_runs(course, log))
+        going_on: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in known._highest}
         for part in reversed(log):
             # A model is asked only where no earlier run answers, and until it has been judged on enough rows.
             if known.remembers or any(len(margin) >= _ENOUGH for margin in known._forecast.values()):
                 break
             scores = forecast_scores(model, tuple(known._highest), part.sensors_RC, part.commands_RA)
             for name, margin in known._forecast.items():
-                for score in scores[name]:
+                going_on[name].append(scores[name].under_way)
+                for score in scores[name].to_come:
                     margin.add(float(score))
+        known._going_on = {name: Repeat(np.concatenate(parts), _FORECAST) for name, parts in going_on.items()}
         return known
 
     @property
@@ -81,38 +86,44 @@ class Experience:
     def summary(self, risk: float) -> dict[str, Any]:
         """Where loads come from, and how far each limited one may come above its prediction, as plain data."""
         known: Mapping[str, Repeat | Margin] = self._repeats if self.remembers else self._forecast
-        margins = {
-            name: {"rows": len(margin), "margin": margin.within(self.of_a_row(risk))} for name, margin in known.items()
-        }
+        chance = risk if self.remembers else self.of_a_row(risk)
+        margins = {name: {"rows": len(margin), "margin": margin.within(chance)} for name, margin in known.items()}
         return {"basis": "earlier run" if self.remembers else "forecast", "runs": len(self.runs), "margins": margins}
 
-    def recall(self, course: Course, place: float, risk: float, samples: int = SAMPLES, seed: int = 0) -> Outlook:
-        """The places of a course that begins at `place`, as earlier runs met them."""
+    def recall(self, course: Course, position: float, risk: float, samples: int = SAMPLES, seed: int = 0) -> Outlook:
+        """The places of a course that begins at a position, as earlier runs met them."""
         present = np.isfinite(self.runs[0].sensors_TC).any(axis=0)
         names = tuple(dict.fromkeys([*self._highest, *power_sensors(self._schema, present)]))
         noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
-        paths, middle, high = {}, {}, {}
+        paths, middle, high, tails = {}, {}, {}, {}
         for number, name in enumerate(names):
             load_T = np.nanmean([run.sensors_TC[:, self._column(name)] for run in self.runs], axis=0)
-            own_T = _moved(load_T, place, len(course))
+            own_T = _moved(load_T, position, len(course))
             paths[name] = own_T + self._spread(name) * noise_STC[..., number]
             if name in self._highest:
-                least_T, repeat = _LIGHT * _limit_here(self._highest[name], place, len(course)), self._repeats[name]
-                calm_T = _moved(np.mean(self._loads[name], axis=0), place, len(course))
+                least_T, repeat = _LIGHT * _limit_here(self._highest[name], position, len(course)), self._repeats[name]
+                calm_T = _moved(np.mean(self._loads[name], axis=0), position, len(course))
                 middle[name] = calm_T + repeat.middle * np.maximum(np.abs(calm_T), least_T)
-                peak_T = _highest_moved(self._peak[name], place, len(course))
-                high[name] = peak_T + repeat.within(self.of_a_row(risk)) * np.maximum(np.abs(peak_T), least_T)
-        return Outlook(course, paths, np.zeros(len(course)), "earlier run", middle, high)
+                peak_T = _highest_moved(self._peak[name], position, len(course))
+                unit_T = np.maximum(np.abs(peak_T), least_T)
+                tails[name] = KnownLoad(peak_T, unit_T, repeat.tail, np.ones(len(course), dtype=bool))
+                high[name] = peak_T + repeat.within(risk) * unit_T
+        return Outlook(course, paths, np.zeros(len(course)), "earlier run", middle, high, tails)
 
-    def calibrated(self, forecast: Outlook, place: float, risk: float) -> Outlook:
-        """A forecast with the margins that forecasts of this log needed."""
-        self._looked = (place, forecast)
-        middle, high = dict(forecast.middle), dict(forecast.high)
+    def calibrated(self, forecast: Outlook, position: float, risk: float, now_A: np.ndarray | None = None) -> Outlook:
+        """A forecast with the margins that forecasts of this log needed; `now_A` is the command under way."""
+        course, middle, high, tails = forecast.course, dict(forecast.middle), dict(forecast.high), {}
+        going_T = np.zeros(len(course), dtype=bool) if now_A is None else course.under_way(now_A)
         for name in self._highest:
             middle_T, width_T = _width(forecast, name)
-            middle[name] = forecast.middle[name] + self._forecast[name].middle * (forecast.high[name] - middle[name])
-            high[name] = middle_T + min(self._forecast[name].within(self.of_a_row(risk)), _ANYTHING) * width_T
-        return replace(forecast, middle=middle, high=high)
+            tail = self._going_on[name].tail
+            known_T = going_T & (len(self._going_on[name]) >= FEWEST)
+            tails[name] = KnownLoad(middle_T, width_T, tail, known_T)
+            middle[name] = middle[name] + np.where(known_T, tail.middle * (high[name] - middle[name]), 0.0)
+            beyond = min(self._forecast[name].within(self.of_a_row(risk)), _ANYTHING)
+            high[name] = middle_T + np.where(known_T, tail.within(risk), beyond) * width_T
+        self._looked = (position, forecast, going_T)
+        return replace(forecast, middle=middle, high=high, tails=tails)
 
     def came_true(self, before: float, after: float, knobs: tuple[float, float], sensors_C: np.ndarray) -> None:
         """Compare a row of the run under way, cut from place to place under the knobs, with what was predicted."""
@@ -122,25 +133,30 @@ class Experience:
         for name, highest_T in self._highest.items():
             load = float(sensors_C[self._column(name)])
             if self.runs and np.isfinite(highest_T[first]):
-                said = self._grown(name, self._peak[name][first : last + 1].max(), first, knobs)
+                said = self._grown(self._law.expected, name, self._peak[name][first : last + 1].max(), first, knobs)
                 weight = max(abs(said), _LIGHT * abs(highest_T[first]))
                 self._repeats[name].add((load - said) / weight, self._scatter[name].spread / weight)
             if self._looked is not None:
-                begun, outlook = self._looked
+                begun, outlook, going_T = self._looked
                 rows = slice(max(0, int(before - begun)), int(after - begun) + 1)
                 middle_T, width_T = _width(outlook, name)
                 if len(middle_T[rows]):
                     middle, width = float(middle_T[rows].max()), float(width_T[rows].max())
-                    said, above = (self._grown(name, value, first, knobs) for value in (middle, middle + width))
-                    self._forecast[name].add((load - said) / max(above - said, 1e-9))
+                    going_on = bool(going_T[rows].all())
+                    learned: Repeat | Margin = self._going_on[name] if going_on else self._forecast[name]
+                    grow = self._law.expected if going_on else self._law.bound
+                    said, above = (self._grown(grow, name, value, first, knobs) for value in (middle, middle + width))
+                    learned.add((load - said) / max(above - said, 1e-9))
 
-    def _grown(self, name: str, load: float, place: int, knobs: tuple[float, float]) -> float:
-        """A load as written under the knobs, by the law."""
+    def _grown(
+        self, grow: Callable[..., np.ndarray], name: str, load: float, index: int, knobs: tuple[float, float]
+    ) -> float:
+        """A load as written under the knobs, by what the law expects or by its bound."""
         course, quantity = self._course, self._schema.channel(name).quantity
-        speed_T = np.abs(course.commands_TA[place : place + 1, course.spindle_column])
-        turns = course.turn_share_T[place] > 0.5 * course.feed_share_T[place]
+        speed_T = np.abs(course.commands_TA[index : index + 1, course.spindle_column])
+        turns = course.turn_share_T[index] > 0.5 * course.feed_share_T[index]
         feed, spindle = np.array([knobs[0] * (knobs[1] if turns else 1.0)]), np.array([knobs[1]])
-        return float(self._law.bound(name, quantity, np.array([load]), speed_T, feed, spindle)[0])
+        return float(grow(name, quantity, np.array([load]), speed_T, feed, spindle)[0])
 
     def _repeated(self, name: str) -> np.ndarray:
         """By which part of its load each run came above the others, or a single one above its neighbouring places."""
@@ -190,20 +206,20 @@ def _neighbours(load_T: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(padded[:-2], padded[2:]))
 
 
-def _moved(load_T: np.ndarray, place: float, count: int) -> np.ndarray:
-    """Means over the places that begin at `place`, which may lie inside an old one."""
+def _moved(load_T: np.ndarray, position: float, count: int) -> np.ndarray:
+    """Means over the places that begin at a position, which may lie inside an old one."""
     total = np.concatenate([[0.0], np.cumsum(load_T)])
-    edges = place + np.arange(count + 1.0)
+    edges = position + np.arange(count + 1.0)
     return np.diff(np.interp(edges, np.arange(len(total)), total))
 
 
-def _highest_moved(load_T: np.ndarray, place: float, count: int) -> np.ndarray:
-    first = np.minimum(np.floor(place + np.arange(count) + 1e-9).astype(int), len(load_T) - 1)
-    last = np.minimum(np.ceil(place + np.arange(count) - 1e-9).astype(int), len(load_T) - 1)
+def _highest_moved(load_T: np.ndarray, position: float, count: int) -> np.ndarray:
+    first = np.minimum(np.floor(position + np.arange(count) + 1e-9).astype(int), len(load_T) - 1)
+    last = np.minimum(np.ceil(position + np.arange(count) - 1e-9).astype(int), len(load_T) - 1)
     return np.asarray(np.maximum(load_T[first], load_T[last]))
 
 
-def _limit_here(highest_T: np.ndarray, place: float, count: int) -> np.ndarray:
+def _limit_here(highest_T: np.ndarray, position: float, count: int) -> np.ndarray:
     """The height of the limit at each place, nothing where there is none."""
-    at = np.minimum(np.floor(place + 0.5 + np.arange(count)).astype(int), len(highest_T) - 1)
+    at = np.minimum(np.floor(position + 0.5 + np.arange(count)).astype(int), len(highest_T) - 1)
     return np.where(np.isfinite(highest_T[at]), np.abs(highest_T[at]), 0.0)

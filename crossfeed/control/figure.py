@@ -33,7 +33,7 @@ def draw_advice(path: Path | str, content: Mapping[str, Any], score: Score, deci
         top.set_title(f"{content['program']} on {content['history']['machine']}: {content['verdict']}", loc="left")
         for panel, sensor in zip(axes[1:], sensors):
             _loads(panel, sensor, score, decision, time_T)
-        axes[-1].set_xlabel("place in the program as written, s")
+        axes[-1].set_xlabel("position in the program as written, s")
         save_figure(figure, path)
 
 

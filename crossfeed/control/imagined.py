@@ -44,7 +44,7 @@ class Imagined:
         self._highest = np.stack([mark.highest_TL for mark in branches.marks])
         self._feeding = np.stack([course.feed_share_T for course in courses])
         self._speed = np.stack([np.abs(course.commands_TA[:, course.spindle_column]) for course in courses])
-        self._places, self.period = self._plan.shape[1], courses[0].period
+        self._positions, self.period = self._plan.shape[1], courses[0].period
         self._limited = [branches.sensors.index(name) for name in sensors_of(limits)]
         self.branch_B = np.zeros(count, dtype=int)
         self.member_B = np.zeros(count, dtype=int)
@@ -105,9 +105,9 @@ class Imagined:
         reward_B = self.task.time_price * self.period * (pace_B - 1.0) - self.task.energy_price * energy_B
         reward_B = reward_B - PENALTY * np.where(above_B > 0.0, 1.0 + above_B, 0.0)
         reward_B = reward_B - _DOUBT_PENALTY * turned_B * np.maximum(doubt_B - _DOUBTED, 0.0)
-        done_B = self.place_B >= self._places
+        done_B = self.place_B >= self._positions
         info = {"disagreement": doubt_B, "passed": above_B > 0.0, "energy": energy_B, "member": self.member_B.copy()}
         return Stepped(reward_B, done_B, info)
 
     def _at(self) -> np.ndarray:
-        return np.asarray(np.minimum(self.place_B.astype(int), self._places - 1))
+        return np.asarray(np.minimum(self.place_B.astype(int), self._positions - 1))

@@ -18,7 +18,7 @@ EXPONENT = 0.78  # of the chip load; 1 - m of Kienzle lies between 0.7 and 0.85 
 SPREAD = 0.06  # how sure that is, as a standard deviation
 _QUANTITIES = ("torque", "current", "power", "force", "load")
 _STEADY = 3  # rows at one speed before the spindle has settled
-_QUIET = 0.1  # share of the rows at a speed that are taken for cuts in the air
+_QUIET = 0.01  # quantile of the loads at a speed that is taken for a cut in the air; programs hold few of those
 _SMALLEST = 200.0  # rpm apart
 _SURELY_IDLE = 0.5  # of the idle load; quiet rows of a log may have been light cuts
 

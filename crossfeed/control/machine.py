@@ -50,7 +50,7 @@ class Second:
     sensors: np.ndarray  # (C,) NaN where the machine shows nothing
     commands: np.ndarray  # (A,)
     truth: np.ndarray  # (C,) all sensors
-    place: float  # s of the program as written, at the end
+    position: float  # s of the program as written, at the end
     seconds: float  # that the row took; the last one may be shorter
 
 
@@ -62,17 +62,17 @@ class MachineRun:
     ) -> None:
         self.piece, self.period = piece, period
         self.state = piece.machine.rest(seed) if state is None else state
-        self._place = 0.0  # inner steps done
+        self._reached = 0.0  # inner steps done
         self._steps = round(period / piece.machine.time_step)
 
     @property
-    def place(self) -> float:
+    def position(self) -> float:
         """Seconds of the program as written that are behind."""
-        return self._place * self.piece.machine.time_step
+        return self._reached * self.piece.machine.time_step
 
     @property
     def done(self) -> bool:
-        return self._place >= len(self.piece.planned) - _DONE
+        return self._reached >= len(self.piece.planned) - _DONE
 
     def stand(self, rows: int) -> list[Second]:
         """Let the machine stand idle before the program begins, so that there is a history."""
@@ -84,9 +84,9 @@ class MachineRun:
         trace = self._advance(feed, spindle, self._steps, len(self.piece.planned))
         return self._row(trace, 0, len(trace) * self.piece.machine.time_step)
 
-    def stretch(self, place: float, feed: float, spindle: float) -> tuple[float, np.ndarray]:
-        """Go on to a place under fixed knobs: seconds that took, and the true sensors (R, C) of every second of it."""
-        until = min(place / self.piece.machine.time_step, len(self.piece.planned))
+    def stretch(self, position: float, feed: float, spindle: float) -> tuple[float, np.ndarray]:
+        """Go on to a position under fixed knobs: the seconds that took, and the true sensors (R, C) of each."""
+        until = min(position / self.piece.machine.time_step, len(self.piece.planned))
         trace = self._advance(feed, spindle, None, until)
         edges = np.append(np.arange(0, len(trace), self._steps), len(trace))
         rows = [trace.sensors[first:last].mean(axis=0) for first, last in pairwise(edges)]
@@ -97,16 +97,16 @@ class MachineRun:
         planned = self.piece.planned
         paces = np.array([1.0, 1.0 if feed > 0.0 else 0.0, feed, feed * spindle])
         steps: list[int] = []
-        pace_of, place = [], self._place
+        pace_of, reached = [], self._reached
         while count is None or len(steps) < count:
-            at = min(int(place + _DONE), len(planned) - 1)
+            at = min(int(reached + _DONE), len(planned) - 1)
             pace = paces[planned.motion[at]]
             steps.append(at)
             pace_of.append(pace)
-            place += pace
-            if place >= until - _DONE:
+            reached += pace
+            if reached >= until - _DONE:
                 break
-        self._place = place
+        self._reached = reached
         met = planned[np.array(steps)]
         inputs = replace(
             met.inputs,
@@ -125,4 +125,6 @@ class MachineRun:
         commands = (trace.commands[part][-1] if sampled else trace.commands[part].mean(axis=0)).copy()
         commands[0] = abs(commands[0])
         shown = [name in logging.sensors for name in canonical().sensor_names]
-        return Second(np.where(shown, truth, np.nan), commands, trace.sensors[part].mean(axis=0), self.place, seconds)
+        return Second(
+            np.where(shown, truth, np.nan), commands, trace.sensors[part].mean(axis=0), self.position, seconds
+        )

@@ -34,8 +34,3 @@ class Margin:
             return math.inf
         order = min(math.ceil((len(self) + 1) * (1.0 - risk)), len(self))
         return float(np.partition(self._scores, order - 1)[order - 1])
-
-    @property
-    def middle(self) -> float:
-        """What half of the scores stayed below; nothing where too little is known."""
-        return float(np.median(self._scores)) if len(self) >= FEWEST else 0.0

@@ -50,8 +50,8 @@ def _used(run: Trial, course: Course, limits: Sequence[Limit]) -> np.ndarray:
     """The largest part of a limit that was used at every place, its neighbours included; small where there is none."""
     highest, names = highest_by_row(limits, course.tool_T), canonical().sensor_names
     used_T = np.full(len(course), 1e-6)
-    before_R = np.minimum(run.place.astype(int), len(course) - 1)
-    after_R = np.minimum(np.append(run.place[1:], len(course)).astype(int), len(course) - 1)
+    before_R = np.minimum(run.position.astype(int), len(course) - 1)
+    after_R = np.minimum(np.append(run.position[1:], len(course)).astype(int), len(course) - 1)
     for sensor, highest_T in highest.items():
         load_R = np.array([row.truth[names.index(sensor)] for row in run.rows])
         for first, last, load in zip(before_R, after_R, load_R):

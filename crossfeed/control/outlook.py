@@ -5,13 +5,14 @@ between is the law of cutting. S samples, T places, K context rows, C sensors.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import torch
 
 from crossfeed.control.course import Course
+from crossfeed.control.tail import Tail
 from crossfeed.control.walk import Walk, usual_doubt, walk
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
@@ -27,10 +28,21 @@ Basis = Literal["forecast", "earlier run"]  # where the loads come from
 
 
 @dataclass(frozen=True, eq=False)
+class KnownLoad:
+    """A load as written with the tail of what comes above it, in units that grow with the load; all of them (T,)."""
+
+    said_T: np.ndarray
+    unit_T: np.ndarray  # what a score of one is worth
+    tail: Tail
+    known_T: np.ndarray  # places of which the tail speaks
+
+
+@dataclass(frozen=True, eq=False)
 class Outlook:
     """The loads of the places to come as written; `doubt_T` is how far members disagree, 1 where that is usual.
 
-    `middle` and `high` (T,) hold what a limited load passes with even chance and what it hardly ever passes.
+    `middle` and `high` (T,) hold what a limited load passes with even chance and what it hardly ever passes. `tails`
+    say how surely at places that are known; elsewhere whatever `high` lets pass a limit is taken to pass it.
     """
 
     course: Course
@@ -39,6 +51,7 @@ class Outlook:
     basis: Basis
     middle: Mapping[str, np.ndarray]
     high: Mapping[str, np.ndarray]
+    tails: Mapping[str, KnownLoad] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.course)

@@ -15,8 +15,10 @@ from crossfeed.control.search import Found, SearchConfig, search
 from crossfeed.control.task import Knob, Task
 from crossfeed.schema import Schema
 
-_GRID = 15  # feeds tried at each knot for the first start
-_LATE = 1e4  # what a second too late counts for, where a time is given
+_GRID = 36  # feeds tried at each place
+_PRICES = (1e-3, 1e4)  # s for passing a limit with certainty
+_HALVINGS = 16  # of the prices' range, in powers
+_LATE = 1e4  # what a second too late counts for, where a time is given, and a limit passed beyond the budget
 
 
 class PlannerConfig(BaseModel):
@@ -45,15 +47,21 @@ class Planned:
 def plan_ahead(
     outlook: Outlook, law: CuttingLaw, task: Task, limits: tuple[Limit, ...], schema: Schema, config: PlannerConfig,
     start: tuple[float, float] = (1.0, 1.0), warm_T2: np.ndarray | None = None, seed: int = 0,
-    lookout: Lookout | None = None,
+    lookout: Lookout | None = None, budget: float | None = None,
 ) -> Planned:  # fmt: skip
-    """Find the best knobs for the places of an outlook and decide which of them to use."""
+    """Find the best knobs for the places of an outlook and decide which of them to use.
+
+    `budget` is the chance of passing a limit that the plan may add, the task's risk where nothing is said. It is spent
+    where it saves most: all places pay the same price for chance, the lowest that keeps to the budget.
+    """
     course, score = outlook.course, Score(outlook, law, task, limits, schema)
+    budget = task.risk if budget is None else budget
     knot_T = course.knots(task, config.knot)
     free_T = course.free(task)
     # Speeding the spindle up in a cut takes torque that no law of cutting knows of, so below limits it stays.
     spindle = Knob() if limits else task.spindle
     low, high = (np.array([getattr(task.feed, end), getattr(spindle, end)]) for end in ("min", "max"))
+    price, best_T = priced(score, task, knot_T, budget, start)
 
     def spread(knots_PN2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         wanted = np.where(free_T[:, None], knots_PN2[:, knot_T], 1.0)
@@ -61,16 +69,16 @@ def plan_ahead(
 
     def judge(knots_PN2: np.ndarray) -> np.ndarray:
         knobs = spread(knots_PN2)
-        return np.asarray(score.of(*knobs).total + _lateness(task, score, *knobs))
+        return np.asarray(score.of(*knobs).total(price) + _lateness(task, score, *knobs))
 
-    first = _start(score, task, knot_T, warm_T2)
+    first = _start(best_T, knot_T, warm_T2)
     found = search(judge, low, high, first, config.search, np.random.default_rng([seed, len(course)]))
     wanted_T2 = np.where(free_T[:, None], found.knots_N2[knot_T], 1.0)
     feed_T, spindle_T = slewed(course, wanted_T2[:, 0], wanted_T2[:, 1], task, start)
-    feed_T = _filled(score, task, feed_T, spindle_T, start)
+    feed_T = _cheaper(score, task, price, budget, (feed_T, best_T), spindle_T)
     if lookout is not None and config.asked:
         score = Score(_asked(outlook, lookout, score, feed_T, spindle_T), law, task, limits, schema)
-    decision = decide(score, feed_T, spindle_T, knot_T, start, seed)
+    decision = decide(score, feed_T, spindle_T, knot_T, start, budget, seed)
     return Planned(decision, wanted_T2, feed_T, spindle_T, found)
 
 
@@ -84,7 +92,8 @@ def plan_whole(
     step = max(config.every, config.horizon // 2)
     for first in range(0, total, step):
         part = section(outlook, first, first + config.horizon)
-        planned = plan_ahead(part, law, task, limits, schema, config, start, seed=seed + first)
+        budget = task.risk * len(part) / total
+        planned = plan_ahead(part, law, task, limits, schema, config, start, seed=seed + first, budget=budget)
         own = slice(first, min(first + step, total))
         count = own.stop - own.start
         # What is wanted, not what was decided here: the last word is spoken over the whole program, with its reasons.
@@ -92,49 +101,79 @@ def plan_whole(
         start = (float(feed_T[own.stop - 1]), float(spindle_T[own.stop - 1]))
         finished = finished and planned.found.finished
     score = Score(outlook, law, task, limits, schema)
-    return decide(score, feed_T, spindle_T, course.knots(task, config.knot), (1.0, 1.0), seed), finished
+    knot_T = course.knots(task, config.knot)
+    return decide(score, feed_T, spindle_T, knot_T, (1.0, 1.0), seed=seed), finished
 
 
 def section(outlook: Outlook, first: int, last: int) -> Outlook:
     """Some places of an outlook."""
-    places = slice(first, min(last, len(outlook)))
-    course = outlook.course.after(float(first), places.stop - first)
-    paths = {name: path_ST[:, places] for name, path_ST in outlook.paths.items()}
-    middle, high = ({name: load_T[places] for name, load_T in part.items()} for part in (outlook.middle, outlook.high))
-    return Outlook(course, paths, outlook.doubt_T[places], outlook.basis, middle, high)
+    own = slice(first, min(last, len(outlook)))
+    course = outlook.course.after(float(first), own.stop - first)
+    paths = {name: path_ST[:, own] for name, path_ST in outlook.paths.items()}
+    middle, high = ({name: load_T[own] for name, load_T in part.items()} for part in (outlook.middle, outlook.high))
+    tails = {
+        name: replace(known, **{part: getattr(known, part)[own] for part in ("said_T", "unit_T", "known_T")})
+        for name, known in outlook.tails.items()
+    }
+    return Outlook(course, paths, outlook.doubt_T[own], outlook.basis, middle, high, tails)
 
 
-def _start(score: Score, task: Task, knot_T: np.ndarray, warm_T2: np.ndarray | None) -> np.ndarray:
-    """Where the search begins: the last plan moved on, or the best feed of each knot on its own."""
-    knots = int(knot_T.max()) + 1
+def priced(
+    score: Score, task: Task, knot_T: np.ndarray, budget: float, start: tuple[float, float]
+) -> tuple[float, np.ndarray]:
+    """The lowest price of added chance at which the best feed of every place keeps to the budget, and those feeds."""
+    course, grid = score.outlook.course, np.linspace(task.feed.min, task.feed.max, _GRID)
+    # 100 % itself is among the feeds whatever the range is.
+    grid = np.unique(np.append(grid, 1.0))
+    each = score.by_place(np.broadcast_to(grid[:, None], (len(grid), len(course))), np.ones((len(grid), len(course))))
+    free_T, ones = course.free(task), np.ones(len(course))
+
+    def best(price: float) -> np.ndarray:
+        total_GT = each.total(price)
+        if task.resolution == "block":
+            total_GT = np.stack([np.bincount(knot_T, row) for row in total_GT])[:, knot_T]
+        wanted_T = np.where(free_T, grid[total_GT.argmin(axis=0)], 1.0)
+        # A place meets the knob of the one before it, too.
+        wanted_T[:-1] = np.where(free_T[:-1], np.minimum(wanted_T[:-1], wanted_T[1:]), 1.0)
+        return reachable(course, wanted_T, ones, task, start)[0]
+
+    def added(feed_T: np.ndarray) -> float:
+        return float(score.added(feed_T, ones).sum())
+
+    low, high = _PRICES
+    feed_T = best(low)
+    if added(feed_T) <= budget:
+        return low, feed_T
+    feed_T = best(high)
+    for _ in range(_HALVINGS):
+        middle = float(np.sqrt(low * high))
+        tried_T = best(middle)
+        if added(tried_T) > budget:
+            low = middle
+        else:
+            high, feed_T = middle, tried_T
+    return high, feed_T
+
+
+def _start(best_T: np.ndarray, knot_T: np.ndarray, warm_T2: np.ndarray | None) -> np.ndarray:
+    """Where the search begins: the last plan moved on, or the best feeds of the places."""
+    wanted_T2 = np.stack([best_T, np.ones_like(best_T)], axis=1)
     if warm_T2 is not None and len(warm_T2):
-        rows = np.minimum(np.arange(len(knot_T)), len(warm_T2) - 1)
-        return np.stack([warm_T2[rows][knot_T == number].mean(axis=0) for number in range(knots)])
-    start = np.ones((knots, 2))
-    grid = np.linspace(task.feed.min, task.feed.max, _GRID)
-    for number in range(knots):
-        feed_PT = np.where(knot_T == number, grid[:, None], 1.0)
-        start[number, 0] = grid[int(score.of(feed_PT, np.ones_like(feed_PT)).total.argmin())]
-    return start
+        wanted_T2 = warm_T2[np.minimum(np.arange(len(knot_T)), len(warm_T2) - 1)]
+    return np.stack([wanted_T2[knot_T == number].mean(axis=0) for number in range(int(knot_T.max()) + 1)])
 
 
-def _filled(
-    score: Score, task: Task, feed_T: np.ndarray, spindle_T: np.ndarray, start: tuple[float, float]
+def _cheaper(
+    score: Score, task: Task, price: float, budget: float, feeds: tuple[np.ndarray, np.ndarray], spindle_T: np.ndarray
 ) -> np.ndarray:
-    """The feed raised, place by place, to what the limits allow, where that is cheaper: a knot is as slow as its worst.
-
-    A second without a limit in danger is never dearer for being shorter, but with a given time slower may be better.
-    """
-    course, grid = score.outlook.course, np.linspace(task.feed.min, task.feed.max, 2 * _GRID)
-    passed_GT = score.passed(np.broadcast_to(grid[:, None], (len(grid), len(feed_T))), spindle_T)
-    allowed_T = np.where(passed_GT <= 0.0, grid[:, None], 0.0).max(axis=0)
-    wanted_T = np.where(course.free(task), np.maximum(feed_T, allowed_T), 1.0)
-    raised_T, _ = reachable(course, wanted_T, spindle_T, task, start)
+    """The feeds that the search found, or those chosen place by place: a knot is as slow as its worst place."""
     totals = []
-    for each_T in (feed_T, raised_T):
-        knobs = each_T[None], spindle_T[None]
-        totals.append(float((score.of(*knobs).total + _lateness(task, score, *knobs))[0]))
-    return raised_T if totals[1] < totals[0] else feed_T
+    for feed_T in feeds:
+        knobs = feed_T[None], spindle_T[None]
+        scored = score.of(*knobs)
+        late = _lateness(task, score, *knobs) + _LATE * np.maximum(scored.added_B - budget, 0.0)
+        totals.append(float((scored.total(price) + late)[0]))
+    return feeds[int(np.argmin(totals))]
 
 
 def _lateness(task: Task, score: Score, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
@@ -153,13 +192,13 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
     They are brought back to the program as written by the law, so that everything else goes on as before.
     """
     course = outlook.course
-    commands_TA, place_R = course.commanded(feed_T, spindle_T)
+    commands_TA, position_R = course.commanded(feed_T, spindle_T)
     count = min(len(commands_TA), lookout.reach)
     mean_RC, doubt_R = lookout.expected(commands_TA[:count])
-    row_T = np.clip(np.searchsorted(place_R[:count], np.arange(len(course)) + 0.5), 0, count - 1)
-    reached_T = np.arange(len(course)) < place_R[count - 1]
+    row_T = np.clip(np.searchsorted(position_R[:count], np.arange(len(course)) + 0.5), 0, count - 1)
+    reached_T = np.arange(len(course)) < position_R[count - 1]
     names = lookout.model.schema.sensor_names
-    paths, high = dict(outlook.paths), dict(outlook.high)
+    paths, high, tails = dict(outlook.paths), dict(outlook.high), dict(outlook.tails)
     factors = score.effective(feed_T, spindle_T)
     speed_T = np.abs(course.commands_TA[:, course.spindle_column])
     for name in score.limited:
@@ -168,5 +207,7 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
         by_law_T = score.law.expected(name, quantity, path_ST.mean(axis=0), speed_T, *factors)
         more_T = np.where(reached_T, np.maximum(said_T - by_law_T, 0.0), 0.0)
         paths[name], high[name] = path_ST + more_T, high[name] + more_T
+        if name in tails:
+            tails[name] = replace(tails[name], said_T=tails[name].said_T + more_T)
     doubt_T = np.where(reached_T, np.maximum(outlook.doubt_T, doubt_R[row_T]), outlook.doubt_T)
-    return replace(outlook, paths=paths, high=high, doubt_T=doubt_T)
+    return replace(outlook, paths=paths, high=high, tails=tails, doubt_T=doubt_T)

@@ -90,9 +90,9 @@ class PolicyControl:
         self._marks = CourseFeatures.of(course, self._limits)
 
     def act(self, moment: Moment) -> Knobs:
-        place = min(int(moment.place), len(self._marks) - 1)
+        index = min(int(moment.position), len(self._marks) - 1)
         load_1L = np.nan_to_num(moment.sensors_RC[-1:, self._columns])
-        highest_1L = self._marks.highest_TL[place][None]
-        seen = observe(self._marks.plan_TF[place][None], highest_1L, load_1L, np.array([moment.knobs]))[0]
+        highest_1L = self._marks.highest_TL[index][None]
+        seen = observe(self._marks.plan_TF[index][None], highest_1L, load_1L, np.array([moment.knobs]))[0]
         used = float((load_1L / highest_1L).max(initial=0.0))
         return self._policy.knobs(seen, moment.knobs, used)

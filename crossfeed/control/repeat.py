@@ -6,23 +6,26 @@ Only what lies above the middle says how high loads come: entries, where a row h
 import math
 
 import numpy as np
-from scipy.special import stdtrit
+
+from crossfeed.control.tail import Tail
 
 _LEAST = 0.06  # of the load: by which cuts of the same part differ at least from run to run; set by hand
 _WEIGHT = 10.0  # rows that what is believed counts for
 
 
 class Repeat:
-    """Scores of rows against what the earlier runs said, and the margin that the next one stays below.
+    """Scores of rows against what was said of them, and the margin that the next one stays below.
 
-    `like` holds scores of something like it: the earlier runs against each other, or one against its neighbours.
+    `like` holds scores of something like it: the earlier runs against each other, one against its neighbours, or
+    forecasts of other programs; `least` is the spread that is believed whatever they say.
     """
 
-    def __init__(self, like: np.ndarray) -> None:
+    def __init__(self, like: np.ndarray, least: float = _LEAST) -> None:
         like = like[np.isfinite(like)]
         self._count = len(like)
         self._middle = min(float(np.median(like)), 0.0) if len(like) else 0.0
-        self._spread = max(_LEAST, math.sqrt(_upper(like - self._middle)[0]))
+        self._least = least
+        self._spread = max(least, math.sqrt(_upper(like - self._middle)[0]))
         self._scores: list[float] = []
         self._scatter: list[float] = []
 
@@ -42,16 +45,21 @@ class Repeat:
         own = float(np.median(self._scores)) if count else 0.0
         return (_WEIGHT * self._middle + count * own) / (_WEIGHT + count)
 
-    def within(self, risk: float) -> float:
-        """What the next score stays below with probability 1 - risk, by Student's law over the upper half."""
+    @property
+    def tail(self) -> Tail:
+        """How high the next score comes, by Student's law over the upper half."""
         middle, rows = self.middle, _WEIGHT + len(self._scores)
         square, count = _upper(np.array(self._scores) - middle)
         half = 0.5 * _WEIGHT
         square = (half * self._spread**2 + count * square) / (half + count)
         # Readings scatter more than loads do, and limits are about loads.
         noise = float(np.mean(np.square(self._scatter))) if self._scatter else 0.0
-        square = max(square - noise, min(square, _LEAST**2))
-        return middle + float(stdtrit(rows - 1.0, 1.0 - risk)) * math.sqrt(square * (1.0 + 1.0 / rows))
+        square = max(square - noise, min(square, self._least**2))
+        return Tail(middle, math.sqrt(square * (1.0 + 1.0 / rows)), rows - 1.0)
+
+    def within(self, risk: float) -> float:
+        """What the next score stays below with probability 1 - risk."""
+        return self.tail.within(risk)
 
 
 def _upper(above: np.ndarray) -> tuple[float, int]:

@@ -14,7 +14,8 @@ from crossfeed.control.outlook import Outlook
 from crossfeed.control.task import Task
 from crossfeed.schema import Schema, conversion
 
-_PENALTY = 50.0  # s for each second a limit is passed by its own height
+_PENALTY = 50.0  # s for each second that a load passes its limit by the height of it, where slower would keep it
+_BARRED = 0.1  # chance of passing a limit as written from which on nobody makes a place faster
 _DOUBT = 2.0  # times the usual disagreement from which on turning a knob costs something
 # Knobs are turned once a period, wherever the tool then is: by how many periods a place may be early or late for a
 # knob turned by 100 % there, and for one that stands off 100 % by as much. Set by hand.
@@ -29,13 +30,13 @@ class Scored:
     cost_B: np.ndarray  # in seconds, energy priced in
     seconds_B: np.ndarray
     energy_B: np.ndarray  # Wh
-    danger_B: np.ndarray  # seconds x share by which the cautious load passes a limit
+    excess_B: np.ndarray  # seconds x share by which loads pass limits that slower would keep
+    added_B: np.ndarray  # the chance of passing a limit that the plan adds to the program as written
     doubt_B: np.ndarray
 
-    @property
-    def total(self) -> np.ndarray:
-        """What a planner makes small."""
-        return self.cost_B + _PENALTY * self.danger_B + _DOUBT_PENALTY * self.doubt_B
+    def total(self, price: float) -> np.ndarray:
+        """What a planner makes small, at a price in seconds for added chance."""
+        return self.cost_B + _PENALTY * self.excess_B + price * self.added_B + _DOUBT_PENALTY * self.doubt_B
 
 
 class Score:
@@ -68,44 +69,77 @@ class Score:
 
     def of(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> Scored:
         """Time, energy, danger and doubt of B plans."""
+        by_place = self.by_place(feed_BT, spindle_BT)
+        return Scored(*(getattr(by_place, name).sum(-1) for name in Scored.__dataclass_fields__))
+
+    def by_place(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> Scored:
+        """The same, place by place: every field is (B, T)."""
         course, task = self.outlook.course, self.task
         taken_BT = course.taken(feed_BT, spindle_BT)
         factors = self.effective(feed_BT, spindle_BT)
-        watts_BT = np.zeros_like(taken_BT)
+        watts_BT = np.full_like(taken_BT, task.objective.base_load * 1000.0)
         for name in self._powers:
             watts_BT = watts_BT + self._watts(name, self._mean[name], *factors)
-        energy_B = (watts_BT * taken_BT).sum(-1) / 3600.0
-        seconds_B = taken_BT.sum(-1)
-        energy_B = energy_B + task.objective.base_load * 1000.0 * seconds_B / 3600.0
-        cost_B = task.time_price * seconds_B + task.energy_price * energy_B / 1000.0
-        danger_B = (np.maximum(self.passed(feed_BT, spindle_BT) - self.borne, 0.0) * taken_BT).sum(-1)
+        energy_BT = watts_BT * taken_BT / 3600.0
+        cost_BT = task.time_price * taken_BT + task.energy_price * energy_BT / 1000.0
+        excess_BT = self.excess(feed_BT, spindle_BT) * taken_BT
         off_BT = np.maximum(np.abs(feed_BT - 1.0), np.abs(spindle_BT - 1.0)) > 1e-3
-        doubt_B = (off_BT * np.maximum(self.outlook.doubt_T - _DOUBT, 0.0) * taken_BT).sum(-1)
-        return Scored(cost_B, seconds_B, energy_B, danger_B, doubt_B)
+        doubt_BT = off_BT * np.maximum(self.outlook.doubt_T - _DOUBT, 0.0) * taken_BT
+        return Scored(cost_BT, taken_BT, energy_BT, excess_BT, self.added(feed_BT, spindle_BT), doubt_BT)
 
     @cached_property
     def likely(self) -> np.ndarray:
         """Places (T,) whose load as written lies above its limit with even chance or more: there slower is worth it."""
-        above_T = np.zeros(len(self.outlook), dtype=bool)
-        for name, highest_T in self._highest.items():
-            above_T |= self.outlook.middle[name] > highest_T
-        return np.asarray(above_T & self.outlook.course.cutting)
-
-    @cached_property
-    def borne(self) -> np.ndarray:
-        """The danger (T,) that the program as written brings with it: nobody slows down for a mere possibility."""
         ones = np.ones(len(self.outlook))
-        return np.where(self.likely, 0.0, self.passed(ones, ones))
+        return self._above_middle(ones, ones) > 0.0
 
-    def passed(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
-        """The share (B, T) by which the cautious quantile of the worst load lies above its limit while cutting."""
-        worst_BT = np.zeros(feed_BT.shape)
+    def excess(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
+        """The share (B, T) by which the expected load lies above its limit, at likely places.
+
+        Nobody slows down for a mere possibility, nor for the worst case: that would cost too much.
+        """
+        return np.where(self.likely, self._above_middle(feed_BT, spindle_BT), 0.0)
+
+    def chance(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
+        """The chance (B, T) that a limited load lies above its limit while cutting."""
+        feed_BT = felt(feed_BT)
+        chance_BT = np.zeros(feed_BT.shape)
         factors = self.effective(feed_BT, spindle_BT)
         for name, highest_T in self._highest.items():
+            quantity, known = self.schema.channel(name).quantity, self.outlook.tails.get(name)
+            load_BT = self.law.bound(name, quantity, self.outlook.high[name], self._speed_T, *factors)
+            own_BT = (load_BT > highest_T).astype(float)
+            if known is not None:
+                load_BT = self.law.expected(name, quantity, known.said_T, self._speed_T, *factors)
+                grown_BT = np.maximum(load_BT / np.maximum(known.said_T, 1e-9), 1.0)
+                chance = known.tail.above((highest_T - load_BT) / (known.unit_T * grown_BT))
+                own_BT = np.where(known.known_T, chance, own_BT)
+            chance_BT = np.maximum(chance_BT, own_BT)
+        return np.where(self.outlook.course.cutting, chance_BT, 0.0)
+
+    @cached_property
+    def as_written(self) -> np.ndarray:
+        """The chance (T,) of passing a limit that the program brings with it."""
+        ones = np.ones(len(self.outlook))
+        return self.chance(ones, ones)
+
+    @cached_property
+    def barred(self) -> np.ndarray:
+        """Places (T,) that nobody makes faster: a limit is in danger there as written."""
+        return np.asarray(self.likely | (self.as_written > _BARRED))
+
+    def added(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
+        """The chance (B, T) of passing a limit that a plan adds; what it saves elsewhere is not counted against it."""
+        more_BT = np.maximum(self.chance(feed_BT, spindle_BT) - self.as_written, 0.0)
+        return np.where(self.barred & (felt(feed_BT) > 1.0 + 1e-9), 1.0, more_BT)
+
+    def _above_middle(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
+        """The share (B, T) by which the load that is passed with even chance lies above its limit while cutting."""
+        worst_BT = np.zeros(feed_BT.shape)
+        factors = self.effective(felt(feed_BT), spindle_BT)
+        for name, highest_T in self._highest.items():
             quantity = self.schema.channel(name).quantity
-            # Where the limit is passed anyway, slower aims at what is expected: the worst case would cost too much.
-            as_written_T = np.where(self.likely, self.outlook.middle[name], self.outlook.high[name])
-            load_BT = self.law.bound(name, quantity, as_written_T, self._speed_T, *factors)
+            load_BT = self.law.bound(name, quantity, self.outlook.middle[name], self._speed_T, *factors)
             with np.errstate(invalid="ignore"):
                 share_BT = np.where(np.isfinite(highest_T), (load_BT - highest_T) / np.abs(highest_T), 0.0)
             worst_BT = np.maximum(worst_BT, share_BT)
@@ -113,7 +147,7 @@ class Score:
 
     def peaks(self, feed_T: np.ndarray, spindle_T: np.ndarray) -> dict[str, np.ndarray]:
         """The cautious load (T,) of each limited sensor under one plan."""
-        factors = self.effective(feed_T, spindle_T)
+        factors = self.effective(felt(feed_T), spindle_T)
         return {
             name: self.law.bound(
                 name, self.schema.channel(name).quantity, self.outlook.high[name], self._speed_T, *factors
@@ -161,3 +195,9 @@ class Score:
         watts = conversion(channel.unit, "W")
         expected = self.law.expected(name, "power", load, self._speed_T, feed, spindle, exponent)
         return np.asarray(expected * watts.scale + watts.offset)
+
+
+def felt(feed_BT: np.ndarray) -> np.ndarray:
+    """The highest feed (B, T) that a place may meet: knobs are turned once a period, which may have begun before it."""
+    before_BT = np.concatenate([feed_BT[..., :1], feed_BT[..., :-1]], axis=-1)
+    return np.asarray(np.maximum(feed_BT, before_BT))

@@ -100,7 +100,7 @@ class Task(BaseModel):
     spindle: Knob = Knob()
     slew: Annotated[float, _in("1/s"), Field(gt=0.0)] = 0.1
     resolution: Literal["block", "second"] = "second"
-    risk: Annotated[Share, Field(gt=0.0, le=0.5)] = 0.01
+    risk: Annotated[Share, Field(gt=0.0, le=0.5)] = 0.05
     confidence: Annotated[Share, Field(ge=0.5, lt=1.0)] = 0.95
     leave: tuple[str, ...] = ()
 

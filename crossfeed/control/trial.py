@@ -26,15 +26,16 @@ class Trial:
     seconds: float
     energy: float  # Wh of drives and base load
     cost: float  # s
-    passed: int  # rows in the cut above a limit
+    above: np.ndarray  # (R,) rows in the cut above a limit
     cutting: int  # rows in the cut
     rows: tuple[Second, ...]
     knobs: np.ndarray  # (R, 2)
-    place: np.ndarray  # (R,) at the start of each row
+    position: np.ndarray  # (R,) at the start of each row
 
     @property
-    def passed_share(self) -> float:
-        return self.passed / max(self.cutting, 1)
+    def passed(self) -> int:
+        """How many rows in the cut were above a limit."""
+        return int(self.above.sum())
 
     @property
     def sensors(self) -> np.ndarray:
@@ -70,22 +71,22 @@ def trial(
     sensors, commands = list(past.sensors_RC), list(past.commands_RA)
     controller.start(course, task)
     rows: list[Second] = []
-    turned, places, knobs = [], [], (1.0, 1.0)
+    turned, positions, knobs = [], [], (1.0, 1.0)
     while not run.done and len(rows) < _LONGEST * len(course) + 10:
-        moment = Moment(run.place, knobs, np.array(sensors[-256:]), np.array(commands[-256:]))
+        moment = Moment(run.position, knobs, np.array(sensors[-256:]), np.array(commands[-256:]))
         knobs = controller.act(moment)
-        places.append(run.place)
+        positions.append(run.position)
         row = run.step(*knobs)
         rows.append(row)
         turned.append(knobs)
         sensors.append(row.sensors)
         commands.append(row.commands)
-    return account(controller.name, course, task, limits, rows, np.array(turned), np.array(places))
+    return account(controller.name, course, task, limits, rows, np.array(turned), np.array(positions))
 
 
 def account(
     name: str, course: Course, task: Task, limits: Sequence[Limit], rows: Sequence[Second], knobs_R2: np.ndarray,
-    place_R: np.ndarray,
+    position_R: np.ndarray,
 ) -> Trial:  # fmt: skip
     """Add up what the rows took; limits count where the whole row was in the cut."""
     lasted_R = np.array([row.seconds for row in rows])
@@ -95,22 +96,23 @@ def account(
     drives = energies(truth_RC[:, None] * lasted_R[:, None, None], schema, powers, 1.0).sum()
     seconds = float(lasted_R.sum())
     energy = float(drives) + task.objective.base_load * 1000.0 * seconds / 3600.0
-    at_R = np.minimum(place_R.astype(int), len(course) - 1)
-    after_R = np.minimum(np.append(place_R[1:], len(course)).astype(int), len(course) - 1)
+    at_R = np.minimum(position_R.astype(int), len(course) - 1)
+    after_R = np.minimum(np.append(position_R[1:], len(course)).astype(int), len(course) - 1)
     cutting_R = course.cutting[at_R] & course.cutting[after_R]
     above_R = np.zeros(len(rows), dtype=bool)
     for sensor, highest_T in highest_by_row(limits, course.tool_T).items():
         above_R |= truth_RC[:, schema.sensor_names.index(sensor)] > highest_T[at_R]
     cost = task.time_price * seconds + task.energy_price * energy / 1000.0
-    passed = int((above_R & cutting_R).sum())
-    return Trial(name, seconds, energy, cost, passed, int(cutting_R.sum()), tuple(rows), knobs_R2, place_R)
+    return Trial(
+        name, seconds, energy, cost, above_R & cutting_R, int(cutting_R.sum()), tuple(rows), knobs_R2, position_R
+    )
 
 
 def cost_by_place(run: Trial, course: Course, task: Task) -> np.ndarray:
     """What every place of the program cost (T,), in s; a row is shared out over the places it passed."""
     schema, cost_T = canonical(), np.zeros(len(course))
     powers = [channel.name for channel in schema.sensors if channel.quantity == "power"]
-    for row, begun, ended in zip(run.rows, run.place, np.append(run.place[1:], len(course))):
+    for row, begun, ended in zip(run.rows, run.position, np.append(run.position[1:], len(course))):
         drives = float(energies(row.truth[None] * row.seconds, schema, powers, 1.0))
         energy = drives / 1000.0 + task.objective.base_load * row.seconds / 3600.0
         cost = task.time_price * row.seconds + task.energy_price * energy
@@ -126,9 +128,9 @@ def cost_by_place(run: Trial, course: Course, task: Task) -> np.ndarray:
 def passed_by_place(run: Trial, course: Course, limits: Sequence[Limit]) -> np.ndarray:
     """Whether a limit was passed at each place (T,) while it was cut."""
     names, passed_T = canonical().sensor_names, np.zeros(len(course), dtype=bool)
-    ends = np.append(run.place[1:], len(course))
+    ends = np.append(run.position[1:], len(course))
     for sensor, highest_T in highest_by_row(limits, course.tool_T).items():
-        for row, begun, ended in zip(run.rows, run.place, ends):
+        for row, begun, ended in zip(run.rows, run.position, ends):
             part = slice(int(begun), max(int(begun) + 1, int(np.ceil(ended))))
             passed_T[part] |= row.truth[names.index(sensor)] > highest_T[part]
     return np.asarray(passed_T & course.cutting)

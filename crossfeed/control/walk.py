@@ -52,13 +52,14 @@ def walk(model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, m
         rows = model.read(torch.where(there, seen_BKC, 0.0), there, level)
         encoded = model.context(rows, a_BRA[:, first : first + context])
         now_B1A, future_BLA = a_BRA[:, first + context - 1, None], planned_BTA[:, first : first + reach]
-        said.append(model.ahead(encoded, now_B1A, future_BLA))
-        mean_BLC = said[-1].mean
         if members and isinstance(model, SensorModel):
             plan = Plan.under(future_BLA, tuple(range(1, future_BLA.shape[1] + 1)))
-            _, member_said = model.members_say(cast(SensorContext, encoded), plan)
+            prediction, member_said = model.decode_with_members(cast(SensorContext, encoded), plan)
+            said.append(prediction.distribution)
             expected.append(member_said.mean)
         else:
-            expected.append(mean_BLC.unsqueeze(0))
+            said.append(model.ahead(encoded, now_B1A, future_BLA))
+            expected.append(said[-1].mean.unsqueeze(0))
+        mean_BLC = said[-1].mean
         x_BRC = torch.cat([x_BRC, torch.where(present_B1C, mean_BLC, torch.nan)], 1)
     return Walk(Distribution.concatenate(said, 1), torch.cat(expected, 2))

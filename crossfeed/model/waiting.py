@@ -5,13 +5,14 @@ not trained, every row stands under its own command, and one encoded window answ
 B windows, T planned steps, R rows, A commands.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from crossfeed.model.parts.horizon_embedding import check_between
+from crossfeed.model.plan import Plan
 
 
 class Asked(NamedTuple):
@@ -40,3 +41,12 @@ def by_wait(rows: Sequence[int], trained: tuple[int, ...]) -> dict[int, list[tup
 def after_waiting(now_B1A: Tensor, future_BTA: Tensor, wait: int) -> Tensor:
     """The plan, begun so many rows later; nothing is added where nothing waits."""
     return torch.cat([now_B1A.expand(-1, wait, -1), future_BTA], 1) if wait else future_BTA
+
+
+def plans_by_wait(
+    now_B1A: Tensor, future_BTA: Tensor, rows: Sequence[int], trained: tuple[int, ...]
+) -> Iterator[tuple[list[int], Plan]]:
+    """For each wait, which of the rows are asked for, and the plan at trained horizons that asks for them."""
+    for wait, asked in by_wait(rows, trained).items():
+        plan = Plan.under(after_waiting(now_B1A, future_BTA, wait), tuple(horizon for _, horizon in asked))
+        yield [number for number, _ in asked], plan

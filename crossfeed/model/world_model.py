@@ -21,7 +21,7 @@ from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.plan import Plan
 from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.waiting import after_waiting, by_wait
+from crossfeed.model.waiting import plans_by_wait
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
@@ -80,11 +80,10 @@ class WorldModel(nn.Module):
         """What follows, row by row (B, T, C), up to the last horizon; between the trained ones as `waiting` has it."""
         rows = range(1, future_BTA.shape[1] + 1)
         said: dict[int, Distribution] = {}
-        for wait, asked in by_wait(rows, self.horizons).items():
-            plan = Plan.under(after_waiting(now_B1A, future_BTA, wait), tuple(horizon for _, horizon in asked))
+        for numbers, plan in plans_by_wait(now_B1A, future_BTA, rows, self.horizons):
             answer = self.decode(context, plan).distribution
-            said |= {place: answer[:, number] for number, (place, _) in enumerate(asked)}
-        return Distribution.stack([said[place] for place in range(len(rows))], 1)
+            said |= {row: answer[:, number] for number, row in enumerate(numbers)}
+        return Distribution.stack([said[row] for row in range(len(rows))], 1)
 
     @property
     def voices(self) -> int:

@@ -43,7 +43,7 @@ def test_the_oracle_is_never_worse_and_passes_limits_no_more_often(piece, course
     free = read_task(None, {})
     best = oracle(piece, course, free, (), taught[1], rounds=2)
     assert best.seconds < 0.95 * taught[0].seconds
-    peak = max(float(row.truth[1]) for row, place in zip(taught[0].rows, taught[0].place) if course.cutting[int(place)])
+    peak = max(float(row.truth[1]) for row, at in zip(taught[0].rows, taught[0].position) if course.cutting[int(at)])
     tight = read_task(None, {"limits": [f"spindle_torque<={peak:.3f}"]})
     limits = tight.limits_of(canonical())
     written = trial(piece, course, tight, limits, AsWritten(), taught[1])

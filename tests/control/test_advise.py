@@ -31,7 +31,7 @@ def test_the_command_writes_everything_and_touches_nothing(files, tmp_path):
     assert {"line", "seconds", "margin", "why", "peak_spindle_torque", "energy_saved"} <= set(rows[0])
     assert sum(float(row["seconds"]) for row in rows) == pytest.approx(content["seconds"]["planned"], rel=1e-3)
     assert (tmp_path / "plan.png").stat().st_size > 10_000
-    assert (tmp_path / "schedule.csv").read_text().startswith("seconds,place,line")
+    assert (tmp_path / "schedule.csv").read_text().startswith("seconds,position,line")
     assert files.program.read_bytes() == before
     copy = tmp_path / "small.crossfeed.mpf"
     old, new = read_program(files.program).moves, read_program(copy).moves

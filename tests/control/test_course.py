@@ -20,10 +20,10 @@ FACTORS = st.lists(st.floats(0.5, 1.2), min_size=len(COURSE), max_size=len(COURS
 
 @given(FACTORS)
 def test_overrides_keep_the_path(feed_T):
-    commands, place = COURSE.commanded(feed_T, np.ones(len(COURSE)))
+    commands, position = COURSE.commanded(feed_T, np.ones(len(COURSE)))
     assert commands[:, 1:].sum(axis=0) == pytest.approx(COURSE.commands_TA[:, 1:].sum(axis=0), abs=1e-6)
-    assert place[-1] == pytest.approx(len(COURSE))
-    assert (np.diff(place) > -1e-9).all()
+    assert position[-1] == pytest.approx(len(COURSE))
+    assert (np.diff(position) > -1e-9).all()
 
 
 @given(FACTORS)
@@ -79,3 +79,17 @@ def test_a_skipped_subprogram_is_no_known_motion():
     text = PROGRAM.replace("N80 Y6.", "N80 POCKET_OF_MINE(3,4)")
     with pytest.raises(ProgramError, match="not understood"):
         Course.of(parse_program(text, "strange"), canonical(), 1.0)
+
+
+def test_a_move_under_way_goes_on_until_another_begins():
+    along = np.flatnonzero((COURSE.commands_TA[:, 1] > 550.0) & COURSE.cutting)  # X60. F600
+    later = COURSE.after(float(along[0] + 1))
+    now = COURSE.commands_TA[along[0]]
+    going = later.under_way(now)
+    count = len(along) - 1
+    assert going[:count].all()
+    assert not going[count + 1 :].any()
+    # A knob makes no other move of it; a rapid, another direction, another speed and a standstill do.
+    assert (later.under_way(now * [1.0, 1.2, 1.2, 1.2])[:count]).all()
+    for other in (now * [1.0, 20.0, 1.0, 1.0], now * [1.0, -1.0, 1.0, 1.0], now * [0.8, 1.0, 1.0, 1.0], 0.0 * now):
+        assert not later.under_way(other).any()

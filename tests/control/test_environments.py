@@ -48,8 +48,8 @@ def test_rewards_add_up_to_what_was_saved(files):
     while not done:
         _, reward, done, _, info = environment.step(np.array([1.0]))
         total, taken, energy = total + reward, taken + info["seconds"], energy + info["energy"]
-    assert total == pytest.approx(environment._run.place - taken - TASK.energy_price * energy, abs=1e-6)
-    assert taken < environment._run.place
+    assert total == pytest.approx(environment._run.position - taken - TASK.energy_price * energy, abs=1e-6)
+    assert taken < environment._run.position
 
 
 def test_a_limit_costs_where_it_is_passed(files):

@@ -12,7 +12,7 @@ from crossfeed.control.law import CuttingLaw
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import Past, standing, trial
 from crossfeed.schema import canonical
-from tests.control.conftest import logged, small_model
+from tests.control.conftest import known_outlook, logged, small_model
 
 TORQUE = canonical().sensor_names.index("spindle_torque")
 
@@ -69,9 +69,9 @@ def test_a_deeper_cut_ahead_is_known_from_the_earlier_run(model, piece, course, 
 def test_a_row_above_what_was_foreseen_widens_the_margin(model, piece, course, earlier):
     known = experience(model, course, [earlier[1], run_of(piece, course, 5)[1]], 5.0)
     before = known.recall(course, 0.0, 0.01).high["spindle_torque"]
-    place = float(np.flatnonzero(course.cutting)[0])
+    position = float(np.flatnonzero(course.cutting)[0])
     for _ in range(30):
-        known.came_true(place, place + 0.5, (1.0, 1.0), np.full(17, 50.0))
+        known.came_true(position, position + 0.5, (1.0, 1.0), np.full(17, 50.0))
     assert (known.recall(course, 0.0, 0.01).high["spindle_torque"] > before + 10.0)[course.cutting].all()
 
 
@@ -90,8 +90,8 @@ FEW = 18  # seconds, before the run itself has shown enough rows
 
 def test_with_an_earlier_run_it_saves_time_and_keeps_the_limit(model, piece, course, earlier):
     run, rows = earlier
-    at = np.minimum(run.place.astype(int), len(course) - 1)
-    highest = 1.3 * max(row.truth[TORQUE] for row, place in zip(run.rows, at) if course.cutting[place])
+    at = np.minimum(run.position.astype(int), len(course) - 1)
+    highest = 1.3 * max(row.truth[TORQUE] for row, index in zip(run.rows, at) if course.cutting[index])
     task = read_task(None, {"limits": [f"spindle_torque<={highest:.3f}"]})
     limits = task.limits_of(canonical())
     past = standing(piece, 9)
@@ -102,3 +102,24 @@ def test_with_an_earlier_run_it_saves_time_and_keeps_the_limit(model, piece, cou
     planned = trial(piece, course, task, limits, planner, start)
     assert planned.cost < 0.97 * written.cost
     assert planned.passed <= written.passed
+
+
+def test_a_new_layer_was_as_well_known_as_the_move_under_way(model, course):
+    """One margin for both let the first part run into layers whose depth nobody knew, and idle where all was known."""
+    task = read_task(None, {"limits": ["spindle_torque<=8"]})
+    law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
+    known = Experience.of(model, law, course, task.limits_of(canonical()), [])
+    first = int(np.flatnonzero(course.cutting)[3])
+    forecast = known_outlook(course.after(float(first)), 4.0)
+    now = course.commands_TA[first]
+    before = known.calibrated(forecast, float(first), 0.05, now)
+    going = forecast.course.under_way(now)
+    assert going.any()
+    assert not going.all()
+    assert not before.tails["spindle_torque"].known_T.any()
+    for _ in range(25):
+        known.came_true(float(first), first + 0.9, (1.0, 1.0), np.full(17, 4.0))
+    after = known.calibrated(forecast, float(first), 0.05, now)
+    assert (after.tails["spindle_torque"].known_T == going).all()
+    assert (after.high["spindle_torque"][going] < 8.0).all()
+    assert (after.high["spindle_torque"][~going] > 8.0).all()

@@ -48,7 +48,7 @@ def test_the_law_foresees_a_faster_cut_on_the_simulator(piece, course):
     torque = canonical().sensor_names.index("spindle_torque")
     load = np.array([row.truth[torque] for row in before.rows])
     true = np.array([row.truth[torque] for row in after.rows])
-    at = np.minimum(np.round(after.place).astype(int), len(load) - 1)
+    at = np.minimum(np.round(after.position).astype(int), len(load) - 1)
     cut = course.cutting[np.minimum(at, len(course) - 1)] & (np.abs(np.gradient(load[at])) < 0.3)
     speed, one = np.full(cut.sum(), 3000.0), np.ones(cut.sum())
     expected = law.expected("spindle_torque", "torque", load[at][cut], speed, 1.2 * one, one)
@@ -57,3 +57,13 @@ def test_the_law_foresees_a_faster_cut_on_the_simulator(piece, course):
     assert (
         true[cut] <= 1.05 * law.bound("spindle_torque", "torque", load[at][cut], speed, 1.2 * one, one)
     ).mean() > 0.9
+
+
+def test_light_cuts_were_taken_for_cuts_in_the_air():
+    """A program that cuts nearly all the time: its quiet tenth were light cuts, and loads did not grow."""
+    schema, rows = canonical(), 120
+    sensors, commands = np.full((rows, len(schema.sensors)), 1.0), np.zeros((rows, 4))
+    commands[:, 0], commands[:, 1] = 3000.0, 600.0
+    sensors[:, 1] = np.where(np.arange(rows) % 40 == 5, 0.4, np.linspace(1.2, 2.4, rows))
+    law = CuttingLaw.from_logs(schema, sensors, commands)
+    assert float(law.idle_load("spindle_torque", np.array([3000.0]))[0]) == pytest.approx(0.4, abs=0.05)

@@ -69,6 +69,21 @@ def test_a_searched_study_asks_for_confirmation(searched: Study, tmp_path: Path)
     assert [float(row["robust"]) for row in found] == [line.robust for line in searched.rank()]
 
 
+def test_a_report_ranked_candidates_that_halving_had_dropped_beside_the_rest(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study")
+    candidates = dict(list(study.candidates().items())[:7])
+    order = list(candidates)
+    study.halve(candidates, 2, Invented(lambda candidate, seed: 1.0 + order.index(candidate) + 0.01 * seed))
+    document, _, text = report_on(study.store.folder)
+    assert [row["candidate"] for row in table_of(document, "ranking", tmp_path)] == order[:5]
+    dropped = table_of(document, "ranking-dropped", tmp_path)
+    assert [(row["candidate"], row["seeds"]) for row in dropped] == [(name, "1") for name in order[5:]]
+    assert "cannot be compared, neither with each other nor with the ranking" in text
+    standing = {row["candidate"]: row["standing"] for row in table_of(document, "search-outcomes", tmp_path)}
+    assert standing[order[0]].startswith("#1 (")
+    assert standing[order[6]].startswith("dropped after 1 (")
+
+
 def test_a_real_study_reports_its_opening_and_never_opens_the_vault(
     real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +152,18 @@ def test_declared_arms_stand_side_by_side(
     assert (float(control["clean"]), float(revin["clean"])) == pytest.approx((0.7, 0.6))
     assert float(revin["target_rmse"]) == content["scores"]["revin.revin-0"]["rmse"]
     assert control["target_rmse"] == ""
+
+
+def test_a_report_kept_silent_about_a_control_that_did_not_repeat_the_search(searched: Study) -> None:
+    declared = {"name": "revin", "control": "control", "arms": {"control": {}, "revin": {}}, "seeds": 1}
+    searched.store.record("declaration", {**declared, "condition": "any of clean better on source validation"})
+    far = {"component": "calibration", "searched": 0.0018, "repeated": 0.0153, "allowed": 0.01}
+    near = {"component": "clean", "searched": 0.5, "repeated": 0.501, "allowed": 0.01}
+    drift = {"revin.control-0": near, "revin.control-1": far}
+    searched.store.record("verdict", {"declaration": "revin", "holds": True, "control_drift": drift})
+    _, _, text = report_on(searched.store.folder)
+    told = "so the target stayed sealed: revin.control-1: calibration 0.0153 instead of 0.0018 (0.01 allowed)."
+    assert f"it holds. Its control does not repeat the search, {told}" in text
 
 
 def test_a_study_without_a_target_asks_for_none(tmp_path: Path) -> None:

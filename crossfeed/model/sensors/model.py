@@ -19,7 +19,7 @@ from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.following import follow
 from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork
 from crossfeed.model.sensors.window import SensorRows, SensorWindow
-from crossfeed.model.waiting import after_waiting, asked_as, by_wait
+from crossfeed.model.waiting import asked_as, plans_by_wait
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
@@ -97,8 +97,13 @@ class SensorModel(WorldModel):
 
     def decode_with_disagreement(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Tensor]:
         """What the members say together, and how far apart they are (B, H, C): both for the price of one."""
+        prediction, said = self.decode_with_members(context, plan)
+        return prediction, _apart(said)
+
+    def decode_with_members(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Mixture]:
+        """What the members say together, and what each of them says, (E, B, H, C) before it is widened."""
         query_EBHCD, said = self.members_say(context, plan)
-        return self._together(query_EBHCD, said, context, plan), _apart(said)
+        return self._together(query_EBHCD, said, context, plan), said
 
     def _together(self, query_EBHCD: Tensor, said: Mixture, context: SensorContext, plan: Plan) -> Prediction:
         slot_H = None if plan.horizons == self.horizons else self._slots(plan.horizons)
@@ -109,9 +114,8 @@ class SensorModel(WorldModel):
         if plan.horizons == self.horizons:
             return self._say(context, plan)
         now_B1A, order, queries, mixtures = context.a_BKA[:, -1:], [], [], []
-        for wait, rows in by_wait(plan.horizons, self.horizons).items():
-            order += [place for place, _ in rows]
-            waiting = Plan.under(after_waiting(now_B1A, plan.future_a_BTA, wait), tuple(trained for _, trained in rows))
+        for rows, waiting in plans_by_wait(now_B1A, plan.future_a_BTA, plan.horizons, self.horizons):
+            order += rows
             query_EBHCD, said = self._say(context, waiting)
             queries.append(query_EBHCD)
             mixtures.append(said)
