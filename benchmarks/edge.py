@@ -84,7 +84,7 @@ def main() -> None:
 
         ways = {
             "torch, `WorldModel.forecast`": lambda: opened.model.forecast(history, plan),
-            "torch, `LiveForecaster` (weights packed)": pushed,
+            "torch, `LiveForecaster`": pushed,
             "`crossfeed.edge`, float32": lambda: edge["float32"].forecast(history, plan),
             "`crossfeed.edge`, int8": lambda: edge["int8"].forecast(history, plan),
         }

@@ -5,9 +5,9 @@ B windows, K context rows, T planned steps, H horizons, C sensors, A commands, Q
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -38,13 +38,18 @@ class ExportedNetwork(nn.Module):
     def __init__(self, model: WorldModel, levels: Sequence[float] = ()) -> None:
         super().__init__()
         self.model = model.eval()
+        self.voices = nn.ModuleList(model.voice(number) for number in range(model.voices))
         self.register_buffer("normal_Q", torch.tensor([_normal(level) for level in levels]), persistent=False)
         self.register_buffer("level_Q", torch.tensor(list(levels)), persistent=False)
 
     def said(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> Distribution:
-        """What the model says, every parameter at its full shape."""
-        context = self.model.encode(x_BKC, m_BKC, a_BKA)
-        return self.model.decode(context, Plan.under(plan_BTA, self.model.horizons)).distribution.broadcast()
+        """What the model says, every parameter at its full shape: member by member, each by plain products."""
+        plan = Plan.under(plan_BTA, self.model.horizons)
+        parts = [
+            voice.decode(voice.encode(x_BKC, m_BKC, a_BKA), plan).distribution.broadcast()
+            for voice in cast(Iterable[WorldModel], self.voices)
+        ]
+        return cast(Mixture, Mixture.stack(parts)).pooled() if len(parts) > 1 else parts[0]
 
     def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> dict[str, Tensor]:
         said = self.said(x_BKC, m_BKC, a_BKA, plan_BTA)

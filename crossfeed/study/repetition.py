@@ -11,8 +11,9 @@ from crossfeed.study.search import has_numbers
 from crossfeed.study.store import Run, Store
 
 # A CPU repeats a run but for rounding. A GPU adds in no fixed order, which training amplifies: there a repetition may
-# fall as far from the run it repeats as another seed would, and a component that hardly moves by this much.
-ON_CPU, ON_GPU = 1e-4, 0.02
+# fall as far from the run it repeats as another seed would, and a component that hardly moves by this much. The
+# calibration penalty is a distance to zero, of which no part makes sense: its coverage may move by one percent.
+ON_CPU, ON_GPU, COVERAGE_ON_GPU = 1e-4, 0.02, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ def _drift(
     found = []
     for name, value in before.items():
         apart = max(seed[name] for seed in every) - min(seed[name] for seed in every)
-        allowed = ON_CPU * abs(value) if on_cpu else max(ON_GPU * abs(value), apart)
+        least = COVERAGE_ON_GPU if name == "calibration" else ON_GPU * abs(value)
+        allowed = ON_CPU * abs(value) if on_cpu else max(least, apart)
         found.append(Drift(name, value, repeated[name], max(allowed, 1e-12)))
     return max(found, key=lambda drift: drift.share)
 

@@ -12,8 +12,8 @@ from crossfeed.cli import app
 from crossfeed.edge import EdgeModel
 from crossfeed.errors import ConfigError
 from crossfeed.export.export import export_model
-from crossfeed.export.graph import ExportedNetwork
-from crossfeed.export.int8 import Price
+from crossfeed.export.graph import ExportedNetwork, random_windows, to_onnx
+from crossfeed.export.int8 import Price, in_int8
 from crossfeed.export.verify import TOLERANCE, check_export, largest_difference
 from crossfeed.model.model_file import read_model_file
 from tests.export.conftest import KINDS, LEVELS, exported_model
@@ -97,6 +97,21 @@ def test_int8_needs_data_and_its_price_is_refused_above_one_per_cent(tmp_path: P
     Price(100, 0.2, 0.25).check(force=True)
     with pytest.raises(ConfigError, match=r"grows by 5\.0 %"):
         Price(100, 0.2, 0.21).check(force=False)
+
+
+def test_several_members_run_in_int8() -> None:
+    """Members with one batched product could be written in int8, but no session would run the file."""
+    import onnxruntime
+
+    model = toy.sensor_model(toy.sensor_method({"model.members": 2, "model.width": 32}))
+    network = ExportedNetwork(model)
+    session = onnxruntime.InferenceSession(in_int8(to_onnx(network)).SerializeToString())
+    windows = random_windows(model, 4, seed=1)
+    given = {entry.name: tensor.numpy() for entry, tensor in zip(session.get_inputs(), windows, strict=True)}
+    (mean,) = session.run(["mean"], given)
+    with torch.no_grad():
+        wanted = network.said(*windows)
+    assert float((torch.from_numpy(mean) - wanted.mean).abs().max()) < 0.3 * float(wanted.standard_deviation.mean())
 
 
 def test_the_command_prints_one_document(tmp_path: Path) -> None:

@@ -69,6 +69,21 @@ def test_a_searched_study_asks_for_confirmation(searched: Study, tmp_path: Path)
     assert [float(row["robust"]) for row in found] == [line.robust for line in searched.rank()]
 
 
+def test_a_report_ranked_candidates_that_halving_had_dropped_beside_the_rest(tmp_path: Path) -> None:
+    study = begin(tmp_path / "study")
+    candidates = dict(list(study.candidates().items())[:7])
+    order = list(candidates)
+    study.halve(candidates, 2, Invented(lambda candidate, seed: 1.0 + order.index(candidate) + 0.01 * seed))
+    document, _, text = report_on(study.store.folder)
+    assert [row["candidate"] for row in table_of(document, "ranking", tmp_path)] == order[:5]
+    dropped = table_of(document, "ranking-dropped", tmp_path)
+    assert [(row["candidate"], row["seeds"]) for row in dropped] == [(name, "1") for name in order[5:]]
+    assert "cannot be compared, neither with each other nor with the ranking" in text
+    standing = {row["candidate"]: row["standing"] for row in table_of(document, "search-outcomes", tmp_path)}
+    assert standing[order[0]].startswith("#1 (")
+    assert standing[order[6]].startswith("dropped after 1 (")
+
+
 def test_a_real_study_reports_its_opening_and_never_opens_the_vault(
     real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

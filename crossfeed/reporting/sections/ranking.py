@@ -10,7 +10,7 @@ from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section
 from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
-from crossfeed.study.score import WEIGHTS
+from crossfeed.study.score import WEIGHTS, CandidateScore
 
 _NAMES = {
     "clean": ("clean RMSE", "Clean RMSE"),
@@ -35,7 +35,8 @@ def sections(found: Artefacts) -> list[Section]:
         blocks.append(
             Note("The two scores crown different candidates: look at the components before trusting either.", "fair")
         )
-    blocks += [_figure(study), _ranking(study), _outcomes(study), _matrix(study), *_confirmation(study)]
+    blocks += [_figure(study), _ranking(study), *_dropped(study), _outcomes(study), _matrix(study)]
+    blocks += _confirmation(study)
     decides = "median and MAD" if study.score == "robust" else "mean and standard deviation"
     lead = (
         f"Candidates by the {study.score} score ({decides} of the pool decide what is large), measured on source "
@@ -45,7 +46,7 @@ def sections(found: Artefacts) -> list[Section]:
 
 
 def _figure(study: StudyFacts) -> Figure:
-    lines = [line for line in study.ranking if math.isfinite(line.robust)]
+    lines = [line for line in _stayed(study) if math.isfinite(line.robust)]
     panel = Dots(
         "Both scores", "score (lower is better)", tuple(line.candidate for line in lines),
         (("robust score", 0, tuple(Dot(line.robust) for line in lines)),
@@ -83,17 +84,39 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _stayed(study: StudyFacts) -> list[CandidateScore]:
+    """Candidates that halving did not drop: those whose scores may be compared."""
+    return [line for line in study.ranking if line.dropped_after is None]
+
+
+def _row(line: CandidateScore) -> dict[str, Any]:
+    return {
+        "candidate": line.candidate, "robust": _finite(line.robust), "paper": _finite(line.paper),
+        "seeds": line.seeds, "invalid": line.invalid_seeds, "collapsed": line.collapsed_seeds,
+        "weak": line.weak_seeds, **{name: _finite(value) for name, value in line.components.items()},
+    }  # fmt: skip
+
+
+def _dropped(study: StudyFacts) -> list[ReportTable]:
+    """Candidates that halving dropped, each as it stood in the rung that ended it."""
+    rows = tuple(_row(line) for line in study.ranking if line.dropped_after is not None)
+    if not rows:
+        return []
+    parts = tuple(study.ranking[0].components)
+    heads = columns(
+        ("candidate", "candidate", "text"), ("seeds", "dropped after seeds", "count"), ("robust", "robust score then"),
+        ("paper", "paper's score then"), *((name, _NAMES[name][0]) for name in parts),
+    )  # fmt: skip
+    caption = (
+        "Dropped by successive halving, as they stood then. Scores of different rungs come from different pools and "
+        "cannot be compared, neither with each other nor with the ranking."
+    )
+    return [ReportTable("ranking-dropped", caption, heads, rows)]
+
+
 def _ranking(study: StudyFacts) -> ReportTable:
     parts = tuple(study.ranking[0].components)
-    rows = tuple(
-        {
-            "rank": rank, "candidate": line.candidate, "robust": _finite(line.robust), "paper": _finite(line.paper),
-            "seeds": line.seeds, "invalid": line.invalid_seeds, "collapsed": line.collapsed_seeds,
-            "weak": line.weak_seeds,
-            **{name: _finite(value) for name, value in line.components.items()},
-        }
-        for rank, line in enumerate(study.ranking, start=1)
-    )  # fmt: skip
+    rows = tuple({"rank": rank, **_row(line)} for rank, line in enumerate(_stayed(study), start=1))
     heads = columns(
         ("rank", "#", "count"), ("candidate", "candidate", "text"), ("robust", "robust score"),
         ("paper", "paper's score"), ("seeds", "valid seeds", "count"), ("invalid", "out", "count"),
@@ -124,6 +147,8 @@ def _outcomes(study: StudyFacts) -> ReportTable:
         row["rank"] = fmean(ranks) if ranks else None
         score = getattr(line, study.score)
         row["standing"] = f"#{rank} ({number(score)})" if line.seeds else "excluded"
+        if line.dropped_after is not None:
+            row["standing"] = f"dropped after {line.dropped_after} ({number(score)})"
         row["standing"] += f" / leader at {confirmed[line.candidate]} seeds" if line.candidate in confirmed else ""
         rows.append(row)
     heads = columns(
