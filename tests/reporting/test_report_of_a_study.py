@@ -154,6 +154,18 @@ def test_declared_arms_stand_side_by_side(
     assert control["target_rmse"] == ""
 
 
+def test_a_report_kept_silent_about_a_control_that_did_not_repeat_the_search(searched: Study) -> None:
+    declared = {"name": "revin", "control": "control", "arms": {"control": {}, "revin": {}}, "seeds": 1}
+    searched.store.record("declaration", {**declared, "condition": "any of clean better on source validation"})
+    far = {"component": "calibration", "searched": 0.0018, "repeated": 0.0153, "allowed": 0.01}
+    near = {"component": "clean", "searched": 0.5, "repeated": 0.501, "allowed": 0.01}
+    drift = {"revin.control-0": near, "revin.control-1": far}
+    searched.store.record("verdict", {"declaration": "revin", "holds": True, "control_drift": drift})
+    _, _, text = report_on(searched.store.folder)
+    told = "so the target stayed sealed: revin.control-1: calibration 0.0153 instead of 0.0018 (0.01 allowed)."
+    assert f"it holds. Its control does not repeat the search, {told}" in text
+
+
 def test_a_study_without_a_target_asks_for_none(tmp_path: Path) -> None:
     study = begin(tmp_path / "study", target=False)
     study.plan(study.candidates(TWO), seeds=1)

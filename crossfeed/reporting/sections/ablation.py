@@ -45,7 +45,10 @@ def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
         if verdicts
         else "No verdict yet."
     )
-    tone: Tone = "good" if verdicts and verdicts[-1]["holds"] else "fair" if verdicts else "next"
+    strayed = _strayed(verdicts[-1]) if verdicts else ""
+    told += strayed
+    holds = bool(verdicts) and verdicts[-1]["holds"] and not strayed
+    tone: Tone = "good" if holds else "fair" if verdicts else "next"
     blocks: list[Block] = [Note(told, tone)]
     source = {arm: _source(study, name, arm) for arm in arms}
     target = {arm: _target(opening, name, arm) for arm in arms} if opening else {}
@@ -53,6 +56,15 @@ def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
         blocks.append(_figure(name, source, target))
         blocks.append(_table(name, source, target))
     return blocks
+
+
+def _strayed(verdict: Mapping[str, Any]) -> str:
+    """Why nothing was opened although the condition may hold; empty if the control repeated the search."""
+    from crossfeed.study.repetition import Drift
+
+    found = {name: Drift(**drift) for name, drift in verdict.get("control_drift", {}).items()}
+    far = [f"{name}: {drift}" for name, drift in found.items() if drift.share > 1.0]
+    return f" Its control does not repeat the search, so the target stayed sealed: {'; '.join(far)}." if far else ""
 
 
 def _source(study: StudyFacts, name: str, arm: str) -> list[Mapping[str, Any]]:
