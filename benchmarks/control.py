@@ -2,9 +2,10 @@
 
 Every finished (machine, program) is one line of the JSON-lines file, so a run can be stopped at any time and goes on.
 
-    python benchmarks/control.py run/ --policies ppo.safetensors,sac.safetensors --out control.jsonl
-    python benchmarks/control.py run/ --first-parts --out first.jsonl
-    python benchmarks/control.py --summarise control.jsonl first.jsonl
+    python benchmarks/control.py run/ --out planner.jsonl
+    python benchmarks/control.py run/ --who first-part --out first.jsonl
+    python benchmarks/control.py run/ --who others --policies ppo.safetensors,sac.safetensors --out others.jsonl
+    python benchmarks/control.py --summarise planner.jsonl first.jsonl others.jsonl
 """
 
 import argparse
@@ -12,11 +13,13 @@ import json
 import time
 from pathlib import Path
 
-from control_case import MACHINES, case, first_part
+from control_case import MACHINES, case, first_part, others
 from control_table import summarise
 
 from crossfeed.control.policy_file import LearnedPolicy
 from crossfeed.evaluation.opened_model import open_model
+
+WHO = {"planner": case, "others": others, "first-part": first_part}
 
 
 def order(first, programs, machines):
@@ -36,8 +39,7 @@ def main():
     parser.add_argument("--policies", default="", help="files made by crossfeed control learn")
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--out", default="control.jsonl")
-    parser.add_argument("--first-parts", action="store_true", help="the planner alone, without an earlier run")
-    parser.add_argument("--planner-only", action="store_true", help="without rules and policies; the oracle stays")
+    parser.add_argument("--who", default="planner", choices=sorted(WHO), help="others: rules and policies")
     parser.add_argument("--summarise", nargs="+")
     options = parser.parse_args()
     if options.summarise:
@@ -54,10 +56,7 @@ def main():
     for number, machine in order(options.first, options.programs, options.machines.split(",")):
         if (machine, number) in done or time.monotonic() > until:
             continue
-        if options.first_parts:
-            row = first_part(model, machine, number, options.seconds)
-        else:
-            row = case(model, machine, number, options.seconds, None if options.planner_only else policies)
+        row = WHO[options.who](model, machine, number, options.seconds, policies)
         with out.open("a") as file:
             file.write(json.dumps(row) + "\n")
         costs = {who: round(run["cost"], 1) for who, run in row["runs"].items()}

@@ -104,56 +104,62 @@ def setting(name, number, length_s):
     return Setting(machine, kind, sensor, other, taught, task, start, further)
 
 
-def case(model, name, number, length_s, policies):
-    """Everybody but the first part; without policies (None) rules are left out as well."""
+def case(model, name, number, length_s, policies):  # noqa: ARG001
+    """The planner with an earlier run, the program as written, once more with other noise, and the oracle."""
     part = setting(name, number, length_s)
     both = (part.other.rows, part.taught.rows)
-    law, course, limits = part.law(*both), part.taught.course, part.limits
-    planner = Planner(model, law, limits, both)
-    controllers = [AsWritten(), planner]
-    if policies is not None:
-        controllers += _others(part, law, number, policies)
-    found, seconds = {}, {}
-    for controller in controllers:
-        begun = time.perf_counter()
-        found[controller.name] = part.trial(controller)
-        seconds[controller.name] = time.perf_counter() - begun
+    planner = Planner(model, part.law(*both), part.limits, both)
+    found, seconds = _tried(part, [AsWritten(), planner])
     found["as written, again"] = part.trial(AsWritten(), part.start_again)
-    found["oracle"] = oracle(part.taught.piece, course, part.task, limits, part.start, ROUNDS)
+    found["oracle"] = oracle(part.taught.piece, part.taught.course, part.task, part.limits, part.start, ROUNDS)
     return _line(name, number, part, found, planner, seconds)
 
 
-def _others(part, law, number, policies):
+def first_part(model, name, number, length_s, policies):  # noqa: ARG001
+    """The same part without an earlier run of it: loads come from the model."""
+    part = setting(name, number, length_s)
+    log = (part.other.rows,)
+    planner = Planner(model, part.law(*log), part.limits, log, name="planner, first part")
+    found, seconds = _tried(part, [AsWritten(), planner])
+    return _line(name, number, part, found, planner, seconds)
+
+
+def others(model, name, number, length_s, policies):  # noqa: ARG001
     """What controls offer today, and policies that were learned."""
-    schema, limits, course, taught = canonical(), part.limits, part.taught.course, part.taught.run
+    part, schema = setting(name, number, length_s), canonical()
+    law = part.law(part.other.rows, part.taught.rows)
+    limits, course, taught = part.limits, part.taught.course, part.taught.run
     rule = [LoadRule(schema, limits[0].highest, part.sensor)] if number % 8 == 0 else []
     adaptive = [
         AdaptiveFeed(schema, law, course, taught, AdaptiveConfig(level=level), f"adaptive feed at {level:.0%}")
         for level in LEVELS
     ]
-    return [*rule, *adaptive, *(PolicyControl(policy, schema, limits, title) for title, policy in policies.items())]
+    learned = [PolicyControl(policy, schema, limits, title) for title, policy in policies.items()]
+    found, _ = _tried(part, [AsWritten(), *rule, *adaptive, *learned])
+    return _line(name, number, part, found)
 
 
-def first_part(model, name, number, length_s):
-    """The same part without an earlier run of it: loads come from the model."""
-    part = setting(name, number, length_s)
-    planner = Planner(model, part.law(part.other.rows), part.limits, (part.other.rows,), name="planner, first part")
-    found = {"as written": part.trial(AsWritten())}
-    begun = time.perf_counter()
-    found[planner.name] = part.trial(planner)
-    seconds = {"as written": 0.0, planner.name: time.perf_counter() - begun}
-    return _line(name, number, part, found, planner, seconds)
+def _tried(part, controllers):
+    """Their runs from the same state, and the seconds that each of them took to think."""
+    found, seconds = {}, {}
+    for controller in controllers:
+        begun = time.perf_counter()
+        found[controller.name] = part.trial(controller)
+        seconds[controller.name] = time.perf_counter() - begun
+    return found, seconds
 
 
-def _line(name, number, part, found, planner, seconds):
-    who, course = planner.name, part.taught.course
-    return {
+def _line(name, number, part, found, planner=None, seconds=None):
+    row = {
         "machine": name, "number": number, "kind": part.kind, "limit": part.limits[0].title,
-        "room": ROOMS[number % len(ROOMS)], "remembers": planner.experience.remembers,
-        "runs": {each: _numbers(run) for each, run in found.items()},
-        "decisions": {who: _decisions(planner, found, course, part.task)},
-        "seconds_per_decision": {who: (seconds[who] - seconds["as written"]) / max(len(planner.decisions), 1)},
+        "room": ROOMS[number % len(ROOMS)], "runs": {each: _numbers(run) for each, run in found.items()},
+        "decisions": {}, "seconds_per_decision": {},
     }  # fmt: skip
+    if planner is not None:
+        pace = (seconds[planner.name] - seconds["as written"]) / max(len(planner.decisions), 1)
+        row["decisions"][planner.name] = _decisions(planner, found, part.taught.course, part.task)
+        row["seconds_per_decision"][planner.name] = pace
+    return row
 
 
 def _numbers(run):

@@ -18,7 +18,7 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import compare
 from crossfeed.demo import rivals, selection, settings
 from crossfeed.demo.story import run_demo
-from crossfeed.evaluation.model_evaluation import evaluate_model
+from crossfeed.front.evaluate import evaluate
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
@@ -80,7 +80,7 @@ def operations(material: Path) -> list[Operation]:
         ),
         Operation(
             "evaluate",
-            lambda folder: _ignore(evaluate_model(material / "run", target, out=folder / "out", device="cpu")),
+            lambda folder: _ignore(evaluate(material / "run", target, out=folder / "out", device="cpu")),
             lambda folder: read_sealed(folder / "out" / "evaluation.json"),
         ),
         Operation(
@@ -173,7 +173,7 @@ def prepare(material: Path, with_export: bool) -> None:
 
     with suppress(KeyboardInterrupt):
         train([source], config(), material / "stopped", device="cpu", on_epoch=stop)
-    evaluate_model(material / "run", material / "target.parquet", out=material / "results", device="cpu")
+    evaluate(material / "run", material / "target.parquet", out=material / "results", device="cpu")
     record_log(material, material, "spool")
     _plan(material / "study", material / "source.parquet")
     with sqlite3.connect(material / "study" / "study.db") as connection:

@@ -4,7 +4,6 @@ One booster per channel forecasts the change since the last present value; the h
 N windows, C sensors, A commands, H horizons, P predictors.
 """
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from crossfeed.baselines.spread import learned_spread
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.forecaster import batches, spread_out
+from crossfeed.extras import need
 from crossfeed.progress import progress
 from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -31,12 +31,7 @@ _PATIENCE = 25
 def lightgbm() -> Any:
     """The optional library, or an error that names what to install: the extra, or the system library it loads."""
     try:
-        return import_module("lightgbm")
-    except ImportError as error:
-        raise ConfigError(
-            "The baseline 'trees' needs lightgbm, which is not installed.",
-            remedy="Install it with: pip install 'crossfeed[trees]'",
-        ) from error
+        return need("lightgbm", "The baseline 'trees'", "trees")
     except OSError as error:
         raise ConfigError(
             f"lightgbm is installed but cannot be loaded: {error}.",

@@ -22,7 +22,7 @@ _AT_ONCE = 32
 
 
 @dataclass(frozen=True, eq=False)
-class ForecastScores:
+class CutScores:
     """How far rows in the cut came above a forecast's middle, in parts of what its cautious quantile lies above it."""
 
     under_way: np.ndarray  # rows of a move that was under way when they were forecast
@@ -31,7 +31,7 @@ class ForecastScores:
 
 def forecast_scores(
     model: WorldModel, names: Sequence[str], sensors_RC: np.ndarray, commands_RA: np.ndarray
-) -> dict[str, ForecastScores]:
+) -> dict[str, CutScores]:
     """Scores of a log, sensor by sensor."""
     context, ahead = model.config.context, min(_AHEAD, model.horizons[-1])
     course = logged_course(model.schema, commands_RA)
@@ -62,8 +62,8 @@ def forecast_scores(
             counts_BT = cutting_R[after] & np.isfinite(true_BT)
             found[name].append((score_BT[counts_BT & same_BT], score_BT[counts_BT & ~same_BT]))
     return {
-        name: ForecastScores(*(np.concatenate([np.empty(0), *each]) for each in zip(*parts)))
+        name: CutScores(*(np.concatenate([np.empty(0), *each]) for each in zip(*parts)))
         if parts
-        else ForecastScores(np.empty(0), np.empty(0))
+        else CutScores(np.empty(0), np.empty(0))
         for name, parts in found.items()
     }

@@ -33,6 +33,7 @@ def advice_content(score: Score, decision: Decision, task: Task, finished: bool)
         "gain": {**asdict(Estimate.of(gain_ST.sum(axis=1))), "unit": "s"},
         "energy_saved": {**asdict(Estimate.of(saved_ST.sum(axis=1))), "unit": "Wh"},
         "stretches": {"all": len(verdicts), "acted": acted, "left_alone": len(verdicts) - acted},
+        "added_chance": float(score.added(*knobs).sum()),
         "deadline": {"within": task.objective.within, "met": deadline_met(task, seconds)},
         "search_finished": finished,
         "verdict": _verdict(acted, gain_ST.sum(axis=1), course, seconds),

@@ -63,13 +63,13 @@ def in_words(answer: WhatIfResult) -> str:
 
 def counterfactual(folder: Path) -> ChapterResult:
     """Roll the simulated machine out under changed plans and see how much of the change was foreseen."""
-    from crossfeed.evaluation.model_evaluation import evaluate_model
+    from crossfeed.front.evaluate import evaluate
 
     machine = MACHINES["target" if is_locked(folder) else "source"]
     path = folder / EVALUATION / "evaluation.json"
     if not path.exists():
-        evaluate_model(
-            model_folder(folder), asked_table(folder), sources=[folder / SOURCE], machine=machine,
+        evaluate(
+            model_folder(folder), asked_table(folder), folder / SOURCE, machine=machine,
             out=folder / EVALUATION, device="cpu",
         )  # fmt: skip
     found = read_sealed(path)["counterfactual"]

@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.judge import JudgedModel, Suite, judge
-from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.setup import Side, set_up
-from crossfeed.evaluation.source import SourceData, foreign_set, model_device, read_table
+from crossfeed.evaluation.source import SourceData, foreign_set, model_device
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
@@ -20,30 +19,6 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.normalise import Normaliser
-
-
-def evaluate_model(
-    model: Path | str,
-    table: Path | str,
-    *,
-    part: Side = "auto",
-    sources: Sequence[Path | str] = (),
-    suite: Suite = "standard",
-    unit: Unit | None = None,
-    machine: str | None = None,
-    out: Path | str | None = None,
-    device: str = "auto",
-) -> Evaluation:
-    """Evaluate a model file on a table file; with `out`, also write `evaluation.json` into that folder."""
-    opened = open_model(model, device, meets=True)
-    read = read_table(table, opened.model.schema)
-    given = [read_table(source, opened.model.schema) for source in sources]
-    result = evaluate_opened(
-        opened, read, part=part, sources=given, suite=suite, unit=unit, machine=machine, file=Path(table).name
-    )
-    if out is not None:
-        result.write(out)
-    return result
 
 
 def evaluate_opened(

@@ -20,6 +20,7 @@ from crossfeed.export.exported import ExportedForecaster
 from crossfeed.export.graph import OPSET, ExportedNetwork, random_windows, to_onnx
 from crossfeed.export.int8 import Price, in_int8, price
 from crossfeed.export.verify import check_export
+from crossfeed.extras import need
 from crossfeed.progress import progress
 from crossfeed.rows import check_levels
 
@@ -45,7 +46,7 @@ def export_model(
     force: bool = False,
 ) -> Export:
     """Write `out`; with `int8`, a `table` says what the smaller weights cost, and too much is refused."""
-    _need_onnxruntime()
+    need("onnxruntime", "Exporting", "export")
     if levels:
         check_levels(levels)
     if int8 and table is None:
@@ -139,10 +140,3 @@ def file_bytes(model: Any, metadata: dict[str, Any]) -> bytes:
         described, {"format": FORMAT, "crossfeed": json.dumps(metadata, sort_keys=True, ensure_ascii=False)}
     )
     return sealed(described.SerializeToString(deterministic=True))
-
-
-def _need_onnxruntime() -> None:
-    try:
-        import onnxruntime  # noqa: F401
-    except ImportError as error:
-        raise ConfigError("Exporting needs the extra 'export'.", remedy="pip install 'crossfeed[export]'") from error

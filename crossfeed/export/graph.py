@@ -17,6 +17,7 @@ from crossfeed.distribution.distribution import tensors_of
 from crossfeed.distribution.normal import floored
 from crossfeed.edge import INPUTS
 from crossfeed.errors import ConfigError
+from crossfeed.extras import need
 from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 
@@ -93,11 +94,8 @@ def random_windows(model: WorldModel, batch: int, seed: int) -> WindowTensors:
 
 def to_onnx(network: ExportedNetwork) -> Any:
     """The network as an ONNX model that takes any batch; refuses what cannot be written as one."""
-    try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise ConfigError("Exporting needs the extra 'export'.", remedy="pip install 'crossfeed[export]'") from error
+    for package in ("onnx", "onnxscript"):
+        need(package, "Exporting", "export")
     windows = random_windows(network.model, TRACED_BATCH, seed=0)
     with torch.no_grad():
         said = network.said(*windows)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from crossfeed.errors import ConfigError
+from crossfeed.extras import need
 from crossfeed.fleet.features import FEATURES, Looks, looks
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.shards import shard_paths
@@ -145,21 +146,14 @@ def _folds(groups: Sequence[str]) -> NDArray[np.int64]:
 
 def _out_of_fold(inputs: Floats, label: Floats, fold: NDArray[np.int64]) -> Floats:
     """Scores from trees that never saw the run or machine they score; both sides weigh the same."""
-    try:
-        from lightgbm import LGBMClassifier
-    except ImportError as error:
-        raise ConfigError(
-            "Comparing needs lightgbm.", remedy="Install it with: pip install 'crossfeed[trees]'"
-        ) from error
+    classifier = need("lightgbm", "Comparing", "trees").LGBMClassifier
     weight = np.where(label > 0, 0.5 / label.mean(), 0.5 / (1 - label.mean()))
     scores = np.zeros(len(label))
     for number in range(_FOLDS):
         held = fold == number
         if not held.any():
             continue
-        trees = LGBMClassifier(
-            n_estimators=150, num_leaves=15, min_child_samples=20, n_jobs=1, verbose=-1, random_state=0
-        )
+        trees = classifier(n_estimators=150, num_leaves=15, min_child_samples=20, n_jobs=1, verbose=-1, random_state=0)
         trees.fit(inputs[~held], label[~held], sample_weight=weight[~held], categorical_feature=[inputs.shape[1] - 1])
         scores[held] = np.asarray(trees.predict_proba(inputs[held]))[:, 1]
     return scores

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from crossfeed.claim import claim, read_claim
 from crossfeed.errors import ConfigError, CrossfeedError
+from crossfeed.extras import need
 from crossfeed.fleet.draw import NEIGHBOURS
 from crossfeed.fleet.generate import VERSION, draw_table
 from crossfeed.fleet.schema import fleet_schema
@@ -151,12 +152,7 @@ def _on_this_machine(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs
 
 def _on_ray(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, address: str | None) -> _Results:
     """Shards on a Ray cluster; the folder must be on storage that every node sees."""
-    try:
-        import ray
-    except ImportError as error:
-        raise ConfigError(
-            "The engine 'ray' needs the package ray.", remedy="Install it with: pip install 'crossfeed[ray]'"
-        ) from error
+    ray = need("ray", "The engine 'ray'", "ray")
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False, configure_logging=False)
     remote = ray.remote(num_cpus=1, max_retries=2)(write_shard)

@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from crossfeed.errors import LogError
+from crossfeed.extras import need
 from crossfeed.live.backoff import backoff
 from crossfeed.live.credentials import Credentials
-from crossfeed.live.extras import need
 from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
 from crossfeed.live.source import ALIVE, Arrival, Notice, Sample
@@ -50,7 +50,7 @@ class MqttSource:
         self._lost_at: int | None = None
 
     def _client(self) -> Any:
-        aiomqtt = need("aiomqtt", "MQTT")
+        aiomqtt = need("aiomqtt", "MQTT", "live")
         login = {} if self._credentials is None else {
             "username": self._credentials.user, "password": self._credentials.password
         }  # fmt: skip
@@ -82,7 +82,7 @@ class MqttSource:
         return propose_mapping(machine, found.values())
 
     async def _messages(self) -> AsyncIterator[tuple[str, bytes]]:
-        aiomqtt = need("aiomqtt", "MQTT")
+        aiomqtt = need("aiomqtt", "MQTT", "live")
         try:
             async with self._client() as client:
                 await client.subscribe(self._filter, qos=1)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError, LogError
+from crossfeed.extras import need
 from crossfeed.live.backoff import backoff
 from crossfeed.live.credentials import Credentials
-from crossfeed.live.extras import need
 from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
 from crossfeed.live.opcua_security import Security, secure
@@ -49,7 +49,7 @@ class OpcUaSource:
     async def open(self) -> LogFormat:
         """Connect once, and without a mapping propose one."""
         # In a thread: it takes more than a second, in which a page may already be asked for.
-        await asyncio.to_thread(need, "asyncua", "OPC UA")
+        await asyncio.to_thread(need, "asyncua", "OPC UA", "live")
         client = await self._connect()
         try:
             if self._mapping is None:
@@ -75,7 +75,7 @@ class OpcUaSource:
             await client.disconnect()
 
     async def _connect(self) -> Any:
-        asyncua = need("asyncua", "OPC UA")
+        asyncua = need("asyncua", "OPC UA", "live")
         client = asyncua.Client(self.address, timeout=_ANSWER_S)
         if self._credentials is not None:
             client.set_user(self._credentials.user)
@@ -139,7 +139,7 @@ class OpcUaSource:
 
     async def _listen(self, client: Any) -> None:
         assert self._mapping is not None
-        ua = need("asyncua", "OPC UA").ua
+        ua = need("asyncua", "OPC UA", "live").ua
         names = self._mapping.names()
         handler = _Handler(self, {ua.NodeId.from_string(native): name for native, name in names.items()})
         self._awaited, self._waiting = set(names.values()), []
@@ -249,7 +249,7 @@ class _Handler:
 
 async def discover(client: Any) -> Discovery:
     """Walk through the objects of a server and propose channels for its variables."""
-    ua = need("asyncua", "OPC UA").ua
+    ua = need("asyncua", "OPC UA", "live").ua
     found: list[FoundNode] = []
     machine = ""
     children = await client.nodes.objects.get_children()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from crossfeed.errors import ConfigError
-from crossfeed.live.extras import need
+from crossfeed.extras import need
 
 Policy = Literal["Basic256Sha256", "Aes256Sha256RsaPss"]
 APPLICATION_URI = "urn:crossfeed:live"
@@ -48,10 +48,10 @@ def read_security(
 
 async def secure(client: Any, security: Security) -> None:
     """Sign and encrypt, and refuse a server whose certificate is expired, for another purpose, or not trusted."""
-    policies = need("asyncua.crypto.security_policies", "OPC UA")
-    validation = need("asyncua.crypto.validator", "OPC UA")
-    stores = need("asyncua.crypto.truststore", "OPC UA")
-    ua = need("asyncua", "OPC UA").ua
+    policies = need("asyncua.crypto.security_policies", "OPC UA", "live")
+    validation = need("asyncua.crypto.validator", "OPC UA", "live")
+    stores = need("asyncua.crypto.truststore", "OPC UA", "live")
+    ua = need("asyncua", "OPC UA", "live").ua
     store = stores.TrustStore([security.trust], [])
     await store.load()
     options = validation.CertificateValidatorOptions
@@ -68,8 +68,8 @@ async def secure(client: Any, security: Security) -> None:
 
 async def make_certificate(folder: Path, uri: str = APPLICATION_URI, server: bool = False) -> tuple[Path, Path]:
     """A self-signed certificate and its key, for a start; a shop with an authority of its own has that sign one."""
-    generation = need("asyncua.crypto.cert_gen", "OPC UA")
-    oids = need("cryptography.x509.oid", "OPC UA")
+    generation = need("asyncua.crypto.cert_gen", "OPC UA", "live")
+    oids = need("cryptography.x509.oid", "OPC UA", "live")
     folder.mkdir(parents=True, exist_ok=True)
     key, certificate = folder / "key.pem", folder / "certificate.der"
     usage = oids.ExtendedKeyUsageOID

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from crossfeed.atomic import storage_error
 from crossfeed.errors import ConfigError, CrossfeedError
+from crossfeed.extras import need
 from crossfeed.processes import starting_children
 from crossfeed.study.protocol import code_hash
 from crossfeed.study.worker import OUTCOME, REFUSED, execute_logged
@@ -143,12 +144,7 @@ class RayEngine:
     jobs: int = 8
 
     def execute(self, folder: Path, next_run: NextRun) -> Iterator[tuple[str, dict[str, Any]]]:
-        try:
-            import ray
-        except ImportError as error:
-            raise ConfigError(
-                "The engine 'ray' needs the package ray.", remedy="Install it with: pip install 'crossfeed[ray]'"
-            ) from error
+        ray = need("ray", "The engine 'ray'", "ray")
         if not ray.is_initialized():
             ray.init(address=self.address, log_to_driver=False, configure_logging=False)
         remote = ray.remote(

@@ -11,8 +11,8 @@ from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.cli import app
 from crossfeed.errors import CheckpointError, ConfigError
-from crossfeed.evaluation.model_evaluation import evaluate_model
 from crossfeed.evaluation.opened_model import open_model
+from crossfeed.front.evaluate import evaluate
 from crossfeed.json_file import read_sealed
 from tests.evaluation.conftest import TrainedRun
 
@@ -44,7 +44,7 @@ def test_few_shot_and_online_reports_and_the_adapted_files(trained_run: TrainedR
         adapted = open_model(tmp_path / f"{name}.safetensors", "cpu")
         assert adapted.provenance["adapted"]["from"] == open_model(trained_run.folder, "cpu").sha256
         assert adapted.sha256 != content["model"]["sha256"]
-    evaluate_model(tmp_path / "few_shot.safetensors", trained_run.target, device="cpu")
+    evaluate(tmp_path / "few_shot.safetensors", trained_run.target, device="cpu")
 
 
 def test_the_table_of_training_is_nothing_to_adapt_to(trained_run: TrainedRun) -> None:

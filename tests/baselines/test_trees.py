@@ -43,7 +43,7 @@ def test_without_the_system_library_the_error_names_it(monkeypatch: pytest.Monke
     def fail(_: str) -> None:
         raise OSError("libgomp.so.1: cannot open shared object file")
 
-    monkeypatch.setattr("crossfeed.baselines.trees.import_module", fail)
+    monkeypatch.setattr("crossfeed.extras.import_module", fail)
     with pytest.raises(ConfigError, match=r"libgomp\.so\.1") as error:
         lightgbm()
     assert "libgomp1" in error.value.remedy

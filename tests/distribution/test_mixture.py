@@ -208,3 +208,10 @@ def test_the_median_halves_the_draws_and_the_mean_is_their_mean() -> None:
     assert draws.mean().item() == pytest.approx(skewed.mean.item(), abs=0.05)
     assert draws.std().item() == pytest.approx(skewed.standard_deviation.item(), abs=0.05)
     assert skewed.median.item() < 0.5 < skewed.mean.item()
+
+
+def test_a_draw_is_the_value_of_its_rank_where_components_lie_apart() -> None:
+    weight, mean = torch.tensor([[0.7, 0.3]], dtype=torch.float64), torch.tensor([[10.0, -10.0]], dtype=torch.float64)
+    mixture = Mixture(weight.log(), mean, torch.full_like(mean, 0.5))
+    normal = torch.cat([torch.linspace(-2.5, -0.7, 20), torch.linspace(-0.4, 2.5, 20)]).double()[:, None]
+    torch.testing.assert_close(mixture.draw(normal), mixture.from_normal(normal), rtol=0.0, atol=1e-6)

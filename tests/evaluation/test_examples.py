@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.examples import ORDER, QUANTILES, choose_windows, example_forecasts
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.evaluation.model_evaluation import evaluate_model
+from crossfeed.front.evaluate import evaluate
 from crossfeed.ingest.table import Table
 from tests.evaluation.conftest import TrainedRun
 from tests.evaluation.small_machine import (
@@ -101,7 +101,7 @@ def test_there_are_never_more_examples_than_asked_for_and_none_twice(count: int,
 
 
 def test_evaluations_carry_examples_reliability_by_regime_and_intervals_by_channel(trained_run: TrainedRun) -> None:
-    content = evaluate_model(trained_run.folder, trained_run.target, device="cpu")
+    content = evaluate(trained_run.folder, trained_run.target, device="cpu")
     assert content.period == Table.read(trained_run.target).period
     assert {example["regime"] for example in content.examples["run"]} <= set(ORDER)
     by_regime = content.calibration["run"].by_regime

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.evaluation.model_evaluation import evaluate_model, evaluate_target
+from crossfeed.evaluation.model_evaluation import evaluate_target
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.setup import set_up
+from crossfeed.front.evaluate import evaluate
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
@@ -30,7 +31,7 @@ from tests.evaluation.small_machine import SCHEMA, small_table
 
 
 def test_a_table_the_model_was_trained_on_is_judged_on_its_test_sessions(trained_run: TrainedRun) -> None:
-    content = evaluate_model(trained_run.folder, trained_run.source, device="cpu")
+    content = evaluate(trained_run.folder, trained_run.source, device="cpu")
     split = split_table(Table.read(trained_run.source))
     assert content.part == "test"
     assert content.trained_on_this_table
@@ -41,8 +42,8 @@ def test_a_table_the_model_was_trained_on_is_judged_on_its_test_sessions(trained
 
 
 def test_another_machine_is_judged_whole_with_runs_as_units(trained_run: TrainedRun, tmp_path: Path) -> None:
-    content = evaluate_model(
-        trained_run.folder, trained_run.target, sources=[trained_run.source], suite="full", out=tmp_path, device="cpu"
+    content = evaluate(
+        trained_run.folder, trained_run.target, source=[trained_run.source], suite="full", out=tmp_path, device="cpu"
     )
     assert content.part == "all"
     assert len(content.runs) == 5
@@ -59,7 +60,7 @@ def test_another_machine_is_judged_whole_with_runs_as_units(trained_run: Trained
 
 
 def test_without_the_source_the_floors_are_points(trained_run: TrainedRun) -> None:
-    content = evaluate_model(trained_run.folder, trained_run.target, device="cpu")
+    content = evaluate(trained_run.folder, trained_run.target, device="cpu")
     assert not content.floors_have_spread
     assert content.scores["persistence"]["coverage90"] is None
     assert content.scores["persistence"]["rmse"] > 0
@@ -69,7 +70,7 @@ def test_an_all_constant_channel_is_said_to_be_constant(trained_run: TrainedRun,
     table = Table.read(trained_run.target)
     table.sensors[:, 1] = 2.5
     table.write(tmp_path / "flat.parquet")
-    content = evaluate_model(trained_run.folder, tmp_path / "flat.parquet", device="cpu")
+    content = evaluate(trained_run.folder, tmp_path / "flat.parquet", device="cpu")
     assert content.by_channel["run"]["power"].constant
     assert content.by_channel["run"]["power"].metrics["r2"] is None
     assert content.by_channel["run"]["power"].metrics["skill_rmse"] is None
@@ -112,7 +113,7 @@ def test_an_absent_command_is_stated_once_and_not_refused(trained_run: TrainedRu
     table.write(tmp_path / "empty_axis.parquet")
     arguments = ["evaluate", str(trained_run.folder), "--device", "cpu", "--table"]
     for name in ("no_axis", "empty_axis"):
-        content = evaluate_model(trained_run.folder, tmp_path / f"{name}.parquet", device="cpu")
+        content = evaluate(trained_run.folder, tmp_path / f"{name}.parquet", device="cpu")
         assert content.absent_commands == {"feed_x": 0.0}
         assert content.windows > 0
     found = CliRunner().invoke(app, [*arguments, str(tmp_path / "no_axis.parquet")], env={"COLUMNS": "200"})
@@ -127,7 +128,7 @@ def test_the_target_pass_judges_models_and_floors_on_the_same_windows(trained_ru
     sources, targets = [Table.read(trained_run.source)], [Table.read(trained_run.target)]
     content = evaluate_target({"locked": (model, trained_run.config)}, sources, targets)
     assert set(content.scores) == {"locked", "persistence", "linear drift"}
-    alone = evaluate_model(trained_run.folder, trained_run.target, sources=[trained_run.source], device="cpu")
+    alone = evaluate(trained_run.folder, trained_run.target, source=[trained_run.source], device="cpu")
     assert content.scores["locked"] == pytest.approx(alone.scores["run"])
     assert content.windows == alone.windows
     assert len(content.runs) == 5
@@ -189,7 +190,7 @@ def test_a_model_of_several_tables_could_be_given_one_source_only(trained_run: T
     found = CliRunner().invoke(app, [*words, "--source", both[1], "--source", both[0]])
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["floors_have_spread"]
-    own = evaluate_model(tmp_path / "run", both[1], sources=both[:1], device="cpu")
+    own = evaluate(tmp_path / "run", both[1], source=both[:1], device="cpu")
     assert own.table is not None
     assert own.table.machines == ("second",)
     assert own.part == "test"

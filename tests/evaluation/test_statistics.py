@@ -114,3 +114,5 @@ def test_the_power_table_names_what_cannot_be_reached_and_matches_the_t_test() -
     assert table[10, 0.0].power <= 0.065
     assert table[12, 1.0].power == pytest.approx(table[13, 1.0].power, abs=0.07)
     assert table[10, 1.0].power > 0.7
+    (of_twenty,) = statistics.power_table(units=(20,), effects=(0.5,))
+    assert of_twenty.power == pytest.approx(0.5645, abs=1e-4), "what tables of the paired t test say"

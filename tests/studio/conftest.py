@@ -20,6 +20,21 @@ from tests.serving.conftest import RANGE, make_model
 PATIENCE = 60.0
 
 
+class EndlessWork:
+    """Asks for ever whether it may go on, and says when it began and ended."""
+
+    def __init__(self) -> None:
+        self.began, self.ended = threading.Event(), threading.Event()
+
+    def __call__(self, go_on: Callable[[], None]) -> None:
+        self.began.set()
+        try:
+            while True:
+                go_on()
+        finally:
+            self.ended.set()
+
+
 @dataclass(frozen=True)
 class Place:
     """What a user has on disk."""

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import socket
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from crossfeed.studio.service import Service
-from tests.studio.conftest import PATIENCE, Running, running
+from tests.studio.conftest import PATIENCE, EndlessWork, Running, running
 from tests.studio.real_server import LIMITS, healthy, httpx, raw, server
 
 __all__ = ["server"]
@@ -95,24 +94,15 @@ def test_nonsense_on_the_wire_is_refused(server: Running, sent: bytes) -> None:
 
 def test_work_ends_when_its_client_hangs_up(make_service: Callable[..., Service]) -> None:
     service = make_service({"what_ifs": 1}, port=0)
-    began, ended = threading.Event(), threading.Event()
-
-    def endless(_: Any, go_on: Callable[[], None]) -> None:
-        began.set()
-        try:
-            while True:
-                go_on()
-        finally:
-            ended.set()
-
-    service.engine.compare = endless  # type: ignore[method-assign, assignment]
+    endless = EndlessWork()
+    service.engine.compare = lambda _, go_on: endless(go_on)  # type: ignore[method-assign, assignment]
     with running(service) as server:
         body = b"{}"
         head = f"POST /api/what-if HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Length: {len(body)}\r\n"
         head += f"Content-Type: application/json\r\nAuthorization: Bearer {service.keys.token}\r\n\r\n"
         with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as connection:
             connection.sendall(head.encode() + body)
-            assert began.wait(PATIENCE)
-        assert ended.wait(PATIENCE)
+            assert endless.began.wait(PATIENCE)
+        assert endless.ended.wait(PATIENCE)
         assert healthy(server)
         assert "crossfeed_cancelled_total 1" in service.metrics.text()

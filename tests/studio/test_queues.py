@@ -12,6 +12,7 @@ from crossfeed.studio.metrics import Metrics
 from crossfeed.studio.refusal import RefusalError
 from crossfeed.studio.remembered import Remembered
 from crossfeed.studio.workshop import Workshop
+from tests.studio.conftest import EndlessWork
 
 
 class Held:
@@ -74,24 +75,16 @@ def test_a_question_nobody_waits_for_is_never_computed_and_a_full_queue_refuses(
 
 
 def test_work_stops_at_its_next_question_when_its_client_leaves() -> None:
-    began, ended = threading.Event(), threading.Event()
-
-    def work(go_on: Callable[[], None]) -> None:
-        began.set()
-        try:
-            while True:
-                go_on()
-        finally:
-            ended.set()
+    work = EndlessWork()
 
     async def run() -> None:
         workshop = Workshop(1, 1, 60.0, Metrics())
         task = asyncio.create_task(workshop.do(work))
-        await _begun(began)
+        await _begun(work.began)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await _begun(ended)
+        await _begun(work.ended)
         assert await workshop.do(lambda _: 7) == 7
         workshop.close()
 

@@ -46,6 +46,14 @@ def test_program_split_balances_rows() -> None:
     assert shares == pytest.approx([0.67, 0.17, 0.16], abs=0.05)
 
 
+def test_programs_are_dealt_out_longest_first() -> None:
+    table = random_table([30, 100, 40], programs=["short", "long", "middle"])
+    split = split_table(table, "program", fractions=(0.6, 0.2))
+    sides = [{group.program for group in split.groups(table, part)} for part in PARTS]
+    assert sides[0] == {"long"}
+    assert sides[1] | sides[2] == {"short", "middle"}
+
+
 def test_one_program_on_two_machines_stays_on_one_side() -> None:
     programs = [f"p{i}" for i in range(8)]
     split_a = split_table(random_table([20] * 8, machine="a", programs=programs), "program")
@@ -67,7 +75,7 @@ def test_a_split_with_an_empty_side_is_refused(by: str) -> None:
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize("fractions", [(1.0, 0.1), (0.9, 0.1), (0.7, 0.6), (0.0, 0.2), (0.5, -0.1)])
+@pytest.mark.parametrize("fractions", [(1.0, 0.1), (0.9, 0.1), (0.7, 0.6), (0.0, 0.2), (0.5, 0.0), (0.5, -0.1)])
 def test_impossible_fractions_are_refused(fractions: tuple[float, float]) -> None:
     with pytest.raises(TableError, match="leave a side empty"):
         split_table(study_table(), fractions=fractions)

@@ -27,6 +27,9 @@ def show_advice(content: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
     stretches = content["stretches"]
     console.print(f"acts in {stretches['acted']} of {stretches['all']} stretches and leaves the others alone")
     console.print(basis_text(content["experience"]))
+    if content["task"]["limits"] or content["task"]["tools"]:
+        added, allowed = content["added_chance"], content["task"]["risk"]
+        console.print(f"adds {added:.1%} to the chance that the program passes a limit (allowed: {allowed:.0%})")
     table = Table("line", "tool", "s as written", "s", "feed", "saved Wh", "margin", "why", title_justify="left")
     blocks = sorted(content["blocks"], key=lambda row: -row["seconds_as_written"])[:_SHOWN]
     for row in sorted(blocks, key=lambda row: content["blocks"].index(row)):

@@ -5,7 +5,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from crossfeed.live.extras import need
+from crossfeed.extras import need
 from crossfeed.live.simulated.feed import SimulatedFeed, Step
 from crossfeed.live.simulated.opcua_server import node_path
 from crossfeed.live.sparkplug import Metric, Payload, encode
@@ -27,7 +27,7 @@ class MqttPublisher:
         self._born = False
 
     async def start(self) -> None:
-        amqtt, aiomqtt = need("amqtt.broker", "An MQTT broker"), need("aiomqtt", "MQTT")
+        amqtt, aiomqtt = need("amqtt.broker", "An MQTT broker", "live"), need("aiomqtt", "MQTT", "live")
         config = {
             "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{self._port}"}},
             "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
@@ -93,7 +93,7 @@ class MqttPublisher:
         """At most once: what a broker that is gone does not take is lost, as it would be on a machine."""
         client = self._client
         if client is not None:
-            with suppress(need("aiomqtt", "MQTT").MqttError):
+            with suppress(need("aiomqtt", "MQTT", "live").MqttError):
                 await client.publish(topic, message, qos=0)
 
     def _following(self) -> int:

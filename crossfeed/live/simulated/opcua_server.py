@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from crossfeed.live.extras import need
+from crossfeed.extras import need
 from crossfeed.live.simulated.feed import SimulatedFeed, Step
 from crossfeed.machines.declaration import MICROSECONDS
 from crossfeed.schema import canonical
@@ -53,7 +53,7 @@ class OpcUaServer:
         self._nodes: dict[str, Any] = {}
 
     async def start(self) -> None:
-        asyncua = need("asyncua", "An OPC UA server")
+        asyncua = need("asyncua", "An OPC UA server", "live")
         ua = asyncua.ua
         manager = _Users(self._users) if self._users else None
         server = asyncua.Server(user_manager=manager)
@@ -108,7 +108,7 @@ class OpcUaServer:
             self._nodes[name] = await variable(("CncChannelList", "Channel1", name), value, None)
 
     async def tell(self, step: Step, stamp: int) -> None:
-        ua = need("asyncua", "An OPC UA server").ua
+        ua = need("asyncua", "An OPC UA server", "live").ua
         when = datetime.fromtimestamp(stamp / MICROSECONDS, UTC).replace(tzinfo=None)
         now = datetime.now(UTC).replace(tzinfo=None)
         values: dict[str, Any] = dict(step.values)
@@ -145,7 +145,7 @@ class _Users:
         self._users = users
 
     def get_user(self, iserver: Any, username: Any = None, password: Any = None, certificate: Any = None) -> Any:  # noqa: ARG002
-        rules = need("asyncua.crypto.permission_rules", "An OPC UA server")
+        rules = need("asyncua.crypto.permission_rules", "An OPC UA server", "live")
         told = password.decode() if isinstance(password, bytes) else password
         if username in self._users and self._users[username] == told:
             return rules.User(role=rules.UserRole.User)

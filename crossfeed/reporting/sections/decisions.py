@@ -50,6 +50,8 @@ def _totals(content: Mapping[str, Any], suffix: str) -> ReportTable:
         ["gain with energy priced in, 90 %, s", f"{content['gain']['low']:.3g} to {content['gain']['high']:.3g}"],
         ["stretches acted in, left alone", f"{content['stretches']['acted']}, {content['stretches']['left_alone']}"],
     ]
+    if "added_chance" in content:
+        rows.append(["added chance of passing a limit", f"{100.0 * content['added_chance']:.1f} %"])
     experience = content.get("experience")
     if experience:
         known = min((margin["rows"] for margin in experience["margins"].values()), default=0)
