@@ -80,15 +80,16 @@ class SensorModel(WorldModel):
         x_BRC: Tensor,
         m_BRC: Tensor,
         level: Statistics | None,
-        channels: Tensor | None = None,  # noqa: ARG002
+        channels: Tensor | None = None,
     ) -> SensorRows:
         """Rows are kept as they are; what they mean depends on the window they are in."""
         assert level is not None, "a sensor network sees every window from a level"
-        return SensorRows(x_BRC, m_BRC, level)
+        return SensorRows(x_BRC, m_BRC, level, channels)
 
     def context(self, rows: SensorRows, a_BKA: Tensor, pooled: bool = False) -> SensorContext:  # noqa: ARG002
-        """The tokens of every member."""
+        """The tokens of every member, of the sensors that are worth reading."""
         window = SensorWindow.of(rows)
+        window = window if rows.channels is None else window.only(rows.channels)
         return SensorContext(self.network.encode(window, self.meaning.from_zero(a_BKA)), window, a_BKA)
 
     def decode(self, context: SensorContext, plan: Plan) -> Prediction:
@@ -98,19 +99,20 @@ class SensorModel(WorldModel):
     def decode_with_disagreement(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Tensor]:
         """What the members say together, and how far apart they are (B, H, C): both for the price of one."""
         prediction, said = self.decode_with_members(context, plan)
-        return prediction, _apart(said)
+        return prediction, self._apart(said, context)
 
     def decode_with_members(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Mixture]:
-        """What the members say together, and what each of them says, (E, B, H, C) before it is widened."""
+        """What the members say together, and what each says of the sensors read, (E, B, H, C) before it is widened."""
         query_EBHCD, said = self.members_say(context, plan)
         return self._together(query_EBHCD, said, context, plan), said
 
     def _together(self, query_EBHCD: Tensor, said: Mixture, context: SensorContext, plan: Plan) -> Prediction:
         slot_H = None if plan.horizons == self.horizons else self._slots(plan.horizons)
-        return Prediction(query_EBHCD[0].mean(2), self._widened(said.pooled(), slot_H), context)
+        together = self._widened(said.pooled(), slot_H)
+        return Prediction(query_EBHCD[0].mean(2), self._everywhere(together, context.window.channels), context)
 
     def members_say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
-        """Queries (E, B, H, C, D) and mixtures (E, B, H, C) of the members, before they are widened."""
+        """Queries (E, B, H, C, D) and mixtures (E, B, H, C) of members before they are widened; C are those read."""
         if plan.horizons == self.horizons:
             return self._say(context, plan)
         now_B1A, order, queries, mixtures = context.a_BKA[:, -1:], [], [], []
@@ -158,7 +160,7 @@ class SensorModel(WorldModel):
 
     def disagreement(self, context: SensorContext, plan: Plan) -> Tensor:
         """Standard deviation (B, H, C) of the members' means, in z-units; zero for a single member."""
-        return _apart(self.members_say(context, plan)[1])
+        return self._apart(self.members_say(context, plan)[1], context)
 
     def representation(self, batch: WindowBatch) -> Tensor:
         """The mean of the first member's tokens, absent sensors left out."""
@@ -170,9 +172,11 @@ class SensorModel(WorldModel):
         share_BN = torch.cat([present_BC, commands], 1).to(token_BND.dtype)
         return (token_BND * (share_BN / share_BN.sum(1, keepdim=True)).unsqueeze(-1)).sum(1)
 
-    def worth_reading(self, present_C: Tensor) -> None:  # noqa: ARG002
-        """All of them: an absent sensor costs next to nothing here."""
-        return
+    def worth_reading(self, present_C: Tensor) -> Tensor | None:
+        """Those that are present: an absent sensor would cost a token and a query for every horizon."""
+        if bool(present_C.all()) or not bool(present_C.any()):
+            return None
+        return present_C.nonzero().squeeze(1)
 
     def _meant(self, a_BKA: Tensor, plan: Plan) -> Meaning:
         """What past and plan mean; steps behind the last horizon asked for are nobody's business."""
@@ -190,11 +194,24 @@ class SensorModel(WorldModel):
         """Where the trained horizon that answers for each of these stands among all of them."""
         return torch.tensor([asked_as(row, self.horizons).slot for row in horizons], device=self.step_H.device)
 
+    def _apart(self, said: Mixture, context: SensorContext) -> Tensor:
+        """How far the members are apart; nobody disagrees on sensors that were not read."""
+        apart_BHC, channels = said.mean.std(0, correction=0), context.window.channels
+        if channels is None:
+            return apart_BHC
+        whole_BHC = apart_BHC.new_zeros(*apart_BHC.shape[:-1], len(self.schema.sensors))
+        return whole_BHC.index_copy(-1, channels, apart_BHC)
+
+    def _everywhere(self, said: Mixture, channels: Tensor | None) -> Mixture:
+        """The forecast of all sensors; one that was not read is expected at its mean, as far off as it ever was."""
+        if channels is None:
+            return said
+        shape = (*said.shape[:2], len(self.schema.sensors), said.mean_M.shape[-1])
+        begin = (said.mean_M.new_zeros(shape), said.mean_M.new_zeros(shape), said.mean_M.new_ones(shape))
+        parts = (said.log_weight_M, said.mean_M, said.scale_M)
+        return Mixture(*(whole.index_copy(2, channels, part) for whole, part in zip(begin, parts, strict=True)))
+
     def _widened(self, said: Mixture, slot_H: Tensor | None) -> Mixture:
         """As much wider as source validation asked for at the trained horizon that answers."""
         widening_H = self.widening_H if slot_H is None else self.widening_H[slot_H]
         return replace(said, scale_M=said.scale_M * widening_H[:, None, None])
-
-
-def _apart(said: Mixture) -> Tensor:
-    return said.mean.std(0, correction=0)

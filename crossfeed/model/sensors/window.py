@@ -21,15 +21,16 @@ class SensorRows:
     x_BRC: Tensor
     m_BRC: Tensor
     level: Statistics
+    channels: Tensor | None = None  # those worth reading, where the others are absent throughout
 
     def window(self, start: int, stop: int) -> "SensorRows":
         """The rows from `start` up to `stop`."""
-        return SensorRows(self.x_BRC[:, start:stop], self.m_BRC[:, start:stop], self.level)
+        return replace(self, x_BRC=self.x_BRC[:, start:stop], m_BRC=self.m_BRC[:, start:stop])
 
     def followed_by(self, later: "SensorRows") -> "SensorRows":
         """These rows and later ones that are seen from the same level."""
         x_BRC, m_BRC = torch.cat([self.x_BRC, later.x_BRC], 1), torch.cat([self.m_BRC, later.m_BRC], 1)
-        return SensorRows(x_BRC, m_BRC, self.level)
+        return replace(self, x_BRC=x_BRC, m_BRC=m_BRC)
 
     @property
     def windows(self) -> int:

@@ -75,6 +75,31 @@ def test_members_do_not_read_each_other() -> None:
     assert not torch.allclose(after[1], before[1])
 
 
+def test_absent_sensors_cost_nothing_and_are_missed_by_nobody() -> None:
+    """On a machine with 10 of 17 sensors the other seven were forecast as well, for two thirds more time."""
+    model, batch = stirred(members=2), windows()
+    m_BKC = batch.m_BKC.clone()
+    m_BKC[..., 1] = False
+    channels = model.worth_reading(m_BKC.flatten(0, 1).any(0))
+    assert channels is not None
+    assert channels.tolist() == [0, *range(2, SENSORS)]
+    plan = Plan.of(batch, HORIZONS)
+    with torch.no_grad():
+        (found, apart), (wanted, wanted_apart) = (
+            model.decode_with_disagreement(model.encode(batch.x_BKC, m_BKC, batch.a_BKA, chosen), plan)
+            for chosen in (channels, None)
+        )
+    assert found.context.token_EBND.shape[2] == wanted.context.token_EBND.shape[2] - 1
+    for one, two in ((found.distribution.mean, wanted.distribution.mean), (apart, wanted_apart)):
+        assert one.shape == two.shape
+        torch.testing.assert_close(one[..., channels], two[..., channels], rtol=0, atol=1e-9)
+    said = found.distribution
+    assert (said.mean[..., 1] == 0.0).all()
+    assert (said.standard_deviation[..., 1] == 1.0).all()
+    assert (apart[..., 1] == 0.0).all()
+    assert model.worth_reading(torch.ones(SENSORS, dtype=torch.bool)) is None
+
+
 def test_a_widening_widens_its_horizon_and_moves_nothing() -> None:
     model, batch = stirred(), windows()
     before = say(model, batch, (1, 2, 3, 4))
