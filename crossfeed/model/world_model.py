@@ -102,8 +102,11 @@ class WorldModel(nn.Module):
         return self.ahead(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
 
     @abstractmethod
-    def worth_reading(self, present_C: Tensor) -> Tensor | None:
-        """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
+    def worth_reading(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:
+        """The channels to read when only these are ever present; None for all. Asks the host, so not for training.
+
+        `absent_too`: whether anybody will look at the forecasts of sensors that are absent.
+        """
 
     @abstractmethod
     def representation(self, batch: WindowBatch) -> Tensor:

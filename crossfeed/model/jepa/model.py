@@ -82,7 +82,7 @@ class JepaModel(WorldModel):
         rows = self.read(batch.x_BKC, batch.m_BKC, self.level(batch.x_BKC, batch.m_BKC))
         return self.context(rows, batch.a_BKA).z_BD
 
-    def worth_reading(self, present_C: Tensor) -> Tensor | None:
+    def worth_reading(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:  # noqa: ARG002
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
         if self.config.encoder.empty_row == "first_channel":
             present_C = present_C | (torch.arange(len(present_C), device=present_C.device) == 0)

@@ -172,9 +172,9 @@ class SensorModel(WorldModel):
         share_BN = torch.cat([present_BC, commands], 1).to(token_BND.dtype)
         return (token_BND * (share_BN / share_BN.sum(1, keepdim=True)).unsqueeze(-1)).sum(1)
 
-    def worth_reading(self, present_C: Tensor) -> Tensor | None:
-        """Those that are present: an absent sensor would cost a token and a query for every horizon."""
-        if bool(present_C.all()) or not bool(present_C.any()):
+    def worth_reading(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:
+        """Those that are present, unless absent ones are to be forecast: each costs a token and a query a horizon."""
+        if absent_too or bool(present_C.all()) or not bool(present_C.any()):
             return None
         return present_C.nonzero().squeeze(1)
 

@@ -75,13 +75,15 @@ def test_members_do_not_read_each_other() -> None:
     assert not torch.allclose(after[1], before[1])
 
 
-def test_absent_sensors_cost_nothing_and_are_missed_by_nobody() -> None:
-    """On a machine with 10 of 17 sensors the other seven were forecast as well, for two thirds more time."""
+def test_sensors_that_nobody_looks_at_cost_nothing() -> None:
+    """An evaluation on a machine with 10 of 17 sensors forecast the other seven as well, and judged none of them."""
     model, batch = stirred(members=2), windows()
     m_BKC = batch.m_BKC.clone()
     m_BKC[..., 1] = False
-    channels = model.worth_reading(m_BKC.flatten(0, 1).any(0))
+    present_C = m_BKC.flatten(0, 1).any(0)
+    channels = model.worth_reading(present_C, absent_too=False)
     assert channels is not None
+    assert model.worth_reading(present_C) is None, "an absent sensor can be forecast from the others"
     assert channels.tolist() == [0, *range(2, SENSORS)]
     plan = Plan.of(batch, HORIZONS)
     with torch.no_grad():
@@ -97,7 +99,7 @@ def test_absent_sensors_cost_nothing_and_are_missed_by_nobody() -> None:
     assert (said.mean[..., 1] == 0.0).all()
     assert (said.standard_deviation[..., 1] == 1.0).all()
     assert (apart[..., 1] == 0.0).all()
-    assert model.worth_reading(torch.ones(SENSORS, dtype=torch.bool)) is None
+    assert model.worth_reading(torch.ones(SENSORS, dtype=torch.bool), absent_too=False) is None
 
 
 def test_a_widening_widens_its_horizon_and_moves_nothing() -> None:
