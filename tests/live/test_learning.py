@@ -35,7 +35,7 @@ def _journal(folder: Path) -> list[dict[str, object]]:
 def test_an_untrained_model_learns_the_machine_and_the_locked_one_is_not_touched(shop: Shop, tmp_path: Path) -> None:
     opened = shop.opened
     before = {name: value.clone() for name, value in opened.model.state_dict().items()}
-    learner = LiveLearner(opened, tmp_path, OnlineConfig(mode="all", learning_rate=1e-3, every=4, steps=4))
+    learner = LiveLearner(opened, tmp_path, OnlineConfig(mode="all", learning_rate=5e-3, every=4, steps=4))
     rows = _rows(shop, 90)
     for end in range(1, len(rows) + 1):
         learner.observe(rows[:end])
