@@ -14,7 +14,7 @@ def demo(folder: Path) -> None:
     from tests.studio.browser import Browser
 
     begin = time.monotonic()
-    command = [sys.executable, "-m", "crossfeed.cli", "demo", "--out", str(folder), "--live", "--port", "0"]
+    command = [sys.executable, "-m", "crossfeed", "demo", "--out", str(folder), "--live", "--port", "0"]
     quiet = os.environ | {"COLUMNS": "400", "BROWSER": "true"}  # our own browser opens the page
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=quiet) as server:
         assert server.stderr is not None

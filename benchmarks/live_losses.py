@@ -38,7 +38,7 @@ def kills(times: int, seed: int) -> None:
         lines = (root / "whole" / "log.csv").read_text(encoding="utf-8").splitlines(keepends=True)
         log, spool, mapping = root / "log.csv", root / "spool", root / "whole" / "mapping.yaml"
         log.write_text("".join(lines[:3]), encoding="utf-8")
-        command = [sys.executable, "-m", "crossfeed.cli", "live", "record", f"file:{log}", "--mapping", str(mapping)]
+        command = [sys.executable, "-m", "crossfeed", "live", "record", f"file:{log}", "--mapping", str(mapping)]
         command += ["--out", str(spool)]
         written = 3
         begin = time.monotonic()

@@ -25,7 +25,7 @@ def soak(hours: float, speed: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         untrained(Path(folder))
         token = Path(folder) / "token"
-        command = [sys.executable, "-m", "crossfeed.cli", "serve", str(Path(folder) / "model.safetensors"), "--live"]
+        command = [sys.executable, "-m", "crossfeed", "serve", str(Path(folder) / "model.safetensors"), "--live"]
         command += [f"http://127.0.0.1:{port}", "--mapping", str(whole_mapping(Path(folder))), "--speed", str(speed)]
         command += ["--port", "0", "--token-file", str(token)]
         with subprocess.Popen(

@@ -159,7 +159,7 @@ def prepare(folder: Path) -> tuple[Path, Path, Path, Path]:
     """Simulate, ingest and train with the command line, as a user would; what is already there stays."""
 
     def crossfeed(*words: str) -> None:
-        subprocess.run([sys.executable, "-m", "crossfeed.cli", "-q", *words], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-m", "crossfeed", "-q", *words], check=True, stdout=subprocess.DEVNULL)
 
     for name, scale, seed in (("train", "demo", "0"), ("judge", "full", "1")):
         if not (folder / f"{name}_target.parquet").exists():

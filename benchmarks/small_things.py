@@ -75,7 +75,7 @@ def main() -> None:
     )
     options.add_argument("--out", type=Path)
     asked = options.parse_args()
-    crossfeed = [sys.executable, "-m", "crossfeed.cli"]
+    crossfeed = [sys.executable, "-m", "crossfeed"]
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -96,6 +96,6 @@ def test_an_environment_elsewhere_finds_programs_templates_and_candidates(wheel:
     assert {"bracket", "face_pocket"} <= found["programs"].keys()
     assert {"report.html.j2", "style.css", "script.js"} <= set(found["templates"])
     assert "crossfeed_candidates.yaml" in found["candidates"]
-    assert run("-m", "crossfeed.cli", "--version").strip() == f"crossfeed {PROJECT['version']}"
-    run("-m", "crossfeed.cli", "simulate", "logs", "--fleet", "1", "--quiet")
+    assert run("-m", "crossfeed", "--version").strip() == f"crossfeed {PROJECT['version']}"
+    run("-m", "crossfeed", "simulate", "logs", "--fleet", "1", "--quiet")
     assert list((tmp_path / "logs").rglob("*.csv"))

@@ -88,7 +88,7 @@ def _for_machine(word: str, name: str) -> str:
 
 
 def _crossfeed(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "crossfeed.cli", *words]
+    command = [sys.executable, "-m", "crossfeed", *words]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert result.returncode == 0, f"{' '.join(words)}\n{result.stderr}"
     return result

@@ -15,7 +15,7 @@ from tests.windows.tables import random_table
 
 
 def _run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "crossfeed.cli", "audit", *map(str, arguments)]
+    command = [sys.executable, "-m", "crossfeed", "audit", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

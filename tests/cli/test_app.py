@@ -20,7 +20,7 @@ SHARED = {"--out": "-o", "--table": "-t"}
 
 
 def _crossfeed(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "crossfeed.cli", *words]
+    command = [sys.executable, "-m", "crossfeed", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 

@@ -11,7 +11,7 @@ from crossfeed.cli.group import STOPPED
 from crossfeed.model.model_file import read_model_file
 from tests.training.conftest import SMALL, toy_table
 
-CLI = [sys.executable, "-m", "crossfeed.cli"]
+CLI = [sys.executable, "-m", "crossfeed"]
 LONGER = {**SMALL, "training.pretrain_epochs": 4, "training.finetune_epochs": 4}
 SETTINGS = [word for name, value in LONGER.items() for word in ("--set", f"{name}={json.dumps(value)}")]
 

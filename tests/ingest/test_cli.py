@@ -46,7 +46,7 @@ def test_an_error_is_a_sentence_and_not_a_traceback(tmp_path) -> None:
     words = [
         sys.executable,
         "-m",
-        "crossfeed.cli",
+        "crossfeed",
         "ingest",
         "thws",
         str(tmp_path / "none.csv"),

@@ -137,7 +137,7 @@ def _recorded_or_none(spool: Path) -> int:
 def test_a_recorder_that_was_killed_goes_on_where_it_stopped(shop: Shop, tmp_path: Path) -> None:
     log, spool = tmp_path / "log.csv", tmp_path / "spool"
     log.write_text(shop.header() + shop.lines(0, 10), encoding="utf-8")
-    command = [sys.executable, "-m", "crossfeed.cli", "live", "record", f"file:{log}"]
+    command = [sys.executable, "-m", "crossfeed", "live", "record", f"file:{log}"]
     command += ["--mapping", str(shop.mapping), "--out", str(spool)]
     row = 10
     for enough in (10, 20):

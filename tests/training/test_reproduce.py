@@ -33,7 +33,7 @@ def test_a_run_repeats_itself_bit_by_bit(finished: RunResult, table: Table) -> N
 def test_another_process_repeats_it(finished: RunResult, table: Table, tmp_path: Path) -> None:
     table.write(tmp_path / "table.parquet")
     command = [
-        sys.executable, "-m", "crossfeed.cli", "reproduce", str(finished.folder), "--table",
+        sys.executable, "-m", "crossfeed", "reproduce", str(finished.folder), "--table",
         str(tmp_path / "table.parquet"), "--json",
     ]  # fmt: skip
     environment = os.environ | {"PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "2"}

@@ -11,7 +11,7 @@ from tests.windows.tables import random_table, study_table
 
 
 def _run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "crossfeed.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "crossfeed", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

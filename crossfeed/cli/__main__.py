@@ -1,3 +1,0 @@
-from crossfeed.cli import main
-
-main()
