@@ -187,7 +187,7 @@ def main() -> None:
     work, speed = operations(model("crossfeed", "base", None)), product_speed()
     ways = ["preset", "size", "instance norm", "sensors", "without cache", "live", "live, bfloat16"]
     ways += ["live, tolerance 0.05", "another plan"]
-    columns = ["preset", "size", "instance norm", "windows", "forward", "packed"]
+    columns = ["preset", "size", "instance norm", "windows", "forward", "as evaluated"]
     text = f"""# What a forecast costs
 
 {date.today():%Y-%m-%d}, {processor()}; torch {torch.__version__}, Python
@@ -196,8 +196,9 @@ def main() -> None:
 
 ## One new row in, all horizons out: milliseconds of one core (mean)
 
-"Without cache" encodes all 32 rows with `WorldModel.forecast`. "Live" is `LiveForecaster`: weights packed once, rows
-of the paper's network encoded once where instance normalisation permits. Under `centred` the window's mean moves with
+"Without cache" encodes all 32 rows with `WorldModel.forecast`. "Live" is `LiveForecaster`: of the paper's
+network weights are packed once and rows encoded once where instance normalisation permits. Under `centred` the
+window's mean moves with
 every row, so the exact live forecast encodes all rows again; with a tolerance the mean is held until it has moved by
 0.05 z-units (the synthetic levels jump every 40 rows). "Another plan" is a second forecast before the next row.
 A dash: this CPU has no bfloat16 units, or the sensor network, whose members share batched products in float32.
@@ -206,8 +207,8 @@ A dash: this CPU has no bfloat16 units, or the sensor network, whose members sha
 
 ## 2,457 overlapping windows of 13 sessions, 10 of 17 sensors: seconds of one core, so half of it on two
 
-"Forward" is `WorldModel.forward` in batches of 128. "Packed" is `WorldModelForecaster` with weights that were laid out
-once: of the paper's network absent sensors are left out and only the state at the last row is computed.
+"Forward" is `WorldModel.forward` in batches of 128. "As evaluated" is `WorldModelForecaster`, which
+leaves out absent sensors; of the paper's network weights are packed and only the state at the last row is computed.
 
 {markdown(columns, evaluated)}
 

@@ -103,10 +103,8 @@ def evaluate(
     def score(part: Tensor) -> tuple[Scores, Distribution]:
         batch = windows.batch(part.to(windows.last_W.device))
         batch = batch if world is None else world(batch, part)
-        forecast, sheet = (
-            forecaster.predict(batch if change is None else change(batch, part)),
-            data.scores(forecaster.name),
-        )
+        forecast = forecaster.predict(batch if change is None else change(batch, part))
+        sheet = data.scores(forecaster.name)
         data.count_in(sheet, forecast, batch, part)
         return sheet, forecast
 
