@@ -73,5 +73,5 @@ def _with_exponents(said: Tensor, movers: int, places: list[int], groups: int, m
     others, exponents = torch.split(said, [said.shape[-1] - held, held], -1)
     wider = said.new_zeros(*said.shape[:-1], movers + 1, groups)
     wider[..., 1:, :] = movers_begin
-    wider[..., places] = exponents.unflatten(-1, (movers + 1, len(places)))
+    wider[..., places] = torch.unflatten(exponents, -1, (movers + 1, len(places)))
     return torch.cat([others, wider.flatten(-2)], -1)
