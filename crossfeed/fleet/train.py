@@ -29,6 +29,7 @@ SETTINGS = {
     "training.validation_windows": 4096,
     "training.patience": 1000,
     "training.keep": "machines",
+    "training.acceleration": "compile",
     # Its people turn knobs, so what a feed does is in its logs.
     "plans.share": 0.0,
 }

@@ -59,7 +59,7 @@ class TrainingConfig(BaseModel):
     ema_momentum: float = Field(default=0.996, ge=0.0, le=1.0)
     ema_final_momentum: float | None = Field(default=None, ge=0.0, le=1.0)
     precision: Precision = "auto"
-    acceleration: Literal["auto", "off"] = "auto"
+    acceleration: Literal["auto", "compile", "off"] = "auto"
     selection: Selection = "scale_free"
     keep: Keep = "transfer"
     seed: int = Field(default=0, ge=0)

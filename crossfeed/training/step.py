@@ -26,6 +26,7 @@ from crossfeed.training.devices.acceleration import (
     measure_token_capacity,
     prepare_model,
 )
+from crossfeed.training.devices.compiling import compiled
 from crossfeed.training.devices.distributed import Team
 from crossfeed.training.devices.precision import autocast
 from crossfeed.training.run_config import RunConfig
@@ -86,12 +87,15 @@ class TrainStep:
         self._losses: Callable[..., dict[str, Tensor]] = losses if team.size == 1 else team.losses()
         self._finish: Callable[[Tensor], Tensor] = self._update
         self._run: Callable[[], None] = self._advance
-        if training.acceleration == "auto" and device.type == "cuda":
+        self._forecast_losses = forecast_losses
+        if training.acceleration != "off" and device.type == "cuda":
             if isinstance(model, JepaModel) and can_accelerate(device):
                 self._accelerate(model)
             self.captured = team.size == 1 and (self.room is not None or isinstance(model, SensorModel))
             if self.captured:
                 self._run = CapturedStep(self._advance, (self.masks,))
+            if training.acceleration == "compile":
+                self._forecast_losses = compiled(forecast_losses)
 
     def _accelerate(self, model: JepaModel) -> None:
         """Compute on present tokens with kernels."""
@@ -164,7 +168,7 @@ class TrainStep:
         assert isinstance(self.model, SensorModel)
         own, own_m_BKC = self.team.part(batch), self.team.part(views).m_BKC
         own_B1C = gain_B1C.chunk(self.team.size)[self.team.rank]
-        terms = forecast_losses(self.model, own, own_m_BKC, own_B1C, objectives)
+        terms = self._forecast_losses(self.model, own, own_m_BKC, own_B1C, objectives)
         if self.team.size == 1:
             return terms
         # Means over present targets: a process that has more of them counts for more, as in one process with all.
