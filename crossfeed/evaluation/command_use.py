@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.evaluation.evaluate import Change, EvaluationSet
-from crossfeed.evaluation.forecaster import Forecaster, in_parts, under_plans
+from crossfeed.evaluation.forecaster import Forecaster, in_parts
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.records import CommandUse, FalsePlan
 from crossfeed.evaluation.statistics import Interval, bootstrap
@@ -74,7 +74,7 @@ def under_false_plans(
         batch = data.windows.batch(part.to(data.windows.last_W.device))
         plans = [batch, *(change(batch, part) for change in changes.values())]
         sheets = [data.scores(forecaster.name) for _ in plans]
-        for sheet, forecast in zip(sheets, under_plans(forecaster, plans), strict=True):
+        for sheet, forecast in zip(sheets, forecaster.predict_plans(plans), strict=True):
             data.count_in(sheet, forecast, batch, part)
         return sheets
 

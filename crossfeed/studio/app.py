@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any, TypeVar
 
 from crossfeed import __version__
-from crossfeed.errors import ConfigError, CrossfeedError
+from crossfeed.errors import CrossfeedError
+from crossfeed.extras import need
 from crossfeed.studio.access import cookie_name
 from crossfeed.studio.bounds import Bounds
 from crossfeed.studio.facts import model_facts
@@ -28,18 +29,12 @@ _INSIDE = (
 
 def build_app(service: Service) -> Gate:
     """The whole service as one ASGI application behind its gate."""
-    try:
-        from fastapi import FastAPI, Request, UploadFile, WebSocket
-        from fastapi.exceptions import RequestValidationError
-        from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-        from starlette.exceptions import HTTPException
-        from starlette.websockets import WebSocketDisconnect
-    except ImportError as error:
-        raise ConfigError(
-            f"{error.name} is not installed.",
-            expected="the extra 'serve'",
-            remedy="Install it: pip install 'crossfeed[serve]'.",
-        ) from error
+    need("fastapi", "The studio", "serve")
+    from fastapi import FastAPI, Request, UploadFile, WebSocket
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+    from starlette.exceptions import HTTPException
+    from starlette.websockets import WebSocketDisconnect
 
     settings, engine, keys = service.settings, service.engine, service.keys
 
