@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
-from crossfeed.configuration import problems
+from crossfeed.configuration import CheckedForm, problems
 from crossfeed.errors import SchemaError
 
 # Each quantity with the unit it is usually written in; users add their own under `quantities:` in a YAML schema.
@@ -104,10 +104,8 @@ _ZERO_BY_CONVENTION = ("temperature", "position", "angle")
 _EFFORTS = ("torque", "current", "load", "force", "power")
 
 
-class Channel(BaseModel):
+class Channel(CheckedForm):
     """One measured or commanded signal."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     quantity: str
@@ -135,10 +133,8 @@ class Channel(BaseModel):
         return self.place == "spindle" and self.quantity in _EFFORTS
 
 
-class Schema(BaseModel):
+class Schema(CheckedForm):
     """The channels a model speaks about, in a fixed order."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     sensors: tuple[Channel, ...]

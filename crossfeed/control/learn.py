@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.control.imagined import Imagined
 from crossfeed.control.observation import free_knobs
 from crossfeed.control.policy_file import LearnedPolicy
@@ -17,10 +18,8 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 
 
-class LearnConfig(BaseModel):
+class LearnConfig(CheckedForm):
     """How and how long; the best of the seeds, by what it earns in branches it was not trained on, is kept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     method: Literal["ppo", "sac"] = "ppo"
     steps: int = Field(default=60_000, ge=1)
