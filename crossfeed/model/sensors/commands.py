@@ -103,9 +103,9 @@ def steps_ahead(steps: int, like: Tensor) -> Tensor:
 
 def command_groups(schema: Schema) -> list[tuple[int, ...]]:
     """Commands that act together: all feeds make one path speed, every other command stands for itself."""
-    feeds = tuple(place for place, command in enumerate(schema.commands) if command.quantity == "feed")
+    feeds = tuple(number for number, command in enumerate(schema.commands) if command.quantity == "feed")
     groups: list[tuple[int, ...]] = [
-        (place,) for place, command in enumerate(schema.commands) if command.quantity != "feed"
+        (number,) for number, command in enumerate(schema.commands) if command.quantity != "feed"
     ]
     return [*groups, feeds] if feeds else groups
 
