@@ -134,7 +134,16 @@ class Channel(CheckedForm):
 
 
 class Schema(CheckedForm):
-    """The channels a model speaks about, in a fixed order."""
+    """The channels a model speaks about, in a fixed order.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> power = {"name": "spindle_power", "quantity": "power", "unit": "kW"}
+        >>> speed = {"name": "spindle_speed", "quantity": "rotational speed", "unit": "rpm"}
+        >>> schema = cf.Schema.from_mapping({"name": "router", "sensors": [power], "commands": [speed]})
+        >>> schema.sensor_names, schema.channel("spindle_speed").unit
+        (('spindle_power',), 'rpm')
+    """
 
     name: str
     sensors: tuple[Channel, ...]
