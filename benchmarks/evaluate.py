@@ -71,7 +71,7 @@ def costs(size: str, data: EvaluationSet) -> list[float]:
     forecaster = WorldModelForecaster(model).reading(data.windows)
     record, index = ForecastRecorder(data.windows), data.sample(COMMAND_WINDOWS)
     evaluate(forecaster, data, data.sample(64))
-    first = seconds(lambda: evaluate(forecaster, data, on_forecast=record))
+    first = seconds(lambda: evaluate(forecaster, data, on_forecast=[record]))
     scores = evaluate(forecaster, data, data.sample(64))
     plans = seconds(lambda: command_use(forecaster, data, index))
     naive = seconds(lambda: evaluate(forecaster, data, index, false_plan("shuffled", data, index, 0)))

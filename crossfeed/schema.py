@@ -101,6 +101,7 @@ def _parse(unit: str) -> Any:
 PLACES = ("spindle", "x", "y", "z", "a", "b", "c")
 # Quantities whose zero is a convention, not a standstill.
 _ZERO_BY_CONVENTION = ("temperature", "position", "angle")
+_SPEEDS = ("rotational speed", "feed")
 _EFFORTS = ("torque", "current", "load", "force", "power")
 
 
@@ -131,6 +132,11 @@ class Channel(CheckedForm):
     def feels_the_cut(self) -> bool:
         """Whether it is an effort of the spindle, which is the greater the more is cut."""
         return self.place == "spindle" and self.quantity in _EFFORTS
+
+    @property
+    def moves(self) -> bool:
+        """Whether it moves the machine as a command; an override stands at 100 % while nothing happens."""
+        return self.quantity in _SPEEDS
 
 
 class Schema(CheckedForm):
@@ -180,6 +186,13 @@ class Schema(CheckedForm):
     @property
     def command_names(self) -> tuple[str, ...]:
         return tuple(channel.name for channel in self.commands)
+
+    @property
+    def command_groups(self) -> tuple[tuple[int, ...], ...]:
+        """Commands that act together: all feeds make one path speed, every other command stands for itself."""
+        feeds = tuple(place for place, command in enumerate(self.commands) if command.quantity == "feed")
+        others = tuple((place,) for place, command in enumerate(self.commands) if command.quantity != "feed")
+        return (*others, feeds) if feeds else others
 
     def channel(self, name: str) -> Channel:
         """Look a channel up by name."""

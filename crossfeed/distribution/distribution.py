@@ -61,8 +61,8 @@ class Distribution(ABC):
         """The values at several levels, stacked along a new first axis."""
         return torch.stack([self.quantile(level) for level in levels])
 
-    def holds(self, x: Tensor, level: float) -> Tensor:
-        """Whether `x` lies in the central interval of this probability."""
+    def holds(self, x: Tensor, level: float, rank: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        """Whether `x` lies in the central interval of this probability; `rank` is its `cdf` where that is known."""
         return (x >= self.quantile((1.0 - level) / 2.0)) & (x <= self.quantile((1.0 + level) / 2.0))
 
     @abstractmethod

@@ -68,9 +68,9 @@ class Mixture(Distribution):
         z_M = (x.unsqueeze(-1) - self.mean_M) / floored(self.scale_M)
         return (self.weight_M * probability(z_M)).sum(-1)
 
-    def holds(self, x: Tensor, level: float) -> Tensor:
+    def holds(self, x: Tensor, level: float, rank: Tensor | None = None) -> Tensor:
         """By the probability of smaller values, which is quick; the interval's ends would have to be searched."""
-        return (self.cdf(x) - 0.5).abs() <= level / 2.0
+        return ((self.cdf(x) if rank is None else rank) - 0.5).abs() <= level / 2.0
 
     def quantile(self, level: float | Tensor) -> Tensor:
         return self.from_normal(normal_at(level, self.mean_M))

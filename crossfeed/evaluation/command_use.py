@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution
 from crossfeed.evaluation.evaluate import Change, EvaluationSet
 from crossfeed.evaluation.forecaster import Forecaster, in_parts
 from crossfeed.evaluation.metrics import Scores
@@ -63,19 +64,53 @@ def false_plan(condition: str, data: EvaluationSet, index_W: Tensor, seed: int) 
     return change
 
 
+class KeptForecasts:
+    """Keeps what is said of some windows while all are evaluated (give it to `evaluate`): nobody asks for it again."""
+
+    def __init__(self, index_W: Tensor) -> None:
+        self.index_W = index_W
+        self._parts: list[tuple[Tensor, Distribution]] = []
+
+    def __call__(self, part: Tensor, forecast: Distribution) -> None:
+        mine = torch.isin(part, self.index_W).nonzero().squeeze(1)
+        if len(mine):
+            self._parts.append((part[mine], forecast[mine.to(forecast.mean.device)]))
+
+    def gathered(self) -> tuple[Tensor, Distribution]:
+        """The numbers of the windows in rising order, and their forecasts."""
+        numbers = torch.cat([part for part, _ in self._parts])
+        order, said = numbers.argsort(), Distribution.concatenate([said for _, said in self._parts])
+        return numbers[order], said[order.to(said.mean.device)]
+
+
 def under_false_plans(
-    forecaster: Forecaster, data: EvaluationSet, index_W: Tensor, conditions: Iterable[str], seed: int
+    forecaster: Forecaster,
+    data: EvaluationSet,
+    index_W: Tensor,
+    conditions: Iterable[str],
+    seed: int,
+    kept: KeptForecasts | None = None,
 ) -> dict[str, Scores]:
-    """Scores under the true plan ("true") and under each false one, in one pass over the windows."""
+    """Scores under the true plan ("true") and errors under each false one, in one pass over the windows.
+
+    `kept` has the forecasts of these windows under the true plan, where they were made already.
+    """
     changes = {name: false_plan(name, data, index_W, seed) for name in conditions}
     scores = {name: data.scores(forecaster.name) for name in ("true", *changes)}
+    known = None if kept is None else kept.gathered()
 
     def score(part: Tensor) -> list[Scores]:
         batch = data.windows.batch(part.to(data.windows.last_W.device))
-        plans = [batch, *(change(batch, part) for change in changes.values())]
-        sheets = [data.scores(forecaster.name) for _ in plans]
-        for sheet, forecast in zip(sheets, forecaster.predict_plans(plans), strict=True):
-            data.count_in(sheet, forecast, batch, part)
+        plans = [change(batch, part) for change in changes.values()]
+        if known is None:
+            forecasts = forecaster.predict_plans([batch, *plans])
+        else:
+            number_W, said = known
+            own = said[torch.searchsorted(number_W, part).to(said.mean.device)]
+            forecasts = [own, *forecaster.predict_plans(plans)]
+        sheets = [data.scores(forecaster.name) for _ in forecasts]
+        for number, (sheet, forecast) in enumerate(zip(sheets, forecasts, strict=True)):
+            data.count_in(sheet, forecast, batch, part, errors_only=number > 0)
         return sheets
 
     with progress("Command use", len(index_W)) as task:
@@ -87,11 +122,17 @@ def under_false_plans(
 
 
 def command_use(
-    forecaster: Forecaster, data: EvaluationSet, index_W: Tensor | None = None, seed: int = 0
+    forecaster: Forecaster,
+    data: EvaluationSet,
+    index_W: Tensor | None = None,
+    seed: int = 0,
+    kept: KeptForecasts | None = None,
 ) -> CommandUse:
-    """Error ratios false / true for every condition, on all windows or on the chosen ones."""
+    """Error ratios false / true for every condition, on all windows, on the chosen ones or on those that were kept."""
+    if kept is not None:
+        index_W = kept.index_W
     index_W = torch.arange(len(data.windows)) if index_W is None else index_W
-    scores = under_false_plans(forecaster, data, index_W, CONDITIONS, seed)
+    scores = under_false_plans(forecaster, data, index_W, CONDITIONS, seed, kept)
     true = scores["true"]
     plans = {
         condition: FalsePlan(

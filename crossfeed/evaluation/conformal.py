@@ -41,7 +41,7 @@ class ForecastTrace:
 
 
 class ForecastRecorder:
-    """Keeps what a forecaster says while it is evaluated; give it to `evaluate` as `on_forecast`."""
+    """Keeps what a forecaster says while it is evaluated; to be among those `on_forecast` of `evaluate`."""
 
     def __init__(self, windows: WindowSet) -> None:
         self._windows = windows

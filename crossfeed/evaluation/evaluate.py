@@ -3,7 +3,7 @@
 B windows, H horizons, C channels.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -68,7 +68,9 @@ class EvaluationSet:
         """An empty score sheet for one forecaster."""
         return Scores(name, self.runs, REGIMES, self.windows.horizons, self.schema.sensor_names)
 
-    def count_in(self, scores: Scores, forecast: Distribution, batch: WindowBatch, part: Tensor) -> None:
+    def count_in(
+        self, scores: Scores, forecast: Distribution, batch: WindowBatch, part: Tensor, errors_only: bool = False
+    ) -> None:
         """Score the forecast of one batch; `part` are the numbers of its windows."""
         horizons, device = self.windows.horizons, forecast.mean.device
         location, scale = (part.to(device) for part in self.to_space())
@@ -80,6 +82,7 @@ class EvaluationSet:
             location + scale * floor_BHC.to(device).double(),
             self.run_W[part].to(device),
             regimes(batch.a_BKA[:, -1], batch.future_a_BTA, horizons, self.schema, self.normaliser).to(device),
+            errors_only,
         )
 
 
@@ -90,11 +93,11 @@ def evaluate(
     change: Change | None = None,
     title: str = "",
     world: Change | None = None,
-    on_forecast: OnForecast | None = None,
+    on_forecast: Sequence[OnForecast] = (),
 ) -> Scores:
     """Score one forecaster; `change` alters what it sees, `world` both that and the truth it is judged by.
 
-    `on_forecast` is shown every batch's window numbers and forecast.
+    All of `on_forecast` are shown every batch's window numbers and forecast.
     """
     windows = data.windows
     index_W = torch.arange(len(windows)) if index_W is None else index_W
@@ -111,7 +114,7 @@ def evaluate(
     with progress(title or f"Evaluating {forecaster.name}", len(index_W)) as task:
         for part, (sheet, forecast) in in_parts(forecaster, windows, index_W, score):
             scores.include(sheet)
-            if on_forecast is not None:
-                on_forecast(part, forecast)
+            for listen in on_forecast:
+                listen(part, forecast)
             task.advance(len(part))
     return scores

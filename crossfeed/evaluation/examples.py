@@ -32,7 +32,7 @@ def example_forecasts(forecaster: Forecaster, data: EvaluationSet, count: int = 
         forecast = forecaster.predict(batch)
     location, scale = (torch.from_numpy(np.array(values)) for values in _sensor_units(data))
     physical = forecast.rescaled(location, scale)
-    return [_example(data, physical, row, number, regime) for row, (number, regime) in enumerate(chosen)]
+    return [_example(data, physical[row], number, regime) for row, (number, regime) in enumerate(chosen)]
 
 
 def choose_windows(data: EvaluationSet, count: int) -> list[tuple[int, str]]:
@@ -78,7 +78,8 @@ def _merits(data: EvaluationSet) -> tuple[np.ndarray, np.ndarray]:
     return regime_W, merit_W
 
 
-def _example(data: EvaluationSet, forecast: Distribution, row: int, number: int, regime: str) -> dict[str, Any]:
+def _example(data: EvaluationSet, forecast: Distribution, number: int, regime: str) -> dict[str, Any]:
+    """One window (H, C) with its history and what really followed."""
     windows, schema = data.windows, data.schema
     last, steps = int(windows.last_W[number]), windows.horizons[-1]
     rows = slice(last - windows.context + 1, last + steps + 1)
@@ -87,8 +88,9 @@ def _example(data: EvaluationSet, forecast: Distribution, row: int, number: int,
     values_NC = windows.x_NC[rows].cpu().double().numpy() * scale + location
     values_NC = np.where(present_NC, values_NC, np.nan)
     commands_NA = data.normaliser.inverse_commands(windows.a_NA[rows].cpu().double().numpy())
-    edges = {f"{level:g}": forecast.quantile(level)[row] for level in QUANTILES} if forecast.has_intervals else {}
-    context, median_BHC = windows.context, forecast.median
+    levels = QUANTILES if forecast.has_intervals else ()
+    median_HC, *edges = forecast.quantiles((0.5, *levels))
+    context, mean_HC = windows.context, forecast.mean
     channels = {}
     for position, channel in enumerate(schema.sensors):
         if not present_NC[:, position].any():
@@ -97,9 +99,11 @@ def _example(data: EvaluationSet, forecast: Distribution, row: int, number: int,
             "unit": channel.unit,
             "history": _rounded(values_NC[:context, position]),
             "truth": _rounded(values_NC[context:, position]),
-            "mean": _rounded(forecast.mean[row, :, position]),
-            "median": _rounded(median_BHC[row, :, position]),
-            "quantiles": {level: _rounded(edge_HC[:, position]) for level, edge_HC in edges.items()},
+            "mean": _rounded(mean_HC[:, position]),
+            "median": _rounded(median_HC[:, position]),
+            "quantiles": {
+                f"{level:g}": _rounded(edge_HC[:, position]) for level, edge_HC in zip(levels, edges, strict=True)
+            },
         }
     return {
         "regime": regime,

@@ -18,7 +18,7 @@ from crossfeed.windows.windows import WindowBatch, WindowSet
 
 BATCH = 256
 # Threads that read several batches at a time want them smaller, and as much of them in reach of a core.
-BATCH_OF_A_THREAD = 128
+BATCH_OF_A_THREAD = 64
 # A GPU takes about as long for many windows as for few.
 BATCH_ON_GPU = 2048
 # No channel is forecast more surely than this, in z-units: a constant channel leaves no residual to learn from.

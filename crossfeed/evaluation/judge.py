@@ -7,7 +7,7 @@ from typing import Any, Literal
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.calibration import calibration_by_regime
 from crossfeed.evaluation.channels import channel_scores, headline_intervals
-from crossfeed.evaluation.command_use import command_use
+from crossfeed.evaluation.command_use import KeptForecasts, command_use
 from crossfeed.evaluation.conformal import ForecastRecorder
 from crossfeed.evaluation.conformal_coverage import conformal_coverage
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
@@ -44,13 +44,15 @@ def judge(
     A forecaster that returns NaN is left out with its reason and the others go on.
     """
     data = _common_windows(models)
+    kept = {one.name: KeptForecasts(data.sample(COMMAND_WINDOWS)) for one in models}
     # Conformal layers alone need every forecast kept.
     records = {one.name: ForecastRecorder(one.data.windows) for one in models} if suite == "full" else {}
     scores: dict[str, Scores] = {}
     excluded: dict[str, str] = {}
     for one in [*models, *(JudgedModel(floor, data) for floor in floors)]:
         try:
-            scores[one.name] = evaluate(one.forecaster, one.data, on_forecast=records.get(one.name))
+            listening = [listener[one.name] for listener in (kept, records) if one.name in listener]
+            scores[one.name] = evaluate(one.forecaster, one.data, on_forecast=listening)
         except ForecastError as error:
             excluded[one.name] = error.found
             console().print(f"[yellow]warning:[/] {error.found} It is left out.")
@@ -67,7 +69,7 @@ def judge(
         by_run={name: found.by("run") for name, found in scores.items()},
         by_channel={name: channel_scores(found, data) for name, found in scores.items()},
         calibration={name: calibration_by_regime(found) for name, found in scores.items() if found.has_intervals},
-        command_use={one.name: command_use(one.forecaster, one.data, data.sample(COMMAND_WINDOWS)) for one in judged},
+        command_use={one.name: command_use(one.forecaster, one.data, kept=kept[one.name]) for one in judged},
         examples={one.name: example_forecasts(one.forecaster, one.data) for one in judged},
         comparisons=tuple(tuple(compare(rmse_by_run, one.name)) for one in judged),
         power=tuple(power_table(units=sorted({3, 5, 7, len(data.runs)}))),

@@ -54,13 +54,14 @@ class BySession(Forecaster):
 
 
 def reframed(batch: WindowBatch, before: Normaliser, after: Normaliser) -> WindowBatch:
-    """The windows in another z-space; absent entries stay zero."""
+    """The windows in another z-space; absent entries stay zero, commands that it does not name are left out."""
+    named = [before.command_names.index(name) for name in after.command_names]
 
     def sensors(values: Tensor, present: Tensor) -> Tensor:
         return torch.where(present, after.transform_sensors(before.inverse_sensors(values)), 0.0)
 
     def commands(values: Tensor) -> Tensor:
-        return after.transform_commands(before.inverse_commands(values))
+        return after.transform_commands(before.inverse_commands(values)[..., named])
 
     return replace(
         batch, x_BKC=sensors(batch.x_BKC, batch.m_BKC), future_x_BHC=sensors(batch.future_x_BHC, batch.future_m_BHC),

@@ -56,7 +56,10 @@ def open_fleet(path: Path | str, device: str) -> OpenedModel:
 
 @dataclass(frozen=True)
 class FleetEntrant:
-    """The fleet before this machine; `schema` is how it reads the table."""
+    """The fleet before this machine; `schema` is how it reads the table as it came.
+
+    Once it has learned on it reads further commands as well; the judged windows hold those too.
+    """
 
     opened: OpenedModel
     logs: OwnLogs
@@ -69,8 +72,9 @@ class FleetEntrant:
     @cached_property
     def scored(self) -> EvaluationSet:
         """The judged windows as the fleet reads them."""
-        test = align(laid_out(self.logs.table, self.logs.test), self.schema)
-        return self.judged.of_table(test, self.judged.space_for(self.schema))
+        found = self.logs.table
+        schema = readable(found.schema, self.opened.model.schema, further=True)
+        return self.judged.of_table(align(laid_out(found, self.logs.test), schema), self.judged.space_for(schema))
 
     def with_beginnings(self) -> Fitted:
         """At 0 minutes: each session in a frame from its own first rows, nothing learned."""
@@ -97,8 +101,10 @@ class FleetEntrant:
         run = train(sides, asked, folder, resume=folder.exists(), device=device, pretrained=self.opened.path)
         learned = WorldModel.load(run.model, device=device)
         crps = {
-            AS_IT_CAME: self._on_validation(sides, lambda frame: in_frame(self.opened.model, self.schema, frame)),
-            LEARNED_ON: self._on_validation(sides, lambda _: learned),
+            AS_IT_CAME: self._on_validation(
+                align(sides, self.schema), lambda frame: in_frame(self.opened.model, self.schema, frame)
+            ),
+            LEARNED_ON: self._on_validation(align(sides, learned.schema), lambda _: learned),
         }
         details: dict[str, Any] = {"validation_crps": crps, "stages": run.summary["stages"]}
         seconds = time.monotonic() - began
@@ -111,12 +117,12 @@ class FleetEntrant:
     def _on_validation(self, sides: Table, of_frame: Callable[[Normaliser], WorldModel]) -> float:
         """CRPS on the validation pieces, in the frame of the train pieces."""
         data = DataConfig(split_by="side", normaliser="frame")
-        source = SplitTables.of([align(sides, self.schema)], data, self._usual)
+        source = SplitTables.of([sides], data, self._usual)
         frame = source.normaliser("frame")
         windows = source.windows(
             "validation", frame, self.judged.context, self.judged.horizons, data.stride, self.judged.device
         )
-        judged = EvaluationSet(windows, self.schema, frame, self.judged.space_for(self.schema), "session")
+        judged = EvaluationSet(windows, sides.schema, frame, self.judged.space_for(sides.schema), "session")
         crps = evaluate(WorldModelForecaster(of_frame(frame), FLEET), judged).metrics()["crps"]
         assert crps is not None, "validation windows show at least one sensor"
         return crps

@@ -9,6 +9,8 @@ from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.sensors.further_commands import with_further_commands
+from crossfeed.model.sensors.identity import detail
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.frame import FIRST_SHARE, first_rows, fit_frame
@@ -32,7 +34,7 @@ def meet(model: WorldModel, table: Table, usual: Mapping[str, float], share: flo
 
 
 def in_frame(model: WorldModel, schema: Schema, frame: Normaliser) -> WorldModel:
-    """The same weights for another list of sensors."""
+    """The same weights for another list of sensors; commands of the schema after the model's own are read as well."""
     config = model.config
     if not isinstance(config, SensorConfig) or config.identity != "described":
         raise ConfigError(
@@ -41,16 +43,19 @@ def in_frame(model: WorldModel, schema: Schema, frame: Normaliser) -> WorldModel
         )
     device = next(model.parameters()).device
     met = WorldModel.build(config, schema, frame)
-    met.load_state_dict(model.state_dict())
+    met.load_state_dict(with_further_commands(model.state_dict(), config, model.schema, schema))
     return met.to(device).eval()
 
 
-def readable(found: Schema, known: Schema) -> Schema:
+def readable(found: Schema, known: Schema, further: bool = False) -> Schema:
     """The table's sensors as they are, and its commands in the model's order.
 
     A command is found by its name, else by quantity and place; one that the machine lacks keeps the model's name.
+    The machine's `further` commands come after those of the model, where they are asked for.
     """
     commands = _commands(found, known)
+    if further:
+        commands = (*commands, *(channel for channel in found.commands if channel not in commands))
     taken = {channel.name for channel in commands}
     sensors = tuple(channel for channel in found.sensors if channel.name not in taken)
     return Schema(name=found.name, sensors=sensors, commands=commands, quantities=known.quantities | found.quantities)
@@ -58,12 +63,21 @@ def readable(found: Schema, known: Schema) -> Schema:
 
 def _commands(found: Schema, known: Schema) -> tuple[Channel, ...]:
     """For each command of the model the one of the machine that is meant; none of them is meant twice."""
-    by_name = {channel.name: channel for channel in found.commands}
-    free = [channel for channel in found.commands if channel.name not in known.command_names]
-    chosen = []
-    for wanted in known.commands:
-        alike = [channel for channel in free if (channel.quantity, channel.place) == (wanted.quantity, wanted.place)]
-        one = by_name.get(wanted.name) or (alike[0] if alike else wanted)
-        free = [channel for channel in free if channel is not one]
-        chosen.append(one)
-    return tuple(chosen)
+    meant = {channel.name: channel for channel in found.commands if channel.name in known.command_names}
+    free = [channel for channel in found.commands if channel.name not in meant]
+    # The nearest pair first, so that of two spindles the one without a further word is the spindle.
+    pairs = [(wanted, channel) for wanted in known.commands for channel in free if wanted.name not in meant]
+    for wanted, channel in sorted((pair for pair in pairs if _alike(*pair)), key=lambda pair: _apart(*pair)):
+        if wanted.name not in meant and channel not in meant.values():
+            meant[wanted.name] = channel
+    return tuple(meant.get(wanted.name, wanted) for wanted in known.commands)
+
+
+def _alike(one: Channel, other: Channel) -> bool:
+    return (one.quantity, one.place) == (other.quantity, other.place)
+
+
+def _apart(wanted: Channel, channel: Channel) -> tuple[bool, int, str, str]:
+    """How far two alike commands are from each other: by the detail they name, by words, at last by the alphabet."""
+    words = set(wanted.words) ^ set(channel.words)
+    return detail(wanted) != detail(channel), len(words), channel.name, wanted.name

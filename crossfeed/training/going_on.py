@@ -5,7 +5,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from crossfeed.model.meeting import readable
 from crossfeed.model.model_file import ModelFile
+from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.sensors.further_commands import with_further_commands
+from crossfeed.schema import Schema
 from crossfeed.training.run_config import RunConfig
 
 GENTLER = 0.3  # times the usual learning rate: what is known already is to be kept
@@ -27,6 +31,22 @@ def going_on(config: RunConfig, body: ModelFile) -> RunConfig:
     return RunConfig.model_validate(
         {**config.model_dump(), "model": body.config, "training": training, "data": data},
     )
+
+
+def read_by(body: ModelFile, found: Schema) -> Schema:
+    """A table's schema as the run reads it: all commands, where the network does not know them by name."""
+    return readable(found, body.schema, further=_knows_no_names(body))
+
+
+def weights_for(schema: Schema, body: ModelFile) -> dict[str, Tensor]:
+    """The weights to begin with, wide enough for the commands of the schema."""
+    if not (isinstance(body.config, SensorConfig) and _knows_no_names(body)):
+        return body.tensors
+    return with_further_commands(body.tensors, body.config, body.schema, schema)
+
+
+def _knows_no_names(body: ModelFile) -> bool:
+    return isinstance(body.config, SensorConfig) and body.config.identity == "described"
 
 
 @torch.no_grad()

@@ -16,7 +16,6 @@ from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed, write_sealed
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import locate_model
-from crossfeed.model.meeting import readable
 from crossfeed.model.model_file import ModelFile, read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
@@ -24,7 +23,7 @@ from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.devices.distributed import Team, own_device, teamwork
 from crossfeed.training.devices.precision import resolve_precision
-from crossfeed.training.going_on import going_on, keep_some
+from crossfeed.training.going_on import going_on, keep_some, read_by, weights_for
 from crossfeed.training.initialise import LoadReport, initialise
 from crossfeed.training.loop import OnEpoch, StageRun, run_stage
 from crossfeed.training.measure.calibrate import calibrate
@@ -79,7 +78,7 @@ def train(
     body = read_model_file(locate_model(pretrained)) if pretrained is not None else None
     if body is not None and body.normaliser.method == "frame":
         config = going_on(config, body)
-        tables = [align(table, readable(table.schema, body.schema)) for table in tables]
+        tables = [align(table, read_by(body, table.schema)) for table in tables]
     _check_plan(config, body)
     chosen_device = choose_device(own_device(device))
     precision = resolve_precision(config.training.precision, chosen_device)
@@ -132,7 +131,7 @@ def _run(
         return StageRun(model, data, config, folder, precision, history, observe, team)
 
     model = _fresh(data, config, "init", device)
-    weights: dict[str, Tensor] = body.tensors if body else {}
+    weights: dict[str, Tensor] = weights_for(data.schema, body) if body else {}
     if body is None and "pretrain" in config.training.stages:
         if state is None or state.stage == "pretrain":
             run_stage(stage_run(model), "pretrain", state)

@@ -37,7 +37,7 @@ def fit_frame(
     """
     known = usual or {}
     location, scale, unseen = np.zeros(len(schema.sensors)), np.ones(len(schema.sensors)), []
-    at_work = (np.nan_to_num(commands) != 0.0).any(axis=1)
+    at_work = (np.nan_to_num(commands[:, _moving(schema)]) != 0.0).any(axis=1)
     for column, channel in enumerate(schema.sensors):
         present = np.isfinite(sensors[:, column])
         if not present.any():
@@ -104,16 +104,22 @@ def usual_scales(schema: Schema, frames: Sequence[Normaliser]) -> dict[str, floa
 
 
 def _command_scales(schema: Schema, commands: np.ndarray, known: Mapping[str, float]) -> np.ndarray:
-    """One scale for all commands of a quantity, from the rows in which any of them moves the machine."""
+    """One scale for all commands that act together, from the rows in which any of them is given."""
     scales = np.ones(len(schema.commands))
-    for quantity in dict.fromkeys(channel.quantity for channel in schema.commands):
-        members = [number for number, channel in enumerate(schema.commands) if channel.quantity == quantity]
+    for group in schema.command_groups:
+        members, quantity = list(group), schema.commands[group[0]].quantity
         factors = np.array([_factor(schema.commands[number]) for number in members])
         together = np.sqrt(np.nansum((commands[:, members] * factors) ** 2, axis=1))
         moving = together[together > 0.0]
         size = float(np.sqrt(np.mean(moving**2))) if len(moving) else 0.0
         scales[members] = _scale(size, len(moving), known.get(quantity)) / factors
     return scales
+
+
+def _moving(schema: Schema) -> list[int]:
+    """The commands that tell whether the machine is at work; all of them where none is a speed."""
+    speeds = [number for number, channel in enumerate(schema.commands) if channel.moves]
+    return speeds or list(range(len(schema.commands)))
 
 
 def _scale(size: float, rows: int, usual: float | None) -> float:

@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
-from crossfeed.evaluation.evaluate import EvaluationSet
+from crossfeed.distribution import Distribution
+from crossfeed.evaluation.command_use import CONDITIONS, KeptForecasts, command_use, false_plan
+from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.windows.windows import mean_commands
+from crossfeed.json_file import plain
+from crossfeed.windows.windows import WindowBatch, mean_commands
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set
 
 
@@ -69,3 +71,31 @@ def test_the_same_seed_gives_the_same_plans_in_any_batch(data: EvaluationSet) ->
         whole = change(data.windows.batch(index), index).future_a_BTA
         part = index[10:20]
         assert torch.equal(change(data.windows.batch(part), part).future_a_BTA, whole[10:20])
+
+
+def test_forecasts_that_were_kept_are_not_made_again(data: EvaluationSet) -> None:
+    asked = list[int]()
+
+    class Counting(Physicist):
+        def predict(self, batch: WindowBatch) -> Distribution:
+            asked.append(len(batch.x_BKC))
+            return super().predict(batch)
+
+    forecaster = Counting(data.normaliser)
+    kept = KeptForecasts(data.sample(40))
+    evaluate(forecaster, data, on_forecast=[kept])
+    asked.clear()
+    found = command_use(forecaster, data, kept=kept)
+    assert sum(asked) == len(CONDITIONS) * 40
+    assert plain(found) == plain(command_use(forecaster, data, data.sample(40)))
+
+
+def test_errors_alone_are_those_of_the_whole_sheet(data: EvaluationSet) -> None:
+    part = torch.arange(20)
+    batch, forecaster = data.windows.batch(part), Physicist(data.normaliser)
+    whole, errors = data.scores("whole"), data.scores("errors")
+    data.count_in(whole, forecaster.predict(batch), batch, part)
+    data.count_in(errors, forecaster.predict(batch), batch, part, errors_only=True)
+    for name, value in errors.metrics().items():
+        left_out = name == "nll" or name.startswith(("coverage", "width"))
+        assert value == (None if left_out else whole.metrics()[name]), name

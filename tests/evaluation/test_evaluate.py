@@ -85,7 +85,7 @@ def test_reading_several_parts_at_a_time_gives_the_numbers_of_one_after_the_othe
         for threads in (1, 3):
             torch.set_num_threads(threads)
             seen: list[Tensor] = []
-            scores = evaluate(opened.forecaster, data, on_forecast=lambda part, _: seen.append(part))  # noqa: B023
+            scores = evaluate(opened.forecaster, data, on_forecast=[lambda part, _: seen.append(part)])  # noqa: B023
             use = under_false_plans(opened.forecaster, data, data.sample(50), CONDITIONS, seed=0)
             assert torch.equal(torch.cat(seen), torch.arange(len(data.windows)))
             found.append([scores, *use.values()])

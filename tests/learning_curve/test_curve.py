@@ -18,6 +18,8 @@ from crossfeed.learning_curve.curve import learning_curve
 from crossfeed.learning_curve.effort import effort
 from crossfeed.learning_curve.fleet import AS_IT_CAME, FleetEntrant
 from crossfeed.learning_curve.result import LearningCurve
+from crossfeed.model.model_file import read_model_file
+from crossfeed.schema import Channel
 from tests.learning_curve.conftest import own_table
 from tests.training.conftest import toy_table
 
@@ -92,6 +94,20 @@ def test_the_result_prints_and_becomes_a_frame(drawn: tuple[LearningCurve, Path]
     assert frame.filter(model="ridge", label="0")["crps"].to_list() == [None]
     with pytest.raises(ConfigError, match="no metric"):
         curve.plot("accuracy")
+
+
+def test_the_fleet_reads_further_commands_once_it_has_learned_on(fleet: Path, tmp_path: Path) -> None:
+    table, override = own_table(), Channel(name="feed_override", quantity="override", unit="%")
+    more = np.repeat(np.random.default_rng(3).uniform(40.0, 120.0, size=(len(table) // 6, 1)), 6, axis=0)
+    wide = replace(
+        table,
+        schema=table.schema.model_copy(update={"commands": (override, *table.schema.commands)}),
+        commands=np.concatenate([more, table.commands], axis=1),
+    )
+    curve = run(wide, tmp_path / "curve", fleet, models="fleet", minutes="0,3,all")
+    assert all(point.seeds == 1 for point in curve.points)
+    (learned,) = (tmp_path / "curve").glob("runs/all/fleet-*/models/fleet-seed0/model.safetensors")
+    assert read_model_file(learned).schema.command_names == (*table.schema.command_names, "feed_override")
 
 
 def test_a_finished_run_is_never_run_twice(

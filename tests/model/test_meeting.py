@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Group, Table
@@ -45,6 +47,41 @@ def test_commands_are_found_by_quantity_and_place_and_others_are_not_read() -> N
     schema = readable(OTHER, SCHEMA)
     assert schema.command_names == ("spindle_set", "x_set_feed", "feed_y"), "the missing axis keeps the model's name"
     assert schema.sensor_names == OTHER.sensor_names
+
+
+def test_further_commands_come_after_those_of_the_model_where_they_are_asked_for() -> None:
+    schema = readable(OTHER, SCHEMA, further=True)
+    assert schema.command_names == ("spindle_set", "x_set_feed", "feed_y", "rapid_override")
+    assert readable(SCHEMA, SCHEMA, further=True).commands == SCHEMA.commands
+
+
+def speed(name: str) -> Channel:
+    return Channel(name=name, quantity="rotational speed", unit="rpm")
+
+
+@given(
+    st.sampled_from([
+        ("spindle_speed", "turning_spindle_speed"), ("spindle_rpm", "turning_spindle_speed"),
+        ("main_spindle_set", "turning_spindle_set"), ("spindle_set", "sub_spindle_set"), ("spindle_1", "spindle_2"),
+    ]).flatmap(lambda pair: st.tuples(st.just(pair[0]), st.permutations([*pair, "x_set_feed", "y_set_feed"]))),
+)  # fmt: skip
+def test_of_two_spindles_the_one_without_a_further_word_is_the_spindle(drawn: tuple[str, list[str]]) -> None:
+    """A turning spindle that the table named first was taken for the spindle."""
+    meant, order = drawn
+    feeds = {name: Channel(name=name, quantity="feed", unit="mm/s") for name in ("x_set_feed", "y_set_feed")}
+    commands = tuple(feeds.get(name) or speed(name) for name in order)
+    found = Schema(name="mill-turn", sensors=OTHER.sensors, commands=commands, quantities=OTHER.quantities)
+    schema = readable(found, SCHEMA, further=True)
+    assert schema.command_names[:3] == (meant, "x_set_feed", "y_set_feed")
+    assert set(schema.command_names) == set(order)
+
+
+def test_a_model_of_two_spindles_finds_each_of_them() -> None:
+    known = SCHEMA.model_copy(update={"commands": (*SCHEMA.commands, speed("turning_spindle_speed"))})
+    lathe = OTHER.model_copy(update={"commands": (speed("turning_spindle_rpm"), OTHER.commands[0])})
+    assert readable(lathe, known).command_names == (
+        "spindle_speed", "x_set_feed", "feed_y", "turning_spindle_rpm",
+    ), "the only spindle there is turns the work"  # fmt: skip
 
 
 def test_the_weights_fit_any_list_of_sensors() -> None:

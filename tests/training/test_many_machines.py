@@ -10,12 +10,14 @@ import torch
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.model_evaluation import evaluate_opened
 from crossfeed.evaluation.opened_model import open_model
+from crossfeed.front.adapt import adapt
 from crossfeed.front.fitted_model import load
 from crossfeed.ingest.table import Table
 from crossfeed.model.meeting import meet
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel, Schema
 from crossfeed.training import going_on, run
+from crossfeed.training.reproduce import reproduce
 from crossfeed.training.run import train
 from crossfeed.windows.frame import first_rows, fit_frame, usual_scales
 from crossfeed.windows.split import split_table
@@ -149,6 +151,62 @@ def test_a_run_goes_on_from_it_with_its_network_and_the_own_frame(fleet: Path, t
     assert open_model(result.model, "cpu").model.normaliser.method == "frame"
     before, after = (read_model_file(path).tensors for path in (fleet / "model.safetensors", result.model))
     assert any(not bool((before[name] == after[name]).all()) for name in before)
+
+
+def commanded_by_more() -> Table:
+    """A machine whose sensors also follow a second spindle and an override that the fleet never met."""
+    table = toy_table("mill-turn", sessions=9, rows=60, seed=11)
+    further = (
+        Channel(name="turning_spindle_speed", quantity="rotational speed", unit="rpm"),
+        Channel(name="feed_override", quantity="override", unit="%"),
+    )
+    chance = np.random.default_rng(3)
+    more = np.repeat(chance.uniform(0.2, 1.0, size=(len(table) // 6, 2)), 6, axis=0) * [900.0, 120.0]
+    return replace(
+        table,
+        schema=table.schema.model_copy(update={"commands": (further[0], *table.schema.commands, further[1])}),
+        sensors=table.sensors * (more[:, :1] / 900.0),
+        commands=np.concatenate([more[:, :1], table.commands, more[:, 1:]], axis=1),
+    )
+
+
+@pytest.fixture(scope="module")
+def grown(fleet: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that went on from the fleet on a machine with further commands."""
+    out = tmp_path_factory.mktemp("grown") / "run"
+    return train(commanded_by_more(), small_config(name="crossfeed"), out, pretrained=fleet, device="cpu").folder
+
+
+def test_a_run_that_goes_on_reads_further_commands_too(grown: Path) -> None:
+    model = open_model(grown, "cpu").model
+    assert model.schema.command_names == ("feed_0", "feed_1", "turning_spindle_speed", "feed_override")
+    table = commanded_by_more()
+    history = np.concatenate([table.sensors[:8], table.commands[:8][:, [1, 2, 0, 3]]], axis=1)
+    plan = np.tile(history[-1, -4:], (4, 1))
+    for command in (2, 3):
+        other = plan.copy()
+        other[:, command] *= 0.5
+        assert not np.allclose(model.forecast(history, plan).mean, model.forecast(history, other).mean, rtol=1e-5)
+
+
+def test_a_model_with_further_commands_is_a_model_like_any_other(grown: Path, fleet: Path, tmp_path: Path) -> None:
+    table = commanded_by_more()
+    assert reproduce(grown, [table], pretrained=fleet / "model.safetensors").same
+    judged = evaluate_opened(open_model(grown, "cpu"), table)
+    assert judged.part == "test"
+    assert np.isfinite(judged.scores["run"]["crps"])
+    fitted = load(grown, "cpu")
+    assert np.isfinite(fitted.forecast(table, "table", at=20.0).quantile(0.9)).all()
+    adapted = adapt(fitted, replace(table, groups=tuple(replace(g, machine="other") for g in table.groups)), steps=1)
+    again = load(adapted.save(tmp_path / "adapted.safetensors"), "cpu")
+    assert again.schema.command_names == fitted.schema.command_names
+
+
+def test_a_run_goes_on_from_a_run_that_went_on(grown: Path, tmp_path: Path) -> None:
+    """The second time no command is new, and one that the machine lacks stands still."""
+    result = train(toy_table("own", seed=9), small_config(name="crossfeed"), tmp_path / "run", pretrained=grown,
+                   device="cpu")  # fmt: skip
+    assert read_model_file(result.model).schema.command_names == open_model(grown, "cpu").model.schema.command_names
 
 
 def test_a_run_that_went_on_is_judged_on_its_test_sessions_not_on_what_it_learned(fleet: Path, tmp_path: Path) -> None:

@@ -89,6 +89,49 @@ def test_an_absent_sensor_is_unseen_and_harmless() -> None:
     assert np.isfinite(frame.sensor_scale).all()
 
 
+def with_further_commands(idle: int) -> tuple[Schema, np.ndarray, np.ndarray]:
+    """The same machine with two spindles and an override, and some rows in which nothing moves."""
+    further = (
+        Channel(name="spindle_speed", quantity="rotational speed", unit="rpm"),
+        Channel(name="turning_spindle_speed", quantity="rotational speed", unit="rpm"),
+        Channel(name="feed_override", quantity="override", unit="%"),
+    )
+    sensors, commands = rows()
+    at_work = (commands != 0.0).any(axis=1)
+    more = np.stack([8000.0 * at_work, 300.0 * at_work, np.full(len(commands), 80.0)], axis=1)
+    commands = np.concatenate([commands, more], axis=1)
+    sensors = np.concatenate([sensors, np.full((idle, 3), [3.0, 40.0, 600.0])])
+    commands = np.concatenate([commands, np.tile([0.0, 0.0, 0.0, 0.0, 80.0], (idle, 1))])
+    return SCHEMA.model_copy(update={"commands": (*SCHEMA.commands, *further)}), sensors, commands
+
+
+@pytest.mark.parametrize("idle", [0, 5000])
+def test_an_override_that_stands_at_80_percent_is_no_work(idle: int) -> None:
+    """It is never zero: hours in which nothing moved counted as work, and every sensor looked smaller."""
+    schema, sensors, commands = with_further_commands(idle)
+    plain = fit_frame(SCHEMA, sensors[:400], commands[:400, :2])
+    frame = fit_frame(schema, sensors, commands)
+    assert frame.sensor_scale[0] == plain.sensor_scale[0]
+    assert frame.command_scale[:2] == pytest.approx(plain.command_scale), "what was known is seen as before"
+    assert frame.command_scale[4] == pytest.approx(80.0)
+
+
+def test_two_spindles_are_each_measured_by_themselves() -> None:
+    """A slow turning spindle shared the scale of the fast milling spindle and could hardly be told from standing."""
+    frame = fit_frame(*with_further_commands(0))
+    assert frame.command_scale[2:4] == pytest.approx([8000.0, 300.0])
+
+
+def test_a_machine_without_any_speed_is_at_work_while_it_is_commanded() -> None:
+    press = Schema(
+        name="press",
+        sensors=SCHEMA.sensors[:1],
+        commands=(Channel(name="ram_pressure", quantity="pressure", unit="bar"),),
+    )
+    frame = fit_frame(press, np.array([[100.0], [4.0], [100.0]]), np.array([[5.0], [0.0], [5.0]]))
+    assert frame.sensor_scale == pytest.approx([100.0])
+
+
 def two_machines() -> Table:
     (small, one), (large, two) = rows(), rows(size=100.0, seed=1)
     groups = (Group("small", "s0", "r0", "p", 0, 400), Group("large", "s1", "r1", "p", 400, 800))

@@ -17,6 +17,7 @@ from crossfeed.windows.normalise import Normaliser
 FILTERS = (0.5, 0.8)  # how much of a change is still felt one row later
 RECENT = 8  # rows of the context that say how the machine was driven
 STANDS = 1e-3  # in standard deviations of the source's commands
+OF_EACH_COMMAND, OF_EACH_GROUP = 3 + len(FILTERS), 6  # features, each for all commands or groups before the next
 SMALL = 0.1  # keeps ratios finite where a command stands
 
 
@@ -40,14 +41,14 @@ class CommandMeaning(nn.Module):
         self.context = context
         commands = len(schema.commands)
         self.register_buffer("zero_A", torch.from_numpy(normaliser.command_zero).float(), persistent=False)
-        groups = command_groups(schema)
+        groups = schema.command_groups
         group_AG = torch.zeros(commands, len(groups))
         for number, members in enumerate(groups):
             group_AG[list(members), number] = 1.0
         self.register_buffer("group_AG", group_AG, persistent=False)
         filters = torch.stack([_departure(strength, context + longest) for strength in FILTERS])
         self.register_buffer("filter_TS", filters[:, context:], persistent=False)
-        self.features = commands * (3 + len(FILTERS)) + 6 * len(groups)
+        self.features = OF_EACH_COMMAND * commands + OF_EACH_GROUP * len(groups)
 
     @property
     def groups(self) -> int:
@@ -99,15 +100,6 @@ def _straight(product: Tensor, here: Tensor, there: Tensor) -> Tensor:
 def steps_ahead(steps: int, like: Tensor) -> Tensor:
     """1, 2, 3, ... as a column, with the type and device of `like`."""
     return torch.arange(1, steps + 1, dtype=like.dtype, device=like.device).unsqueeze(-1)
-
-
-def command_groups(schema: Schema) -> list[tuple[int, ...]]:
-    """Commands that act together: all feeds make one path speed, every other command stands for itself."""
-    feeds = tuple(number for number, command in enumerate(schema.commands) if command.quantity == "feed")
-    groups: list[tuple[int, ...]] = [
-        (number,) for number, command in enumerate(schema.commands) if command.quantity != "feed"
-    ]
-    return [*groups, feeds] if feeds else groups
 
 
 def _departure(strength: float, rows: int) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossfeed.distribution import Mixture
-from crossfeed.model.sensors.commands import SMALL, command_groups
+from crossfeed.model.sensors.commands import SMALL
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.members import MemberLinear
 from crossfeed.schema import Schema
@@ -43,7 +43,7 @@ class MixtureHead(nn.Module):
 
     def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__()
-        groups = len(command_groups(schema))
+        groups = len(schema.command_groups)
         self.movers, self.groups, self.context = config.movers, groups, config.context
         self.noise_floor = config.noise_floor
         self.parts = {"weight": self.movers + 2, "spread": self.movers + 2, "distance": self.movers}
@@ -133,7 +133,7 @@ class MixtureHead(nn.Module):
 
 def physical_exponents(schema: Schema) -> Tensor:
     """By which power of a group of commands (C, G) a sensor goes as far as physics tells; 0 where it tells nothing."""
-    groups = command_groups(schema)
+    groups = schema.command_groups
     known_CG = torch.zeros(len(schema.sensors), len(groups))
     for number, members in enumerate(groups):
         drives = {schema.commands[command].place for command in members} - {""}

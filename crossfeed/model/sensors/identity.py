@@ -24,10 +24,9 @@ class Identity(nn.Module):
     def __init__(self, channels: tuple[Channel, ...], members: int, width: int, named: bool = True) -> None:
         super().__init__()
         quantities = list(QUANTITIES)
-        details = [next((word for word in channel.words if word in DETAILS), "") for channel in channels]
         self.register_buffer("quantity_C", _numbers([c.quantity for c in channels], quantities), persistent=False)
         self.register_buffer("place_C", _numbers([c.place for c in channels], list(PLACES)), persistent=False)
-        self.register_buffer("detail_C", _numbers(details, list(DETAILS)), persistent=False)
+        self.register_buffer("detail_C", _numbers([detail(c) for c in channels], list(DETAILS)), persistent=False)
         self.quantity = member_embedding(members, len(quantities) + 1, width)
         self.place = member_embedding(members, len(PLACES) + 1, width)
         self.own = member_embedding(members, len(channels), width) if named else None
@@ -39,6 +38,11 @@ class Identity(nn.Module):
             return self.own + vector_ECD
         assert self.detail is not None
         return vector_ECD + self.detail.index_select(1, self.detail_C)
+
+
+def detail(channel: Channel) -> str:
+    """The word that tells it from others of its quantity and place; empty when its name has none."""
+    return next((word for word in channel.words if word in DETAILS), "")
 
 
 def _numbers(found: list[str], known: list[str]) -> Tensor:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from crossfeed.model.sensors.commands import FILTERS, CommandMeaning, command_groups, steps_ahead
+from crossfeed.model.sensors.commands import FILTERS, CommandMeaning, steps_ahead
 from crossfeed.schema import Channel, Schema, canonical
 from tests.model.sensors.small import COMMANDS, CONTEXT, HORIZONS, SCHEMA, normaliser
 
@@ -30,12 +30,12 @@ def standing(rows: int) -> Tensor:
 
 
 def test_feeds_make_one_path_and_every_other_command_stands_for_itself() -> None:
-    assert command_groups(SCHEMA) == [(0,), (1, 2)]
-    assert command_groups(canonical()) == [(0,), (1, 2, 3)]
+    assert SCHEMA.command_groups == ((0,), (1, 2))
+    assert canonical().command_groups == ((0,), (1, 2, 3))
     spindle_only = Schema(name="spindle", sensors=SCHEMA.sensors, commands=SCHEMA.commands[:1])
-    assert command_groups(spindle_only) == [(0,)]
+    assert spindle_only.command_groups == ((0,),)
     two = tuple(Channel(name=name, quantity="rotational speed", unit="rpm") for name in ("spindle", "counter_spindle"))
-    assert command_groups(Schema(name="two", sensors=SCHEMA.sensors, commands=two)) == [(0,), (1,)]
+    assert Schema(name="two", sensors=SCHEMA.sensors, commands=two).command_groups == ((0,), (1,))
 
 
 @given(st.integers(0, 2**31), st.integers(0, LONGEST - 1))
