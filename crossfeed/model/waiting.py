@@ -26,16 +26,16 @@ class Asked(NamedTuple):
 def asked_as(row: int, trained: tuple[int, ...]) -> Asked:
     """The next trained horizon that reaches the row."""
     check_between((row,), trained)
-    slot = next(place for place, horizon in enumerate(trained) if horizon >= row)
+    slot = next(index for index, horizon in enumerate(trained) if horizon >= row)
     return Asked(slot, trained[slot] - row)
 
 
 def by_wait(rows: Sequence[int], trained: tuple[int, ...]) -> dict[int, list[tuple[int, int]]]:
     """For each wait, the place of every row that needs it among those asked for, and its trained horizon."""
     found: dict[int, list[tuple[int, int]]] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         slot, wait = asked_as(row, trained)
-        found.setdefault(wait, []).append((place, trained[slot]))
+        found.setdefault(wait, []).append((index, trained[slot]))
     return found
 
 

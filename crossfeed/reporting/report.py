@@ -26,6 +26,7 @@ from crossfeed.reporting.sections import (
     decisions,
     errors,
     forecasts,
+    gate,
     ledger,
     ranking,
     reproduce,
@@ -38,9 +39,10 @@ from crossfeed.reporting.tables import write_csv, write_latex
 
 # The order of the report; a part whose artefacts are missing gives no section.
 PARTS: tuple[Callable[[Artefacts], list[Section]], ...] = (
-    data.sections, training.sections, ranking.sections, ledger.sections, errors.sections, calibration.sections,
-    commands.sections, adaptation.sections, forecasts.sections, ablation.sections, contrasts.sections,
-    comparison.sections, curve.sections, what_if.sections, decisions.sections, robustness.sections, reproduce.sections,
+    data.sections, training.sections, gate.sections, ranking.sections, ledger.sections, errors.sections,
+    calibration.sections, commands.sections, adaptation.sections, forecasts.sections, ablation.sections,
+    contrasts.sections, comparison.sections, curve.sections, what_if.sections, decisions.sections, robustness.sections,
+    reproduce.sections,
 )  # fmt: skip
 
 _AT_ONCE = 4  # files on their way to the disk
