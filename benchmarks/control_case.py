@@ -15,7 +15,7 @@ from crossfeed.control.machine import Workpiece
 from crossfeed.control.oracle import oracle
 from crossfeed.control.policy_file import PolicyControl
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import Past, cost_by_place, standing, trial
+from crossfeed.control.trial import TrialStart, cost_by_place, standing, trial
 from crossfeed.machines.simulated.catalogue import machine_named, random_machine
 from crossfeed.machines.simulated.fleet import related
 from crossfeed.schema import canonical
@@ -65,8 +65,8 @@ class Setting:
     other: Played
     taught: Played
     task: object
-    start: Past  # of the part
-    start_again: Past  # the same with other noise
+    start: TrialStart  # of the part
+    start_again: TrialStart  # the same with other noise
 
     @property
     def limits(self):
@@ -96,7 +96,7 @@ def setting(name, number, length_s):
     highest = ROOMS[number % len(ROOMS)] * float(np.quantile(load, 0.98))
     task = read_task(None, {"objective": {"base_load": "1.4 kW"}, "limits": [f"{sensor}<={highest:.4f}"]})
     again, further = standing(piece, seed=500 + number), standing(piece, seed=900 + number)
-    start = Past(
+    start = TrialStart(
         np.concatenate([other.rows.sensors_RC, again.sensors_RC]),
         np.concatenate([other.rows.commands_RA, again.commands_RA]),
         again.state,

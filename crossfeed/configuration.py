@@ -5,12 +5,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from crossfeed.errors import ConfigError, StorageError
 
 Config = TypeVar("Config", bound=BaseModel)
 Form = TypeVar("Form")
+
+
+class CheckedForm(BaseModel):
+    """What users may fill in: unknown keys, NaN and infinity are refused, and nothing changes afterwards."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 def problems(error: ValidationError, whole: str = "the configuration", most: int | None = None) -> str:

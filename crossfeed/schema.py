@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
-from crossfeed.configuration import problems
+from crossfeed.configuration import CheckedForm, problems
 from crossfeed.errors import SchemaError
 
 # Each quantity with the unit it is usually written in; users add their own under `quantities:` in a YAML schema.
@@ -105,10 +105,8 @@ _SPEEDS = ("rotational speed", "feed")
 _EFFORTS = ("torque", "current", "load", "force", "power")
 
 
-class Channel(BaseModel):
+class Channel(CheckedForm):
     """One measured or commanded signal."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     quantity: str
@@ -141,10 +139,17 @@ class Channel(BaseModel):
         return self.quantity in _SPEEDS
 
 
-class Schema(BaseModel):
-    """The channels a model speaks about, in a fixed order."""
+class Schema(CheckedForm):
+    """The channels a model speaks about, in a fixed order.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Examples:
+        >>> import crossfeed as cf
+        >>> power = {"name": "spindle_power", "quantity": "power", "unit": "kW"}
+        >>> speed = {"name": "spindle_speed", "quantity": "rotational speed", "unit": "rpm"}
+        >>> schema = cf.Schema.from_mapping({"name": "router", "sensors": [power], "commands": [speed]})
+        >>> schema.sensor_names, schema.channel("spindle_speed").unit
+        (('spindle_power',), 'rpm')
+    """
 
     name: str
     sensors: tuple[Channel, ...]

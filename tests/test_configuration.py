@@ -84,3 +84,9 @@ def test_leaves_are_dotted() -> None:
 def test_acceleration_can_be_switched_off_although_yaml_reads_off_as_false() -> None:
     config = override(preset("crossfeed", "tiny"), parse_assignments(["training.acceleration=off"]))
     assert config.training.acceleration == "off"
+
+
+@pytest.mark.parametrize("value", [".nan", ".inf", "-.inf"])
+def test_a_rate_that_is_no_finite_number_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match="learning_rate"):
+        override(TrainingConfig(), parse_assignments([f"learning_rate={value}"]))

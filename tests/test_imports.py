@@ -84,3 +84,12 @@ def test_waiting_threads_spun_so_that_a_forecast_beside_a_busy_process_took_five
     asked = "import crossfeed, os, sys; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [found, "False"]
+
+
+@pytest.mark.parametrize("given", [None, "0"])
+def test_fetching_small_pages_took_a_tenth_of_an_evaluation(given: str | None) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "THP_MEM_ALLOC_ENABLE"}
+    environment |= {} if given is None else {"THP_MEM_ALLOC_ENABLE": given}
+    asked = "import crossfeed, os; print(os.environ['THP_MEM_ALLOC_ENABLE'])"
+    done = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == (given or "1")

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import Adaptable, Mode, Prepared, finish, prepare
 from crossfeed.adaptation.result import FewShotResult, FractionResult
 from crossfeed.adaptation.support import Supports, supports
+from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
@@ -20,10 +21,8 @@ from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowSet
 
 
-class FewShotConfig(BaseModel):
+class FewShotConfig(CheckedForm):
     """How much is learned; the defaults are the paper's (50 steps, 1e-4, predictor and head)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     fractions: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2)
     mode: Mode = "predictor"

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from crossfeed.adaptation.learning import observed_errors, update
 from crossfeed.adaptation.parameters import Adaptable, Mode, finish, prepare
+from crossfeed.configuration import CheckedForm
 from crossfeed.evaluation.evaluate import EvaluationSet, OnForecast
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.progress import progress
@@ -20,10 +21,8 @@ from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowSet
 
 
-class OnlineConfig(BaseModel):
+class OnlineConfig(CheckedForm):
     """How eagerly is learned while the machine runs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: Mode = "predictor"
     every: int = Field(8, ge=1, description="windows between two updates")

@@ -33,7 +33,7 @@ def supports(windows: WindowSet, fractions: Sequence[float]) -> Supports:
             f"The support fractions {', '.join(f'{f:g}' for f in fractions)} cannot be used.",
             expected="fractions from 0 up to below 1, so that something is left to judge by",
         )
-    runs, run_W, first_W, stop_W, rows_R = _places(windows)
+    runs, run_W, first_W, stop_W, rows_R = _window_spans(windows)
     share_W = rows_R[run_W]
     support = {fraction: (stop_W <= (fraction * share_W).floor()).nonzero()[:, 0] for fraction in fractions}
     query = (first_W >= (fractions[-1] * share_W).ceil()).nonzero()[:, 0]
@@ -52,7 +52,7 @@ def supports(windows: WindowSet, fractions: Sequence[float]) -> Supports:
     )
 
 
-def _places(windows: WindowSet) -> tuple[list[str], Tensor, Tensor, Tensor, Tensor]:
+def _window_spans(windows: WindowSet) -> tuple[list[str], Tensor, Tensor, Tensor, Tensor]:
     """For each window its run, and its first row and the row after its last, counted from the start of the run."""
     names = [f"{count.machine}/{count.run}" for count in windows.counts]
     runs = list(dict.fromkeys(names))

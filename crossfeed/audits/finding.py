@@ -29,7 +29,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """All findings of one audit, with the checks that ran and those that could not, and why."""
+    """All findings of one audit, with the checks that ran and those that could not, and why.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> table = cf.Table.read("a.parquet")
+        >>> table.commands[:, 0] = 3000.0
+        >>> report = cf.audit(table)
+        >>> len(report.violations), report.exit_code, "warnings" in str(report)
+        (0, 0, True)
+    """
 
     tables: tuple[str, ...]
     findings: tuple[Finding, ...]

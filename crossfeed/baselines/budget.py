@@ -2,18 +2,17 @@
 
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 
 
-class Budget(BaseModel):
+class Budget(CheckedForm):
     """At most `epochs` x `steps` batches for everyone; a pretext stage takes `pretext_epochs` of them.
 
     The official code may have epochs and a seed of its own, as in the paper (Appendix E).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     epochs: int = Field(default=200, ge=1)
     pretext_epochs: int = Field(default=100, ge=0)

@@ -16,6 +16,7 @@ from crossfeed.baselines.network import Network
 from crossfeed.baselines.spread import learned_spread
 from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.errors import ForecastError
+from crossfeed.evaluation.forecaster import Learner
 from crossfeed.training.seeds import derive, own_randomness
 from crossfeed.windows.corrupt import MaskConfig, corrupt
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -23,7 +24,7 @@ from crossfeed.windows.windows import WindowBatch, WindowSet
 Build = Callable[[Shape], Network]
 
 
-class NeuralForecaster:
+class NeuralForecaster(Learner):
     """Point networks get, per horizon and channel, the spread of their errors on train or validation windows."""
 
     def __init__(

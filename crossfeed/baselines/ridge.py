@@ -13,14 +13,14 @@ from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.spread import learned_spread
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.forecaster import batches
+from crossfeed.evaluation.forecaster import Learner, batches
 from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 _PENALTIES = tuple(10.0**power for power in range(-4, 2))
 
 
-class RidgeForecaster:
+class RidgeForecaster(Learner):
     """Linear in everything it sees; the spread is that of its own errors."""
 
     name = "ridge"

@@ -14,7 +14,7 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.spread import learned_spread
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.evaluation.forecaster import batches, spread_out
+from crossfeed.evaluation.forecaster import Learner, batches, spread_out
 from crossfeed.extras import need
 from crossfeed.progress import progress
 from crossfeed.training.measure.floors import persistence
@@ -48,7 +48,7 @@ def missing_library() -> str:
     return ""
 
 
-class TreesForecaster:
+class TreesForecaster(Learner):
     """Absent values go in as missing, which the trees handle themselves; the spread is that of their own errors."""
 
     name = "trees"

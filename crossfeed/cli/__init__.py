@@ -31,11 +31,11 @@ from crossfeed.cli import (
     what_if,
     windows,
 )
-from crossfeed.cli.group import ERROR, STOPPED, House
+from crossfeed.cli.group import ERROR, STOPPED, CommandGroup
 
 app = typer.Typer(
     name="crossfeed",
-    cls=House,
+    cls=CommandGroup,
     help="A command-conditioned world model for machine tools that keeps working on machines with other sensors.",
     epilog="Exit codes: 0 done, 1 something was found, 2 an error, 130 stopped with Ctrl-C.",
     no_args_is_help=True,

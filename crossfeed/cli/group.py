@@ -23,7 +23,7 @@ _REPEATED = (
 )
 
 
-class House(TyperGroup):
+class CommandGroup(TyperGroup):
     """The root of the command line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -38,11 +38,11 @@ class House(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            typer.echo(f"\nStopped. {way_on(sys.argv[1:])}", err=True)
+            typer.echo(f"\nStopped. {how_to_go_on(sys.argv[1:])}", err=True)
             raise typer.Exit(STOPPED) from None
 
 
-def way_on(words: list[str]) -> str:
+def how_to_go_on(words: list[str]) -> str:
     """How to go on after a stop, in words that can be copied."""
     command = " ".join(word for word in words[:3] if not word.startswith("-"))
     if command.startswith("train"):

@@ -7,8 +7,9 @@ at the reference, inside a range; a power far above it is an overload, to which 
 from dataclasses import dataclass, field
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.control.controllers import Knobs, Moment, turned
 from crossfeed.control.course import Course
 from crossfeed.control.law import CuttingLaw
@@ -17,10 +18,8 @@ from crossfeed.control.trial import Trial
 from crossfeed.schema import Schema
 
 
-class AdaptiveConfig(BaseModel):
+class AdaptiveConfig(CheckedForm):
     """The settings such a control has."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     overload: float = Field(default=1.5, gt=1.0)  # times the reference
     reference: float = Field(default=0.8, gt=0.0, le=1.0)  # quantile of the cut's power in the teach-in

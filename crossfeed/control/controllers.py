@@ -1,6 +1,6 @@
 """Who turns the knobs: one interface for planners, policies and what controls offer today."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -145,9 +145,3 @@ def turned(wanted: float, now: float, task: Task, period: float = 1.0) -> float:
     """The knob after a period of turning towards a wanted position inside the task's range."""
     aim = min(max(wanted, task.feed.min), task.feed.max)
     return min(max(aim, now - task.slew * period), now + task.slew * period)
-
-
-def rated_load(limits: Sequence[Limit], sensor: str, otherwise: float) -> float:
-    """What 100 % load means: the limit of the sensor for all tools, if there is one."""
-    found: Mapping[str, float] = {limit.sensor: limit.highest for limit in limits if not limit.tool}
-    return found.get(sensor, otherwise)

@@ -29,7 +29,6 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.programs.bundled import program_path
 from crossfeed.schema import canonical, conversion
 
-Observation = np.ndarray
 _ANY = 10.0
 
 

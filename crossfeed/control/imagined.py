@@ -48,7 +48,7 @@ class Imagined:
         self._limited = [branches.sensors.index(name) for name in sensors_of(limits)]
         self.branch_B = np.zeros(count, dtype=int)
         self.member_B = np.zeros(count, dtype=int)
-        self.place_B = np.zeros(count)
+        self.rows_done_B = np.zeros(count)
         self.knobs_B2 = np.ones((count, 2))
         self._load_BP = np.zeros((count, len(branches.sensors)))
         self._noise_BP = np.zeros_like(self._load_BP)
@@ -59,7 +59,7 @@ class Imagined:
         count = int(which_B.sum())
         self.branch_B[which_B] = self.draw.integers(0, len(self.branches), count)
         self.member_B[which_B] = self.draw.integers(0, len(self.branches.mean_EBTP), count)
-        self.place_B[which_B] = 0.0
+        self.rows_done_B[which_B] = 0.0
         self.knobs_B2[which_B] = 1.0
         self._load_BP[which_B] = self.branches.load_BP[self.branch_B[which_B]]
         self._noise_BP[which_B] = self.draw.standard_normal((count, self._noise_BP.shape[1]))
@@ -98,16 +98,16 @@ class Imagined:
             above_BL = np.where(np.isfinite(highest_BL), self._load_BP[:, self._limited] / highest_BL - 1.0, -1.0)
         above_B = np.where(feeding_B > 0.99, above_BL.max(axis=1, initial=-1.0), -1.0)
         pace_B = 1.0 / (1.0 - feeding_B + feeding_B / feed_B)
-        self.place_B = self.place_B + pace_B
+        self.rows_done_B = self.rows_done_B + pace_B
         energy_B = kilowatts_B * self.period / 3600.0
         doubt_B = self.branches.doubt_BT[branch, at]
         turned_B = np.abs(self.knobs_B2 - 1.0).max(axis=1)
         reward_B = self.task.time_price * self.period * (pace_B - 1.0) - self.task.energy_price * energy_B
         reward_B = reward_B - PENALTY * np.where(above_B > 0.0, 1.0 + above_B, 0.0)
         reward_B = reward_B - _DOUBT_PENALTY * turned_B * np.maximum(doubt_B - _DOUBTED, 0.0)
-        done_B = self.place_B >= self._positions
+        done_B = self.rows_done_B >= self._positions
         info = {"disagreement": doubt_B, "passed": above_B > 0.0, "energy": energy_B, "member": self.member_B.copy()}
         return Stepped(reward_B, done_B, info)
 
     def _at(self) -> np.ndarray:
-        return np.asarray(np.minimum(self.place_B.astype(int), self._positions - 1))
+        return np.asarray(np.minimum(self.rows_done_B.astype(int), self._positions - 1))

@@ -5,22 +5,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.control.imagined import Imagined
 from crossfeed.control.observation import free_knobs
 from crossfeed.control.policy_file import LearnedPolicy
 from crossfeed.control.task import Task
-from crossfeed.errors import ConfigError
+from crossfeed.extras import need
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 
 
-class LearnConfig(BaseModel):
+class LearnConfig(CheckedForm):
     """How and how long; the best of the seeds, by what it earns in branches it was not trained on, is kept."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     method: Literal["ppo", "sac"] = "ppo"
     steps: int = Field(default=60_000, ge=1)
@@ -38,16 +37,10 @@ def learn(
 ) -> LearnedPolicy:  # fmt: skip
     """PPO or SAC of stable-baselines3 in imagined branches; several seeds, the best one exported."""
     config = config or LearnConfig()
-    try:
-        import stable_baselines3  # noqa: F401
+    need("stable_baselines3", "Learning a policy", "control")
+    from crossfeed.control.environments import imagined
+    from crossfeed.control.sb3 import BranchVecEnv
 
-        from crossfeed.control.environments import imagined
-        from crossfeed.control.sb3 import BranchVecEnv
-    except ImportError as error:
-        raise ConfigError(
-            "Learning a policy needs stable-baselines3, which is not installed.",
-            remedy="pip install 'crossfeed[control]'",
-        ) from error
     training = imagined(model, table, task, config.copies, config.branches, seed=0)
     held = imagined(model, table, task, 4 * config.copies, max(2, config.branches // 3), seed=1)
     found = []

@@ -44,7 +44,7 @@ class Workpiece:
 
 
 @dataclass(frozen=True)
-class Second:
+class MachineRow:
     """One row of the machine: what its log shows, and how far the program got."""
 
     sensors: np.ndarray  # (C,) NaN where the machine shows nothing
@@ -74,12 +74,12 @@ class MachineRun:
     def done(self) -> bool:
         return self._reached >= len(self.piece.planned) - _DONE
 
-    def stand(self, rows: int) -> list[Second]:
+    def stand(self, rows: int) -> list[MachineRow]:
         """Let the machine stand idle before the program begins, so that there is a history."""
         trace, self.state = self.piece.machine.run(DriveInputs.idle(rows * self._steps), self.state)
         return [self._row(trace, row, self.period) for row in range(rows)]
 
-    def step(self, feed: float, spindle: float) -> Second:
+    def step(self, feed: float, spindle: float) -> MachineRow:
         """Go on for one period, or to the end."""
         trace = self._advance(feed, spindle, self._steps, len(self.piece.planned))
         return self._row(trace, 0, len(trace) * self.piece.machine.time_step)
@@ -116,7 +116,7 @@ class MachineRun:
         trace, self.state = self.piece.machine.run(inputs, self.state)
         return trace
 
-    def _row(self, trace: Trace, row: int, seconds: float) -> Second:
+    def _row(self, trace: Trace, row: int, seconds: float) -> MachineRow:
         """A row as this machine's log gives it: the last sample of a slow log, the mean of a fast one."""
         part = slice(row * self._steps, (row + 1) * self._steps)
         logging = self.piece.machine.parameters.logging
@@ -125,6 +125,6 @@ class MachineRun:
         commands = (trace.commands[part][-1] if sampled else trace.commands[part].mean(axis=0)).copy()
         commands[0] = abs(commands[0])
         shown = [name in logging.sensors for name in canonical().sensor_names]
-        return Second(
+        return MachineRow(
             np.where(shown, truth, np.nan), commands, trace.sensors[part].mean(axis=0), self.position, seconds
         )

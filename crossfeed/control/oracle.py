@@ -14,7 +14,7 @@ from crossfeed.control.decision import reachable
 from crossfeed.control.limits import Limit, highest_by_row
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.task import Task
-from crossfeed.control.trial import Past, Trial, trial
+from crossfeed.control.trial import Trial, TrialStart, trial
 from crossfeed.schema import canonical
 
 _ROUNDS = 7
@@ -23,7 +23,7 @@ _POWER = 0.78  # how loads grow with the feed; only the size of a correction dep
 
 
 def oracle(
-    piece: Workpiece, course: Course, task: Task, limits: Sequence[Limit], past: Past, rounds: int = _ROUNDS
+    piece: Workpiece, course: Course, task: Task, limits: Sequence[Limit], past: TrialStart, rounds: int = _ROUNDS
 ) -> Trial:
     """The cheapest run found with the truth at hand; dearer than the program as written only to keep limits."""
     best = trial(piece, course, task, limits, AsWritten(), past)

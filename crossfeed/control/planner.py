@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.control.course import Course, slewed
 from crossfeed.control.decision import Decision, decide, reachable
 from crossfeed.control.law import CuttingLaw
@@ -21,10 +22,8 @@ _HALVINGS = 16  # of the prices' range, in powers
 _LATE = 1e4  # what a second too late counts for, where a time is given, and a limit passed beyond the budget
 
 
-class PlannerConfig(BaseModel):
+class PlannerConfig(CheckedForm):
     """How far to look, how often to decide, and how hard to search."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     search: SearchConfig = SearchConfig()
     horizon: int = Field(default=32, ge=2)  # places planned at once, where the outlook reaches that far

@@ -102,7 +102,7 @@ class Score:
 
     def chance(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
         """The chance (B, T) that a limited load lies above its limit while cutting."""
-        feed_BT = felt(feed_BT)
+        feed_BT = highest_feed_met(feed_BT)
         chance_BT = np.zeros(feed_BT.shape)
         factors = self.effective(feed_BT, spindle_BT)
         for name, highest_T in self._highest.items():
@@ -131,12 +131,12 @@ class Score:
     def added(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
         """The chance (B, T) of passing a limit that a plan adds; what it saves elsewhere is not counted against it."""
         more_BT = np.maximum(self.chance(feed_BT, spindle_BT) - self.as_written, 0.0)
-        return np.where(self.barred & (felt(feed_BT) > 1.0 + 1e-9), 1.0, more_BT)
+        return np.where(self.barred & (highest_feed_met(feed_BT) > 1.0 + 1e-9), 1.0, more_BT)
 
     def _above_middle(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
         """The share (B, T) by which the load that is passed with even chance lies above its limit while cutting."""
         worst_BT = np.zeros(feed_BT.shape)
-        factors = self.effective(felt(feed_BT), spindle_BT)
+        factors = self.effective(highest_feed_met(feed_BT), spindle_BT)
         for name, highest_T in self._highest.items():
             quantity = self.schema.channel(name).quantity
             load_BT = self.law.bound(name, quantity, self.outlook.middle[name], self._speed_T, *factors)
@@ -147,7 +147,7 @@ class Score:
 
     def peaks(self, feed_T: np.ndarray, spindle_T: np.ndarray) -> dict[str, np.ndarray]:
         """The cautious load (T,) of each limited sensor under one plan."""
-        factors = self.effective(felt(feed_T), spindle_T)
+        factors = self.effective(highest_feed_met(feed_T), spindle_T)
         return {
             name: self.law.bound(
                 name, self.schema.channel(name).quantity, self.outlook.high[name], self._speed_T, *factors
@@ -197,7 +197,7 @@ class Score:
         return np.asarray(expected * watts.scale + watts.offset)
 
 
-def felt(feed_BT: np.ndarray) -> np.ndarray:
+def highest_feed_met(feed_BT: np.ndarray) -> np.ndarray:
     """The highest feed (B, T) that a place may meet: knobs are turned once a period, which may have begun before it."""
     before_BT = np.concatenate([feed_BT[..., :1], feed_BT[..., :-1]], axis=-1)
     return np.asarray(np.maximum(feed_BT, before_BT))

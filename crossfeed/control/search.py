@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from crossfeed.configuration import CheckedForm
 
 Judge = Callable[[np.ndarray], np.ndarray]  # (P, N, 2) -> what each candidate costs, (P,)
 
 
-class SearchConfig(BaseModel):
+class SearchConfig(CheckedForm):
     """How hard to look; `seconds` ends a search early with the best found so far."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     method: Literal["icem", "mppi"] = "icem"
     candidates: int = Field(default=64, ge=8)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from crossfeed.configuration import parse
+from crossfeed.configuration import CheckedForm, parse
 from crossfeed.control.limits import Limit, read_limits
 from crossfeed.errors import ConfigError, SchemaError
 from crossfeed.schema import Schema, conversion
@@ -41,10 +41,8 @@ Share = Annotated[float, _in("1")]
 Seconds = Annotated[float, _in("s")]
 
 
-class Knob(BaseModel):
+class Knob(CheckedForm):
     """How far an override may go; 1 is 100 %."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     min: Share = 1.0
     max: Share = 1.0
@@ -64,13 +62,11 @@ class Knob(BaseModel):
         return self.min < self.max
 
 
-class Objective(BaseModel):
+class Objective(CheckedForm):
     """What counts as better: time plus price times energy, or energy within a given time.
 
     base_load is what the machine draws beside the measured drives for as long as the program runs.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     minimise: Literal["cost", "energy"] = "cost"
     price: Annotated[float, _in("s/kWh"), Field(ge=0.0)] = 15.0  # a 60 EUR/h machine at 0.25 EUR/kWh
@@ -84,14 +80,12 @@ class Objective(BaseModel):
         return self
 
 
-class Task(BaseModel):
+class Task(CheckedForm):
     """Everything but the program, the history and the model.
 
     risk: the chance that a program passes a limit because it goes faster; confidence: of the gain; slew: of both knobs,
     per second; leave: tools whose cuts stay as written.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     limits: tuple[str, ...] = ()
     tools: dict[str, tuple[str, ...]] = {}

@@ -8,7 +8,7 @@ import numpy as np
 from crossfeed.control.controllers import Controller, Moment
 from crossfeed.control.course import Course
 from crossfeed.control.limits import Limit, highest_by_row
-from crossfeed.control.machine import MachineRun, Second, Workpiece
+from crossfeed.control.machine import MachineRow, MachineRun, Workpiece
 from crossfeed.control.task import Task
 from crossfeed.machines.simulated.state import SimulationState
 from crossfeed.schema import canonical
@@ -28,7 +28,7 @@ class Trial:
     cost: float  # s
     above: np.ndarray  # (R,) rows in the cut above a limit
     cutting: int  # rows in the cut
-    rows: tuple[Second, ...]
+    rows: tuple[MachineRow, ...]
     knobs: np.ndarray  # (R, 2)
     position: np.ndarray  # (R,) at the start of each row
 
@@ -48,7 +48,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Past:
+class TrialStart:
     """The rows before a trial and the state they left the machine in."""
 
     sensors_RC: np.ndarray
@@ -56,21 +56,21 @@ class Past:
     state: SimulationState
 
 
-def standing(piece: Workpiece, seed: int = 0, rows: int = IDLE) -> Past:
+def standing(piece: Workpiece, seed: int = 0, rows: int = IDLE) -> TrialStart:
     """A machine that has stood idle for a while."""
     run = MachineRun(piece, seed=seed)
-    seconds = run.stand(rows)
-    return Past(np.array([row.sensors for row in seconds]), np.array([row.commands for row in seconds]), run.state)
+    stood = run.stand(rows)
+    return TrialStart(np.array([row.sensors for row in stood]), np.array([row.commands for row in stood]), run.state)
 
 
 def trial(
-    piece: Workpiece, course: Course, task: Task, limits: Sequence[Limit], controller: Controller, past: Past
+    piece: Workpiece, course: Course, task: Task, limits: Sequence[Limit], controller: Controller, past: TrialStart
 ) -> Trial:
     """Run a program to its end; every controller meets the same machine in the same state."""
     run = MachineRun(piece, past.state)
     sensors, commands = list(past.sensors_RC), list(past.commands_RA)
     controller.start(course, task)
-    rows: list[Second] = []
+    rows: list[MachineRow] = []
     turned, positions, knobs = [], [], (1.0, 1.0)
     while not run.done and len(rows) < _LONGEST * len(course) + 10:
         moment = Moment(run.position, knobs, np.array(sensors[-256:]), np.array(commands[-256:]))
@@ -85,7 +85,7 @@ def trial(
 
 
 def account(
-    name: str, course: Course, task: Task, limits: Sequence[Limit], rows: Sequence[Second], knobs_R2: np.ndarray,
+    name: str, course: Course, task: Task, limits: Sequence[Limit], rows: Sequence[MachineRow], knobs_R2: np.ndarray,
     position_R: np.ndarray,
 ) -> Trial:  # fmt: skip
     """Add up what the rows took; limits count where the whole row was in the cut."""

@@ -54,9 +54,9 @@ def walk(model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, m
         now_B1A, future_BLA = a_BRA[:, first + context - 1, None], planned_BTA[:, first : first + reach]
         if members and isinstance(model, SensorModel):
             plan = Plan.under(future_BLA, tuple(range(1, future_BLA.shape[1] + 1)))
-            prediction, member_said = model.decode_with_members(cast(SensorContext, encoded), plan)
+            prediction, member_EBLC = model.decode_with_members(cast(SensorContext, encoded), plan)
             said.append(prediction.distribution)
-            expected.append(member_said.mean)
+            expected.append(member_EBLC)
         else:
             said.append(model.ahead(encoded, now_B1A, future_BLA))
             expected.append(said[-1].mean.unsqueeze(0))

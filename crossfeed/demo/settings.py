@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from crossfeed.configuration import CheckedForm
 
 Data = Literal["simulated", "michigan", "mtconnect"]
 
@@ -35,10 +37,8 @@ JOBS = 2
 RIVALS = ("persistence", "drift", "ridge", "trees", "gru+revin", "patchtst")
 
 
-class DemoSettings(BaseModel):
+class DemoSettings(CheckedForm):
     """What a demo folder is bound to; another seed or other data need another folder."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     data: Data = "simulated"
     logs: Path | None = None

@@ -48,7 +48,7 @@ def measure_bundle(
 ) -> dict[str, Any]:
     """Measure a finished run and write its bundle; `shared` are the sensors the target machine has."""
     hidden = _hidden(model, shared)
-    device, precision = _same_place(summary)
+    device, precision = _device_and_precision(summary)
     model = model.to(device)
     source, forecaster = SourceData.of(tables, config.data), WorldModelForecaster(model)
     stride = config.data.stride
@@ -176,7 +176,7 @@ def _hidden(model: WorldModel, shared: Sequence[str]) -> list[str]:
     return [name for name in model.schema.sensor_names if name not in shared]
 
 
-def _same_place(summary: dict[str, Any]) -> tuple[torch.device, str]:
+def _device_and_precision(summary: dict[str, Any]) -> tuple[torch.device, str]:
     """Device and precision of the training run, if the device is at hand, so that a replay gives the same numbers."""
     wanted = torch.device(str(summary.get("device", "cpu")))
     if wanted.type == "cpu" or torch.cuda.is_available():

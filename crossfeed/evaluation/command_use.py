@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.evaluation.evaluate import Change, EvaluationSet
-from crossfeed.evaluation.forecaster import Forecaster, in_parts, under_plans
+from crossfeed.evaluation.forecaster import Forecaster, in_parts
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.records import CommandUse, FalsePlan
 from crossfeed.evaluation.statistics import Interval, bootstrap
@@ -103,14 +103,14 @@ def under_false_plans(
         batch = data.windows.batch(part.to(data.windows.last_W.device))
         plans = [change(batch, part) for change in changes.values()]
         if known is None:
-            forecasts = under_plans(forecaster, [batch, *plans])
+            forecasts = forecaster.predict_plans([batch, *plans])
         else:
             number_W, said = known
             own = said[torch.searchsorted(number_W, part).to(said.mean.device)]
-            forecasts = [own, *under_plans(forecaster, plans)]
+            forecasts = [own, *forecaster.predict_plans(plans)]
         sheets = [data.scores(forecaster.name) for _ in forecasts]
-        for place, (sheet, forecast) in enumerate(zip(sheets, forecasts, strict=True)):
-            data.count_in(sheet, forecast, batch, part, errors_only=place > 0)
+        for number, (sheet, forecast) in enumerate(zip(sheets, forecasts, strict=True)):
+            data.count_in(sheet, forecast, batch, part, errors_only=number > 0)
         return sheets
 
     with progress("Command use", len(index_W)) as task:

@@ -3,6 +3,7 @@
 B windows, H horizons, C channels. Forecasts are in the z-space of the windows they are made from.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
@@ -29,26 +30,28 @@ Result = TypeVar("Result")
 class Forecaster(Protocol):
     """Says for each window what will be at every horizon, channel by channel: all that scoring needs."""
 
-    @property
-    def name(self) -> str:
-        """How tables call it."""
+    name: str  # how tables call it
+    uses_future_commands: bool  # if not, changing the planned commands changes nothing, bit by bit
+    thread_safe: bool = False  # whether it keeps nothing between calls, so that threads may share it
 
-    @property
-    def uses_future_commands(self) -> bool:
-        """Whether `predict` reads the planned commands; if not, changing them changes nothing, bit by bit."""
-
+    @abstractmethod
     def predict(self, batch: WindowBatch) -> Distribution:
         """One marginal distribution per window, horizon and channel; targets in the batch are not to be read."""
+
+    def predict_plans(self, batches: Sequence[WindowBatch]) -> list[Distribution]:
+        """Forecasts for batches that differ in their plans alone; some forecasters then read the context only once."""
+        return [self.predict(batch) for batch in batches]
 
 
 class Learner(Forecaster, Protocol):
     """A forecaster that still has to learn: the floors and every baseline."""
 
+    @abstractmethod
     def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:
         """Learn from the train windows; validation windows may only decide when to stop."""
 
 
-class Floor:
+class Floor(Learner):
     """A forecast that costs nothing, with the spread its errors had on the train windows; unfitted, a mere point."""
 
     uses_future_commands = False
@@ -96,12 +99,6 @@ def residual_spread(point: PointForecast, train: WindowSet, limit: int = 20_000)
     return rms_HC.clamp_min(SMALLEST_SPREAD)
 
 
-def under_plans(forecaster: Forecaster, batches: Sequence[WindowBatch]) -> list[Distribution]:
-    """Forecasts for batches that differ in their plans alone; some forecasters then read the context only once."""
-    together: Callable[[Sequence[WindowBatch]], list[Distribution]] | None = getattr(forecaster, "predict_plans", None)
-    return [forecaster.predict(batch) for batch in batches] if together is None else together(batches)
-
-
 def spread_out(total: int, limit: int) -> Tensor:
     """Window numbers, all of them or `limit` evenly spread ones."""
     if total <= limit:
@@ -114,10 +111,10 @@ def in_parts(
 ) -> Iterator[tuple[Tensor, Result]]:
     """Window numbers part by part, in order, each with what `score` makes of it, without gradients.
 
-    Forecasters that keep nothing between calls (`thread_safe`) read several parts at a time on a CPU.
+    Forecasters that are `thread_safe` read several parts at a time on a CPU.
     """
     device = windows.last_W.device
-    threads = cores(device) if getattr(forecaster, "thread_safe", False) else 1
+    threads = cores(device) if forecaster.thread_safe else 1
     size = BATCH if device.type == "cpu" else BATCH_ON_GPU
     if threads > 1:
         size = min(BATCH_OF_A_THREAD, max(-(-len(index_W) // threads), 1))

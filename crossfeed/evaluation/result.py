@@ -46,6 +46,16 @@ class Evaluation:
 
     Errors are in evaluation space, the z-score of the source's train rows; `by_channel` has them in physical units too.
     `model`, `table` and what follows are known where a model file met a table; a target pass judges several models.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> found = cf.evaluate("run", "b.parquet", source="a.parquet")
+        >>> sorted(found.scores)
+        ['linear drift', 'persistence', 'run']
+        >>> cf.Evaluation.from_dict(found.to_dict()).scores == found.scores
+        True
+        >>> {row["channel"] for row in found.rows("channel")} == {one.channel for one in found.verdict().channels}
+        True
     """
 
     windows: int

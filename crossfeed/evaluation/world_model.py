@@ -6,12 +6,13 @@ from typing import Self
 from torch import Tensor, nn
 
 from crossfeed.distribution import Distribution
+from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 
-class WorldModelForecaster:
+class WorldModelForecaster(Forecaster):
     """A trained world model, as `crossfeed train` makes it."""
 
     uses_future_commands = True

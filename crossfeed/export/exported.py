@@ -9,10 +9,11 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution, Gaussian, Mixture
 from crossfeed.edge import EdgeModel
+from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.windows.windows import WindowBatch
 
 
-class ExportedForecaster:
+class ExportedForecaster(Forecaster):
     """What onnxruntime says, as the distribution it stands for."""
 
     uses_future_commands = True

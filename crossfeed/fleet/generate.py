@@ -11,7 +11,7 @@ from crossfeed.errors import MachineError
 from crossfeed.fleet.dice import dice
 from crossfeed.fleet.draw import draw_machine
 from crossfeed.fleet.habits import draw_habits
-from crossfeed.fleet.log import tell
+from crossfeed.fleet.log import logged_rows
 from crossfeed.fleet.parts import draw_piece
 from crossfeed.fleet.people import Stint, draw_person, work
 from crossfeed.fleet.schema import fleet_schema
@@ -52,7 +52,7 @@ def draw_log(seed: int, number: int, minutes: float) -> MachineLog:
     physics = dice(seed, number, "physics")
     trace, _ = simulated.run(shift.inputs, simulated.rest(int(physics.integers(2**32))))
     signals = Signals.of(machine, trace, shift.awake, physics, habits.load_of, habits.shaft_power)
-    sensors, commands = tell(signals, habits, physics)
+    sensors, commands = logged_rows(signals, habits, physics)
     ratio = round(machine.period / machine.time_step)
     sessions = _sessions(shift.stints, ratio, len(sensors), round(_RUN / machine.period), habits.only_running)
     facts = {

@@ -15,7 +15,7 @@ _LONGEST_GAP = 12  # rows
 _STANDING = 0.05  # mm/s
 
 
-def tell(signals: Signals, habits: Habits, draw: Dice) -> tuple[Floats, Floats]:
+def logged_rows(signals: Signals, habits: Habits, draw: Dice) -> tuple[Floats, Floats]:
     """Sensors (rows, C) and commands (rows, 4) in the schema's order; NaN where nothing is shown."""
     schema = fleet_schema()
     ratio = round(signals.machine.period / signals.trace.time_step)
@@ -27,7 +27,7 @@ def tell(signals: Signals, habits: Habits, draw: Dice) -> tuple[Floats, Floats]:
         values = signals(name)
         if smooth and name.endswith(_QUICK):
             values, _ = lag(values, smooth, smooth * float(values[0]))
-        sensors[:, column[name]] = shown(looked_at(values, rows, ratio, habits.polls), dial, draw)
+        sensors[:, column[name]] = as_written(polled(values, rows, ratio, habits.polls), dial, draw)
     for name, (source, factor) in habits.others.items():
         sensors[:, column[name]] = sensors[:, column[source]] * factor
     for name in habits.hidden:
@@ -36,7 +36,7 @@ def tell(signals: Signals, habits: Habits, draw: Dice) -> tuple[Floats, Floats]:
     return sensors, _commands(signals, habits, rows, ratio)
 
 
-def looked_at(values: Floats, rows: int, ratio: int, polls: int) -> Floats:
+def polled(values: Floats, rows: int, ratio: int, polls: int) -> Floats:
     """The values (rows, looks) that a controller sees in each row; with no polls the mean of all."""
     whole = values[: rows * ratio].reshape(rows, ratio)
     if polls == 0:
@@ -45,7 +45,7 @@ def looked_at(values: Floats, rows: int, ratio: int, polls: int) -> Floats:
     return whole[:, moments]
 
 
-def shown(looks: Floats, dial: Dial, draw: Dice) -> Floats:
+def as_written(looks: Floats, dial: Dial, draw: Dice) -> Floats:
     """One value for each row, as the controller writes it."""
     noise = draw.standard_normal(looks.shape)
     values = looks * dial.factor
@@ -102,7 +102,7 @@ def _commands(signals: Signals, habits: Habits, rows: int, ratio: int) -> Floats
         speeds = [signals.physics.spindle_speed / RAD_PER_RPM, *(moving * signals.axis_velocity * 60)]
     else:
         speeds = list(signals.trace.commands.T)
-    told = np.column_stack([looked_at(values, rows, ratio, habits.polls).mean(axis=1) for values in speeds])
+    told = np.column_stack([polled(values, rows, ratio, habits.polls).mean(axis=1) for values in speeds])
     told[:, 0] = np.rint(np.abs(told[:, 0]) if habits.unsigned_feeds else told[:, 0])
     if habits.command_step:
         told[:, 1:] = np.rint(told[:, 1:] / habits.command_step) * habits.command_step

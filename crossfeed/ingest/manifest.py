@@ -13,6 +13,7 @@ from crossfeed import __version__
 from crossfeed.atomic import storage_error
 from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
 from crossfeed.machines.declaration import LogFormat
+from crossfeed.schema import Channel
 
 _QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
 
@@ -71,25 +72,6 @@ def build_manifest(
     """The manifest as plain JSON values; the same logs and rules give the same manifest."""
     import polars
 
-    columns = {column.channel: column for column in log_format.columns}
-    channels: dict[str, Any] = {}
-    for channel in log_format.schema.channels:
-        entry: dict[str, Any] = {
-            "role": "command" if channel.name in log_format.schema.command_names else "sensor",
-            "quantity": channel.quantity,
-            "unit": channel.unit,
-        }
-        if channel.name in columns:
-            column = columns[channel.name]
-            scale, offset = log_format.conversion(column)
-            if column.constant is None:
-                entry |= {"native": column.native, "native_unit": column.unit, "scale": scale, "offset": offset}
-            else:
-                entry |= {"constant": column.constant, "native_unit": column.unit, "scale": scale, "offset": offset}
-            if column.valid:
-                entry["valid_native"] = list(column.valid)
-        channels[channel.name] = entry | statistics(values[channel.name])
-    weights = "the time until the next change" if log_format.change_driven else "the time since the sample before"
     return {
         "kind": log_format.name,
         "machine": machine,
@@ -98,18 +80,7 @@ def build_manifest(
         "citation": log_format.citation,
         "versions": {"crossfeed": __version__, "polars": polars.__version__},
         "files": sorted(files, key=lambda file: str(file["name"])),
-        "rules": {
-            "rule": resampling.rule,
-            "period_s": resampling.period,
-            "bin": "(t - period, t], labelled t",
-            "sensor": f"mean weighted by {weights}" if log_format.change_driven else "mean of the samples in the bin",
-            "command": "last value in the bin" if resampling.rule == "paper" else f"mean weighted by {weights}",
-            "carry_forward_s": CARRY_FORWARD_S,
-            "segmentation": {
-                name: list(value) if isinstance(value, tuple) else value
-                for name, value in asdict(log_format.segmentation).items()
-            },
-        },
+        "rules": _rules(log_format, resampling),
         "counts": {
             "rows_read": tally.rows_read,
             "duplicates_dropped": tally.duplicates,
@@ -125,5 +96,39 @@ def build_manifest(
         "repairs": dict(tally.repairs),
         "findings": [f"{text} ({count} times)" if count > 1 else text for text, count in tally.findings.items()],
         "schema_fingerprint": log_format.schema.fingerprint,
-        "channels": channels,
+        "channels": {
+            channel.name: _origin(channel, log_format) | statistics(values[channel.name])
+            for channel in log_format.schema.channels
+        },
     }
+
+
+def _rules(log_format: LogFormat, resampling: Resampling) -> dict[str, Any]:
+    """How samples became rows."""
+    weights = "the time until the next change" if log_format.change_driven else "the time since the sample before"
+    return {
+        "rule": resampling.rule,
+        "period_s": resampling.period,
+        "bin": "(t - period, t], labelled t",
+        "sensor": f"mean weighted by {weights}" if log_format.change_driven else "mean of the samples in the bin",
+        "command": "last value in the bin" if resampling.rule == "paper" else f"mean weighted by {weights}",
+        "carry_forward_s": CARRY_FORWARD_S,
+        "segmentation": {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(log_format.segmentation).items()
+        },
+    }
+
+
+def _origin(channel: Channel, log_format: LogFormat) -> dict[str, Any]:
+    """What a channel is, and which column it comes from, if any does."""
+    role = "command" if channel.name in log_format.schema.command_names else "sensor"
+    entry: dict[str, Any] = {"role": role, "quantity": channel.quantity, "unit": channel.unit}
+    column = next((column for column in log_format.columns if column.channel == channel.name), None)
+    if column is not None:
+        scale, offset = log_format.conversion(column)
+        source = {"native": column.native} if column.constant is None else {"constant": column.constant}
+        entry |= {**source, "native_unit": column.unit, "scale": scale, "offset": offset}
+        if column.valid:
+            entry["valid_native"] = list(column.valid)
+    return entry

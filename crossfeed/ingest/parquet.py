@@ -3,14 +3,14 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.ingest.table import KEYS, Group
+from crossfeed.ingest.arrow_columns import columns_of, floats, strings
+from crossfeed.ingest.table import KEYS
 from crossfeed.schema import Schema, canonical
 
 if TYPE_CHECKING:
@@ -30,36 +30,18 @@ def to_arrow(table: "Table") -> Any:
         names = list(dict.fromkeys(getattr(group, key) for group in table.groups))
         codes = np.repeat([names.index(getattr(group, key)) for group in table.groups], counts).astype(np.int32)
         indices = pa.Array.from_buffers(pa.int32(), len(codes), [None, pa.py_buffer(codes)])
-        columns[key] = pa.DictionaryArray.from_arrays(indices, _strings(names))
-    columns["time"] = _floats(table.time)
+        columns[key] = pa.DictionaryArray.from_arrays(indices, strings(names))
+    columns["time"] = floats(table.time)
     for names_of, block in ((table.schema.sensor_names, table.sensors), (table.schema.command_names, table.commands)):
         for index, name in enumerate(names_of):
-            columns[name] = _floats(block[:, index])
+            columns[name] = floats(block[:, index])
     for name, extra in table.extras.items():
-        columns[name] = _floats(extra)
+        columns[name] = floats(extra)
     content = {"schema": table.schema.model_dump(mode="json"), "period": table.period, "manifest": table.manifest}
     # As JSON keeps it, so that the hash is that of what will be read.
     content = json.loads(json.dumps(content, allow_nan=False))
     content["sha256"] = _content_hash(table.fingerprint(), content, table.extras)
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(content, allow_nan=False).encode()})
-
-
-# pyarrow's own converters import pandas wherever it is installed, which takes longer than everything else here.
-def _floats(values: np.ndarray) -> Any:
-    """Floats with null for NaN."""
-    import pyarrow as pa
-
-    known = np.packbits(~np.isnan(values), bitorder="little")
-    buffers = [pa.py_buffer(known), pa.py_buffer(np.ascontiguousarray(values, dtype=np.float64))]
-    return pa.Array.from_buffers(pa.float64(), len(values), buffers)
-
-
-def _strings(texts: list[str]) -> Any:
-    import pyarrow as pa
-
-    coded = [text.encode() for text in texts]
-    ends = np.cumsum([0, *(len(text) for text in coded)]).astype(np.int32)
-    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(coded)))
 
 
 def write_arrow(arrow: Any, path: Path) -> None:
@@ -81,7 +63,7 @@ def read_parts(path: Path, schema: Schema | None) -> dict[str, Any]:
                 expected="the schema the table was made with",
                 remedy="Leave the schema out, or ingest the logs again with the other schema.",
             )
-        parts = _columns(arrow, own, path)
+        parts = columns_of(arrow, own, path)
         parts |= {"schema": own, "period": float(content["period"]), "manifest": content["manifest"]}
         _check_hash(parts, content, path)
         return parts
@@ -172,7 +154,7 @@ def _foreign(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
             expected="'time' in seconds and columns named like the channels of the schema",
             remedy=_REMAKE,
         )
-    parts = _columns(arrow, schema, path)
+    parts = columns_of(arrow, schema, path)
     infinite = 0
     for name in ("sensors", "commands"):
         bad = np.isinf(parts[name])
@@ -194,92 +176,3 @@ def _foreign(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
         "absent_channels": [channel.name for channel in schema.channels if channel.name not in found],
     }
     return parts | {"schema": schema, "period": float(np.median(steps)), "manifest": manifest}
-
-
-def _columns(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
-    rows = arrow.num_rows
-
-    def block(names: tuple[str, ...]) -> np.ndarray:
-        values = np.full((rows, len(names)), np.nan)
-        for index, name in enumerate(names):
-            if name in arrow.column_names:
-                values[:, index] = _numbers(arrow, name, path)
-        return values
-
-    known = {*KEYS, "time", *schema.sensor_names, *schema.command_names}
-    others = [name for name in arrow.column_names if name not in known and _numeric(arrow, name)]
-    return {
-        "groups": _groups(arrow, path),
-        "time": _numbers(arrow, "time", path),
-        "sensors": block(schema.sensor_names),
-        "commands": block(schema.command_names),
-        "extras": {name: _numbers(arrow, name, path) for name in others},
-    }
-
-
-def _numeric(arrow: Any, name: str) -> bool:
-    import pyarrow as pa
-
-    arrow_type = arrow.schema.field(name).type
-    return bool(pa.types.is_floating(arrow_type) or pa.types.is_integer(arrow_type) or pa.types.is_boolean(arrow_type))
-
-
-def _numbers(arrow: Any, name: str, path: Path) -> np.ndarray:
-    """A column as floats with NaN for null; a time stamp becomes seconds."""
-    import pyarrow as pa
-
-    column = arrow.column(name).combine_chunks()
-    if name == "time" and pa.types.is_timestamp(column.type):
-        stamps = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
-        return np.where(_known(stamps), _values(stamps, np.int64) / 1e9, np.nan)
-    if pa.types.is_null(column.type):
-        return np.full(len(column), np.nan)
-    if not _numeric(arrow, name):
-        raise TableError(
-            f"Column '{name}' of {path} holds {column.type}.",
-            expected="numbers (null where absent)",
-            remedy="Convert the column to numbers, or ingest the logs with a mapping.",
-        )
-    numbers = column.cast(pa.float64())
-    return np.where(_known(numbers), _values(numbers, np.float64), np.nan)
-
-
-def _values(array: Any, dtype: type[np.generic]) -> np.ndarray:
-    """Numbers as they lie in memory, anything where null: `to_numpy` would import pandas where it is installed."""
-    return np.frombuffer(array.buffers()[-1], dtype)[array.offset : array.offset + len(array)]
-
-
-def _known(array: Any) -> np.ndarray:
-    import pyarrow as pa
-
-    return _values(array.is_valid().cast(pa.uint8()), np.uint8).astype(bool)
-
-
-def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
-    """Contiguous rows with the same machine, run and session; a missing key column counts as one constant."""
-    import pyarrow as pa
-
-    defaults = {"machine": path.stem, "session": "all", "run": "all", "program": ""}
-    rows = arrow.num_rows
-    codes, names = {}, {}
-    for key in KEYS:
-        if key not in arrow.column_names:
-            codes[key], names[key] = np.zeros(rows, dtype=np.int64), [defaults[key]]
-            continue
-        column = arrow.column(key)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode(null_encoding="encode")
-        texts = [text or "" for text in encoded.dictionary.to_pylist()]
-        names[key] = list(dict.fromkeys(texts))
-        codes[key] = np.array([names[key].index(text) for text in texts])[_values(encoded.indices, np.int32)]
-    change = np.zeros(rows, dtype=bool)
-    change[0] = True
-    for key in ("machine", "session", "run"):
-        change[1:] |= codes[key][1:] != codes[key][:-1]
-    starts = np.flatnonzero(change)
-    bare = Group("", "", "", "", 0, 0)
-    return tuple(
-        replace(bare, start=int(start), stop=int(stop), **{key: names[key][codes[key][start]] for key in KEYS})
-        for start, stop in zip(starts, [*starts[1:], rows], strict=True)
-    )

@@ -46,8 +46,8 @@ class Resampling:
     deviation: bool = False
 
     def __post_init__(self) -> None:
-        exact = math.isfinite(self.period) and self.period > 0 and self.ticks > 0
-        if not exact or not math.isclose(self.period * MICROSECONDS, self.ticks, rel_tol=1e-6):
+        positive = math.isfinite(self.period) and self.period > 0
+        if not positive or not math.isclose(self.period * MICROSECONDS, self.ticks, rel_tol=1e-6):
             raise ConfigError(
                 f"A period of {self.period} s cannot be used.",
                 expected="a positive number of seconds that is a whole number of microseconds",

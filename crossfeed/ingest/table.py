@@ -48,7 +48,20 @@ class Group:
 
 @dataclass(frozen=True)
 class Table:
-    """What every later step reads: values in schema order and schema units, plus where they came from."""
+    """What every later step reads: values in schema order and schema units, plus where they came from.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> table = cf.Table.read("a.parquet")
+        >>> table.machines(), len(table.groups), table.period
+        (('mill_a',), 6, 1.0)
+        >>> blind = table.select(table.groups[:2]).without(["z_current"])
+        >>> len(blind), blind.to_polars()["z_current"].null_count()
+        (180, 180)
+        >>> blind.write("blind.parquet")
+        >>> cf.Table.read("blind.parquet").fingerprint() == blind.fingerprint()
+        True
+    """
 
     schema: Schema
     groups: tuple[Group, ...]

@@ -16,7 +16,7 @@ from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 
-class InFrame:
+class InFrame(Forecaster):
     """A forecaster that reads windows in its own frame and answers in that of the windows."""
 
     def __init__(self, inner: Forecaster, frame: Normaliser, windows: Normaliser) -> None:
@@ -31,7 +31,7 @@ class InFrame:
         return forecast.moved(torch.from_numpy(location).to(like), torch.from_numpy(scale).to(like))
 
 
-class BySession:
+class BySession(Forecaster):
     """Asks for each window the forecaster of its session; all of one family."""
 
     def __init__(self, name: str, listens: bool, windows: WindowSet, of_session: Callable[[str], Forecaster]) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from crossfeed.errors import CrossfeedError
 from crossfeed.live.plan import as_array
 from crossfeed.live.program_plan import ProgramFollower
-from crossfeed.live.promises import Outline, Said
+from crossfeed.live.promises import Outline, PromisedForecast
 from crossfeed.live.row import Row
-from crossfeed.live.shared_forecasts import DueWindow, Foreseen, SharedForecasts
+from crossfeed.live.shared_forecasts import DueWindow, SharedForecasts, WindowForecast
 from crossfeed.live.snapshot import PlanUsed
 from crossfeed.live.source import Value
 from crossfeed.live.trust import Trust
@@ -40,7 +40,9 @@ class LookAhead:
 
             self._tracked = TrackedIntervals(model.horizons, trust.period)
 
-    async def look(self, rows: Sequence[Row], states: Mapping[str, Value], unread: int, reread: bool) -> Said | None:
+    async def look(
+        self, rows: Sequence[Row], states: Mapping[str, Value], unread: int, reread: bool
+    ) -> PromisedForecast | None:
         """The forecast after the last of the rows of the running session; None while they are too few."""
         plan: PlanUsed | None = None
 
@@ -52,17 +54,17 @@ class LookAhead:
             plan = self._follower.plan(states, rows[-1].time, rows[-1].values, self._model.horizons[-1])
             return DueWindow(self._forecaster, as_array(plan, self._model.schema), widen)
 
-        def widen(foreseen: Foreseen) -> Foreseen:
+        def widen(foreseen: WindowForecast) -> WindowForecast:
             if self._tracked is None:
                 return foreseen
             forecast = self._tracked.widen(rows[-1], foreseen.forecast, rows)
-            return Foreseen(forecast, Outline.of(forecast.distribution), foreseen.doubt)
+            return WindowForecast(forecast, Outline.of(forecast.distribution), foreseen.doubt)
 
         found = await self._forecasts.ask(prepare)
         if found is None:
             return None
         assert plan is not None
-        said = Said(rows[-1], plan, found.forecast, found.outline, found.doubt)
+        said = PromisedForecast(rows[-1], plan, found.forecast, found.outline, found.doubt)
         self._trust.promise(said)
         return said
 

@@ -4,18 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.live.source import FEED_OVERRIDE, LINE, RAPID_OVERRIDE, SPINDLE_OVERRIDE, live_segmentation
 from crossfeed.machines.declaration import PROGRAM, LogFormat, NativeColumn, Segmentation
 from crossfeed.machines.mapping import MappedColumn, read_mapping
 from crossfeed.schema import Schema, canonical
 
 
-class States(BaseModel):
+class States(CheckedForm):
     """Where the control tells what it is doing."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     program: str | None = None
     line: str | None = None
@@ -35,10 +34,10 @@ class States(BaseModel):
         return {native: name for name, native in told.items() if native is not None}
 
 
-class LiveMapping(BaseModel):
+class LiveMapping(CheckedForm):
     """A user's description of a live source."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     machine: str
     schema_: str | dict[str, Any] = Field(default="canonical", alias="schema")

@@ -14,7 +14,7 @@ from crossfeed.live.backoff import backoff
 from crossfeed.live.clock import SourceClock
 from crossfeed.live.look_ahead import LookAhead
 from crossfeed.live.program_plan import ProgramFollower
-from crossfeed.live.promises import Said
+from crossfeed.live.promises import PromisedForecast
 from crossfeed.live.queue import BoundedQueue
 from crossfeed.live.shared_forecasts import SharedForecasts
 from crossfeed.live.snapshot import Counters, Light, PlanUsed, Recent, Snapshot, worst
@@ -24,7 +24,7 @@ from crossfeed.machines.declaration import LogFormat
 from crossfeed.programs.limits import MotionLimits
 
 if TYPE_CHECKING:
-    from crossfeed.live.heard import Heard
+    from crossfeed.live.arrival_reader import ArrivalReader
     from crossfeed.live.learning import LiveLearner
 
 _TICK_S = 0.25  # ages and lights move at least so often
@@ -58,10 +58,10 @@ class Monitor:
         self._clock = SourceClock(speed)
         self._shown_rows = max(shown_rows, model.model.config.context)
         self._trust = Trust(model)
-        self._heard: Heard | None = None
+        self._reader: ArrivalReader | None = None
         self._ahead: LookAhead | None = None
         self._queue = BoundedQueue()
-        self._said: Said | None = None
+        self._said: PromisedForecast | None = None
         self._next_forecast = 0.0
         self._problem = self._absent = ""
         self._listeners: set[asyncio.Event] = set()
@@ -90,12 +90,12 @@ class Monitor:
 
     async def _work(self) -> None:
         # Imported while nobody waits for a page: this brings polars along.
-        from crossfeed.live.heard import Heard
+        from crossfeed.live.arrival_reader import ArrivalReader
 
         log_format = await self._open()
         self.model.check_rows(log_format.period, f"The source {self.source.title}")
         schema = self.model.model.schema
-        self._heard, self._absent = Heard(log_format, schema, self._shown_rows, self._clock), ""
+        self._reader, self._absent = ArrivalReader(log_format, schema, self._shown_rows, self._clock), ""
         self._trust.period = log_format.period
         follower = ProgramFollower(self.programs, schema, log_format.period, self._limits)
         ahead = self._ahead = LookAhead(self.model.model, self._forecasts, self._trust, follower, self._learner)
@@ -103,7 +103,7 @@ class Monitor:
         try:
             while True:
                 arrived = await self._queue.take(_TICK_S)
-                await self._digest(arrived, self._heard, ahead)
+                await self._digest(arrived, self._reader, ahead)
                 self._publish()
                 if listening.done() and not len(self._queue):
                     listening.result()
@@ -135,23 +135,23 @@ class Monitor:
         for changed in self._listeners:
             changed.set()
 
-    async def _digest(self, arrived: Sequence[Arrival], heard: "Heard", ahead: LookAhead) -> None:
-        if heard.take(arrived):
-            self._trust.observe(heard.rows.running())
-        if not heard.unread:
+    async def _digest(self, arrived: Sequence[Arrival], reader: "ArrivalReader", ahead: LookAhead) -> None:
+        if reader.take(arrived):
+            self._trust.observe(reader.rows.running())
+        if not reader.unread:
             return
         await asyncio.sleep(0)  # let the source hand over what has arrived meanwhile
         if len(self._queue) and time.monotonic() < self._next_forecast:
             return  # behind: newer rows wait already, and a forecast from older ones would only make them older
         self._next_forecast = time.monotonic() + _FORECAST_S
-        unread, reread = heard.unread, heard.reread
-        heard.unread, heard.reread = 0, False
+        unread, reread = reader.unread, reader.reread
+        reader.unread, reader.reread = 0, False
         try:
-            self._said = await ahead.look(heard.rows.running(), heard.states, unread, reread)
+            self._said = await ahead.look(reader.rows.running(), reader.states, unread, reread)
             self._problem = ""
         except CrossfeedError as error:
             self._said, self._problem = None, error.found
-            heard.reread = True
+            reader.reread = True
 
     @property
     def forecast_age(self) -> float | None:
@@ -160,20 +160,20 @@ class Monitor:
 
     def snapshot(self) -> Snapshot:
         """Everything that is known now."""
-        model, schema, heard, said = self.model.model, self.model.model.schema, self._heard, self._said
-        rows = heard.rows if heard else None
+        model, schema, reader, said = self.model.model, self.model.model.schema, self._reader, self._said
+        rows = reader.rows if reader else None
         age = None if rows is None or rows.newest is None else self._clock.age(rows.newest.time)
-        told = {column.channel for column in heard.log_format.columns} if heard else set()
+        told = {column.channel for column in reader.log_format.columns} if reader else set()
         missing = model.config.context - (len(rows.running()) if rows is not None else 0)
         lights = self._trust.lights(told, age, self._problem, max(missing, 0))
         verdict = Light(worst(lights), self._trust.verdict(lights, self._clock.remark))
         return Snapshot(
-            machine=heard.log_format.machine if heard else "",
+            machine=reader.log_format.machine if reader else "",
             source=self.source.title,
             clock=datetime.now(UTC),
             row_age=age,
             forecast_age=self.forecast_age,
-            period=heard.period if heard else 0.0,
+            period=reader.period if reader else 0.0,
             sensors=schema.sensor_names,
             commands=schema.command_names,
             units={channel.name: channel.unit for channel in schema.channels},
@@ -183,7 +183,7 @@ class Monitor:
             forecast=said.intervals() if said else {},
             lights=lights,
             verdict=Light("red", self._absent) if self._absent else verdict,
-            counters=heard.counters(self._queue.dropped) if heard else Counters(),
-            notices=tuple(heard.notices) if heard else (),
+            counters=reader.counters(self._queue.dropped) if reader else Counters(),
+            notices=tuple(reader.notices) if reader else (),
             learning=self._ahead.learning if self._ahead else "",
         )

@@ -1,11 +1,9 @@
 """MTConnect agents: /probe says what there is, /current where it stands, /sample streams what changes."""
 
 import asyncio
-import xml.etree.ElementTree as ElementTree
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.backoff import backoff
 from crossfeed.live.http_stream import get
+from crossfeed.live.mtconnect_page import OutOfRangeError, StreamsPage, read_page
 from crossfeed.live.source import (
     ALIVE,
     FEED_OVERRIDE,
@@ -26,7 +25,7 @@ from crossfeed.live.source import (
     live_segmentation,
 )
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
-from crossfeed.machines.devices import Item, read_devices, tag
+from crossfeed.machines.devices import Item, read_devices
 from crossfeed.machines.mtconnect import LOG_FORMAT
 from crossfeed.machines.mtconnect_channels import propose
 from crossfeed.machines.mtconnect_mapping import DeviceMapping
@@ -35,16 +34,6 @@ from crossfeed.schema import canonical
 _INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 100, 2000, 10000
 _UNAVAILABLE = "UNAVAILABLE"
 _OVERRIDES = {"feed_override": FEED_OVERRIDE, "rapid_override": RAPID_OVERRIDE, "spindle_override": SPINDLE_OVERRIDE}
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """One streams document: who wrote it, what follows, and its observations in order of their sequence."""
-
-    instance: int
-    following: int
-    created: int
-    observations: list[tuple[int, int, str, str]]  # sequence, stamp, item, value
 
 
 class MtconnectSource:
@@ -156,7 +145,7 @@ class MtconnectSource:
                         yield Notice("reconnect", "the agent is back")
                     yield arrival
                 raise LogError("the stream ended")
-            except _OutOfRangeError:
+            except OutOfRangeError:
                 # The agent's buffer no longer holds what we want: whatever was in between is lost.
                 self._next = None
             except (OSError, TimeoutError, LogError, ValueError, asyncio.IncompleteReadError) as error:
@@ -178,9 +167,9 @@ class MtconnectSource:
                     part = await anext(parts, None)
                 if part is None:
                     return
-                page = _read(part)
+                page = read_page(part)
                 if page.instance != self._instance:
-                    raise _OutOfRangeError  # sequences of another instance: begin again
+                    raise OutOfRangeError  # sequences of another instance: begin again
                 for arrival in self._tell(page):
                     yield arrival
         finally:
@@ -188,7 +177,7 @@ class MtconnectSource:
 
     async def _begin(self) -> AsyncIterator[Arrival]:
         """Where everything stands, after which the stream goes on; what lies between is a gap."""
-        page = _read(await self._page("/current"))
+        page = read_page(await self._page("/current"))
         restarted = self._instance is not None and page.instance != self._instance
         self._instance, self._next = page.instance, page.following
         stamps = [stamp for _, stamp, _, _ in page.observations]
@@ -204,7 +193,7 @@ class MtconnectSource:
         self._newest = max(now, self._newest)
         yield self._mark()
 
-    def _tell(self, page: _Page) -> Iterator[Arrival]:
+    def _tell(self, page: StreamsPage) -> Iterator[Arrival]:
         assert self._next is not None
         for sequence, stamp, item, value in page.observations:
             if sequence < self._next:
@@ -232,41 +221,6 @@ class MtconnectSource:
             return
         with suppress(ValueError):
             yield Sample(name, None if gone else float(value), stamp, sequence)
-
-
-class _OutOfRangeError(Exception):
-    """The agent no longer holds the sequence that was asked for."""
-
-
-def _read(document: bytes) -> _Page:
-    try:
-        root = ElementTree.fromstring(document)
-    except ElementTree.ParseError as error:
-        raise LogError(f"the agent sent something that is no XML: {error}") from error
-    errors = [element for element in root.iter() if tag(element) == "Error"]
-    if errors:
-        if any(element.get("errorCode") == "OUT_OF_RANGE" for element in errors):
-            raise _OutOfRangeError
-        raise LogError(f"the agent says: {errors[0].get('errorCode')} {(errors[0].text or '').strip()}")
-    header = next((element for element in root.iter() if tag(element) == "Header"), None)
-    if header is None:
-        raise LogError("the agent's answer has no header")
-    observations = [
-        (int(element.get("sequence") or 0), _stamp(element.get("timestamp") or ""), element.get("dataItemId") or "",
-         (element.text or "").strip())
-        for element in root.iter()
-        if element.get("dataItemId") and element.get("sequence")
-    ]  # fmt: skip
-    return _Page(
-        int(header.get("instanceId") or 0),
-        int(header.get("nextSequence") or 0),
-        _stamp(header.get("creationTime") or ""),
-        sorted(observations),
-    )
-
-
-def _stamp(text: str) -> int:
-    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * MICROSECONDS)
 
 
 def _key(item: Item) -> str:

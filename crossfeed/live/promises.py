@@ -87,7 +87,7 @@ class Outline:
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class PromisedForecast:
     """A forecast with the row it starts from and the plan it assumes: a promise about the rows to come."""
 
     row: Row
@@ -112,12 +112,12 @@ class Promises:
 
     def __init__(self, schema: Schema, horizons: Sequence[int], spans: Mapping[str, float]) -> None:
         self._schema, self._horizons, self._spans = schema, tuple(horizons), spans
-        self._open: deque[Said] = deque()
+        self._open: deque[PromisedForecast] = deque()
         self._judged = -math.inf
         self.records = {name: PromiseRecord() for name in schema.sensor_names}
         self.not_followed = 0
 
-    def add(self, said: Said) -> None:
+    def add(self, said: PromisedForecast) -> None:
         """A forecast to be judged."""
         self._open.append(said)
 
@@ -134,7 +134,7 @@ class Promises:
             while self._open and self._open[0].row.time < oldest:
                 self._open.popleft()
 
-    def _compare(self, promise: Said, row: Row, rows: Mapping[int, Row], period: float) -> None:
+    def _compare(self, promise: PromisedForecast, row: Row, rows: Mapping[int, Row], period: float) -> None:
         ahead = round((row.time - promise.row.time) / period)
         if ahead not in self._horizons:
             return
@@ -155,7 +155,7 @@ class Promises:
             if slot == 0:
                 record.evidence.see(not inside)
 
-    def _followed(self, promise: Said, ahead: int, rows: Mapping[int, Row], period: float) -> bool:
+    def _followed(self, promise: PromisedForecast, ahead: int, rows: Mapping[int, Row], period: float) -> bool:
         """Whether the commands were those of the plan: a forecast under another plan promised nothing about these."""
         begin = round(promise.row.time / period)
         for step in range(1, ahead + 1):

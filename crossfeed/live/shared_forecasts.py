@@ -26,7 +26,7 @@ _MOST = 64  # windows in one pass
 
 
 @dataclass(frozen=True, eq=False)
-class Foreseen:
+class WindowForecast:
     """The answer for one window; `doubt` is how far the members of the model are apart, where it has several."""
 
     forecast: Forecast
@@ -40,7 +40,7 @@ class DueWindow:
 
     forecaster: LiveForecaster
     commands: np.ndarray
-    finish: Callable[[Foreseen], Foreseen] = lambda foreseen: foreseen
+    finish: Callable[[WindowForecast], WindowForecast] = lambda foreseen: foreseen
 
 
 Prepare = Callable[[], DueWindow | None]
@@ -51,15 +51,15 @@ class SharedForecasts:
 
     def __init__(self, model: WorldModel) -> None:
         self.model = packed(model.eval())
-        self._pass: SharedPass[Prepare, Foreseen | None] = SharedPass(_answer_all, _MOST)
+        self._pass: SharedPass[Prepare, WindowForecast | None] = SharedPass(_answer_all, _MOST)
 
-    async def ask(self, prepare: Prepare) -> Foreseen | None:
+    async def ask(self, prepare: Prepare) -> WindowForecast | None:
         """The forecast for the window that `prepare` makes, in the thread of the pass; None where it makes none."""
         return await self._pass.ask(prepare)
 
 
-def _answer_all(questions: Sequence[Prepare]) -> list[Foreseen | Exception | None]:
-    answers: list[Foreseen | Exception | None] = [None] * len(questions)
+def _answer_all(questions: Sequence[Prepare]) -> list[WindowForecast | Exception | None]:
+    answers: list[WindowForecast | Exception | None] = [None] * len(questions)
     due: dict[int, DueWindow] = {}
     for number, prepare in enumerate(questions):
         try:
@@ -82,7 +82,7 @@ def _answer_all(questions: Sequence[Prepare]) -> list[Foreseen | Exception | Non
     return answers
 
 
-def _alone(window: DueWindow) -> Foreseen | Exception:
+def _alone(window: DueWindow) -> WindowForecast | Exception:
     try:
         return window.finish(forecast_together([window])[0])
     except CrossfeedError as error:
@@ -90,13 +90,13 @@ def _alone(window: DueWindow) -> Foreseen | Exception:
 
 
 @torch.inference_mode()
-def forecast_together(windows: Sequence[DueWindow]) -> list[Foreseen]:
+def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
     """The forecasts of windows of one model, each as it would be alone."""
     model = windows[0].forecaster.model
     if len(windows) == 1 and not isinstance(model, SensorModel):
         # The paper's network keeps the rows it has read: alone, a machine costs one row.
         alone = windows[0].forecaster.forecast(windows[0].commands)
-        return [Foreseen(alone, Outline.of(alone.distribution))]
+        return [WindowForecast(alone, Outline.of(alone.distribution))]
     pairs = [window.forecaster.window() for window in windows]
     x_BKC, a_BKA = (torch.cat(parts) for parts in zip(*pairs, strict=True))
     future_BTA = torch.cat([read_commands(model, window.commands, model.horizons) for window in windows])
@@ -106,7 +106,7 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[Foreseen]:
     together = to_forecast(model, said, model.horizons, present_BC.any(0), single=False)
     outline, names = Outline.of(together.distribution), model.schema.sensor_names
     return [
-        Foreseen(
+        WindowForecast(
             replace(
                 together,
                 distribution=together.distribution[number],

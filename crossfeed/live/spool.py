@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from crossfeed.atomic import storage_error
+from crossfeed.atomic import storage_error, sync
 from crossfeed.errors import LogError
 from crossfeed.json_file import read_sealed, write_sealed
 from crossfeed.live.source import Notice, Sample
@@ -66,7 +66,7 @@ class SpoolWriter:
         self._check_format(log_format, source)
         try:
             self._file: BinaryIO = self._segment().open("xb", buffering=0)
-            _sync_folder(folder)
+            sync(folder)
         except OSError as error:
             raise storage_error("Writing", folder, error) from error
 
@@ -178,11 +178,3 @@ def _header(folder: Path) -> dict[str, Any]:
     if not (folder / HEADER).exists():
         raise LogError(f"{folder} is no spool.", expected=f"a folder that `crossfeed live record` wrote, with {HEADER}")
     return read_sealed(folder / HEADER, remedy="Record into another folder.")
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.live.promises import LEVEL, Promises, Said, spans_of
+from crossfeed.live.promises import LEVEL, PromisedForecast, Promises, spans_of
 from crossfeed.live.row import Row
 from crossfeed.live.snapshot import Light, PlanUsed, worst
 from crossfeed.model.sensors.model import SensorModel
@@ -41,7 +41,7 @@ class Trust:
             self._far = self._distances(rows[-1])
         self.promises.judge(rows, self.period)
 
-    def promise(self, said: Said) -> None:
+    def promise(self, said: PromisedForecast) -> None:
         """A forecast that was made from the newest row."""
         self.promises.add(said)
         self._outside, self._doubt = self._beyond(said.plan), self._disagreement(said.doubt)

@@ -1,12 +1,12 @@
 """The YAML mapping with which users describe their own logs: columns, units, time, sessions."""
 
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from crossfeed.configuration import problems
+from crossfeed.configuration import CheckedForm, problems
 from crossfeed.errors import ConfigError
 from crossfeed.machines.time_zone import check_zone
 from crossfeed.schema import Schema, canonical
@@ -34,13 +34,10 @@ segmentation: {gap_s: 5, min_rows: 64, keep: {State: 3}}   # longer pauses end a
 """
 
 Model = TypeVar("Model", bound=BaseModel)
+Bound = Annotated[float, AllowInfNan(True)]  # a range may be open
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TimeColumn(_Part):
+class TimeColumn(CheckedForm):
     """Where the clock is and how it is written; without unit and format, common time stamps are understood.
 
     `date` names the column of the day where `column` holds only the time of it; `zone` says whose local time it is.
@@ -68,20 +65,20 @@ class TimeColumn(_Part):
         return self
 
 
-class NamedColumn(_Part):
+class NamedColumn(CheckedForm):
     """A column that names something."""
 
     column: str
 
 
-class ColumnEntry(_Part):
+class ColumnEntry(CheckedForm):
     """One native column and the channel it measures; or, for what a machine does not have, a constant."""
 
     native: str | None = None
     channel: str
     unit: str | None = None
-    valid: tuple[float, float] | None = None
-    constant: float | None = Field(default=None, allow_inf_nan=False)
+    valid: tuple[Bound, Bound] | None = None
+    constant: float | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -102,7 +99,7 @@ class MappedColumn(ColumnEntry):
         return self
 
 
-class SessionCut(_Part):
+class SessionCut(CheckedForm):
     """How rows become sessions where the log does not say."""
 
     gap_s: float | None = Field(default=None, gt=0)
@@ -110,10 +107,10 @@ class SessionCut(_Part):
     keep: dict[str, float | str] = {}
 
 
-class Mapping(_Part):
+class Mapping(CheckedForm):
     """A user's description of a kind of log."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     machine: str
     schema_: str | dict[str, Any] = Field(default="canonical", alias="schema")

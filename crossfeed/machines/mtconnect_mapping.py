@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.machines.declaration import NativeColumn
 from crossfeed.machines.devices import Item, unit_of
@@ -15,10 +16,10 @@ from crossfeed.machines.mtconnect_channels import Proposal, Proposed, native_ran
 from crossfeed.schema import QUANTITIES, Channel, Schema, canonical
 
 
-class DeviceMapping(BaseModel):
+class DeviceMapping(CheckedForm):
     """What a user says about a device; `crossfeed data template --from Devices.xml` writes one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     machine: str
     device: str | None = None

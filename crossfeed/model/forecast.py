@@ -38,6 +38,17 @@ class Forecast:
 
     Arrays are (H, C) for one window and (W, H, C) for many; `measured` names the sensors the history showed, `units`
     belong to `sensors`, `period` is the time between two rows in seconds where it is known.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> rows = cf.Table.read("a.parquet").to_polars()
+        >>> forecast = cf.load("run").forecast(rows[:32], rows[32:48])
+        >>> low, high = forecast.interval(0.9)
+        >>> bool((low <= forecast.median).all() and (forecast.median <= high).all())
+        True
+        >>> forecast.to_pandas().query("sensor == 'spindle_power'")["seconds"].tolist()
+        [1.0, 2.0, 4.0, 8.0, 16.0]
+        >>> forecast.plot().savefig("forecast.png")
     """
 
     horizons: tuple[int, ...]

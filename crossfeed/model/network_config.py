@@ -2,15 +2,15 @@
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from crossfeed.configuration import CheckedForm
 
 Size = Literal["tiny", "compact", "base", "medium", "large"]
 
 
-class NetworkConfig(BaseModel):
+class NetworkConfig(CheckedForm):
     """Context and horizons, in rows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     context: int = Field(default=32, ge=1)
     horizons: tuple[int, ...] = (1, 2, 4, 8, 16)

@@ -5,8 +5,9 @@ Every difference between them is listed in docs/method.md, and a test compares t
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.model.config import ModelConfig
 from crossfeed.model.jepa.config import JepaConfig
@@ -27,10 +28,8 @@ from crossfeed.windows.unseen_plans import PlanChanges
 Objectives = Annotated[ForecastObjectiveConfig | ObjectiveConfig, Field(discriminator="trains")]
 
 
-class MethodConfig(BaseModel):
+class MethodConfig(CheckedForm):
     """The network, the views it is trained on and its objective: everything but the training run itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: ModelConfig = SensorConfig()
     masks: MaskConfig = MaskConfig(channel_drop=0.25)

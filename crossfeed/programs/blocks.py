@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
+from pydantic import PositiveFloat, PositiveInt
+
+from crossfeed.configuration import CheckedForm
 
 Vector = tuple[float, float, float]
 Severity = Literal["note", "warning", "error"]
 
 
-class Setup(BaseModel):
+class Setup(CheckedForm):
     """What the NC text does not say about the machine it runs on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     work_offset: Vector = (-100.0, 0.0, 300.0)  # machine coordinates of the work zero, tool length included, mm
     home: Vector = (-365.0, 224.0, 610.0)  # where the axes stand at the start and after G28, machine coordinates, mm

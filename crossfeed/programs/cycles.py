@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from crossfeed.programs.blocks import Dwell
+from crossfeed.programs.line_items import ProgramLine
 from crossfeed.programs.motion import Values, move
 from crossfeed.programs.state import InterpreterState, Log
 from crossfeed.programs.tokens import UnclearError
-from crossfeed.programs.words import ProgramLine
 
 # mm between the last depth and the return to feed when a peck goes on, and the lift that breaks a chip (G73).
 _PECK_CLEARANCE = 0.5

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from crossfeed.errors import ProgramError
 from crossfeed.programs.expressions import Operation, evaluate, evaluate_number, variable_name
+from crossfeed.programs.line_items import Item, Jump, ProgramLine, Structure
 from crossfeed.programs.state import InterpreterState
 from crossfeed.programs.tokens import UnclearError
-from crossfeed.programs.words import Item, Jump, ProgramLine, Structure
 
 _CLOSES = {"ENDIF": "IF", "ELSE": "IF", "ENDWHILE": "WHILE", "ENDFOR": "FOR", "ENDLOOP": "LOOP", "UNTIL": "REPEAT"}
 
@@ -82,21 +82,21 @@ class Flow:
     def _destination(self, jump: Jump, line: ProgramLine) -> int:
         here = self.line_index - 1
         target = jump.target if not jump.target.isdigit() else f"N{jump.target}"
-        if jump.kind == "GOTOS":
+        if jump.keyword == "GOTOS":
             return 0
-        places = self.labels.get(target, [])
-        ahead, behind = [p for p in places if p > here], [p for p in places if p <= here]
-        if jump.kind == "GOTOB":
+        lines = self.labels.get(target, [])
+        ahead, behind = [line for line in lines if line > here], [line for line in lines if line <= here]
+        if jump.keyword == "GOTOB":
             ahead = []
-        if jump.kind == "GOTOF":
+        if jump.keyword == "GOTOF":
             behind = []
         if ahead or behind:
             return ahead[0] if ahead else behind[-1]
-        if jump.kind == "GOTOC":
+        if jump.keyword == "GOTOC":
             return self.line_index
         raise ProgramError(
-            f"{self.name}, line {line.number}: {jump.kind} {jump.target} leads nowhere.",
-            expected=f"a line with the label {jump.target} {'ahead' if jump.kind == 'GOTOF' else 'in the program'}",
+            f"{self.name}, line {line.number}: {jump.keyword} {jump.target} leads nowhere.",
+            expected=f"a line with the label {jump.target} {'ahead' if jump.keyword == 'GOTOF' else 'in the program'}",
             remedy="Correct the label or the direction of the jump.",
         )
 
@@ -108,24 +108,24 @@ class Flow:
             for item in line.items:
                 if not isinstance(item, Structure):
                     continue
-                if item.kind not in _CLOSES:
-                    opened.append((item.kind, index))
-                    partner[index] = {item.kind: index}
+                if item.keyword not in _CLOSES:
+                    opened.append((item.keyword, index))
+                    partner[index] = {item.keyword: index}
                     continue
-                if not opened or opened[-1][0] != _CLOSES[item.kind]:
-                    raise self._unmatched(line, item.kind)
+                if not opened or opened[-1][0] != _CLOSES[item.keyword]:
+                    raise self._unmatched(line, item.keyword)
                 group = partner[opened[-1][1]]
-                group[item.kind] = index
+                group[item.keyword] = index
                 partner[index] = group
-                if item.kind != "ELSE":
+                if item.keyword != "ELSE":
                     opened.pop()
         if opened:
             raise self._unmatched(self.lines[opened[-1][1]], opened[-1][0])
         return partner
 
-    def _unmatched(self, line: ProgramLine, kind: str) -> ProgramError:
+    def _unmatched(self, line: ProgramLine, keyword: str) -> ProgramError:
         return ProgramError(
-            f"{self.name}, line {line.number}: {kind} has no counterpart.",
+            f"{self.name}, line {line.number}: {keyword} has no counterpart.",
             expected="IF ... ELSE ... ENDIF, WHILE ... ENDWHILE, FOR ... ENDFOR, LOOP ... ENDLOOP, REPEAT ... UNTIL",
             remedy="Close the structure, or open it on a line of its own.",
         )
@@ -133,18 +133,18 @@ class Flow:
     def _structure(self, item: Structure, line: ProgramLine, state: InterpreterState) -> None:
         here = self.line_index - 1
         group = self.partner[here]
-        if item.kind == "IF" and not self._holds(item, line, state):
+        if item.keyword == "IF" and not self._holds(item, line, state):
             self.line_index = group.get("ELSE", group["ENDIF"]) + 1
-        elif item.kind == "ELSE":
+        elif item.keyword == "ELSE":
             self.line_index = group["ENDIF"] + 1
-        elif item.kind == "WHILE" and not self._holds(item, line, state):
+        elif item.keyword == "WHILE" and not self._holds(item, line, state):
             self.line_index = group["ENDWHILE"] + 1
-        elif item.kind in ("ENDWHILE", "ENDLOOP"):
-            self._go(group[_CLOSES[item.kind]], line, state)
-        elif item.kind == "UNTIL" and not self._holds(item, line, state):
+        elif item.keyword in ("ENDWHILE", "ENDLOOP"):
+            self._go(group[_CLOSES[item.keyword]], line, state)
+        elif item.keyword == "UNTIL" and not self._holds(item, line, state):
             self._go(group["REPEAT"], line, state)
-        elif item.kind in ("FOR", "ENDFOR"):
-            self._count_loop(group, line, state, first=item.kind == "FOR")
+        elif item.keyword in ("FOR", "ENDFOR"):
+            self._count_loop(group, line, state, first=item.keyword == "FOR")
 
     def _count_loop(self, group: dict[str, int], line: ProgramLine, state: InterpreterState, first: bool) -> None:
         head = next(item for item in self.lines[group["FOR"]].items if isinstance(item, Structure))

@@ -2,18 +2,16 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat, ValidationError
+from pydantic import PositiveFloat, ValidationError
 
-from crossfeed.configuration import problems
+from crossfeed.configuration import CheckedForm, problems
 from crossfeed.errors import ProgramError
 
 Three = tuple[PositiveFloat, PositiveFloat, PositiveFloat]
 
 
-class MotionLimits(BaseModel):
+class MotionLimits(CheckedForm):
     """Limits of the axes; the defaults suit a small five-axis machining center."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     rapid: Three = (48_000.0, 48_000.0, 48_000.0)  # X, Y, Z in mm/min
     acceleration: Three = (5_000.0, 5_000.0, 5_000.0)  # X, Y, Z in mm/s^2

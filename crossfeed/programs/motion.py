@@ -7,9 +7,9 @@ from typing import Literal
 
 from crossfeed.programs.blocks import Arc, Move, Rotary, Vector
 from crossfeed.programs.geometry import Chain, arc_about, center_from_radius, vector
+from crossfeed.programs.line_items import ProgramLine
 from crossfeed.programs.state import InterpreterState, Log
 from crossfeed.programs.tokens import UnclearError
-from crossfeed.programs.words import ProgramLine
 
 LINEAR_AXES, ROTARY_AXES = "XYZ", "ABC"
 CENTERS = "IJK"

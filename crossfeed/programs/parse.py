@@ -11,9 +11,10 @@ from crossfeed.programs.execute import execute
 from crossfeed.programs.flow import Flow
 from crossfeed.programs.gcodes import KEYWORDS
 from crossfeed.programs.geometry import vector
+from crossfeed.programs.line_items import ProgramLine
+from crossfeed.programs.read_line import read_line
 from crossfeed.programs.state import InterpreterState, Log
 from crossfeed.programs.tokens import UnclearError
-from crossfeed.programs.words import ProgramLine, read_line
 from crossfeed.progress import ProgressTask, progress
 
 _HEADER = re.compile(r"\s*(%|;?\$PATH|O\d+\s*(\(|$))", re.IGNORECASE)

@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class WhatIf:
-    """The answer: `result` is what forecast.json holds, `paths` the sampled futures (samples, rows, sensors)."""
+    """The answer: `result` is what forecast.json holds, `paths` the sampled futures (samples, rows, sensors).
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> rows = cf.Table.read("a.parquet").to_polars()[:80]
+        >>> answer = cf.what_if("run", rows[:40], {"as planned": rows[40:48]}, samples=20)
+        >>> answer.paths["as planned"].shape[:2], answer.to_polars().columns[:2]
+        ((20, 8), ['plan', 'time'])
+        >>> answer.plot().savefig("what_if.png")
+    """
 
     result: WhatIfResult
     plans: dict[str, PlannedCommands]

@@ -6,15 +6,16 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Any, TypeVar
 
 from crossfeed import __version__
-from crossfeed.errors import ConfigError, CrossfeedError
+from crossfeed.errors import CrossfeedError
+from crossfeed.extras import need
 from crossfeed.studio.access import cookie_name
 from crossfeed.studio.bounds import Bounds
+from crossfeed.studio.cached_answer import CachedAnswer
 from crossfeed.studio.facts import model_facts
 from crossfeed.studio.files import PLOTLY, PageFile, map_style, page_files
 from crossfeed.studio.gate import ENTER, Gate
 from crossfeed.studio.questions import ForecastAsked, WhatIfAsked
 from crossfeed.studio.refusal import RefusalError, error_content, status_of, validation_error
-from crossfeed.studio.remembered import Remembered
 from crossfeed.studio.runs import runs_content
 from crossfeed.studio.service import Service
 from crossfeed.studio.trust import recorded_verdict
@@ -28,18 +29,12 @@ _INSIDE = (
 
 def build_app(service: Service) -> Gate:
     """The whole service as one ASGI application behind its gate."""
-    try:
-        from fastapi import FastAPI, Request, UploadFile, WebSocket
-        from fastapi.exceptions import RequestValidationError
-        from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-        from starlette.exceptions import HTTPException
-        from starlette.websockets import WebSocketDisconnect
-    except ImportError as error:
-        raise ConfigError(
-            f"{error.name} is not installed.",
-            expected="the extra 'serve'",
-            remedy="Install it: pip install 'crossfeed[serve]'.",
-        ) from error
+    need("fastapi", "The studio", "serve")
+    from fastapi import FastAPI, Request, UploadFile, WebSocket
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+    from starlette.exceptions import HTTPException
+    from starlette.websockets import WebSocketDisconnect
 
     settings, engine, keys = service.settings, service.engine, service.keys
 
@@ -59,8 +54,8 @@ def build_app(service: Service) -> Gate:
         openapi_url="/api/openapi.json",
     )
     files = page_files()
-    recorded_once = Remembered(lambda: recorded_verdict(service.opened), 60.0)
-    runs_now = Remembered(lambda: runs_content(service.folders), 2.0)
+    recorded_once = CachedAnswer(lambda: recorded_verdict(service.opened), 60.0)
+    runs_now = CachedAnswer(lambda: runs_content(service.folders), 2.0)
     gate: Gate
 
     @app.exception_handler(CrossfeedError)
@@ -92,7 +87,10 @@ def build_app(service: Service) -> Gate:
 
     @app.get("/api/sessions", tags=["model"], summary="Moments that can be named")
     async def sessions() -> dict[str, Any]:
-        return {"sessions": engine.moments.sessions() if engine.moments else [], "live": service.beside is not None}
+        return {
+            "sessions": engine.moments.sessions() if engine.moments else [],
+            "live": service.shown_machine is not None,
+        }
 
     @app.post("/api/forecast", tags=["model"], summary="Forecast at the trained horizons, under one plan or several")
     async def forecast(asked: ForecastAsked, request: Request) -> dict[str, Any]:
@@ -106,21 +104,21 @@ def build_app(service: Service) -> Gate:
 
     @app.post("/api/what-if", tags=["model"], summary="Plans rolled forward and compared: time, energy, peaks, limits")
     async def what_if(asked: WhatIfAsked, request: Request) -> dict[str, Any]:
-        return await _while_connected(request, service.workshop.do(lambda go_on: engine.compare(asked, go_on)))
+        return await _while_connected(request, service.long_work.do(lambda go_on: engine.compare(asked, go_on)))
 
     @app.post("/api/programs", tags=["model"], summary="Upload an NC program, or a CSV with commands", status_code=201)
     async def programs(file: UploadFile, request: Request) -> dict[str, Any]:
         content = await file.read()
         name = file.filename or "program"
-        kept = await _while_connected(request, service.workshop.do(lambda _: service.shelf.read(name, content)))
-        service.shelf.put(kept)
+        kept = await _while_connected(request, service.long_work.do(lambda _: service.uploads.read(name, content)))
+        service.uploads.put(kept)
         return kept.content()
 
     @app.get("/api/live", tags=["live"], summary="The newest moment beside the machine")
     async def live() -> dict[str, Any]:
-        if service.beside is None:
+        if service.shown_machine is None:
             raise RefusalError(404, "Nothing runs beside this service.", remedy="Start it with --live or --history.")
-        content = service.beside.snapshot()
+        content = service.shown_machine.snapshot()
         if not content:
             raise RefusalError(503, "No row has arrived yet.", remedy="Try again in a second.")
         return content
@@ -128,11 +126,11 @@ def build_app(service: Service) -> Gate:
     @app.get("/api/trust", tags=["live"], summary="The channel verdict, and calibration so far")
     async def trust() -> dict[str, Any]:
         recorded = await recorded_once.get()
-        beside = service.beside
-        now = {} if beside is None else beside.snapshot()
+        shown_machine = service.shown_machine
+        now = {} if shown_machine is None else shown_machine.snapshot()
         return {
             "recorded": recorded,
-            "so_far": {} if beside is None else beside.calibration(),
+            "so_far": {} if shown_machine is None else shown_machine.calibration(),
             "lights": now.get("lights", {}),
             "verdict": now.get("verdict"),
         }
@@ -211,8 +209,8 @@ async def _while_connected(request: Any, work: Awaitable[Result]) -> Result:
 
 async def _stream(service: Service, socket: Any, left: type[Exception]) -> None:
     """Every new moment to one listener; whatever the listener says is read and thrown away."""
-    if service.beside is None or service.streams >= service.settings.limits.streams:
-        reason = "nothing runs beside this service" if service.beside is None else "too many streams"
+    if service.shown_machine is None or service.streams >= service.settings.limits.streams:
+        reason = "nothing runs beside this service" if service.shown_machine is None else "too many streams"
         await socket.close(1013, reason)
         return
     await socket.accept()
@@ -224,9 +222,9 @@ async def _stream(service: Service, socket: Any, left: type[Exception]) -> None:
                 await socket.receive_text()
 
     async def tell() -> None:
-        assert service.beside is not None
+        assert service.shown_machine is not None
         with contextlib.suppress(left, RuntimeError):
-            async for content in service.beside.updates():
+            async for content in service.shown_machine.updates():
                 await socket.send_json(content)
 
     tasks = {asyncio.create_task(listen()), asyncio.create_task(tell())}

@@ -23,7 +23,7 @@ from crossfeed.studio.plans import make_plans
 from crossfeed.studio.questions import ForecastAsked, MomentAsked, WhatIfAsked
 from crossfeed.studio.refusal import RefusalError
 from crossfeed.studio.settings import Limits
-from crossfeed.studio.shelf import Shelf
+from crossfeed.studio.uploads import Uploads
 
 
 def ready_to_answer(opened: OpenedModel) -> OpenedModel:
@@ -48,7 +48,7 @@ class ForecastEngine:
 
     opened: OpenedModel
     moments: Moments | None
-    shelf: Shelf
+    uploads: Uploads
     limits: Limits
     motion: MotionLimits
 
@@ -68,7 +68,7 @@ class ForecastEngine:
     def questions(self, asked: ForecastAsked) -> tuple[History, list[Question]]:
         """What has to be computed for a quick forecast."""
         model, history = self.opened.model, self.moment(asked)
-        plans = make_plans(asked.plans, history, self.shelf, self.limits, self.motion, model.horizons[-1])
+        plans = make_plans(asked.plans, history, self.uploads, self.limits, self.motion, model.horizons[-1])
         context = model.config.context
         rows = np.concatenate([history.sensors[-context:], history.commands[-context:]], axis=1)
         return history, [
@@ -156,7 +156,7 @@ class ForecastEngine:
         check_sensors(asked.limits, model.schema, np.isfinite(history.sensors).any(axis=0), "The limited sensor")
         go_on()
         plans = make_plans(
-            asked.plans, history, self.shelf, self.limits, self.motion, model.horizons[-1], asked.seconds
+            asked.plans, history, self.uploads, self.limits, self.motion, model.horizons[-1], asked.seconds
         )
         return what_if(
             self.opened, history, plans, samples=asked.samples, seed=asked.seed, limits=asked.limits, go_on=go_on

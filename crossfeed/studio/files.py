@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from crossfeed.errors import ConfigError
+from crossfeed.extras import need
 
 _PAGE = Path(__file__).parent / "page"
 _KINDS = {
@@ -52,12 +52,7 @@ def page_files() -> dict[str, PageFile]:
 
 def _plotly() -> Path:
     """The plotly.js that the plotly package carries."""
-    from importlib.util import find_spec
-
-    package = find_spec("plotly")
-    if package is None or package.origin is None:
-        raise ConfigError("The package plotly is not installed.", remedy="Install crossfeed with its extra: serve.")
-    return Path(package.origin).parent / "package_data" / "plotly.min.js"
+    return Path(need("plotly", "The studio's page", "serve").__file__).parent / "package_data" / "plotly.min.js"
 
 
 def map_style(plotly: bytes) -> str:

@@ -13,8 +13,8 @@ from crossfeed.json_file import plain
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.snapshot import Snapshot
 from crossfeed.serving.history import History
+from crossfeed.studio.interval_record import IntervalRecord
 from crossfeed.studio.moments import moment_of_rows
-from crossfeed.studio.so_far import SoFar
 
 # What has to run before the source can be heard, such as a simulated machine; it says when it is there.
 Companion = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
@@ -26,23 +26,23 @@ class Machine:
     """Reads the monitor, never the machine."""
 
     def __init__(self, opened: OpenedModel, monitor: Monitor, companion: Companion | None = None) -> None:
-        self.opened, self.monitor, self._companion, self._so_far = opened, monitor, companion, SoFar()
+        self.opened, self.monitor, self._companion, self._so_far = opened, monitor, companion, IntervalRecord()
 
     async def run(self) -> None:
         """Listen, and compare what was forecast with what came; a companion begins before and ends with it."""
-        beside = [asyncio.create_task(self._watch())]
+        tasks = [asyncio.create_task(self._watch())]
         try:
             if self._companion is not None:
                 ready = asyncio.Event()
-                beside.append(asyncio.create_task(self._companion(ready.set)))
+                tasks.append(asyncio.create_task(self._companion(ready.set)))
                 waiting = asyncio.create_task(ready.wait())
-                await asyncio.wait({waiting, beside[-1]}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({waiting, tasks[-1]}, return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
             await self.monitor.run()
         finally:
-            for task in beside:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self) -> None:
         seen = -1

@@ -15,7 +15,7 @@ from crossfeed.serving.plan_table import plan_columns
 from crossfeed.studio.questions import PlanAsked
 from crossfeed.studio.refusal import RefusalError
 from crossfeed.studio.settings import Limits
-from crossfeed.studio.shelf import Shelf
+from crossfeed.studio.uploads import Uploads
 
 HELD = "the last command, held"
 HELD_ROWS = 16  # at least; a model that looks further ahead gets more
@@ -24,7 +24,7 @@ HELD_ROWS = 16  # at least; a model that looks further ahead gets more
 def make_plans(
     asked: Sequence[PlanAsked],
     history: History,
-    shelf: Shelf,
+    uploads: Uploads,
     limits: Limits,
     motion: MotionLimits,
     longest: int,
@@ -40,7 +40,7 @@ def make_plans(
     plans: list[PlannedCommands] = []
     steps = None if seconds is None else max(1, round(seconds / history.period))
     for number, one in enumerate(asked, start=1):
-        plan = _plan(one, history, shelf, motion, max(longest, HELD_ROWS), steps)
+        plan = _plan(one, history, uploads, motion, max(longest, HELD_ROWS), steps)
         name = one.name or plan.name
         taken = [known.name for known in plans]
         plans.append(replace(plan, name=name if name not in taken else f"{name} ({number})"))
@@ -56,14 +56,14 @@ def make_plans(
 
 
 def _plan(
-    asked: PlanAsked, history: History, shelf: Shelf, motion: MotionLimits, held_rows: int, steps: int | None
+    asked: PlanAsked, history: History, uploads: Uploads, motion: MotionLimits, held_rows: int, steps: int | None
 ) -> PlannedCommands:
     overrides = Overrides(asked.feed, asked.rapid, asked.spindle)
     suffix = _suffix(overrides)
     if asked.kind == "program":
         if asked.program is None:
             raise ConfigError("A plan of the kind 'program' names no program.", expected="the id of an upload")
-        kept = shelf.take(asked.program)
+        kept = uploads.take(asked.program)
         if kept.program is not None:
             commands, remarks = plan_program(
                 kept.program, history.schema, history.period, overrides, motion, history.command_low

@@ -2,16 +2,16 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from crossfeed.configuration import CheckedForm
 
 Columns = dict[str, list[float | None]]
 Per_cent = Annotated[float, Field(ge=1.0, le=300.0)]
 
 
-class RequestBody(BaseModel):
+class RequestBody(CheckedForm):
     """Unknown fields are mistakes, and are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class PlanAsked(RequestBody):

@@ -12,8 +12,8 @@ from crossfeed.ingest.table import Group
 from crossfeed.json_file import plain
 from crossfeed.model.forecast import Forecast, forecast
 from crossfeed.serving.history import History
+from crossfeed.studio.interval_record import IntervalRecord
 from crossfeed.studio.moments import TableMoments
-from crossfeed.studio.so_far import SoFar
 
 SHOWN_ROWS = 90
 _LEVELS = (0.05, 0.5, 0.95)
@@ -26,7 +26,7 @@ class Replay:
         self.opened, self.moments, self.speed = opened, moments, speed
         context = opened.model.config.context
         self._groups = [group for group in moments.table.groups if len(group) > context + 1]
-        self._so_far = SoFar()
+        self._so_far = IntervalRecord()
         self._rows = 0
         self._content: dict[str, Any] = {}
         self._history: History | None = None

@@ -14,14 +14,14 @@ from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.history import History
 from crossfeed.studio.access import Keys
 from crossfeed.studio.batching import Batcher
-from crossfeed.studio.beside import Beside
 from crossfeed.studio.engine import ForecastEngine, Question
+from crossfeed.studio.long_work import LongWork
 from crossfeed.studio.metrics import Gauge, Metrics
 from crossfeed.studio.moments import Moments
 from crossfeed.studio.refusal import RefusalError
 from crossfeed.studio.settings import ServeSettings
-from crossfeed.studio.shelf import Shelf
-from crossfeed.studio.workshop import Workshop
+from crossfeed.studio.shown_machine import ShownMachine
+from crossfeed.studio.uploads import Uploads
 
 log = logging.getLogger("crossfeed.studio")
 _COLOURS = {"green": 0.0, "amber": 1.0, "red": 2.0}
@@ -35,19 +35,19 @@ class Service:
     settings: ServeSettings
     keys: Keys
     moments: Moments | None = None
-    beside: Beside | None = None
+    shown_machine: ShownMachine | None = None
     folders: Sequence[Path] = ()
     motion: MotionLimits = field(default_factory=MotionLimits)
 
     def __post_init__(self) -> None:
         limits = self.settings.limits
-        self.metrics, self.shelf, self.streams = Metrics(), Shelf(limits.uploads), 0
-        newest = _Newest(self.moments, self.beside) if self.moments or self.beside else None
-        self.engine = ForecastEngine(self.opened, newest, self.shelf, limits, self.motion)
+        self.metrics, self.uploads, self.streams = Metrics(), Uploads(limits.uploads), 0
+        newest = _Newest(self.moments, self.shown_machine) if self.moments or self.shown_machine else None
+        self.engine = ForecastEngine(self.opened, newest, self.uploads, limits, self.motion)
         self.batcher: Batcher[Question, dict[str, Any]] = Batcher(
             self.engine.answer_all, limits.batch, limits.waiting, self.metrics
         )
-        self.workshop = Workshop(limits.what_ifs, limits.waiting_what_ifs, limits.answer_seconds, self.metrics)
+        self.long_work = LongWork(limits.what_ifs, limits.waiting_what_ifs, limits.answer_seconds, self.metrics)
         # Where there is one: what runs beside the service begins when the first connection can be taken.
         self.taking_connections: asyncio.Event | None = None
         self._watch()
@@ -55,7 +55,7 @@ class Service:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Whatever runs beside the service lives as long as it; its end is logged, not fatal."""
-        task = asyncio.create_task(self._beside()) if self.beside is not None else None
+        task = asyncio.create_task(self._run_shown_machine()) if self.shown_machine is not None else None
         try:
             yield
         finally:
@@ -64,14 +64,14 @@ class Service:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
             self.batcher.close()
-            self.workshop.close()
+            self.long_work.close()
 
-    async def _beside(self) -> None:
-        assert self.beside is not None
+    async def _run_shown_machine(self) -> None:
+        assert self.shown_machine is not None
         if self.taking_connections is not None:
             await self.taking_connections.wait()
         try:
-            await self.beside.run()
+            await self.shown_machine.run()
         except asyncio.CancelledError:
             raise
         except CrossfeedError as error:
@@ -82,18 +82,18 @@ class Service:
     def _watch(self) -> None:
         self.metrics.watch(Gauge("crossfeed_streams", "Open WebSocket streams.", lambda: [({}, self.streams)]))
         self.metrics.watch(
-            Gauge("crossfeed_what_ifs", "Comparisons under way or waiting.", lambda: [({}, self.workshop.inside)])
+            Gauge("crossfeed_what_ifs", "Comparisons under way or waiting.", lambda: [({}, self.long_work.inside)])
         )
-        if self.beside is None:
+        if self.shown_machine is None:
             return
-        beside = self.beside
+        shown = self.shown_machine
         self.metrics.watch(
             Gauge(
                 "crossfeed_live_age_seconds", "Age of the newest row and of the forecast.",
                 lambda: [
                     ({"of": name.removesuffix("_age")}, value)
                     for name in ("row_age", "forecast_age")
-                    if (value := beside.snapshot().get(name)) is not None
+                    if (value := shown.snapshot().get(name)) is not None
                 ],
             )
         )  # fmt: skip
@@ -102,7 +102,7 @@ class Service:
                 "crossfeed_live_light", "0 green, 1 amber, 2 red.",
                 lambda: [
                     ({"sensor": name}, _COLOURS[light["colour"]])
-                    for name, light in beside.snapshot().get("lights", {}).items()
+                    for name, light in shown.snapshot().get("lights", {}).items()
                 ],
             )
         )  # fmt: skip
@@ -110,7 +110,7 @@ class Service:
             Gauge(
                 "crossfeed_live_events_total", "What happened to the live source.",
                 lambda: [
-                    ({"kind": name}, float(value)) for name, value in beside.snapshot().get("counters", {}).items()
+                    ({"kind": name}, float(value)) for name, value in shown.snapshot().get("counters", {}).items()
                 ],
             )
         )  # fmt: skip
@@ -119,12 +119,12 @@ class Service:
 class _Newest:
     """The newest moment of what runs beside the service, or a named moment of the table."""
 
-    def __init__(self, table: Moments | None, beside: Beside | None) -> None:
-        self.table, self.beside = table, beside
+    def __init__(self, table: Moments | None, shown_machine: ShownMachine | None) -> None:
+        self.table, self.shown_machine = table, shown_machine
 
     def at(self, session: str | None, at: float | None) -> History:
-        if session is None and at is None and self.beside is not None and self.beside.history is not None:
-            return self.beside.history
+        if session is None and at is None and self.shown_machine is not None and self.shown_machine.history is not None:
+            return self.shown_machine.history
         if self.table is None:
             if session is None and at is None:
                 raise RefusalError(409, "Too few live rows have arrived for a forecast.", remedy="Wait some seconds.")

@@ -4,17 +4,16 @@ import ipaddress
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
-class Limits(BaseModel):
+class Limits(CheckedForm):
     """Bounds on what one client, or all of them together, can cost."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     body_bytes: int = Field(default=2 * 2**20, ge=1024)
     body_seconds: float = Field(default=20.0, gt=0.0)
@@ -32,10 +31,8 @@ class Limits(BaseModel):
     idle_seconds: float = Field(default=10.0, gt=0.0)
 
 
-class ServeSettings(BaseModel):
+class ServeSettings(CheckedForm):
     """The address: this machine alone, unless a certificate or a proxy keeps what travels secret."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "127.0.0.1"
     port: int = Field(default=8400, ge=0, le=65535)

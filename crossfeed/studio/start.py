@@ -13,13 +13,13 @@ from crossfeed.evaluation.source import read_table
 from crossfeed.programs.limits import MotionLimits, read_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.access import Keys
-from crossfeed.studio.beside import Beside
 from crossfeed.studio.engine import ready_to_answer
 from crossfeed.studio.moments import TableMoments
 from crossfeed.studio.replay import Replay
 from crossfeed.studio.server import serve
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.shown_machine import ShownMachine
 from crossfeed.studio.trust import record_folder
 
 if TYPE_CHECKING:
@@ -78,15 +78,15 @@ def make_service(
     moments = None
     if history is not None:
         moments = TableMoments(read_table(history, opened.model.schema), opened, history.name)
-    beside: Beside | None = None
+    shown_machine: ShownMachine | None = None
     if live is not None:
-        beside = _machine(live, plain, opened, motion, speed)
+        shown_machine = _machine(live, plain, opened, motion, speed)
     elif moments is not None:
-        beside = Replay(opened, moments, speed)
-    return Service(opened, settings, keys, moments, beside, _folders(opened, runs), motion)
+        shown_machine = Replay(opened, moments, speed)
+    return Service(opened, settings, keys, moments, shown_machine, _folders(opened, runs), motion)
 
 
-def _machine(live: Live, plain: OpenedModel, opened: OpenedModel, motion: MotionLimits, speed: float) -> Beside:
+def _machine(live: Live, plain: OpenedModel, opened: OpenedModel, motion: MotionLimits, speed: float) -> ShownMachine:
     # Imported here: a table alone needs nothing that listens, and is served a fifth of a second earlier.
     from crossfeed.live.monitor import Monitor
     from crossfeed.live.sources import open_source

@@ -8,9 +8,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from crossfeed.errors import ConfigError
 from crossfeed.study.score import WEIGHTS
@@ -38,9 +37,6 @@ class ConditionVerdict:
     holds: bool
     seeds: tuple[int, ...]
     differences: dict[str, list[float]]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def parse_condition(sentence: str) -> Condition:

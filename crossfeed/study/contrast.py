@@ -6,7 +6,7 @@ other machines.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,13 +46,6 @@ class ContrastLine:
     verdict: str
     collapsed_seeds: int
     command_ratio: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; what is no number becomes null."""
-        return {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in asdict(self).items()
-        }
 
 
 def contrasts(store: Store) -> list[ContrastLine]:

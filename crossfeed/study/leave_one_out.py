@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
@@ -30,13 +30,6 @@ class MachineLine:
     beats_persistence: int
     coverage90: float
     leakage: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; what is no number becomes null."""
-        return {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in asdict(self).items()
-        }
 
 
 def machine_lines(store: Store) -> list[MachineLine]:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,8 @@ def _need_confirmatory_first(store: Store) -> None:
 def _need_verdict(store: Store, plan: Declaration) -> None:
     """Evaluate the declared condition on recorded source metrics and write the verdict down before anything else."""
     verdict, drift = verdict_of(store, plan), control_drift(store, plan)
-    told = {"flagged": flagged(store, plan), "control_drift": {name: found.to_json() for name, found in drift.items()}}
-    store.record("verdict", {"declaration": plan.name, **told, **verdict.to_json()})
+    told = {"flagged": flagged(store, plan), "control_drift": {name: asdict(found) for name, found in drift.items()}}
+    store.record("verdict", {"declaration": plan.name, **told, **asdict(verdict)})
     strayed = [f"{name}: {found}" for name, found in drift.items() if found.share > 1.0]
     if strayed:
         raise ConfigError(

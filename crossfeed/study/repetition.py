@@ -1,8 +1,7 @@
 """Does the control arm of an ablation repeat the search runs of the locked candidate? If not, more was changed."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from crossfeed.json_file import read_sealed
 from crossfeed.study.declaration import Declaration
@@ -29,9 +28,6 @@ class Drift:
     def share(self) -> float:
         """The difference as a part of what is allowed: above 1 the run is no repetition."""
         return abs(self.repeated - self.searched) / self.allowed
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def __str__(self) -> str:
         return f"{self.component} {self.repeated:.6g} instead of {self.searched:.6g} ({self.allowed:.2g} allowed)"

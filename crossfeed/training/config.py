@@ -2,7 +2,9 @@
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from crossfeed.configuration import CheckedForm
 
 Initialisation = Literal["scratch", "body_fresh_head", "complete_checkpoint"]
 Precision = Literal["auto", "float32", "bf16"]
@@ -11,7 +13,7 @@ Keep = Literal["rmse", "transfer", "machines"]
 Latents = Literal["context", "target", "predicted"]
 
 
-class HealthConfig(BaseModel):
+class HealthConfig(CheckedForm):
     """When latents count as collapsed, and on how many windows that is measured.
 
     rank_floor: effective rank as a fraction of the width. spread_floor: smallest standard deviation of a coordinate,
@@ -19,8 +21,6 @@ class HealthConfig(BaseModel):
     falls to 0 when every window is mapped to the same point whatever the scale. latents: whose collapse counts; the
     paper gates what the predictor says, which varies with commands and horizons even where the encoder is dead.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     rank_floor: float = Field(default=0.10, ge=0.0, lt=1.0)
     spread: Literal["relative", "raw"] = "relative"
@@ -30,7 +30,7 @@ class HealthConfig(BaseModel):
     windows: int = Field(default=1024, ge=8)
 
 
-class TrainingConfig(BaseModel):
+class TrainingConfig(CheckedForm):
     """Both stages of training; the defaults are those of the `crossfeed` preset at compact size.
 
     finetune_epochs: null means as many as the number of windows asks for. average_decay: weights are averaged over
@@ -39,8 +39,6 @@ class TrainingConfig(BaseModel):
     windows and on the same windows as another machine might show them, together; or (machines) the lowest median over
     the validation machines of their CRPS, so that one strange machine among many decides nothing.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pretrain_epochs: int = Field(default=0, ge=0)
     finetune_epochs: int | None = Field(default=None, ge=0)
@@ -54,7 +52,7 @@ class TrainingConfig(BaseModel):
     average_decay: float = Field(default=0.998, ge=0.0, lt=1.0)
     weight_decay: float = Field(default=0.01, ge=0.0)
     decay_everything: bool = False
-    clip_norm: float = Field(default=1.0, gt=0.0)
+    clip_norm: float = Field(default=1.0, gt=0.0, allow_inf_nan=True)  # infinity: no clipping
     patience: int = Field(default=30, ge=1)
     ema_momentum: float = Field(default=0.996, ge=0.0, le=1.0)
     ema_final_momentum: float | None = Field(default=None, ge=0.0, le=1.0)

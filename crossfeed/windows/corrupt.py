@@ -9,9 +9,10 @@ import math
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.windows.block_runs import hidden_runs
 from crossfeed.windows.draws import Draw, generator_draw, window_draw
 from crossfeed.windows.windows import WindowBatch
@@ -20,10 +21,8 @@ MaskMode = Literal["none", "random", "block", "channel", "event", "mixed"]
 EVENT_QUANTILE = 0.8
 
 
-class MaskConfig(BaseModel):
+class MaskConfig(CheckedForm):
     """How much is hidden, and in which shape; `ratio` has no effect in channel mode, which uses `channel_drop`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: MaskMode = "channel"
     ratio: float = Field(default=0.35, ge=0.0, lt=1.0)

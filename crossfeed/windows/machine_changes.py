@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.windows.draws import Draw
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
@@ -21,15 +22,13 @@ from crossfeed.windows.windows import WindowBatch
 REACH = 4.0  # a gain acts from the physical zero where that lies within so many standard deviations of the mean
 
 
-class MachineChanges(BaseModel):
+class MachineChanges(CheckedForm):
     """How strongly sensors are changed, each window and sensor by chance; zeros change nothing.
 
     gain: standard deviation of the logarithm of a factor. level: standard deviation of a constant, in z-units.
     noise: largest standard deviation of what is added to every row of the context, in z-units. commands: standard
     deviation of the logarithm of a factor on each command, seen from standing still.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     gain: float = Field(default=0.0, ge=0.0, le=2.0)
     level: float = Field(default=0.0, ge=0.0, le=10.0)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
 from crossfeed.atomic import atomic_file
-from crossfeed.configuration import problems
+from crossfeed.configuration import CheckedForm, problems
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Schema
@@ -52,10 +52,8 @@ def _day(group: Group, table: Table) -> str:
     return datetime.fromtimestamp(begin, UTC).date().isoformat()
 
 
-class Split(BaseModel):
+class Split(CheckedForm):
     """The units of each side; plain data that travels as JSON."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     by: By
     seed: int

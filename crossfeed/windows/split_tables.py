@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.frame import first_rows, fit_frame, framed, unmet, usual_scales
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
@@ -16,14 +17,12 @@ from crossfeed.windows.windows import WindowSet
 Rows = tuple[np.ndarray, np.ndarray]  # sensors and commands
 
 
-class DataConfig(BaseModel):
+class DataConfig(CheckedForm):
     """How tables are split, normalised and cut into windows; context and horizons belong to the model.
 
     normaliser: frame measures every machine by itself, so that machines of any size can be learned from together.
     leave_out: machines of the tables that neither train nor validate, to be met as strangers.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     split_by: By = "session"
     split_seed: int = SPLIT_SEED

@@ -12,9 +12,10 @@ B windows, T planned rows, H horizons, C sensors, A commands, E efforts of spind
 from dataclasses import replace
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.schema import Schema
 from crossfeed.windows.draws import Draw
 from crossfeed.windows.normalise import Normaliser
@@ -26,10 +27,8 @@ HELD = 0.3  # of the changed plans hold the feed, the others turn it
 SLOWEST, FASTEST = 0.2, 1.3  # factors on a feed that is turned
 
 
-class PlanChanges(BaseModel):
+class PlanChanges(CheckedForm):
     """How often plans are changed in training. share: of the windows whose planned feeds are changed; 0 for none."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     share: float = Field(default=0.0, ge=0.0, le=1.0)
 

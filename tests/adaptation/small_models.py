@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from crossfeed.distribution import Gaussian
+from crossfeed.evaluation.forecaster import Learner
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.model.presets import crossfeed, mended
 from crossfeed.model.sensors.model import SensorModel
@@ -31,7 +32,7 @@ class Network(nn.Module):
         return self.mean(hidden).view(shape), self.log_scale(hidden).view(shape)
 
 
-class NetworkForecaster:
+class NetworkForecaster(Learner):
     """The network behind the interface."""
 
     name, uses_future_commands = "network", True

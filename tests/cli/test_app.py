@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from crossfeed import __version__
 from crossfeed.cli import app
-from crossfeed.cli.group import way_on
+from crossfeed.cli.group import how_to_go_on
 from tests.cli.walk import commands, problems
 
 HEAVY = ("torch", "polars", "pyarrow", "pint", "scipy", "matplotlib", "plotly", "pydantic", "numpy")
@@ -102,10 +102,10 @@ def test_quiet_may_stand_anywhere(tmp_path: Path) -> None:
 
 
 def test_after_a_stop_the_way_on_can_be_copied() -> None:
-    said = way_on(["train", "--table", "my table.parquet", "--out", "run"])
+    said = how_to_go_on(["train", "--table", "my table.parquet", "--out", "run"])
     assert said.endswith("crossfeed train --table 'my table.parquet' --out run --resume")
-    assert way_on(["study", "search", "s"]).endswith("the same command: crossfeed study search s")
-    assert "again" in way_on(["ingest", "thws", "a", "b.parquet"])
+    assert how_to_go_on(["study", "search", "s"]).endswith("the same command: crossfeed study search s")
+    assert "again" in how_to_go_on(["ingest", "thws", "a", "b.parquet"])
 
 
 def test_completion_can_be_shown_for_a_shell() -> None:

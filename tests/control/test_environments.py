@@ -86,6 +86,6 @@ def test_an_ended_branch_begins_anew_with_the_next_step(model):
     for _ in range(30):
         _, reward, _, truncated, _ = environment.step(np.ones((4, 1)))
         assert (reward[ended] == 0.0).all()
-        assert (environment.imagined.place_B[ended] == 0.0).all()
+        assert (environment.imagined.rows_done_B[ended] == 0.0).all()
         ended = truncated
-    assert environment.imagined.place_B.max() < 40.0
+    assert environment.imagined.rows_done_B.max() < 40.0

@@ -10,7 +10,7 @@ from crossfeed.control.earlier import LoggedRows, around, find_runs
 from crossfeed.control.experience import Experience
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import Past, standing, trial
+from crossfeed.control.trial import TrialStart, standing, trial
 from crossfeed.schema import canonical
 from tests.control.conftest import known_outlook, logged, small_model
 
@@ -95,7 +95,7 @@ def test_with_an_earlier_run_it_saves_time_and_keeps_the_limit(model, piece, cou
     task = read_task(None, {"limits": [f"spindle_torque<={highest:.3f}"]})
     limits = task.limits_of(canonical())
     past = standing(piece, 9)
-    start = Past(past.sensors_RC, past.commands_RA, past.state)
+    start = TrialStart(past.sensors_RC, past.commands_RA, past.state)
     law = CuttingLaw.from_logs(canonical(), rows.sensors_RC, rows.commands_RA)
     planner = Planner(model, law, limits, [rows, run_of(piece, course, 5)[1]])
     written = trial(piece, course, task, limits, AsWritten(), start)

@@ -215,3 +215,43 @@ def test_a_draw_is_the_value_of_its_rank_where_components_lie_apart() -> None:
     mixture = Mixture(weight.log(), mean, torch.full_like(mean, 0.5))
     normal = torch.cat([torch.linspace(-2.5, -0.7, 20), torch.linspace(-0.4, 2.5, 20)]).double()[:, None]
     torch.testing.assert_close(mixture.draw(normal), mixture.from_normal(normal), rtol=0.0, atol=1e-6)
+
+
+def test_every_entry_of_an_array_says_what_it_says_alone() -> None:
+    """With as many components as entries along an axis, or a single entry, sums over the wrong axis went unseen."""
+    whole, normal = some((5, 4, 2), components=3), observed((5, 4, 2)) / 4.0
+    drawn, found, deviation = whole.draw(normal), whole.from_normal(normal), whole.standard_deviation
+    for index in np.ndindex(5, 4, 2):
+        alone = whole[index]
+        torch.testing.assert_close(drawn[index], alone.draw(normal[index]))
+        torch.testing.assert_close(found[index], alone.from_normal(normal[index]))
+        weight, mean, scale = (part.numpy() for part in (alone.weight_M, alone.mean_M, alone.scale_M))
+        variance = (weight * (scale**2 + mean**2)).sum() - (weight * mean).sum() ** 2
+        assert deviation[index].item() == pytest.approx(variance**0.5, rel=1e-10)
+
+
+@pytest.mark.parametrize("far", [-50.0, 50.0])
+def test_the_outermost_values_lie_in_a_component_that_weighs_little(far: float) -> None:
+    mixture = Mixture(torch.tensor([[0.0, -8.0]]), torch.tensor([[0.0, far]]), torch.ones(1, 2)).double()
+    level = 1e-4 if far < 0.0 else 1.0 - 1e-4
+    assert mixture.quantile(level).item() == pytest.approx(far, abs=2.0)
+    torch.testing.assert_close(mixture.cdf(mixture.quantile(level)), torch.tensor([level], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_most_extreme_draws_are_numbers(dtype: torch.dtype) -> None:
+    mixture = Mixture(*(part.to(dtype) for part in (some().log_weight_M, some().mean_M, some().scale_M)))
+    for extreme in (-40.0, -9.0, 9.0, 40.0):
+        drawn = mixture.draw(torch.full((20, 3), extreme, dtype=dtype))
+        assert drawn.isfinite().all()
+        assert (drawn < mixture.mean).all() == (extreme < 0.0)
+
+
+@PROPERTY
+@given(mixtures(), st.floats(0.05, 0.98))
+def test_an_interval_holds_what_lies_between_its_quantiles(drawn: tuple[Mixture, Tensor], level: float) -> None:
+    mixture, x = drawn
+    low, high = mixture.quantiles((0.5 - level / 2.0, 0.5 + level / 2.0))
+    clear = 1e-9 * max(1.0, mixture.mean_M.abs().max().item())
+    if min((x - low).abs().item(), (x - high).abs().item()) > clear:
+        assert mixture.holds(x, level).item() == (low < x < high).item()

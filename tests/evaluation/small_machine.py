@@ -5,6 +5,7 @@ import torch
 
 from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.evaluate import EvaluationSet
+from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.normalise import Normaliser
@@ -63,7 +64,7 @@ def evaluation_set(table: Table | None = None, normaliser: Normaliser | None = N
     return EvaluationSet(window_set(table, normaliser), SCHEMA, normaliser, normaliser)
 
 
-class Physicist:
+class Physicist(Forecaster):
     """Knows the law of the small machine: the best forecast there is, step by step under the planned commands."""
 
     name = "physicist"

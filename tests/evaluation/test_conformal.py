@@ -17,7 +17,7 @@ from crossfeed.evaluation.conformal import (
     split_widths,
 )
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.forecaster import Forecaster, floors
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.windows.windows import WindowBatch
 from tests.evaluation.small_machine import (
@@ -30,7 +30,7 @@ from tests.evaluation.small_machine import (
 )
 
 
-class Overconfident:
+class Overconfident(Forecaster):
     """Predicts exchangeable heavy-tailed noise with far too small a spread."""
 
     name, uses_future_commands = "overconfident", False

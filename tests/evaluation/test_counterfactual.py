@@ -6,7 +6,7 @@ import torch
 
 from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.counterfactual import ALTERATIONS, FACTUAL, counterfactual_error, counterfactual_tables
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.forecaster import Forecaster, floors
 from crossfeed.ingest.table import Table
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.spinners import spinner_630
@@ -53,7 +53,7 @@ def test_other_commands_are_told_as_asked_and_an_override_as_the_control_makes_i
     assert np.abs(overridden - tables["feed 60 %"].commands[~past]).max() > 1.0
 
 
-class Oracle:
+class Oracle(Forecaster):
     """Has seen every future."""
 
     name, uses_future_commands = "oracle", True

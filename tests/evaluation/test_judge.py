@@ -8,13 +8,13 @@ import torch
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.forecaster import Forecaster, floors
 from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, Physicist, evaluation_set, small_table
 
 
-class Broken:
+class Broken(Forecaster):
     name, uses_future_commands = "broken", False
 
     def predict(self, batch: WindowBatch) -> Gaussian:

@@ -5,7 +5,6 @@ import torch
 
 from crossfeed.distribution import Gaussian, StudentT
 from crossfeed.evaluation.command_use import with_plan
-from crossfeed.evaluation.forecaster import under_plans
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.model.world_model import WorldModel
 from tests.adaptation.small_models import tiny_world_model
@@ -19,7 +18,7 @@ def test_several_plans_at_once_equal_one_after_the_other(network: str) -> None:
     batch = window_set(table, normaliser).batch(torch.arange(30))
     plans = [batch, with_plan(batch, batch.future_a_BTA.flip(1), HORIZONS)]
     model = tiny_world_model(normaliser, network=network)
-    for together, alone in zip(under_plans(model, plans), (model.predict(plan) for plan in plans), strict=True):
+    for together, alone in zip(model.predict_plans(plans), (model.predict(plan) for plan in plans), strict=True):
         assert torch.equal(together.mean, alone.mean)
         assert torch.equal(together.standard_deviation, alone.standard_deviation)
     assert not torch.equal(model.predict(plans[0]).mean, model.predict(plans[1]).mean)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from crossfeed.fleet.dice import dice
 from crossfeed.fleet.draw import draw_machine
 from crossfeed.fleet.habits import Dial
-from crossfeed.fleet.log import looked_at, shown
+from crossfeed.fleet.log import as_written, polled
 from crossfeed.fleet.people import _turn
 from crossfeed.fleet.servo import Servo, held_torque
 
@@ -24,14 +24,14 @@ def one_look(values: np.ndarray) -> np.ndarray:
 
 def test_a_plain_dial_tells_the_truth() -> None:
     values = np.linspace(-5, 5, 50)
-    np.testing.assert_array_equal(shown(one_look(values), Dial(), DRAW), values)
+    np.testing.assert_array_equal(as_written(one_look(values), Dial(), DRAW), values)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from((0.1, 0.5, 1.0)), st.integers(0, 2), st.booleans())
 def test_steps_delays_and_signs(step: float, delay: int, unsigned: bool) -> None:
     values = 10 * np.sin(np.arange(60) / 7)
-    told = shown(one_look(values), Dial(step=step, delay=delay, unsigned=unsigned), DRAW)
+    told = as_written(one_look(values), Dial(step=step, delay=delay, unsigned=unsigned), DRAW)
     wanted = np.abs(values) if unsigned else values
     np.testing.assert_allclose(told / step, np.rint(told / step), atol=1e-9)
     assert np.abs(told[delay:] - wanted[: 60 - delay]).max() <= step / 2 + 1e-9
@@ -39,24 +39,24 @@ def test_steps_delays_and_signs(step: float, delay: int, unsigned: bool) -> None
 
 def test_a_dead_band_keeps_the_last_value_until_it_is_left() -> None:
     values = np.array([0.0, 0.4, 0.9, 1.2, 1.0, 0.3, 5.0])
-    told = shown(one_look(values), Dial(band=1.0), DRAW)
+    told = as_written(one_look(values), Dial(band=1.0), DRAW)
     np.testing.assert_array_equal(told, [0.0, 0.0, 0.0, 1.2, 1.2, 1.2, 5.0])
 
 
 def test_a_load_never_passes_its_highest() -> None:
-    assert shown(one_look(np.array([90.0, 400.0])), Dial(highest=200.0), DRAW).tolist() == [90.0, 200.0]
+    assert as_written(one_look(np.array([90.0, 400.0])), Dial(highest=200.0), DRAW).tolist() == [90.0, 200.0]
 
 
 def test_three_digits_are_three_digits() -> None:
-    told = shown(one_look(np.array([0.0, 1234.5, -0.0012345])), Dial(digits=3), DRAW)
+    told = as_written(one_look(np.array([0.0, 1234.5, -0.0012345])), Dial(digits=3), DRAW)
     np.testing.assert_allclose(told, [0.0, 1230.0, -0.00123], rtol=1e-12)
 
 
 def test_looks_are_the_last_moment_of_each_part_of_a_row_or_the_mean() -> None:
     values = np.arange(20.0)
-    assert looked_at(values, 2, 10, 1).tolist() == [[9.0], [19.0]]
-    assert looked_at(values, 2, 10, 2).tolist() == [[4.0, 9.0], [14.0, 19.0]]
-    assert looked_at(values, 2, 10, 0).tolist() == [[4.5], [14.5]]
+    assert polled(values, 2, 10, 1).tolist() == [[9.0], [19.0]]
+    assert polled(values, 2, 10, 2).tolist() == [[4.0, 9.0], [14.0, 19.0]]
+    assert polled(values, 2, 10, 0).tolist() == [[4.5], [14.5]]
 
 
 def test_an_axis_that_stops_holds_against_its_friction_and_lets_go() -> None:

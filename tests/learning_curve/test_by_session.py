@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from crossfeed.distribution import Distribution, Gaussian
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.forecaster import Forecaster, floors
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.by_session import BySession, InFrame, reframed
 from crossfeed.learning_curve.judged_windows import JudgedWindows
@@ -45,7 +45,7 @@ def test_each_window_is_forecast_by_its_own_session_in_any_order(own: Table) -> 
     logs, judged = setting(own)
     data = judged.of_table(laid_out(logs.table, logs.test), judged.space)
 
-    class Constant:
+    class Constant(Forecaster):
         name, uses_future_commands = "constant", False
 
         def __init__(self, value: float) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.distribution import Gaussian
-from crossfeed.live.promises import TOLERATED, EProcess, Outline, Said
+from crossfeed.live.promises import TOLERATED, EProcess, Outline, PromisedForecast
 from crossfeed.live.row import Row
 from crossfeed.live.snapshot import PlanUsed
 from crossfeed.live.trust import Trust
@@ -58,7 +58,7 @@ def _watch(shop: Shop, error: float, held: bool = True) -> Trust:
         said = Gaussian(mean, torch.from_numpy(np.broadcast_to(scale, shape).copy()))
         plan = PlanUsed("held", "held", dict.fromkeys(schema.command_names, (command,) * horizons[-1]))
         forecast = Forecast(horizons, schema.sensor_names, schema.sensor_names, said)
-        trust.promise(Said(rows[-1], plan, forecast, Outline.of(forecast.distribution)))
+        trust.promise(PromisedForecast(rows[-1], plan, forecast, Outline.of(forecast.distribution)))
     return trust
 
 

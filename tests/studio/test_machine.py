@@ -43,7 +43,7 @@ def test_a_what_if_starts_from_the_newest_live_row_and_intervals_are_counted(sho
                     if newest and newest[0] >= 1.7e9 + row - 1 and (content["forecast"] or row < CONTEXT + 2):
                         break
             asked = WhatIfAsked(plans=[PlanAsked(), PlanAsked(spindle=80.0)], samples=20)
-            told = await service.workshop.do(lambda go_on: service.engine.compare(asked, go_on))
+            told = await service.long_work.do(lambda go_on: service.engine.compare(asked, go_on))
             return content, told, machine.calibration()
 
     content, told, so_far = within(LIMIT_S, work)

@@ -8,10 +8,10 @@ import pytest
 
 from crossfeed.errors import TableError
 from crossfeed.studio.batching import Batcher
+from crossfeed.studio.cached_answer import CachedAnswer
+from crossfeed.studio.long_work import LongWork
 from crossfeed.studio.metrics import Metrics
 from crossfeed.studio.refusal import RefusalError
-from crossfeed.studio.remembered import Remembered
-from crossfeed.studio.workshop import Workshop
 from tests.studio.conftest import EndlessWork
 
 
@@ -78,15 +78,15 @@ def test_work_stops_at_its_next_question_when_its_client_leaves() -> None:
     work = EndlessWork()
 
     async def run() -> None:
-        workshop = Workshop(1, 1, 60.0, Metrics())
-        task = asyncio.create_task(workshop.do(work))
+        long_work = LongWork(1, 1, 60.0, Metrics())
+        task = asyncio.create_task(long_work.do(work))
         await _begun(work.began)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await _begun(work.ended)
-        assert await workshop.do(lambda _: 7) == 7
-        workshop.close()
+        assert await long_work.do(lambda _: 7) == 7
+        long_work.close()
 
     asyncio.run(run())
 
@@ -99,17 +99,17 @@ def test_work_that_takes_too_long_is_given_up_and_a_full_house_refuses() -> None
             go_on()
 
     async def run() -> None:
-        workshop = Workshop(1, 0, 0.05, Metrics())
-        first = asyncio.create_task(workshop.do(work))
+        long_work = LongWork(1, 0, 0.05, Metrics())
+        first = asyncio.create_task(long_work.do(work))
         await asyncio.sleep(0)
         with pytest.raises(RefusalError) as full:
-            await workshop.do(work)
+            await long_work.do(work)
         assert full.value.status == 503
         with pytest.raises(RefusalError) as late:
             await first
         assert late.value.status == 504
         may.set()
-        workshop.close()
+        long_work.close()
 
     asyncio.run(run())
 
@@ -118,9 +118,9 @@ def test_a_slow_answer_is_computed_once_for_all_who_ask() -> None:
     computed: list[int] = []
 
     async def run() -> list[int]:
-        kept: Remembered[int] = Remembered(lambda: computed.append(1) or len(computed), 60.0)
+        kept: CachedAnswer[int] = CachedAnswer(lambda: computed.append(1) or len(computed), 60.0)
         first = await asyncio.gather(*(kept.get() for _ in range(5)))
-        again = Remembered(lambda: computed.append(1) or len(computed), 0.0)
+        again = CachedAnswer(lambda: computed.append(1) or len(computed), 0.0)
         return [*first, await kept.get(), await again.get(), await again.get()]
 
     assert asyncio.run(run()) == [1, 1, 1, 1, 1, 1, 2, 3]

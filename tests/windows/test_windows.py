@@ -155,6 +155,21 @@ def test_a_gap_is_measured_in_periods_not_in_seconds() -> None:
     assert WindowSet.build(quick, quick.groups[:1], _normaliser(quick), 8, (1, 4)).counts[0].lost_to_gaps == 0
 
 
+@pytest.mark.parametrize(("late", "lost"), [(0.09, 0), (-0.09, 0), (0.11, 11), (-0.11, 11)])
+def test_a_row_may_be_a_tenth_of_a_period_early_or_late(late: float, lost: int) -> None:
+    table = random_table([60] * 8)
+    table.time[30:60] += late
+    windows = WindowSet.build(table, table.groups[:1], _normaliser(table), 8, (1, 4))
+    assert windows.counts[0].lost_to_gaps == lost
+
+
+def test_windows_are_those_of_the_paper_unless_others_are_asked_for() -> None:
+    table = random_table([60] * 8)
+    windows = WindowSet.build(table, None, _normaliser(table))
+    assert (windows.context, windows.horizons) == (32, (1, 2, 4, 8, 16))
+    assert windows.counts[0].windows == 60 - 32 - 16 + 1
+
+
 def test_a_missing_command_or_a_gap_at_the_very_first_row_counts_too() -> None:
     table = random_table([60] * 8)
     normaliser = _normaliser(table)

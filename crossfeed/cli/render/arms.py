@@ -19,7 +19,7 @@ def arms_table(study: "Study", metric: str = "clean", as_json: bool = False) -> 
         _contrast_table(study, metric, as_json)
         return
     if as_json:
-        print_json([line.to_json() for line in strangers])
+        print_json(strangers)
         return
     names = ["machine", "never seen", "sd", "in training", "difference", "last value", "better than it", "in 90 %"]
     rows = [
@@ -40,7 +40,7 @@ def _contrast_table(study: "Study", metric: str, as_json: bool) -> None:
         raise ConfigError(f"There is no metric '{metric}' to contrast.", expected=f"one of {', '.join(METRICS)}")
     lines = study.contrasts()
     if as_json:
-        print_json([line.to_json() for line in lines])
+        print_json(lines)
         return
     names = ["arm", "mean", "sd", "difference", "95 % over seeds", "better", "p", "Holm", "floor", "collapsed"]
     for title in dict.fromkeys(line.contrast for line in lines):

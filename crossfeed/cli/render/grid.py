@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
+
+from crossfeed.json_file import plain
 
 if TYPE_CHECKING:
     from crossfeed.evaluation.statistics import Interval
@@ -55,8 +56,7 @@ def plural(count: int, noun: str) -> str:
 
 def print_json(content: Any) -> None:
     """One JSON document on standard output and nothing else."""
-    content = asdict(content) if is_dataclass(content) and not isinstance(content, type) else content
-    print(json.dumps(content, indent=2, ensure_ascii=False))
+    print(json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

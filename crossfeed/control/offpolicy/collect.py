@@ -12,7 +12,7 @@ import numpy as np
 from crossfeed.control.course import Course
 from crossfeed.control.limits import Limit, highest_by_row
 from crossfeed.control.machine import MachineRun, Workpiece
-from crossfeed.control.offpolicy.log import LEAST_DITHER, MOST_DITHER, DecisionLog
+from crossfeed.control.offpolicy.log import DecisionLog
 from crossfeed.control.offpolicy.policy import LinearPolicy
 from crossfeed.control.task import Task
 from crossfeed.errors import ConfigError
@@ -21,7 +21,6 @@ from crossfeed.schema import canonical, conversion
 
 FEATURES = ("load", "before")  # load of the last stretch over its usual one, and the override of the last stretch
 PENALTY = 5.0  # s for each second above a limit
-_NEAR = 0.9
 
 
 def collect(
@@ -53,15 +52,6 @@ def collect(
             bar.advance()
     mean_NH = np.stack([policy.mean(state[:, index]) for index in range(len(edges))], 1)
     return DecisionLog(FEATURES, state, override, reward, mean_NH, np.full(shape, policy.spread))
-
-
-def dithered(intended: float, used: float, task: Task, spread: float, draw: np.random.Generator) -> float:
-    """The knob for the next stretch by the recipe; `used` is the largest part of a limit that the last one used."""
-    if not LEAST_DITHER <= spread <= MOST_DITHER:
-        raise ConfigError(f"A dither of {spread:.1%}.", expected=f"{LEAST_DITHER:.0%} to {MOST_DITHER:.0%}")
-    turn = spread * float(draw.standard_normal())
-    turn = -abs(turn) if used > _NEAR else turn
-    return min(max(intended + turn, task.feed.min), task.feed.max)
 
 
 def _earned(

@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from crossfeed.configuration import parse
+from crossfeed.configuration import CheckedForm, parse
 from crossfeed.control.offpolicy.log import normal_log_density
 from crossfeed.errors import ConfigError
 
 
-class LinearPolicyConfig(BaseModel):
+class LinearPolicyConfig(CheckedForm):
     """As it stands in a YAML file: override = intercept + sum of weight x feature, and its dither."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     intercept: float = Field(default=1.0, gt=0.0, le=2.0)
     weights: dict[str, float] = {}

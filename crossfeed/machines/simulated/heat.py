@@ -17,7 +17,6 @@ class Modes:
     per_watt: Floats  # (2,)
     per_kelvin: Floats  # (2,)
     winding: Floats  # (2,) winding temperature per mode
-    housing: Floats  # (2,)
 
     @classmethod
     def of(cls, heat: Heat) -> "Modes":
@@ -36,14 +35,7 @@ class Modes:
             per_watt=inverse[:, 0] / heat.winding_capacity,
             per_kelvin=inverse[:, 1] * outer / heat.housing_capacity,
             winding=vectors[0],
-            housing=vectors[1],
         )
-
-    @property
-    def time_constants(self) -> Floats:
-        """Seconds, the quick one first."""
-        constants: Floats = np.sort(-1 / self.rates)
-        return constants
 
     def settled(self, time_step: float, loss: float, air: float) -> Floats:
         """The carries (2,) of a motor that has lost `loss` W in air of `air` degC for a long time."""

@@ -60,19 +60,19 @@ RUNS = (
 
 def session_cycles(cycles: int) -> dict[str, list[int]]:
     """How many cycles each session of each run has; all together exactly `cycles`."""
-    long = [(run, place) for run in RUNS for place, kind in enumerate(run.sessions) if kind != "short"]
+    long = [(run, number) for run in RUNS for number, kind in enumerate(run.sessions) if kind != "short"]
     spare = cycles - _SHORT - _LEAST * len(long)
     if spare < 0:
         raise MachineError(
             f"{cycles} cycles are too few for thirteen sessions.",
             expected=f"at least {_SHORT + _LEAST * len(long)} cycles, so that twelve of them give windows",
         )
-    weights = np.array([run.weight * (1.15 if place else 0.85) / len(run.sessions) for run, place in long])
+    weights = np.array([run.weight * (1.15 if number else 0.85) / len(run.sessions) for run, number in long])
     shares = np.floor(weights / weights.sum() * spare).astype(int)
     shares[0] += spare - int(shares.sum())
     lengths = {run.name: [_SHORT] * len(run.sessions) for run in RUNS}
-    for (run, place), share in zip(long, shares.tolist()):
-        lengths[run.name][place] = _LEAST + share
+    for (run, number), share in zip(long, shares.tolist()):
+        lengths[run.name][number] = _LEAST + share
     return lengths
 
 

@@ -96,19 +96,19 @@ def overridden(planned: Playback, schedule: OverrideSchedule, time_step: float, 
         )
     now = np.arange(1.0, (math.ceil(wall[-1] - _ROUNDING) if steps is None else steps) + 1.0)
     stretch = np.searchsorted(wall, now - _ROUNDING) - 1
-    place = done[stretch] + (now - wall[stretch]) * pace[stretch]  # planned steps done at the end of each step
-    step = np.clip(np.ceil(place - _ROUNDING).astype(np.intp) - 1, 0, len(planned) - 1)
+    done_steps = done[stretch] + (now - wall[stretch]) * pace[stretch]  # planned steps done at the end of each step
+    step = np.clip(np.ceil(done_steps - _ROUNDING).astype(np.intp) - 1, 0, len(planned) - 1)
     row = np.minimum((now.astype(np.intp) - 1) // held, len(schedule) - 1)
     met = planned[step]
     begins = met.motion != planned.motion[np.maximum(step - 1, 0)]  # a rapid before it says nothing about a cut
-    feed = np.where(begins[:, None], met.inputs.feed, _between(planned.inputs.feed, place))
+    feed = np.where(begins[:, None], met.inputs.feed, _between(planned.inputs.feed, done_steps))
     inputs = replace(
         met.inputs,
         spindle_speed=met.inputs.spindle_speed * schedule.spindle[row],
         feed=feed * pace[stretch][:, None],
     )
     override = met.override * schedule.feed[row]
-    return replace(met, inputs=inputs, position=_between(planned.position, place), override=override)
+    return replace(met, inputs=inputs, position=_between(planned.position, done_steps), override=override)
 
 
 def _stretches(motion: NDArray[np.intp], paces: Floats, held: int, until: float) -> tuple[Floats, Floats, Floats]:
@@ -134,7 +134,7 @@ def _stretches(motion: NDArray[np.intp], paces: Floats, held: int, until: float)
     return walls, places, rates
 
 
-def _between(values: Floats, place: Floats) -> Floats:
+def _between(values: Floats, done_steps: Floats) -> Floats:
     """Values (N, 3) that hold at the end of each planned step, in between."""
     knots = np.arange(1.0, len(values) + 1.0)
-    return np.column_stack([np.interp(place, knots, column) for column in values.T])
+    return np.column_stack([np.interp(done_steps, knots, column) for column in values.T])

@@ -7,9 +7,9 @@ import hashlib
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from crossfeed.configuration import problems
+from crossfeed.configuration import CheckedForm, problems
 from crossfeed.errors import MachineError
 from crossfeed.schema import canonical
 
@@ -21,10 +21,8 @@ Sense = Literal[1, -1]
 RAD_PER_RPM = 2 * math.pi / 60
 
 
-class Parameters(BaseModel):
+class Parameters(CheckedForm):
     """Base of all parameter sets; impossible values raise a MachineError that names them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     def __init__(self, **values: Any) -> None:
         try:

@@ -17,7 +17,6 @@ class SpindleMotion:
     """What the spindle did in each step; torques hold over the step, `speed` is the mean over it."""
 
     speed: Floats  # rad/s, mean of the step's two ends, so that torque x speed is the exact work
-    speed_after: Floats  # rad/s at the end of the step
     motor_torque: Floats
     friction_torque: Floats
     cutting_torque: Floats
@@ -64,7 +63,6 @@ def turn(
     grip = np.clip(before / SLIP, -1.0, 1.0)
     motion = SpindleMotion(
         speed=0.5 * (before + after),
-        speed_after=after,
         motor_torque=torque,
         friction_torque=spindle.coulomb * grip + spindle.viscous * before,
         cutting_torque=tooth * grip,

@@ -24,17 +24,17 @@ def _weights(
     QUERIES: tl.constexpr, KEYS: tl.constexpr, SPAN: tl.constexpr, MASKED: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     """Softmax over the keys that may be read, and the dropout factor of every entry, for a tile of queries."""
-    place = tl.arange(0, KEYS)
-    visible = (place[None, :] < keys) & (query[:, None] < queries)
+    step = tl.arange(0, KEYS)
+    visible = (step[None, :] < keys) & (query[:, None] < queries)
     if MASKED:
-        visible = visible & (tl.load(allowed_ptr + query[:, None] * keys + place[None, :], mask=visible, other=0) != 0)
+        visible = visible & (tl.load(allowed_ptr + query[:, None] * keys + step[None, :], mask=visible, other=0) != 0)
     scores = tl.where(visible, tl.dot(q, tl.trans(k), input_precision="ieee") * scale, -1.0e30)
     powers = tl.where(visible, tl.exp(scores - tl.max(scores, 1)[:, None]), 0.0)
     totals = tl.sum(powers, 1)
     weights = powers / tl.where(totals > 0.0, totals, 1.0)[:, None]
     factor = tl.full((QUERIES, KEYS), 1.0, tl.float32)
     if DROP:
-        counter = (pair * SPAN + query[:, None]) * SPAN + place[None, :]
+        counter = (pair * SPAN + query[:, None]) * SPAN + step[None, :]
         bits = _mix((counter.to(tl.uint32) ^ key) * 0x9E3779B1)
         factor = tl.where(bits >= threshold, kept, 0.0)
     return weights, factor
@@ -48,9 +48,9 @@ def _forward_tile(
     MASKED: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
     """One head of one sequence: keys and values stay on the chip while tiles of queries pass."""
-    place, column = tl.arange(0, KEYS), tl.arange(0, BLOCK)
-    inside = (place < keys)[:, None] & (column < WIDTH)[None, :]
-    k_ptr = kv_ptr + (first_k + place).to(tl.int64)[:, None] * KV_ROW + (pair % HEADS) * WIDTH + column[None, :]
+    step, column = tl.arange(0, KEYS), tl.arange(0, BLOCK)
+    inside = (step < keys)[:, None] & (column < WIDTH)[None, :]
+    k_ptr = kv_ptr + (first_k + step).to(tl.int64)[:, None] * KV_ROW + (pair % HEADS) * WIDTH + column[None, :]
     k = tl.load(k_ptr, mask=inside, other=0.0)
     v = tl.load(k_ptr + HEADS * WIDTH, mask=inside, other=0.0)
     for start in range(0, MOST, QUERIES):
@@ -75,9 +75,9 @@ def _backward_tile(
     MOST: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, SPAN: tl.constexpr,
     MASKED: tl.constexpr, DROP: tl.constexpr,
 ):  # fmt: skip
-    place, column = tl.arange(0, KEYS), tl.arange(0, BLOCK)
-    inside = (place < keys)[:, None] & (column < WIDTH)[None, :]
-    key_offset = (first_k + place).to(tl.int64)[:, None] * KV_ROW + (pair % HEADS) * WIDTH + column[None, :]
+    step, column = tl.arange(0, KEYS), tl.arange(0, BLOCK)
+    inside = (step < keys)[:, None] & (column < WIDTH)[None, :]
+    key_offset = (first_k + step).to(tl.int64)[:, None] * KV_ROW + (pair % HEADS) * WIDTH + column[None, :]
     k = tl.load(kv_ptr + key_offset, mask=inside, other=0.0)
     v = tl.load(kv_ptr + key_offset + HEADS * WIDTH, mask=inside, other=0.0)
     dk = tl.zeros((KEYS, BLOCK), tl.float32)
@@ -191,9 +191,9 @@ def mean(x_ptr, out_ptr, first_ptr, length_ptr, WIDTH: tl.constexpr, BLOCK: tl.c
     column = tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, TILE, 4):
-        place = start + tl.arange(0, 4)
-        inside = (place < length)[:, None] & (column < WIDTH)[None, :]
-        x = tl.load(x_ptr + (first + place).to(tl.int64)[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
+        step = start + tl.arange(0, 4)
+        inside = (step < length)[:, None] & (column < WIDTH)[None, :]
+        x = tl.load(x_ptr + (first + step).to(tl.int64)[:, None] * WIDTH + column[None, :], mask=inside, other=0.0)
         total += tl.sum(x.to(tl.float32), 0)
     mean = total / tl.maximum(length, 1).to(tl.float32)
     tl.store(out_ptr + row.to(tl.int64) * WIDTH + column, mean.to(out_ptr.dtype.element_ty), mask=column < WIDTH)
@@ -212,7 +212,7 @@ def mean_backward(
     dmean = tl.load(dmean_ptr + row.to(tl.int64) * WIDTH + column, mask=column < entries, other=0.0)
     share = (dmean.to(tl.float32) / tl.maximum(length, 1).to(tl.float32)).to(dx_ptr.dtype.element_ty)
     for start in range(0, TILE, 4):
-        place = start + tl.arange(0, 4)
-        inside = (place < length)[:, None] & (column < WIDTH)[None, :]
-        token = (first + place).to(tl.int64)[:, None]
+        step = start + tl.arange(0, 4)
+        inside = (step < length)[:, None] & (column < WIDTH)[None, :]
+        token = (first + step).to(tl.int64)[:, None]
         tl.store(dx_ptr + token * WIDTH + column[None, :], tl.broadcast_to(share[None, :], (4, BLOCK)), mask=inside)

@@ -17,8 +17,8 @@ from crossfeed.model.fast.kernels import _mix
 def _kept(row, column, seed_ptr, threshold, WIDTH: tl.constexpr):
     """Which entries of a tile stay; `threshold` is on the scale of signed 32-bit integers."""
     key = _mix(tl.load(seed_ptr).to(tl.uint32))
-    place = (row[:, None] * WIDTH + column[None, :]).to(tl.uint32)
-    return _mix((place ^ key) * 0x9E3779B1).to(tl.int32, bitcast=True) >= threshold
+    entry = (row[:, None] * WIDTH + column[None, :]).to(tl.uint32)
+    return _mix((entry ^ key) * 0x9E3779B1).to(tl.int32, bitcast=True) >= threshold
 
 
 @triton.jit
@@ -119,11 +119,11 @@ def norm_backward(
                 dchange = tl.where(_kept(row, column, seed_ptr, threshold, WIDTH), dchange * kept, 0.0)
             tl.store(dchange_ptr + offset, dchange.to(dchange_ptr.dtype.element_ty), mask=inside)
             dbias += dchange
-    place = partial_ptr + program * WIDTH + columns
-    tl.store(place, tl.sum(dgain, 0), mask=exists)
-    tl.store(place + programs * WIDTH, tl.sum(dshift, 0), mask=exists)
+    sums_ptr = partial_ptr + program * WIDTH + columns
+    tl.store(sums_ptr, tl.sum(dgain, 0), mask=exists)
+    tl.store(sums_ptr + programs * WIDTH, tl.sum(dshift, 0), mask=exists)
     if ADD:
-        tl.store(place + 2 * programs * WIDTH, tl.sum(dbias, 0), mask=exists)
+        tl.store(sums_ptr + 2 * programs * WIDTH, tl.sum(dbias, 0), mask=exists)
 
 
 @triton.jit
@@ -241,6 +241,6 @@ def embedding_backward(
         dx = tl.load(dout_ptr + offset, mask=inside, other=0.0).to(tl.float32) * (share + x * density)
         dweight += dx * value[:, None]
         dbias += dx
-    place = partial_ptr + program * WIDTH + columns
-    tl.store(place, tl.sum(dweight, 0), mask=exists)
-    tl.store(place + programs * WIDTH, tl.sum(dbias, 0), mask=exists)
+    sums_ptr = partial_ptr + program * WIDTH + columns
+    tl.store(sums_ptr, tl.sum(dweight, 0), mask=exists)
+    tl.store(sums_ptr + programs * WIDTH, tl.sum(dbias, 0), mask=exists)

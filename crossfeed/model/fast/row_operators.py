@@ -77,9 +77,9 @@ class _KeepNorm(Function):
     def forward(ctx: Any, x_RD: Tensor, gain_D: Tensor, shift_D: Tensor, epsilon: float, dtype: torch.dtype) -> Any:
         x_RD = x_RD.contiguous()
         out_RD, mean_R, inverse_R = _norm_buffers(x_RD, dtype)
-        places = (x_RD, x_RD, gain_D, gain_D, shift_D, gain_D, x_RD, out_RD, mean_R, inverse_R)
+        tensors = (x_RD, x_RD, gain_D, gain_D, shift_D, gain_D, x_RD, out_RD, mean_R, inverse_R)
         grid, shape = _by_rows(x_RD)
-        kernels.norm_forward[grid](*places, len(x_RD), epsilon, 0, 1.0, *shape, ADD=False, DROP=False, num_warps=WARPS)
+        kernels.norm_forward[grid](*tensors, len(x_RD), epsilon, 0, 1.0, *shape, ADD=False, DROP=False, num_warps=WARPS)
         ctx.save_for_backward(x_RD, mean_R, inverse_R, gain_D)
         return x_RD.view_as(x_RD), out_RD
 

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.model.parts.blocks import Block, BlockConfig, embedding
 from crossfeed.model.parts.packing import equal_sequences, lost_tokens, mean_of_rows, pack, rows_of_table
 
 
-class EncoderConfig(BaseModel):
+class EncoderConfig(CheckedForm):
     """Depth of the two passes, size of the time table, and what stands for a row without any measurement."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     channel_layers: int = Field(default=2, ge=1)
     temporal_layers: int = Field(default=6, ge=1)

@@ -7,10 +7,11 @@ import math
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.distribution import Distribution, Gaussian, StudentT
 from crossfeed.model.jepa.anchor import Anchor
 from crossfeed.model.parts.present_mean import present_mean
@@ -19,14 +20,12 @@ Likelihood = Literal["nll", "beta_nll", "student_t"]
 SMALLEST_DEGREES_OF_FREEDOM = 2.1  # the variance of a Student-t exists above 2
 
 
-class HeadConfig(BaseModel):
+class HeadConfig(CheckedForm):
     """Which likelihood is fitted and how the variance is kept in bounds.
 
     variance 'hard_clamp': log-variance cut at +-limit (paper; no gradient beyond). 'smooth': bent towards +-limit and
     added to a noise floor learned per channel, at least `noise_floor` standard deviations of the source data.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     likelihood: Likelihood = "beta_nll"
     beta: float = Field(default=0.5, ge=0.0, le=1.0)

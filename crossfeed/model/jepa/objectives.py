@@ -7,11 +7,12 @@ B windows, K context rows, H horizons, G groups, C sensors, A commands, D latent
 from typing import TYPE_CHECKING, Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.model.context import State
 from crossfeed.model.jepa.sigreg import SIGRegConfig, sigreg
@@ -40,10 +41,8 @@ class Weights:
     physical: float = Field(default=1.0, ge=0.0)
 
 
-class ObjectiveConfig(BaseModel):
+class ObjectiveConfig(CheckedForm):
     """Which terms are trained, how they are computed and what they weigh."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     trains: Literal["latents"] = "latents"
     weights: Weights = Weights()

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.model.jepa.command_sequence import CommandSummary, CommandTokens
 from crossfeed.model.parts.blocks import Block, BlockConfig
 from crossfeed.model.parts.horizon_embedding import HorizonEmbedding, HorizonEmbeddingKind
@@ -17,14 +18,12 @@ from crossfeed.model.plan import Plan
 from crossfeed.windows.windows import mean_commands
 
 
-class PredictorConfig(BaseModel):
+class PredictorConfig(CheckedForm):
     """Depth, how commands enter a slot, what of them enters, and how a slot knows its horizon.
 
     conditioning 'mean': the mean command over (t, t+h]; 'sequence': every planned command up to t+h.
     injection 'token': added to the slot; 'film': scales and shifts the state; 'cross_attention': read by the slots.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     layers: int = Field(default=4, ge=1)
     injection: Literal["token", "film", "cross_attention"] = "cross_attention"

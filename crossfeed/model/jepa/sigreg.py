@@ -9,14 +9,14 @@ G groups of N latents of width D, S slices, T knots.
 """
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
+from crossfeed.configuration import CheckedForm
 
-class SIGRegConfig(BaseModel):
+
+class SIGRegConfig(CheckedForm):
     """How many random directions are tested per call, and how finely and how far the integral is summed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     slices: int = Field(default=256, ge=1)
     knots: int = Field(default=17, ge=2)

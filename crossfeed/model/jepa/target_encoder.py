@@ -7,19 +7,17 @@ import copy
 from typing import Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.model.jepa.encoder import Encoder
 
 
-class TargetConfig(BaseModel):
+class TargetConfig(CheckedForm):
     """Whether the teacher keeps dropout while training, and where its rows stand in time.
 
     positions 'horizon': the row at t+h stands at position h, its true distance; 'slot': rows stand at 0, 1, 2, ...
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     dropout: bool = False
     positions: Literal["horizon", "slot"] = "horizon"

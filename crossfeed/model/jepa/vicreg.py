@@ -4,14 +4,14 @@ G groups of N latents of width D; the penalty is computed within each group and 
 """
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
+from crossfeed.configuration import CheckedForm
 
-class VICRegConfig(BaseModel):
+
+class VICRegConfig(CheckedForm):
     """Weights of the two penalties and the constant inside the root."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     variance: float = Field(default=25.0, ge=0.0)
     covariance: float = Field(default=1.0, ge=0.0)

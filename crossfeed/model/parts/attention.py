@@ -43,12 +43,12 @@ def attend_packed(qkv_N3D: Tensor, sequences: Sequences, heads: int, dropout: fl
     """Attention inside each packed sequence by way of a padded array: the reference for the kernel on GPUs."""
     step_L = torch.arange(sequences.longest, device=qkv_N3D.device)
     inside_SL = step_L < sequences.length_S[:, None]
-    place_SL = torch.where(inside_SL, sequences.first_S[:, None] + step_L, len(qkv_N3D)).long()
-    padded_SL3D = functional.pad(qkv_N3D, (0, 0, 0, 0, 0, 1))[place_SL]
+    slot_SL = torch.where(inside_SL, sequences.first_S[:, None] + step_L, len(qkv_N3D)).long()
+    padded_SL3D = functional.pad(qkv_N3D, (0, 0, 0, 0, 0, 1))[slot_SL]
     query, key, value = (_split(part, heads) for part in padded_SL3D.unbind(2))
     out_SLD = _merge(attend(query, key, value, inside_SL[:, None, None, :], dropout))
     out_ND = qkv_N3D.new_zeros(len(qkv_N3D) + 1, out_SLD.shape[-1])
-    return out_ND.index_put((place_SL.flatten(),), out_SLD.flatten(0, 1))[:-1]
+    return out_ND.index_put((slot_SL.flatten(),), out_SLD.flatten(0, 1))[:-1]
 
 
 class SelfAttention(nn.Module):

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.model.parts.attention import CrossAttention, SelfAttention
 from crossfeed.model.parts.dropout import Dropout
 from crossfeed.model.parts.packing import Sequences
@@ -15,10 +16,8 @@ Change = Callable[[Tensor], Tensor]
 FusedBlock = Callable[["Block", Tensor, Tensor | Sequences | None, Tensor | None, Tensor | None], Tensor]
 
 
-class BlockConfig(BaseModel):
+class BlockConfig(CheckedForm):
     """Width and habits of all blocks; the feed-forward layer is `expansion` times as wide."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     width: int = Field(default=256, ge=1)
     heads: int = Field(default=8, ge=1)

@@ -73,8 +73,8 @@ def kept_entries(x: Tensor, rate: float, seed: Tensor) -> Tensor:
 def random_bits(count: int, seed: Tensor) -> Tensor:
     """`count` uniform 32-bit integers (as signed ones), a pure function of seed and position."""
     key = _mix(seed.to(torch.int32))
-    place = torch.arange(count, dtype=torch.int32, device=seed.device)
-    return _mix((place ^ key) * _signed(0x9E3779B1))
+    entry = torch.arange(count, dtype=torch.int32, device=seed.device)
+    return _mix((entry ^ key) * _signed(0x9E3779B1))
 
 
 def _mix(h: Tensor) -> Tensor:

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
+
+from crossfeed.configuration import CheckedForm
 
 Kind = Literal["none", "pure", "floored", "blended", "split", "centred", "anchored"]
 
 
-class InstanceNormConfig(BaseModel):
+class InstanceNormConfig(CheckedForm):
     """Which window statistics are taken out of the input and put back into the forecast.
 
     none: nothing. pure: the paper's variant, centre and scale of the window. floored: the scale never below `floor`.
@@ -23,8 +25,6 @@ class InstanceNormConfig(BaseModel):
     centred, and the forecast may scale the distance of the centre from the physical zero, for sensors whose zero is at
     most `reach` standard deviations from the source's mean.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Kind = "anchored"
     epsilon: float = Field(default=1e-5, gt=0.0)

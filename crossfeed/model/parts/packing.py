@@ -54,9 +54,9 @@ def pack(m_RC: Tensor, capacity: int) -> Packing:
     rows, channels = m_RC.shape
     m_RC = m_RC & (m_RC.flatten().cumsum(0).view_as(m_RC) <= capacity)
     present = m_RC.flatten()
-    place = torch.where(present, present.cumsum(0) - 1, capacity)
+    slot = torch.where(present, present.cumsum(0) - 1, capacity)
     every = torch.arange(rows * channels, device=m_RC.device)
-    token_N = every.new_zeros(capacity + 1).scatter_(0, place, every)[:capacity]
+    token_N = every.new_zeros(capacity + 1).scatter_(0, slot, every)[:capacity]
     length_R = m_RC.sum(1, dtype=torch.int32)
     last_R = length_R.cumsum(0, dtype=torch.int32)
     filling = last_R[-1] + FILLING * torch.arange(capacity // FILLING + 1, dtype=torch.int32, device=m_RC.device)

@@ -19,7 +19,7 @@ from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.following import follow
 from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork
 from crossfeed.model.sensors.window import SensorRows, SensorWindow
-from crossfeed.model.waiting import asked_as, plans_by_wait
+from crossfeed.model.waiting import asked_as, plans_by_wait, waiting_places
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
@@ -98,13 +98,13 @@ class SensorModel(WorldModel):
 
     def decode_with_disagreement(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Tensor]:
         """What the members say together, and how far apart they are (B, H, C): both for the price of one."""
-        prediction, said = self.decode_with_members(context, plan)
-        return prediction, self._apart(said, context)
+        prediction, mean_EBHC = self.decode_with_members(context, plan)
+        return prediction, mean_EBHC.std(0, correction=0)
 
-    def decode_with_members(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Mixture]:
-        """What the members say together, and what each says of the sensors read, (E, B, H, C) before it is widened."""
+    def decode_with_members(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Tensor]:
+        """What the members say together, and what each expects of every sensor (E, B, H, C)."""
         query_EBHCD, said = self.members_say(context, plan)
-        return self._together(query_EBHCD, said, context, plan), said
+        return self._together(query_EBHCD, said, context, plan), self._member_means(said, context)
 
     def _together(self, query_EBHCD: Tensor, said: Mixture, context: SensorContext, plan: Plan) -> Prediction:
         slot_H = None if plan.horizons == self.horizons else self._slots(plan.horizons)
@@ -147,20 +147,16 @@ class SensorModel(WorldModel):
 
     def follow(self, rows: SensorRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
         """As `ahead`, with all that the paths share computed once."""
-        asked = [asked_as(row, self.horizons) for row in range(1, len(future_TA) + 1)]
-        longest, now_1A = max(self.horizons[slot] for slot, _ in asked), a_KA[-1:]
-        slot_R = torch.tensor([slot for slot, _ in asked], device=a_KA.device)
-        waiting = [torch.cat([now_1A.expand(wait, -1), future_TA])[:longest] for _, wait in asked]
-        # Behind its own horizon nothing of a plan is read.
-        future_RTA = torch.stack([torch.cat([plan, plan[-1:].expand(longest - len(plan), -1)]) for plan in waiting])
-        meaning: Meaning = self.meaning(a_KA.expand(len(asked), -1, -1), future_RTA)
+        slot_R, place_RT = (part.to(a_KA.device) for part in waiting_places(len(future_TA), self.horizons))
+        future_RTA = torch.cat([a_KA[-1:], future_TA])[place_RT]
+        meaning: Meaning = self.meaning(a_KA.expand(len(slot_R), -1, -1), future_RTA)
         window, past_1KA = SensorWindow.of(rows).only(channels), self.meaning.from_zero(a_KA).unsqueeze(0)
         said = follow(self.network, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
         return self._widened(said.pooled(), slot_R)
 
     def disagreement(self, context: SensorContext, plan: Plan) -> Tensor:
         """Standard deviation (B, H, C) of the members' means, in z-units; zero for a single member."""
-        return self._apart(self.members_say(context, plan)[1], context)
+        return self._member_means(self.members_say(context, plan)[1], context).std(0, correction=0)
 
     def representation(self, batch: WindowBatch) -> Tensor:
         """The mean of the first member's tokens, absent sensors left out."""
@@ -194,13 +190,13 @@ class SensorModel(WorldModel):
         """Where the trained horizon that answers for each of these stands among all of them."""
         return torch.tensor([asked_as(row, self.horizons).slot for row in horizons], device=self.step_H.device)
 
-    def _apart(self, said: Mixture, context: SensorContext) -> Tensor:
-        """How far the members are apart; nobody disagrees on sensors that were not read."""
-        apart_BHC, channels = said.mean.std(0, correction=0), context.window.channels
+    def _member_means(self, said: Mixture, context: SensorContext) -> Tensor:
+        """What each member expects (E, B, H, C) of all sensors; all agree on the mean of one that was not read."""
+        mean_EBHC, channels = said.mean, context.window.channels
         if channels is None:
-            return apart_BHC
-        whole_BHC = apart_BHC.new_zeros(*apart_BHC.shape[:-1], len(self.schema.sensors))
-        return whole_BHC.index_copy(-1, channels, apart_BHC)
+            return mean_EBHC
+        whole_EBHC = mean_EBHC.new_zeros(*mean_EBHC.shape[:-1], len(self.schema.sensors))
+        return whole_EBHC.index_copy(-1, channels, mean_EBHC)
 
     def _everywhere(self, said: Mixture, channels: Tensor | None) -> Mixture:
         """The forecast of all sensors; one that was not read is expected at its mean, as far off as it ever was."""

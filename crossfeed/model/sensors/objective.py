@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.model.plan import Plan
 from crossfeed.model.sensors.model import SensorContext, SensorModel
@@ -25,10 +26,8 @@ class ForecastWeights:
     squared: float = Field(default=0.25, ge=0.0)
 
 
-class ForecastObjectiveConfig(BaseModel):
+class ForecastObjectiveConfig(CheckedForm):
     """How much the distribution and how much its mean counts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     trains: Literal["forecast"] = "forecast"
     weights: ForecastWeights = ForecastWeights()

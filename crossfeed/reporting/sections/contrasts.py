@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import Dot, Dots
@@ -46,7 +47,7 @@ def _strangers(lines: "Sequence[MachineLine]") -> ReportTable:
         ("coverage90", "in 90 %", "share"), ("leakage", "leakage", "share"),
     )  # fmt: skip
     rows = tuple(
-        {**line.to_json(), "stranger": {"estimate": line.stranger, "spread": line.to_json()["stranger_spread"]}}
+        {**plain(line), "stranger": {"estimate": line.stranger, "spread": plain(line.stranger_spread)}}
         for line in lines
     )
     caption = (

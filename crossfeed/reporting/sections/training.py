@@ -1,11 +1,11 @@
-"""Training curves, with the health of the latents where there are any, and the gate that keeps collapsed runs out."""
+"""Training curves, with the health of the latents where there are any."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts, RunFacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
-from crossfeed.reporting.panels import XY, Dot, Dots, Line
+from crossfeed.reporting.panels import XY, Line
 
 # Latents by what they are called in a figure, and their colours.
 SIDES = {"context": ("context", 0), "target": ("teacher", 1), "predicted": ("predicted", 3)}
@@ -14,11 +14,8 @@ _STAGES = {"pretrain": "Pretraining", "finetune": "Fine-tuning"}
 
 
 def sections(found: Artefacts) -> list[Section]:
-    """Curves of the shown run, then the gate over all runs."""
-    return [*_curves(found.run), *_gate(found)]
-
-
-def _curves(run: RunFacts | None) -> list[Section]:
+    """How the shown run learned."""
+    run = found.run
     if run is None or not run.history:
         return []
     has_latents = any(row.get("target_rank") is not None for row in run.history)
@@ -143,69 +140,3 @@ def _stages(summary: Mapping[str, Any]) -> ReportTable:
         *(latents if any(row["target_rank"] is not None for row in rows) else ()), ("seconds", "time", "seconds"),
     )  # fmt: skip
     return ReportTable("training-stages", "The stages of the run and the epochs that were kept.", heads, rows)
-
-
-def _gate(found: Artefacts) -> list[Section]:
-    if found.study is None:
-        return []
-    gate = found.study.protocol["config"]["training"]["health"]
-    gated = gate["latents"][0]
-    rows = []
-    for run in found.study.runs:
-        if run.status not in ("finished", "invalid"):
-            continue
-        bundle = run.outcome.get("bundle", {})
-        health = bundle.get("health", {})
-        invalid, flagged = run.outcome.get("invalid") or "", "; ".join(bundle.get("collapse_reasons") or [])
-        rows.append(
-            {
-                "run": run.name, "gate": "out" if invalid else "flagged" if flagged else "passed",
-                **{f"{side}_rank": health.get(f"{side}_rank") for side in SIDES},
-                "varying": health.get(f"{gated}_varying"), "spread": health.get(f"{gated}_{gate['spread']}_spread"),
-                "command_ratio": bundle.get("command_ratio"), "reason": invalid or flagged or "",
-            }
-        )  # fmt: skip
-    if not rows:
-        return []
-    measured = [row for row in rows if row[f"{gated}_rank"] is not None]
-    latents = (
-        ("context_rank", "rank of context", "share"), ("target_rank", "of target", "share"),
-        ("predicted_rank", "of predicted", "share"), ("varying", "varying"), ("spread", f"{gate['spread']} spread"),
-    )  # fmt: skip
-    heads = columns(
-        ("run", "run", "text"), ("gate", "gate", "text"), *(latents if measured else ()),
-        ("command_ratio", "shuffled / true"), ("reason", "why", "text"),
-    )  # fmt: skip
-    out = [row["run"] for row in rows if row["gate"] == "out"]
-    told = (
-        f"{len(out)} of {len(rows)} finished runs entered no ranking: {', '.join(out)}."
-        if out
-        else f"All {len(rows)} finished runs passed."
-    )
-    blocks: list[Block] = [Note(told, "fair" if out else "good")]
-    if measured:
-        panel = Dots(
-            f"Rank of the {gated} latents at the end", "share of the width",
-            tuple(str(row["run"]) for row in measured),
-            (("run", 0, tuple(Dot(row[f"{gated}_rank"]) for row in measured)),),
-            reference=(float(gate["rank_floor"]), "floor"),
-        )  # fmt: skip
-        caption = (
-            "Rank after fine-tuning: left of the dotted line is collapsed. A run may be out for what happened in "
-            "pretraining; the table says why."
-        )
-        blocks.append(Figure("collapse-gate", caption, (panel,)))
-        told = (
-            f"which looks at {' and '.join(gate['latents'])} latents: ranks of all three after fine-tuning, varying "
-            f"part and spread of the {gated} ones, and the error"
-        )
-    else:
-        blocks.append(Note(NO_LATENTS, "good"))
-        told = "by the error"
-    caption = f"Every finished run at the gate, {told} under shuffled commands."
-    blocks.append(ReportTable("collapse-gate", caption, heads, tuple(rows), folded=len(rows) > 12))
-    lead = (
-        "A run whose latents collapsed in pretraining, whose loss was no number or whose saved file does not repeat "
-        "its numbers is kept out; a collapse after fine-tuning is flagged and costs points."
-    )
-    return [Section("gate", "Collapse gate", lead, tuple(blocks))]

@@ -43,7 +43,7 @@ class FlatUpdate:
         if not self._moved:
             self._leave_alone_what_no_loss_reaches()
         torch._foreach_copy_(
-            [self._gradients[place] for place in self._moved], [self._gradient(p) for p in self._moved]
+            [self._gradients[number] for number in self._moved], [self._gradient(p) for p in self._moved]
         )
         norm: Tensor = torch.linalg.vector_norm(self.gradient_P)
         scale = (self.clip_norm / (norm + 1e-6)).clamp(max=1.0)
@@ -56,14 +56,14 @@ class FlatUpdate:
     def _leave_alone_what_no_loss_reaches(self) -> None:
         """A part whose objective has weight 0 gets no gradient: it is not decayed either, as in `AdamW`."""
         decays = views(self.decay_P, self.parameters)
-        for place, parameter in enumerate(self.parameters):
+        for number, parameter in enumerate(self.parameters):
             if parameter.grad is None:
-                decays[place].zero_()
+                decays[number].zero_()
             else:
-                self._moved.append(place)
+                self._moved.append(number)
 
-    def _gradient(self, place: int) -> Tensor:
-        gradient: Tensor | None = self.parameters[place].grad
+    def _gradient(self, number: int) -> Tensor:
+        gradient: Tensor | None = self.parameters[number].grad
         assert gradient is not None, "the same parameters have a gradient in every step"
         return gradient
 

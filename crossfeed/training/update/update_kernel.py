@@ -27,22 +27,22 @@ def _update(
     BETA1: tl.constexpr, BETA2: tl.constexpr, EPSILON: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One AdamW step for every entry, and the teacher's step towards the first `followed` of them."""
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    exists = place < entries
+    entry = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    exists = entry < entries
     rate, scale = tl.load(rate_ptr), tl.load(scale_ptr)
-    gradient = tl.load(gradient_ptr + place, mask=exists, other=0.0) * scale
-    first = tl.load(first_ptr + place, mask=exists, other=0.0)
-    second = tl.load(second_ptr + place, mask=exists, other=0.0)
-    weight = tl.load(weight_ptr + place, mask=exists, other=0.0)
-    decay = tl.load(decay_ptr + place, mask=exists, other=0.0)
+    gradient = tl.load(gradient_ptr + entry, mask=exists, other=0.0) * scale
+    first = tl.load(first_ptr + entry, mask=exists, other=0.0)
+    second = tl.load(second_ptr + entry, mask=exists, other=0.0)
+    weight = tl.load(weight_ptr + entry, mask=exists, other=0.0)
+    decay = tl.load(decay_ptr + entry, mask=exists, other=0.0)
     first += (1.0 - BETA1) * (gradient - first)
     second = BETA2 * second + (1.0 - BETA2) * gradient * gradient
     moved = first / (tl.sqrt(second) / tl.load(root_bias_ptr) + EPSILON)
     weight = weight * (1.0 - rate * decay) - rate / tl.load(bias_ptr) * moved
-    tl.store(first_ptr + place, first, mask=exists)
-    tl.store(second_ptr + place, second, mask=exists)
-    tl.store(weight_ptr + place, weight, mask=exists)
-    follows = place < followed
+    tl.store(first_ptr + entry, first, mask=exists)
+    tl.store(second_ptr + entry, second, mask=exists)
+    tl.store(weight_ptr + entry, weight, mask=exists)
+    follows = entry < followed
     momentum = tl.load(momentum_ptr)
-    teacher = tl.load(teacher_ptr + place, mask=follows, other=0.0)
-    tl.store(teacher_ptr + place, momentum * teacher + (1.0 - momentum) * weight, mask=follows)
+    teacher = tl.load(teacher_ptr + entry, mask=follows, other=0.0)
+    tl.store(teacher_ptr + entry, momentum * teacher + (1.0 - momentum) * weight, mask=follows)

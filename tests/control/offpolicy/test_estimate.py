@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crossfeed.control.offpolicy.collect import collect, dithered
+from crossfeed.control.offpolicy.collect import collect
 from crossfeed.control.offpolicy.estimate import METHODS, WEIGHTED, effective_size, judge
 from crossfeed.control.offpolicy.log import DecisionLog, read_log, with_fitted_propensities
 from crossfeed.control.offpolicy.policy import LinearPolicy, LinearPolicyConfig
@@ -102,14 +102,6 @@ def test_few_runs_are_refused_and_equal_weights_count_fully():
     with pytest.raises(ConfigError, match="runs"):
         judge(world(policy(), 4), policy())
     assert effective_size(np.ones(7)) == pytest.approx(7.0)
-
-
-def test_dither_turns_down_only_where_a_limit_is_near():
-    task, draw = read_task(None, {}), np.random.default_rng(0)
-    assert all(dithered(1.0, 0.95, task, 0.03, draw) <= 1.0 for _ in range(50))
-    assert any(dithered(1.0, 0.5, task, 0.03, draw) > 1.0 for _ in range(50))
-    with pytest.raises(ConfigError, match="dither"):
-        dithered(1.0, 0.0, task, 0.2, draw)
 
 
 def test_the_simulator_agrees_with_what_was_judged_from_its_log(piece, course):

@@ -17,7 +17,7 @@ class StoppedError(CrossfeedError):
     """Raised inside a piece of work that nobody waits for any more."""
 
 
-class Workshop:
+class LongWork:
     """Runs functions that ask `go_on` now and then."""
 
     def __init__(self, at_once: int, waiting: int, seconds: float, metrics: Metrics) -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from crossfeed.programs.gcodes import KEYWORDS
-from crossfeed.programs.words import Call, Jump, ProgramLine, Word, read_line
+from crossfeed.programs.line_items import Call, Jump, ProgramLine, Word
+from crossfeed.programs.read_line import read_line
 
 
 def read(text: str) -> ProgramLine:
@@ -59,7 +60,7 @@ def test_strings_keep_case_semicolons_and_brackets() -> None:
 def test_jumps() -> None:
     (jump,) = read("IF R1<5 GOTOB AGAIN").items
     assert isinstance(jump, Jump)
-    assert (jump.kind, jump.target) == ("GOTOB", "AGAIN")
+    assert (jump.keyword, jump.target) == ("GOTOB", "AGAIN")
     (jump,) = read("IF [#1 LT 5] GOTO 100").items
     assert isinstance(jump, Jump)
     assert jump.target == "100"

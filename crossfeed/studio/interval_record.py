@@ -18,7 +18,7 @@ class _Promise:
     high: Mapping[str, Sequence[float]]
 
 
-class SoFar:
+class IntervalRecord:
     """Counts, by sensor, the values inside their 90 % interval; rows are numbered by the machine's clock."""
 
     def __init__(self) -> None:

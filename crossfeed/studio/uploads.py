@@ -18,7 +18,7 @@ _LONGEST_NAME = 60
 
 
 @dataclass(frozen=True)
-class Kept:
+class Upload:
     """One upload: an NC program, or the columns of a CSV with commands."""
 
     id: str
@@ -39,21 +39,21 @@ class Kept:
         return {"id": self.id, "name": self.name, "kind": "program", "blocks": blocks, "findings": findings}
 
 
-class Shelf:
+class Uploads:
     """The last uploads; the oldest makes room."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._uploads: OrderedDict[str, Upload] = OrderedDict()
 
-    def read(self, name: str, content: bytes) -> Kept:
+    def read(self, name: str, content: bytes) -> Upload:
         """Read an upload; its name is shown and never opened."""
         shown = _shown(name)
         own = secrets.token_hex(8)
         if shown.lower().endswith((".parquet", ".pq")):
             raise RefusalError(415, f"{shown} is a Parquet file.", expected="an NC program, or a CSV with commands")
         if shown.lower().endswith(".csv"):
-            return Kept(own, shown, columns=_table(content, shown))
+            return Upload(own, shown, columns=_table(content, shown))
         if b"\0" in content:
             raise ProgramError(f"{shown} is a binary file.", expected="NC code as plain text")
         try:
@@ -63,24 +63,24 @@ class Shelf:
         program = parse_program(text, Path(shown).stem)
         if not program.blocks:
             raise ProgramError(f"{shown} moves nothing.", expected="NC code with at least one motion, or a .csv")
-        return Kept(own, shown, program=program)
+        return Upload(own, shown, program=program)
 
-    def put(self, kept: Kept) -> None:
+    def put(self, kept: Upload) -> None:
         """Keep an upload."""
-        self._kept[kept.id] = kept
-        while len(self._kept) > self.most:
-            self._kept.popitem(last=False)
+        self._uploads[kept.id] = kept
+        while len(self._uploads) > self.most:
+            self._uploads.popitem(last=False)
 
-    def take(self, id: str) -> Kept:
+    def take(self, id: str) -> Upload:
         """An upload by its id, or a program that comes with crossfeed."""
         if id.startswith(PREFIX):
             programs = bundled_programs()
             name = id.removeprefix(PREFIX)
             if name in programs:
-                return Kept(id, name, program=parse_program(programs[name].read_text(encoding="utf-8"), name))
-        elif id in self._kept:
-            self._kept.move_to_end(id)
-            return self._kept[id]
+                return Upload(id, name, program=parse_program(programs[name].read_text(encoding="utf-8"), name))
+        elif id in self._uploads:
+            self._uploads.move_to_end(id)
+            return self._uploads[id]
         raise RefusalError(
             404,
             f"There is no program '{id}'.",

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Answer = TypeVar("Answer")
 
 
-class Remembered(Generic[Answer]):
+class CachedAnswer(Generic[Answer]):
     """The answer of a function; whoever asks while it is computed waits for the same one."""
 
     def __init__(self, compute: Callable[[], Answer], seconds: float) -> None:

@@ -16,7 +16,7 @@ _SHOWN_NOTICES = 20
 _FOLLOWED = (PROGRAM, LINE, *OVERRIDES)
 
 
-class Heard:
+class ArrivalReader:
     """Takes arrivals in any order; `unread` rows have had no forecast yet, `reread` says that older ones changed."""
 
     def __init__(self, log_format: LogFormat, schema: Schema, shown_rows: int, clock: SourceClock) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from crossfeed.serving.history import History
 
 
-class Beside(Protocol):
+class ShownMachine(Protocol):
     """Something with a newest moment."""
 
     @property

@@ -1,9 +1,9 @@
 """One line of NC text becomes a list of items: words, assignments, definitions, calls, keywords, jumps."""
 
 import re
-from typing import NamedTuple
 
 from crossfeed.programs.expressions import Expression, ExpressionReader, Variable
+from crossfeed.programs.line_items import Assignment, Call, Item, Jump, ProgramLine, Structure, Word
 from crossfeed.programs.tokens import Token, UnclearError, tokenise
 
 _PLAIN_WORD = re.compile(r"([A-Z])\s*([-+]?(?:\d+\.?\d*|\.\d+))")
@@ -22,61 +22,6 @@ STRUCTURES = frozenset(
     {"IF", "ELSE", "ENDIF", "WHILE", "ENDWHILE", "FOR", "ENDFOR", "LOOP", "ENDLOOP", "REPEAT", "UNTIL"}
     | {"CASE", "REPEATB"}
 )
-
-
-class Word(NamedTuple):
-    """An address with a value: X12.5, S1=2000, Z=IC(-3)."""
-
-    address: str
-    value: Expression
-    mode: str = ""
-
-
-class Assignment(NamedTuple):
-    """A variable and its new value."""
-
-    variable: Variable
-    value: Expression
-
-
-class Call(NamedTuple):
-    """A named call such as CYCLE832(.02,1,1) or a bare subprogram name; arguments keep their text."""
-
-    name: str
-    arguments: tuple[str, ...] | None
-    modal: bool = False
-
-
-class Jump(NamedTuple):
-    """GOTOF LABEL, taken when the condition holds."""
-
-    kind: str
-    target: str
-    condition: Expression | None
-
-
-class Structure(NamedTuple):
-    """A keyword of structured control flow with its condition or loop head."""
-
-    kind: str
-    condition: Expression | None = None
-    variable: Variable | None = None
-    start: Expression | None = None
-
-
-Item = Word | Assignment | Call | Jump | Structure
-
-
-class ProgramLine(NamedTuple):
-    """One line of the program, ready to be executed."""
-
-    number: int
-    text: str
-    skippable: bool
-    block: str
-    label: str
-    items: tuple[Item, ...]
-    problem: str
 
 
 def read_line(text: str, number_in_file: int, keywords: frozenset[str]) -> ProgramLine:
@@ -204,9 +149,9 @@ def _raw_arguments(reader: ExpressionReader, name: str) -> tuple[str, ...] | Non
 
 def _definition(reader: ExpressionReader) -> list[Item]:
     """DEF REAL _A, _B=5: variables start at zero (or as an empty text) unless they are given a value."""
-    kind = reader.take().text
-    if kind not in TYPES:
-        raise UnclearError(f"DEF {kind} is not a known type")
+    type_name = reader.take().text
+    if type_name not in TYPES:
+        raise UnclearError(f"DEF {type_name} is not a known type")
     if reader.accept("["):
         reader.expression()
         reader.close()
@@ -215,7 +160,7 @@ def _definition(reader: ExpressionReader) -> list[Item]:
         name = reader.take().text
         if reader.accept("["):
             raise UnclearError("arrays are not supported")
-        start: Expression = "" if kind == "STRING" else 0.0
+        start: Expression = "" if type_name == "STRING" else 0.0
         assignments.append(Assignment(Variable(name, None), reader.expression() if reader.accept("=") else start))
         if not reader.accept(","):
             break
@@ -224,8 +169,8 @@ def _definition(reader: ExpressionReader) -> list[Item]:
     return assignments
 
 
-def _target(reader: ExpressionReader, kind: str) -> str:
-    if kind == "GOTOS":
+def _target(reader: ExpressionReader, keyword: str) -> str:
+    if keyword == "GOTOS":
         return ""
     token = reader.take()
     if token.kind == "letter" and reader.peek().kind == "number":
@@ -235,8 +180,8 @@ def _target(reader: ExpressionReader, kind: str) -> str:
     return token.text
 
 
-def _structure(reader: ExpressionReader, kind: str) -> Item:
-    if kind == "FOR":
+def _structure(reader: ExpressionReader, keyword: str) -> Item:
+    if keyword == "FOR":
         target = reader.expression(strength=99)
         if not isinstance(target, Variable) or not reader.accept("="):
             raise UnclearError("FOR needs a variable and a start value")
@@ -244,14 +189,14 @@ def _structure(reader: ExpressionReader, kind: str) -> Item:
         if reader.take().text != "TO":
             raise UnclearError("FOR without TO")
         return Structure("FOR", reader.expression(), target, start)
-    if kind in ("IF", "WHILE", "UNTIL"):
+    if keyword in ("IF", "WHILE", "UNTIL"):
         condition = reader.expression()
-        if kind == "IF" and reader.peek().text in JUMPS:
+        if keyword == "IF" and reader.peek().text in JUMPS:
             jump = reader.take().text
             return Jump(jump, _target(reader, jump), condition)
         if reader.peek().kind == "name":
             raise UnclearError(f"'{reader.peek().text}' after a condition is not supported")
-        return Structure(kind, condition)
-    if kind in ("CASE", "REPEATB") or (kind == "REPEAT" and reader.peek().kind == "name"):
-        raise UnclearError(f"{kind} with labels is not supported")
-    return Structure(kind)
+        return Structure(keyword, condition)
+    if keyword in ("CASE", "REPEATB") or (keyword == "REPEAT" and reader.peek().kind == "name"):
+        raise UnclearError(f"{keyword} with labels is not supported")
+    return Structure(keyword)

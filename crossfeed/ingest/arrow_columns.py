@@ -1,0 +1,120 @@
+"""Arrow columns to numpy and back: floats with NaN for null, and the groups that rows belong to."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossfeed.errors import TableError
+from crossfeed.ingest.table import KEYS, Group
+from crossfeed.schema import Schema
+
+
+# pyarrow's own converters import pandas wherever it is installed, which takes longer than everything else here.
+def floats(values: np.ndarray) -> Any:
+    """Floats with null for NaN."""
+    import pyarrow as pa
+
+    known = np.packbits(~np.isnan(values), bitorder="little")
+    buffers = [pa.py_buffer(known), pa.py_buffer(np.ascontiguousarray(values, dtype=np.float64))]
+    return pa.Array.from_buffers(pa.float64(), len(values), buffers)
+
+
+def strings(texts: list[str]) -> Any:
+    """Texts, none of them null."""
+    import pyarrow as pa
+
+    coded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *(len(text) for text in coded)]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(coded)))
+
+
+def columns_of(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
+    """Groups, clock, channels by name and whatever else is a number."""
+    rows = arrow.num_rows
+
+    def block(names: tuple[str, ...]) -> np.ndarray:
+        values = np.full((rows, len(names)), np.nan)
+        for index, name in enumerate(names):
+            if name in arrow.column_names:
+                values[:, index] = _numbers(arrow, name, path)
+        return values
+
+    known = {*KEYS, "time", *schema.sensor_names, *schema.command_names}
+    others = [name for name in arrow.column_names if name not in known and _numeric(arrow, name)]
+    return {
+        "groups": _groups(arrow, path),
+        "time": _numbers(arrow, "time", path),
+        "sensors": block(schema.sensor_names),
+        "commands": block(schema.command_names),
+        "extras": {name: _numbers(arrow, name, path) for name in others},
+    }
+
+
+def _numeric(arrow: Any, name: str) -> bool:
+    import pyarrow as pa
+
+    arrow_type = arrow.schema.field(name).type
+    return bool(pa.types.is_floating(arrow_type) or pa.types.is_integer(arrow_type) or pa.types.is_boolean(arrow_type))
+
+
+def _numbers(arrow: Any, name: str, path: Path) -> np.ndarray:
+    """A column as floats with NaN for null; a time stamp becomes seconds."""
+    import pyarrow as pa
+
+    column = arrow.column(name).combine_chunks()
+    if name == "time" and pa.types.is_timestamp(column.type):
+        stamps = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+        return np.where(_known(stamps), _values(stamps, np.int64) / 1e9, np.nan)
+    if pa.types.is_null(column.type):
+        return np.full(len(column), np.nan)
+    if not _numeric(arrow, name):
+        raise TableError(
+            f"Column '{name}' of {path} holds {column.type}.",
+            expected="numbers (null where absent)",
+            remedy="Convert the column to numbers, or ingest the logs with a mapping.",
+        )
+    numbers = column.cast(pa.float64())
+    return np.where(_known(numbers), _values(numbers, np.float64), np.nan)
+
+
+def _values(array: Any, dtype: type[np.generic]) -> np.ndarray:
+    """Numbers as they lie in memory, anything where null: `to_numpy` would import pandas where it is installed."""
+    return np.frombuffer(array.buffers()[-1], dtype)[array.offset : array.offset + len(array)]
+
+
+def _known(array: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    return _values(array.is_valid().cast(pa.uint8()), np.uint8).astype(bool)
+
+
+def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
+    """Contiguous rows with the same machine, run and session; a missing key column counts as one constant."""
+    import pyarrow as pa
+
+    defaults = {"machine": path.stem, "session": "all", "run": "all", "program": ""}
+    rows = arrow.num_rows
+    codes, names = {}, {}
+    for key in KEYS:
+        if key not in arrow.column_names:
+            codes[key], names[key] = np.zeros(rows, dtype=np.int64), [defaults[key]]
+            continue
+        column = arrow.column(key)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode(null_encoding="encode")
+        texts = [text or "" for text in encoded.dictionary.to_pylist()]
+        names[key] = list(dict.fromkeys(texts))
+        codes[key] = np.array([names[key].index(text) for text in texts])[_values(encoded.indices, np.int32)]
+    change = np.zeros(rows, dtype=bool)
+    change[0] = True
+    for key in ("machine", "session", "run"):
+        change[1:] |= codes[key][1:] != codes[key][:-1]
+    starts = np.flatnonzero(change)
+    bare = Group("", "", "", "", 0, 0)
+    return tuple(
+        replace(bare, start=int(start), stop=int(stop), **{key: names[key][codes[key][start]] for key in KEYS})
+        for start, stop in zip(starts, [*starts[1:], rows], strict=True)
+    )
