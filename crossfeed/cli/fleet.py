@@ -112,7 +112,7 @@ def train(
     size: Annotated[
         Literal["tiny", "compact", "base", "medium", "large"], typer.Option(help="Size of the network.")
     ] = "compact",
-    steps: Annotated[int, typer.Option(min=1, help="Batches of 256 windows.")] = 15_000,
+    steps: Annotated[int, typer.Option(min=1, help="Batches of 256 windows.")] = 36_000,
     seed: Annotated[int, typer.Option(min=0, help="Start of the weights and order of the windows.")] = 0,
     pretrained: Annotated[Path | None, typer.Option(help="Go on from this model of many machines.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",

@@ -10,8 +10,8 @@ from crossfeed.model.network_config import Size
 from crossfeed.training.run import RunResult, train
 from crossfeed.training.run_config import RunConfig, preset
 
-STEPS = 15_000
-STEPS_PER_EPOCH = 1000
+STEPS = 36_000
+STEPS_PER_EPOCH = 2000
 # Frames are estimates: gains and commands vary as much as a short history may be wrong about them.
 SETTINGS = {
     "model.identity": "described",

@@ -25,7 +25,7 @@ def compiled(function: Callable[P, R], backend: str = "inductor") -> Callable[P,
             return quick(*args, **kwargs)
         except TorchDynamoException as error:
             raise ConfigError(
-                f"The losses could not be compiled on this machine: {_first_line(error)}",
+                f"The losses could not be compiled on this machine: {_reason(error)}",
                 expected="a C compiler and Triton beside torch",
                 remedy="Install them, or train with training.acceleration=auto, which compiles nothing.",
             ) from error
@@ -33,6 +33,7 @@ def compiled(function: Callable[P, R], backend: str = "inductor") -> Callable[P,
     return call
 
 
-def _first_line(error: Exception) -> str:
+def _reason(error: Exception) -> str:
+    """Its first two lines: the library says who failed before it says why."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return " ".join(lines[:2]) or type(error).__name__

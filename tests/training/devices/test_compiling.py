@@ -1,7 +1,5 @@
 """Compiled losses: the same numbers and gradients, and a clear word where a machine cannot compile."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import Tensor
@@ -16,7 +14,7 @@ from tests.training.sensor_run import sensor_model
 def test_traced_losses_and_gradients_are_those_of_the_plain_function(table: Table) -> None:
     model, data = sensor_model(table, {"model.members": 2})
     batch = data.train.batch(torch.arange(8))
-    shown_BKC = replace(batch).m_BKC & (torch.arange(batch.m_BKC.shape[1]) % 3 > 0).unsqueeze(-1)
+    shown_BKC = batch.m_BKC & (torch.arange(batch.m_BKC.shape[1]) % 3 > 0).unsqueeze(-1)
     gain_B1C = torch.full_like(batch.x_BKC[:, :1], 1.5)
 
     def found(losses: object) -> tuple[dict[str, Tensor], list[Tensor]]:
@@ -26,7 +24,7 @@ def test_traced_losses_and_gradients_are_those_of_the_plain_function(table: Tabl
         return terms, [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
     terms, gradients = found(forecast_losses)
-    quick_terms, quick_gradients = found(compiled(forecast_losses, backend="aot_eager"))
+    quick_terms, quick_gradients = found(compiled(forecast_losses, backend="eager"))
     assert terms.keys() == quick_terms.keys()
     for name, term in terms.items():
         torch.testing.assert_close(quick_terms[name], term)
