@@ -1,5 +1,6 @@
 """Learn from a fleet: one network, every machine in its own frame, validated on machines it has never met."""
 
+from math import ceil
 from pathlib import Path
 
 from crossfeed.configuration import override
@@ -39,8 +40,8 @@ def fleet_config(size: Size = "compact", steps: int = STEPS, seed: int = 0) -> R
     """The complete configuration of the shipped model; other sizes and lengths for other purposes."""
     if steps < 1:
         raise ConfigError(f"{steps} steps teach nothing.", expected="at least one step")
-    per_epoch = min(steps, STEPS_PER_EPOCH)
-    length = {"training.steps_per_epoch": per_epoch, "training.finetune_epochs": max(1, round(steps / per_epoch))}
+    epochs = max(1, round(steps / STEPS_PER_EPOCH))
+    length = {"training.steps_per_epoch": ceil(steps / epochs), "training.finetune_epochs": epochs}
     return override(preset("crossfeed", size), SETTINGS | length | {"training.seed": seed}, "The fleet's settings")
 
 

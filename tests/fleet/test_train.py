@@ -43,9 +43,10 @@ def test_a_folder_without_a_fleet_cannot_be_trained_on(tmp_path: Path) -> None:
 
 
 def test_the_steps_asked_for_are_the_steps_done() -> None:
-    config = fleet_config(steps=2500).training
-    assert config.steps_per_epoch == 1000
-    assert config.finetune_epochs == 2
+    for steps in (1, 2500, 36_000):
+        config = fleet_config(steps=steps).training
+        assert config.steps_per_epoch * config.finetune_epochs == steps  # type: ignore[operator]
+    assert config.steps_per_epoch == 2000
     with pytest.raises(ConfigError, match="teach nothing"):
         fleet_config(steps=0)
 
