@@ -62,13 +62,14 @@ def test_a_forecast_imported_the_simulator_and_its_filters() -> None:
 
 
 def test_reading_a_table_imported_pandas(tmp_path: Path) -> None:
-    """For half a second, wherever it was installed: pyarrow asks it about every scalar."""
+    """For half a second, wherever it was installed: pyarrow asks it about every scalar. Its functions took a tenth."""
     from crossfeed.ingest.table import Group, Table
     from crossfeed.schema import canonical
 
     rows = np.zeros((5, 17)), np.zeros((5, 4))
     Table(canonical(), (Group("m", "s", "r", "p", 0, 5),), np.arange(5.0), *rows, 1.0, {}).write(tmp_path / "t.parquet")
-    asked = "from crossfeed.ingest.table import Table; Table.read(sys.argv[1]); sys.exit('pandas' in sys.modules)"
+    asked = "from crossfeed.ingest.table import Table; Table.read(sys.argv[1]); "
+    asked += "sys.exit('pandas' in sys.modules or 'pyarrow.compute' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", f"import sys; {asked}", str(tmp_path / "t.parquet")], check=False)
     assert done.returncode == 0
 
@@ -84,3 +85,12 @@ def test_waiting_threads_spun_so_that_a_forecast_beside_a_busy_process_took_five
     asked = "import crossfeed, os, sys; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [found, "False"]
+
+
+@pytest.mark.parametrize("given", [None, "0"])
+def test_fetching_small_pages_took_a_tenth_of_an_evaluation(given: str | None) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "THP_MEM_ALLOC_ENABLE"}
+    environment |= {} if given is None else {"THP_MEM_ALLOC_ENABLE": given}
+    asked = "import crossfeed, os; print(os.environ['THP_MEM_ALLOC_ENABLE'])"
+    done = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == (given or "1")

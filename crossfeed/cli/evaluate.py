@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.start import quick_start
+
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
@@ -34,9 +36,10 @@ def evaluate(
 
     Example: crossfeed evaluate run/ --table target.parquet --source source.parquet --suite full --out results/
     """
-    from crossfeed.cli.render.evaluation import show_evaluation
-    from crossfeed.cli.render.grid import print_json
-    from crossfeed.front.evaluate import evaluate as judge_on_table
+    with quick_start():
+        from crossfeed.cli.render.evaluation import show_evaluation
+        from crossfeed.cli.render.grid import print_json
+        from crossfeed.front.evaluate import evaluate as judge_on_table
 
     found = judge_on_table(
         model, table, source or (), part=part, suite=suite, unit=unit, machine=machine, out=out, device=device

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.start import quick_start
+
 
 def forecast(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
@@ -28,11 +30,12 @@ def forecast(
 
     Example: crossfeed forecast run/ --history log.parquet --at 120 --commands table --plot next.png
     """
-    from crossfeed.cli.render.grid import print_json
-    from crossfeed.errors import ConfigError
-    from crossfeed.front.fitted_model import load
-    from crossfeed.front.rows_file import write_rows
-    from crossfeed.plots import save_figure
+    with quick_start():
+        from crossfeed.cli.render.grid import print_json
+        from crossfeed.errors import ConfigError
+        from crossfeed.front.fitted_model import load
+        from crossfeed.front.rows_file import write_rows
+        from crossfeed.plots import save_figure
 
     if compare:
         raise ConfigError("A forecast has one plan.", remedy="Compare plans with crossfeed what-if.")

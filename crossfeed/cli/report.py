@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.start import quick_start
+
 
 def report(
     folder: Annotated[Path, typer.Argument(help="The folder of a study or of a training run; it may be half done.")],
@@ -29,7 +31,8 @@ def report(
     from dataclasses import asdict
     from json import dumps
 
-    from crossfeed.reporting.report import write_report
+    with quick_start():
+        from crossfeed.reporting.report import write_report
 
     written = write_report(
         folder, out, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast,

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.start import quick_start
+
 
 def what_if(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
@@ -41,10 +43,11 @@ def what_if(
 
     Example: crossfeed what-if run/ --history log.parquet --commands part.mpf --compare part.mpf@feed=80 --plot a.png
     """
-    from crossfeed.cli.render.grid import print_json
-    from crossfeed.front.what_if import what_if as compare_plans
-    from crossfeed.programs.limits import read_limits as read_motion_limits
-    from crossfeed.serving.plan_program import Overrides
+    with quick_start():
+        from crossfeed.cli.render.grid import print_json
+        from crossfeed.front.what_if import what_if as compare_plans
+        from crossfeed.programs.limits import read_limits as read_motion_limits
+        from crossfeed.serving.plan_program import Overrides
 
     answer = compare_plans(
         model, history, [commands, *(compare or [])], session=session, at=at, seconds=seconds, samples=samples,

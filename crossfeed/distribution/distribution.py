@@ -69,9 +69,12 @@ class Distribution(ABC):
     def from_normal(self, normal: Tensor) -> Tensor:
         """The value with the rank that `normal` has among standard normal numbers: common chance for many forecasts."""
 
-    def draw(self, normal: Tensor) -> Tensor:
-        """A draw made of a standard normal number; the same number, and much the same forecast, give the same draw."""
-        return self.from_normal(normal)
+    def draw(self, normal: Tensor, of: Tensor | None = None) -> Tensor:
+        """A draw made of a standard normal number; the same number, and much the same forecast, give the same draw.
+
+        `of` says for each place along the first axis of the numbers which of the forecasts it is a draw of.
+        """
+        return (self if of is None else self[of]).from_normal(normal)
 
     @abstractmethod
     def moved(self, location: Tensor, scale: Tensor) -> Self:

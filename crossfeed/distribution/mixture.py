@@ -97,19 +97,20 @@ class Mixture(Distribution):
         return crossing(_missing, *singles, *stacked).view_as(low)
 
     @torch.no_grad()
-    def draw(self, normal: Tensor) -> Tensor:
+    def draw(self, normal: Tensor, of: Tensor | None = None) -> Tensor:
         """By the component that the rank falls into, lowest mean first, and what is left of the rank inside it.
 
-        No search, so a sixth of the time; where components lie apart it is the value of that rank.
+        No search, so a sixth of the time; where components lie apart it is the value of that rank. Forecasts that many
+        draws are made of are put in order once.
         """
         whole, rank = self.broadcast(), probability(normal)
         mean_M, order_M = whole.mean_M.sort(-1)
         weight_M, scale_M = (part.gather(-1, order_M) for part in (whole.weight_M, floored(whole.scale_M)))
-        upto_M = weight_M.cumsum(-1)
-        chosen = (rank.unsqueeze(-1) > upto_M[..., :-1]).sum(-1, keepdim=True)
+        ordered = (weight_M, weight_M.cumsum(-1), mean_M, scale_M)
+        parts = ordered if of is None else tuple(part[of] for part in ordered)
+        chosen = (rank.unsqueeze(-1) > parts[1][..., :-1]).sum(-1, keepdim=True)
         weight, upto, mean, scale = (
-            part.expand(*chosen.shape[:-1], -1).gather(-1, chosen).squeeze(-1)
-            for part in (weight_M, upto_M, mean_M, scale_M)
+            part.expand(*chosen.shape[:-1], -1).gather(-1, chosen).squeeze(-1) for part in parts
         )
         smallest = torch.finfo(mean.dtype).eps
         inside = (1.0 - (upto - rank) / weight).clamp(smallest, 1.0 - smallest)

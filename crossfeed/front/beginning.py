@@ -18,8 +18,8 @@ def beginning(
 ) -> Path | str | None:
     """The file whose weights a run begins with; None begins with fresh ones.
 
-    `auto` takes the shipped model for one machine at the default size, if it reads every command of that machine; a
-    run that is resumed, whose configuration is `saved`, keeps what it began with.
+    `auto` takes the shipped model for one machine at the default size, if it knows any command of that machine; the
+    others are learned. A run that is resumed, whose configuration is `saved`, keeps what it began with.
     """
     if str(pretrained) == NOTHING:
         return None
@@ -30,7 +30,7 @@ def beginning(
         return FLEET if went_on else None
     machines = {machine for table in tables for machine in table.machines()}
     usual = _takes_the_usual_network(config)
-    return FLEET if usual and len(machines) == 1 and all(_is_read(table) for table in tables) else None
+    return FLEET if usual and len(machines) == 1 and all(_is_known(table) for table in tables) else None
 
 
 def _takes_the_usual_network(config: "RunConfig") -> bool:
@@ -41,10 +41,10 @@ def _takes_the_usual_network(config: "RunConfig") -> bool:
     return config.model == SensorConfig() and config.data.normaliser == DataConfig().normaliser
 
 
-def _is_read(table: "Table") -> bool:
-    """Whether the shipped model knows all of the machine's commands."""
+def _is_known(table: "Table") -> bool:
+    """Whether the shipped model knows a command of the machine."""
     from crossfeed.model.meeting import readable
     from crossfeed.model.model_file import read_model_file
 
     known = readable(table.schema, read_model_file(locate_model(FLEET)).schema)
-    return set(table.schema.command_names) <= set(known.command_names)
+    return not set(table.schema.command_names).isdisjoint(known.command_names)

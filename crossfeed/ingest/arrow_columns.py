@@ -75,7 +75,7 @@ def _numbers(arrow: Any, name: str, path: Path) -> np.ndarray:
             expected="numbers (null where absent)",
             remedy="Convert the column to numbers, or ingest the logs with a mapping.",
         )
-    numbers = column.cast(pa.float64())
+    numbers = column if pa.types.is_float64(column.type) else column.cast(pa.float64())
     return np.where(_known(numbers), _values(numbers, np.float64), np.nan)
 
 
@@ -85,9 +85,12 @@ def _values(array: Any, dtype: type[np.generic]) -> np.ndarray:
 
 
 def _known(array: Any) -> np.ndarray:
-    import pyarrow as pa
-
-    return _values(array.is_valid().cast(pa.uint8()), np.uint8).astype(bool)
+    """Where there is no null, as the bits lie in memory: pyarrow's functions are imported only for foreign tables."""
+    bits = array.buffers()[0]
+    if bits is None:
+        return np.ones(len(array), dtype=bool)
+    flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")
+    return flags[array.offset : array.offset + len(array)].astype(bool)
 
 
 def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
@@ -102,9 +105,12 @@ def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
             codes[key], names[key] = np.zeros(rows, dtype=np.int64), [defaults[key]]
             continue
         column = arrow.column(key)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode(null_encoding="encode")
+        if column.type == pa.dictionary(pa.int32(), pa.string()) and not column.null_count:
+            encoded = column.combine_chunks()
+        else:
+            if pa.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            encoded = column.cast(pa.string()).combine_chunks().dictionary_encode(null_encoding="encode")
         texts = [text or "" for text in encoded.dictionary.to_pylist()]
         names[key] = list(dict.fromkeys(texts))
         codes[key] = np.array([names[key].index(text) for text in texts])[_values(encoded.indices, np.int32)]

@@ -6,6 +6,7 @@ B windows, T planned steps, R rows, A commands.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -41,6 +42,16 @@ def by_wait(rows: Sequence[int], trained: tuple[int, ...]) -> dict[int, list[tup
 def after_waiting(now_B1A: Tensor, future_BTA: Tensor, wait: int) -> Tensor:
     """The plan, begun so many rows later; nothing is added where nothing waits."""
     return torch.cat([now_B1A.expand(-1, wait, -1), future_BTA], 1) if wait else future_BTA
+
+
+@cache
+def waiting_places(rows: int, trained: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Slots (R) that answer for the first rows, and (R, T) where each waiting plan lies in the commands from now on."""
+    asked = [asked_as(row, trained) for row in range(1, rows + 1)]
+    slot_R, wait_R = (torch.tensor(part) for part in zip(*asked, strict=True))
+    step_T = torch.arange(1, max(trained[slot] for slot, _ in asked) + 1)
+    # Behind its own horizon nothing of a plan is read, so its last command may stand there.
+    return slot_R, (step_T - wait_R.unsqueeze(1)).clamp(0, rows)
 
 
 def plans_by_wait(

@@ -1,8 +1,10 @@
 """Write a report: one HTML file, and every table and figure of it as files of their own."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import crossfeed
@@ -10,7 +12,7 @@ from crossfeed.atomic import atomic_file
 from crossfeed.errors import StorageError
 from crossfeed.reporting.artefacts import Artefacts, Extras, gather
 from crossfeed.reporting.blocks import Document, Section
-from crossfeed.reporting.drawn_figures import Drawings, draw_figures
+from crossfeed.reporting.drawn_figures import Drawings, DrawnFigure, draw_figures
 from crossfeed.reporting.page import page
 from crossfeed.reporting.sections import (
     ablation,
@@ -43,7 +45,7 @@ PARTS: tuple[Callable[[Artefacts], list[Section]], ...] = (
     reproduce.sections,
 )  # fmt: skip
 
-
+_AT_ONCE = 4  # files on their way to the disk
 SIMULATED = (
     "The machines of this report are simulated: a physics model wrote their logs in the formats of two public data "
     "sets, whose names they bear (thws, joanneum). It shows how the work goes; about the real machines it says nothing."
@@ -123,20 +125,26 @@ def compose(found: Artefacts) -> Document:
 
 
 def _write_files(document: Document, drawings: Drawings, folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Tables and figures as files, several at a time: each waits for the disk to have it whole."""
     grids = [grid for section in document.sections for grid in section.grids()]
     figures = [figure for section in document.sections for figure in section.figures()]
-    tables, drawn = [], []
-    for grid in grids:
-        for write, ending in ((write_csv, "csv"), (write_latex, "tex")):
-            path = folder / "tables" / f"{_file_name(grid.name)}.{ending}"
-            write(grid, path)
-            tables.append(path)
-    for figure in figures:
-        path = folder / "figures" / f"{_file_name(figure.name)}.png"
-        with atomic_file(path) as temporary:
-            temporary.write_bytes(drawings[figure.name].file or b"")
-        drawn.append(path)
+    tables = {
+        folder / "tables" / f"{_file_name(grid.name)}.{ending}": partial(write, grid)
+        for grid in grids
+        for write, ending in ((write_csv, "csv"), (write_latex, "tex"))
+    }
+    drawn = {
+        folder / "figures" / f"{_file_name(figure.name)}.png": partial(_write_picture, drawings[figure.name])
+        for figure in figures
+    }
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(lambda file: file[1](file[0]), [*tables.items(), *drawn.items()]))
     return tuple(tables), tuple(drawn)
+
+
+def _write_picture(figure: DrawnFigure, path: Path) -> None:
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(figure.file or b"")
 
 
 def _file_name(name: str) -> str:

@@ -150,7 +150,7 @@ class Rollout:
             block = slice(first, min(first + longest, len(plan)))
             said = voice.follow(rows, a_RA[first : first + context], planned_TA[block], self._channels_P)
             normal_SLP = self._tensor(noise_NTC[share.samples_S, block][..., self.present])
-            x_SLP = said[follows_S].draw(normal_SLP)
+            x_SLP = said.draw(normal_SLP, of=follows_S)
             x_GLC = x_SLP.new_full((len(read_G), x_SLP.shape[1], len(self._present_C)), torch.nan)
             x_GLC[..., self._channels_P] = x_SLP[read_G]
             rows = rows.followed_by(self._read(x_GLC, share.level))

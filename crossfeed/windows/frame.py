@@ -3,7 +3,7 @@
 One machine's spindle takes 100 W, another's 20 kW. A model that is to read both must see them alike, so each machine is
 measured by its own root mean square while it is commanded to move, seen from the physical zero where there is one: then
 zero stays zero, a stop means the same everywhere, and idle hours change nothing. Where a short history says little,
-what is usual on other machines fills in.
+what is usual on other machines fills in; it says little about a drive that never moved in it.
 """
 
 import hashlib
@@ -17,6 +17,9 @@ from crossfeed.schema import QUANTITIES, Channel, Schema, conversion
 from crossfeed.windows.normalise import Normaliser
 
 WEIGHT = 32.0  # rows at work that count as much as what is usual elsewhere
+AT_REST = 1 / 64  # of a row at work counts for a drive that never moved: it has shown its noise alone
+FAR = 4.0  # standard deviations from zero at which a quantity nobody knows is seen from its mean
+FINEST = 0.05  # of that mean is the smallest scale it is seen in
 
 FIRST_SHARE = 0.1  # of each run: what tells a machine's frame where nothing else is said
 FEWEST_ROWS = 32  # of each run that are looked at, however short it is
@@ -37,20 +40,15 @@ def fit_frame(
     """
     known = usual or {}
     location, scale, unseen = np.zeros(len(schema.sensors)), np.ones(len(schema.sensors)), []
-    at_work = (np.nan_to_num(commands[:, _moving(schema)]) != 0.0).any(axis=1)
     for column, channel in enumerate(schema.sensors):
         present = np.isfinite(sensors[:, column])
-        if not present.any():
+        if present.any():
+            moved, own = (given[present] for given in _moved(schema, channel, commands))
+            location[column], scale[column] = _measured(
+                channel, sensors[present, column], moved, own, _usual(channel, known)
+            )
+        else:
             unseen.append(channel.name)
-            continue
-        telling = present & at_work if channel.has_zero else present
-        elsewhere = _usual(channel, known)
-        if not telling.any() and elsewhere is None:
-            telling = present
-        seen = sensors[telling, column]
-        location[column] = 0.0 if channel.has_zero else seen.mean()
-        size = float(np.sqrt(np.mean((seen - location[column]) ** 2))) if len(seen) else 0.0
-        scale[column] = _scale(size, len(seen), elsewhere)
     return Normaliser(
         method="frame",
         floor=0.0,
@@ -63,6 +61,29 @@ def fit_frame(
         unseen=tuple(unseen),
         fitted_on=hashlib.sha256(np.nan_to_num(np.concatenate([sensors, commands], 1)).tobytes()).hexdigest(),
     )
+
+
+def _measured(
+    channel: Channel, values: np.ndarray, at_work: np.ndarray, own: np.ndarray, usual: float | None
+) -> tuple[float, float]:
+    """Where a sensor is seen from and by what it is measured, from its values and from who was moved in their rows."""
+    mean, spread = float(values.mean()), float(values.std())
+    if not channel.has_zero:
+        return mean, _scale(spread, len(values), usual)
+    if channel.quantity not in QUANTITIES and abs(mean) > FAR * spread:
+        return mean, max(spread, FINEST * abs(mean))
+    seen = values[at_work] if at_work.any() or usual is not None else values
+    size = float(np.sqrt(np.mean(seen**2))) if len(seen) else 0.0
+    shown = bool(own.any()) or usual is None or size >= usual
+    return 0.0, _scale(size, len(seen) if shown else AT_REST * len(seen), usual)
+
+
+def _moved(schema: Schema, channel: Channel, commands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """In which rows anything is commanded to move, and in which the channel's own drive, where it is known, is."""
+    moving = _moving(schema)
+    own = [number for number in moving if channel.place and schema.commands[number].place == channel.place]
+    any_moves, own_moves = ((np.nan_to_num(commands[:, which]) != 0.0).any(axis=1) for which in (moving, own or moving))
+    return any_moves, own_moves
 
 
 def unmet(schema: Schema) -> Normaliser:
@@ -95,8 +116,8 @@ def usual_scales(schema: Schema, frames: Sequence[Normaliser]) -> dict[str, floa
     """What is usual among machines: the geometric mean of their scales, by quantity and place."""
     found: dict[str, list[float]] = {}
     for frame in frames:
-        for channel, scale in zip(schema.sensors, frame.sensor_scale, strict=True):
-            if channel.name not in frame.unseen:
+        for channel, location, scale in zip(schema.sensors, frame.sensor_location, frame.sensor_scale, strict=True):
+            if channel.name not in frame.unseen and not (channel.has_zero and location):
                 found.setdefault(_key(channel), []).append(np.log(scale * _factor(channel)))
         for channel, scale in zip(schema.commands, frame.command_scale, strict=True):
             found.setdefault(channel.quantity, []).append(np.log(scale * _factor(channel)))
@@ -122,7 +143,7 @@ def _moving(schema: Schema) -> list[int]:
     return speeds or list(range(len(schema.commands)))
 
 
-def _scale(size: float, rows: int, usual: float | None) -> float:
+def _scale(size: float, rows: float, usual: float | None) -> float:
     """Between what was seen and what is usual, by the logarithm, the more rows the nearer to what was seen."""
     if usual is None:
         return size or 1.0

@@ -252,3 +252,13 @@ def test_a_mixture_of_components_that_lie_apart_is_drawn_from_by_rank() -> None:
     mixture = Mixture(torch.tensor([0.0, 1.0, -1.0]), torch.tensor([0.0, 100.0, -100.0]), torch.ones(3)).double()
     normal = torch.linspace(-2.5, 2.5, 41, dtype=torch.float64)
     torch.testing.assert_close(mixture.draw(normal), mixture.from_normal(normal), rtol=1e-6, atol=1e-4)
+
+
+def test_many_draws_of_few_forecasts_are_those_of_forecasts_of_their_own() -> None:
+    generator = torch.Generator().manual_seed(0)
+    parts = (torch.randn(3, 4, 5, generator=generator) for _ in range(3))
+    mixture = Mixture(*(part.exp() if place == 2 else part for place, part in enumerate(parts)))
+    gaussian = Gaussian(mixture.mean, mixture.standard_deviation)
+    of, normal = torch.tensor([2, 0, 0, 1, 2, 1]), torch.randn(6, 4, generator=generator)
+    for said in (mixture, gaussian):
+        assert torch.equal(said.draw(normal, of), said[of].draw(normal))

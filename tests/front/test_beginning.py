@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import crossfeed as cf
@@ -45,11 +46,27 @@ def test_several_machines_begin_with_fresh_weights(table: Table) -> None:
     assert beginning("auto", preset(), [table, other], None) is None
 
 
-def test_a_command_that_the_shipped_model_does_not_read_is_not_lost(table: Table) -> None:
-    further = Channel(name="coolant_pressure", quantity="pressure", unit="bar")
-    commands = (*table.schema.commands[:3], further)
+PRESSURE = Channel(name="coolant_pressure", quantity="pressure", unit="bar")
+
+
+def commanded_by(table: Table, *commands: Channel) -> Table:
     schema = table.schema.model_copy(update={"commands": commands})
-    assert beginning("auto", preset(), [replace(table, schema=schema)], None) is None
+    return replace(table, schema=schema, commands=np.abs(table.commands[:, : len(commands)]))
+
+
+def test_a_command_that_the_shipped_model_does_not_know_is_not_lost(tmp_path: Path, table: Table) -> None:
+    further = commanded_by(table, *table.schema.commands[:3], PRESSURE)
+    assert beginning("auto", preset(), [further], None) == "fleet"
+    fitted = cf.fit(further, out=tmp_path / "run", settings=BRIEF)
+    assert fitted.schema.command_names == ("spindle_speed", "feed_x", "feed_y", "feed_z", "coolant_pressure")
+    plan = dict(zip(further.schema.command_names, further.commands[:16].T, strict=True)) | {"feed_z": np.zeros(16)}
+    louder = plan | {"coolant_pressure": 3.0 * plan["coolant_pressure"]}
+    one, other = (fitted.forecast(further, commands, at=40.0).mean for commands in (plan, louder))
+    assert not np.array_equal(one, other)
+
+
+def test_a_machine_without_any_command_that_it_knows_begins_with_fresh_weights(table: Table) -> None:
+    assert beginning("auto", preset(), [commanded_by(table, PRESSURE)], None) is None
 
 
 def test_what_is_asked_for_is_taken(table: Table) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Channel, Schema
-from crossfeed.windows.frame import fit_frame, framed, unmet, usual_scales
+from crossfeed.windows.frame import AT_REST, FAR, FINEST, fit_frame, framed, unmet, usual_scales
 
 SCHEMA = Schema(
     name="one drive",
@@ -87,6 +87,64 @@ def test_an_absent_sensor_is_unseen_and_harmless() -> None:
     frame = fit_frame(SCHEMA, sensors, commands)
     assert frame.unseen == ("spindle_motor_temp",)
     assert np.isfinite(frame.sensor_scale).all()
+
+
+SPINDLE = Schema(
+    name="spindle and axis",
+    sensors=(
+        Channel(name="spindle_actual_speed", quantity="rotational speed", unit="rpm"),
+        Channel(name="x_power", quantity="power", unit="W"),
+        Channel(name="hum", quantity="noise", unit="1"),
+    ),
+    commands=(
+        Channel(name="spindle_speed", quantity="rotational speed", unit="rpm"),
+        Channel(name="feed_x", quantity="feed", unit="mm/min"),
+    ),
+    quantities={"noise": "1"},
+)
+
+
+@given(st.integers(20, 2000), st.integers(0, 1), st.floats(1e-3, 1.0))
+def test_a_drive_that_never_moved_has_shown_nothing_but_its_noise(count: int, turned: int, noise: float) -> None:
+    """The speed of a spindle that stood in the first rows was measured by its noise: forecasts missed by 500 scales."""
+    chance = np.random.default_rng(count)
+    sensors = np.stack([noise * chance.normal(size=count), np.full(count, 300.0), chance.normal(size=count)], axis=1)
+    commands = np.stack([np.zeros(count), np.full(count, 600.0)], axis=1)
+    commands[0, 0] = 3000.0 * turned
+    usual = {"rotational speed spindle": 2000.0, "power x": 0.001}
+    scale = fit_frame(SPINDLE, sensors, commands, usual).sensor_scale
+    size = float(np.sqrt(np.mean(sensors[:, 0] ** 2)))
+    rows = count if turned else count * AT_REST
+    assert np.log(scale[0]) == pytest.approx((rows * np.log(size) + 32.0 * np.log(2000.0)) / (rows + 32.0))
+    assert scale[1] == pytest.approx(np.exp((count * np.log(300.0) + 32.0 * np.log(1.0)) / (count + 32.0))), "X moved"
+    assert fit_frame(SPINDLE, sensors, commands).sensor_scale[0] == pytest.approx(size), "where nothing is usual"
+
+
+def test_a_drive_that_never_moved_but_shows_more_than_is_usual_is_believed() -> None:
+    sensors, commands = np.tile([5000.0, 1.0, 0.1], (100, 1)), np.tile([0.0, 600.0], (100, 1))
+    usual = {"rotational speed spindle": 2000.0}
+    believed = np.exp((100 * np.log(5000.0) + 32.0 * np.log(2000.0)) / 132.0)
+    assert fit_frame(SPINDLE, sensors, commands, usual).sensor_scale[0] == pytest.approx(believed)
+
+
+@given(st.floats(-1e3, 1e3), st.floats(1e-3, 1e2), st.integers(0, 1000))
+def test_a_quantity_nobody_knows_is_seen_from_its_mean_where_zero_is_far(
+    level: float, spread: float, seed: int
+) -> None:
+    """A number that stays at 0.36 within 0.0002 was measured by 0.36, and forecast 25 times worse than by its last."""
+    values = level + spread * np.random.default_rng(seed).normal(size=200)
+    sensors = np.stack([np.full(200, 3000.0), np.full(200, 300.0), values], axis=1)
+    frame = fit_frame(SPINDLE, sensors, np.full((200, 2), 600.0))
+    mean, found = values.mean(), values.std()
+    if abs(mean) > FAR * found:
+        assert frame.sensor_location[2] == pytest.approx(mean)
+        assert frame.sensor_scale[2] == pytest.approx(max(found, FINEST * abs(mean)))
+        assert abs(frame.sensor_zero[2]) > FAR, "its zero means nothing to the network"
+    else:
+        assert frame.sensor_location[2] == 0.0
+        assert frame.sensor_scale[2] == pytest.approx(np.sqrt(np.mean(values**2)))
+    usual = usual_scales(SPINDLE, [frame])
+    assert ("noise" in usual) == (frame.sensor_location[2] == 0.0), "a spread is no size"
 
 
 def with_further_commands(idle: int) -> tuple[Schema, np.ndarray, np.ndarray]:

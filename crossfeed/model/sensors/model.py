@@ -19,7 +19,7 @@ from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.following import follow
 from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork
 from crossfeed.model.sensors.window import SensorRows, SensorWindow
-from crossfeed.model.waiting import asked_as, plans_by_wait
+from crossfeed.model.waiting import asked_as, plans_by_wait, waiting_places
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
@@ -147,13 +147,9 @@ class SensorModel(WorldModel):
 
     def follow(self, rows: SensorRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
         """As `ahead`, with all that the paths share computed once."""
-        asked = [asked_as(row, self.horizons) for row in range(1, len(future_TA) + 1)]
-        longest, now_1A = max(self.horizons[slot] for slot, _ in asked), a_KA[-1:]
-        slot_R = torch.tensor([slot for slot, _ in asked], device=a_KA.device)
-        waiting = [torch.cat([now_1A.expand(wait, -1), future_TA])[:longest] for _, wait in asked]
-        # Behind its own horizon nothing of a plan is read.
-        future_RTA = torch.stack([torch.cat([plan, plan[-1:].expand(longest - len(plan), -1)]) for plan in waiting])
-        meaning: Meaning = self.meaning(a_KA.expand(len(asked), -1, -1), future_RTA)
+        slot_R, place_RT = (part.to(a_KA.device) for part in waiting_places(len(future_TA), self.horizons))
+        future_RTA = torch.cat([a_KA[-1:], future_TA])[place_RT]
+        meaning: Meaning = self.meaning(a_KA.expand(len(slot_R), -1, -1), future_RTA)
         window, past_1KA = SensorWindow.of(rows).only(channels), self.meaning.from_zero(a_KA).unsqueeze(0)
         said = follow(self.network, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
         return self._widened(said.pooled(), slot_R)
