@@ -1,6 +1,7 @@
-"""Files appear whole or not at all: write under a temporary name, sync, rename."""
+"""Files appear whole or not at all (write under a temporary name, sync, rename), and are known by their hash."""
 
 import errno
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -51,3 +52,9 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of what a file holds."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -1,6 +1,5 @@
 """What a table was made of: counts, statistics, fingerprints, rules and versions, so that a reader can check it."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed import __version__
-from crossfeed.atomic import storage_error
+from crossfeed.atomic import file_hash, storage_error
 from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
 from crossfeed.machines.declaration import LogFormat
 from crossfeed.schema import Channel
@@ -38,9 +37,7 @@ class Tally:
 def fingerprint_file(path: Path) -> dict[str, Any]:
     """Name, size and SHA-256 of one file."""
     try:
-        with path.open("rb") as handle:
-            digest = hashlib.file_digest(handle, "sha256").hexdigest()
-        return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+        return {"name": path.name, "bytes": path.stat().st_size, "sha256": file_hash(path)}
     except OSError as error:
         raise storage_error("Reading", path, error) from error
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from crossfeed.atomic import file_hash
 from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.json_file import write_json
 from crossfeed.model.model_file import read_model_file
@@ -89,7 +90,7 @@ def hashes(store: Store, run: Run) -> dict[str, Any]:
         "normaliser_sha256": read_model_file(checkpoint).normaliser.hash(),
         "data_sha256": [table.fingerprint() for table in source_tables(store)]
         + [sealed["sealed_sha256"] for sealed in store.protocol()["vault"]],
-        "checkpoint_sha256": _file_hash(checkpoint),
+        "checkpoint_sha256": file_hash(checkpoint),
     }
 
 
@@ -129,8 +130,3 @@ def _seed_run(store: Store, candidate: str, rule: LockedSeed) -> Run:
     runs = [run for run in store.runs("finished") if run.candidate == candidate]
     ordered = sorted(runs, key=lambda run: (scores[run.candidate, run.seed], run.seed))
     return ordered[(len(ordered) - 1) // 2 if rule == "median" else 0]
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -1,11 +1,11 @@
 """Opening the vault: verified, recorded and synced to disk before the first target row is read; once per right."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from crossfeed.atomic import file_hash
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_json
@@ -40,7 +40,7 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
     result["flagged"] = {run.name: flag_of(run) for run in runs if flag_of(run)}
     name = f"target-{len(_openings(store))}.json"
     write_json(store.folder / "results" / name, result)
-    digest = hashlib.sha256((store.folder / "results" / name).read_bytes()).hexdigest()
+    digest = file_hash(store.folder / "results" / name)
     store.record("opening result", {"opening": opening.entry, "file": name, "sha256": digest, "purpose": purpose})
     return result
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import crossfeed
-from crossfeed.atomic import atomic_file
+from crossfeed.atomic import atomic_file, file_hash
 from crossfeed.errors import ConfigError, StorageError, TableError
 from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table, manifest_path
@@ -68,7 +68,7 @@ def init(
                 {
                     "name": path.name,
                     "fingerprint": table.fingerprint(),
-                    "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+                    "sha256": file_hash(path),
                     "rows": len(table),
                     "machines": table.machines(),
                 }

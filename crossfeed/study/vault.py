@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crossfeed.atomic import atomic_file
+from crossfeed.atomic import atomic_file, file_hash
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.ingest.table import Table
 from crossfeed.study import ledger
@@ -39,7 +39,7 @@ def seal(folder: Path, table_path: Path) -> dict[str, Any]:
     return {
         "name": name,
         "key": key,
-        "sealed_sha256": _file_hash(target),
+        "sealed_sha256": file_hash(target),
         "table_fingerprint": table.fingerprint(),
         "machines": list(table.machines()),
         "rows": len(table),
@@ -83,7 +83,7 @@ def damaged(store: Store) -> list[str]:
         path = store.folder / "vault" / sealed["name"]
         if not path.is_file():
             problems.append(f"the sealed table {sealed['name']} is missing")
-        elif _file_hash(path) != sealed["sealed_sha256"]:
+        elif file_hash(path) != sealed["sealed_sha256"]:
             problems.append(f"the sealed table {sealed['name']} was changed")
     return problems
 
@@ -106,8 +106,3 @@ def _apply_keystream(content: bytes, key: str) -> bytes:
     stream = hashlib.shake_256(bytes.fromhex(key)).digest(len(content))
     size = len(content)
     return (int.from_bytes(content, "little") ^ int.from_bytes(stream, "little")).to_bytes(size, "little")
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

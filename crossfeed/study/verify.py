@@ -5,12 +5,12 @@ you kept elsewhere is still in the ledger. What it cannot: that nobody looked at
 that a whole study was not rerun from scratch until it pleased. Keep the head hash where others can see it.
 """
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import crossfeed
+from crossfeed.atomic import file_hash
 from crossfeed.configuration import leaves
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.study import ledger, vault
@@ -65,7 +65,7 @@ def _tables(store: Store) -> list[str]:
     problems = []
     for source in store.protocol()["sources"]:
         path = store.folder / "tables" / source["name"]
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != source["sha256"]:
+        if not path.is_file() or file_hash(path) != source["sha256"]:
             problems.append(f"tables/{source['name']} is missing or was changed")
     return problems
 
@@ -143,7 +143,7 @@ def _results(store: Store, history: list[ledger.Entry]) -> list[str]:
     for entry in history:
         if entry.kind == "opening result":
             path = store.folder / "results" / entry.content["file"]
-            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != entry.content["sha256"]:
+            if not path.is_file() or file_hash(path) != entry.content["sha256"]:
                 problems.append(f"results/{entry.content['file']} is missing or was changed")
     return problems
 

@@ -1,6 +1,5 @@
 """One run of a study: train, measure the bundle, write the outcome as the last file."""
 
-import hashlib
 import json
 import math
 import os
@@ -8,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from crossfeed.atomic import file_hash
 from crossfeed.errors import CrossfeedError, TrainingError
 from crossfeed.json_file import write_json
 from crossfeed.locks import locked
@@ -101,9 +101,5 @@ def _invalid(summary: dict[str, Any], bundle: dict[str, Any]) -> str:
 
 def artefacts(run_folder: Path) -> dict[str, str]:
     """SHA-256 of every file a run leaves behind, apart from its log and its lock."""
-    hashes = {}
-    for path in sorted(run_folder.iterdir()):
-        if path.is_file() and path.name not in (OUTCOME, "log.txt") and not path.name.startswith("."):
-            with path.open("rb") as handle:
-                hashes[path.name] = hashlib.file_digest(handle, "sha256").hexdigest()
-    return hashes
+    files = (path for path in sorted(run_folder.iterdir()) if path.is_file() and not path.name.startswith("."))
+    return {path.name: file_hash(path) for path in files if path.name not in (OUTCOME, "log.txt")}

@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 def chromium() -> str | None:

@@ -26,7 +26,8 @@ DRAWN = "document.querySelectorAll('#{} path.js-line').length > 3"
 
 @pytest.fixture
 def server(make_service: Callable[..., Service]) -> Iterator[Running]:
-    with running(make_service(port=0)) as found:
+    """Ten rows a second: what plays them must leave the browser its share of a busy machine."""
+    with running(make_service(port=0, speed=10.0)) as found:
         yield found
 
 

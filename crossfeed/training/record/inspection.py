@@ -1,10 +1,10 @@
 """What a model file says about itself: sizes, channels, normaliser, provenance, hashes."""
 
-import hashlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from crossfeed.atomic import file_hash
 from crossfeed.configuration import leaves
 from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import ModelFile, read_model_file
@@ -14,7 +14,7 @@ def describe(path: Path | str) -> dict[str, Any]:
     """The verified contents of a model file as plain data."""
     path = locate_model(path)
     contents = describe_contents(read_model_file(path))
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    digest = file_hash(Path(path))
     return {"path": str(path), **contents, "hashes": {**contents["hashes"], "file": digest}}
 
 
