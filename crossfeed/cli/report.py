@@ -32,7 +32,10 @@ def report(
     from json import dumps
 
     with quick_start():
+        from crossfeed.reporting.drawing import prepare_to_draw
         from crossfeed.reporting.report import write_report
+
+        prepare_to_draw()
 
     written = write_report(
         folder, out, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast,

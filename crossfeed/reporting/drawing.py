@@ -51,7 +51,8 @@ class Drawing:
 def prepare_to_draw() -> None:
     """Import what every drawing needs, once, before a process that shares the work is split off."""
     import matplotlib.backends.backend_agg
-    import matplotlib.backends.backend_svg  # noqa: F401
+    import matplotlib.backends.backend_svg
+    import matplotlib.figure  # noqa: F401
 
 
 @contextmanager
