@@ -1,4 +1,4 @@
-"""One training step of the crossfeed preset, plain and captured, and a whole run from a cold start.
+"""One training step of the crossfeed preset, plain, captured and compiled, and a whole run from a cold start.
 
     python benchmarks/sensor_step.py source.parquet --out benchmarks/sensor_step.jsonl
 
@@ -50,7 +50,7 @@ def step_ms(table: Table, size: str, precision: str, acceleration: str, device: 
     for _ in range(TIMED):
         step()
     wait(device)
-    facts = {"size": size, "precision": resolved, "captured": step.captured}
+    facts = {"size": size, "precision": resolved, "acceleration": acceleration, "captured": step.captured}
     return facts | {"ms": (time.perf_counter() - began) / TIMED * 1e3}
 
 
@@ -75,7 +75,7 @@ def main() -> None:
     table, device = Table.read(options.source), choose_device(options.device)
     lines = []
     for size in options.sizes:
-        for acceleration in ("off", "auto") if device.type == "cuda" else ("off",):
+        for acceleration in ("off", "auto", "compile") if device.type == "cuda" else ("off",):
             for precision in ("auto", "float32") if device.type == "cuda" else ("float32",):
                 lines.append(step_ms(table, size, precision, acceleration, device))
                 print(json.dumps(lines[-1]), flush=True)

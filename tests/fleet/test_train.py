@@ -1,5 +1,6 @@
 """Learning from a fleet, and the model we ship: any machine, any sensors, from the first minute."""
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,11 @@ from typer.testing import CliRunner
 
 import crossfeed as cf
 from crossfeed.cli import app
+from crossfeed.cli.fleet import train as fleet_train_command
 from crossfeed.errors import ConfigError
 from crossfeed.fleet.generate import draw_table
 from crossfeed.fleet.shards import FleetPlan, generate
-from crossfeed.fleet.train import SETTINGS, fleet_config
+from crossfeed.fleet.train import SETTINGS, STEPS, fleet_config
 from crossfeed.ingest.table import Table
 from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import read_model_file
@@ -49,6 +51,13 @@ def test_the_steps_asked_for_are_the_steps_done() -> None:
     assert config.steps_per_epoch == 2000
     with pytest.raises(ConfigError, match="teach nothing"):
         fleet_config(steps=0)
+
+
+def test_the_command_does_as_many_steps_as_the_shipped_model_had() -> None:
+    assert inspect.signature(fleet_train_command).parameters["steps"].default == STEPS
+    file = read_model_file(locate_model("fleet"))
+    training = file.provenance["config"]["training"]
+    assert training["steps_per_epoch"] * training["finetune_epochs"] == STEPS
 
 
 def test_the_shipped_model_was_made_as_the_command_makes_it() -> None:
