@@ -1,4 +1,4 @@
-"""Losses that the library compiles for a GPU: a third of the step's time saved, half a minute to pay before the first.
+"""Losses that the library compiles for a GPU: two fifths of a step saved, half a minute to pay first.
 
 Worth it for long runs alone, so nobody gets it who has not asked for it.
 """
