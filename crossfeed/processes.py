@@ -10,28 +10,42 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing import resource_tracker
 from types import ModuleType
 from typing import Any, TypeVar
 
 Outcome = TypeVar("Outcome")
 Argument = TypeVar("Argument")
 
+CAN_MASK = hasattr(signal, "pthread_sigmask")  # not on Windows
+
 
 @contextmanager
 def starting_children() -> Iterator[None]:
     """Processes started in this block never hear Ctrl-C, and never run the script of the user a second time."""
-    # Ctrl-C reaches every process of a terminal. Children inherit the mask; what came meanwhile reaches us afterwards.
-    can_mask = hasattr(signal, "pthread_sigmask")
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_mask else set()
+    if CAN_MASK:  # Python's own helper for new interpreters ends every mask when it is started, so it comes first
+        resource_tracker.ensure_running()
     # A new interpreter imports the parent's main module: a script without a guard would start everything again.
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
-        yield
+        with _interrupts_wait():
+            yield
     finally:
         sys.modules["__main__"] = main
-        if can_mask:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C reaches every process of a terminal: children inherit this mask, we hear later what came meanwhile."""
+    if not CAN_MASK:
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def side_by_side(
@@ -64,7 +78,7 @@ def beside(function: Callable[[Argument], Outcome], argument: Argument) -> Itera
         yield partial(function, argument)
         return
     with ProcessPoolExecutor(1, multiprocessing.get_context("fork"), end_with_parent) as pool:
-        with starting_children():
+        with _interrupts_wait():
             begun = pool.submit(function, argument)
 
         def outcome() -> Outcome:
