@@ -53,7 +53,9 @@ def test_two_demos_in_one_folder_ended_in_a_traceback(told: Path, small: DemoSet
         run_demo(told, small)
 
 
-def test_a_killed_demo_goes_on_and_ends_with_the_same_numbers(told: Path, tmp_path: Path) -> None:
+def test_a_killed_demo_goes_on_and_ends_with_the_same_numbers(
+    told: Path, small: DemoSettings, tmp_path: Path
+) -> None:
     """Killed once before each of these chapters is done, wherever it stands then."""
     for chapter, earlier in (("search", "seal"), ("rivals", "opening")):
         process = subprocess.Popen(
@@ -64,7 +66,7 @@ def test_a_killed_demo_goes_on_and_ends_with_the_same_numbers(told: Path, tmp_pa
         time.sleep(random.Random(chapter).uniform(0.0, 3.0))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    subprocess.run([*COMMAND, str(tmp_path / "demo")], check=True, capture_output=True, cwd=ROOT)
+    run_demo(tmp_path / "demo", small)
     assert _numbers(tmp_path / "demo") == _numbers(told)
 
 
