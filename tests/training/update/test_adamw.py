@@ -47,7 +47,7 @@ def test_neither_a_step_nor_the_papers_model_imports_the_compiler_or_its_algebra
         "assert 'torch._dynamo' not in sys.modules\n"
         "assert 'sympy' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
 
 
 def test_flat_update_moves_weights_moments_and_teacher_as_the_plain_step_does(table: Table) -> None:
