@@ -16,7 +16,7 @@ from crossfeed.ingest.table import Table
 from crossfeed.model.meeting import meet
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel, Schema
-from crossfeed.training import going_on, run
+from crossfeed.training import going_on, known_changes, run
 from crossfeed.training.reproduce import reproduce
 from crossfeed.training.run import train
 from crossfeed.windows.frame import first_rows, fit_frame, usual_scales
@@ -234,3 +234,33 @@ def test_commands_of_other_sizes_change_plan_and_history_by_one_factor() -> None
     torch.testing.assert_close(past_BKA[:, :1], factor_BTA[:, :1], rtol=1e-4, atol=1e-4)
     assert (factor_BTA.std(0) > 0.1).all()
     assert (gain_B1C == 1.0).all()
+
+
+def with_speed(table: Table) -> Table:
+    """The same machine, whose first command is the speed of a spindle."""
+    speed = Channel(name="spindle_speed", quantity="rotational speed", unit="rpm")
+    schema = table.schema.model_copy(update={"commands": (speed, *table.schema.commands[1:])})
+    return replace(table, schema=schema)
+
+
+def test_a_run_that_goes_on_remembers_speeds_nobody_drove_and_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [with_speed(toy_table(f"m{number}", seed=number)) for number in range(2)]
+    many, other = train(tables, small_config(MANY, "crossfeed"), tmp_path / "many", device="cpu"), tmp_path / "other"
+    own, config = with_speed(toy_table("own", seed=9)), small_config({"training.finetune_epochs": 2}, "crossfeed")
+    whole = train(own, config, tmp_path / "whole", device="cpu", pretrained=many.model)
+
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(own, config, other, device="cpu", pretrained=many.model, on_epoch=stop)
+    resumed = train(own, config, other, device="cpu", pretrained=many.model, resume=True)
+    weights, again = (read_model_file(result.model).tensors for result in (whole, resumed))
+    assert all(torch.equal(value, again[name]) for name, value in weights.items())
+    monkeypatch.setattr(known_changes, "SHARE", 0.0)
+    forgetful = train(own, config, tmp_path / "forgetful", device="cpu", pretrained=many.model)
+    assert any(
+        not torch.equal(value, weights[name]) for name, value in read_model_file(forgetful.model).tensors.items()
+    )
