@@ -56,17 +56,21 @@ def adapt_model(
     opened = model if isinstance(model, OpenedModel) else open_model(model, device, meets=True)
     read = table if isinstance(table, Table) else read_table(table, opened.model.schema)
     opened = opened.meets(read)
+    met = set(opened.model.schema.sensor_names) - set(opened.model.normaliser.unseen)
     if opened.trained_on(read):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",
             expected="a table of another machine",
         )
+    opened = opened.takes_in(read)
     given = [] if source is None else [source if isinstance(source, Table) else read_table(source, opened.model.schema)]
     file = None if isinstance(table, Table) else Path(table).name
     facts = {"file": file, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
     data = set_up(opened, read, sources=given).data
     found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
-    result = replace(found.result, absent_commands=idle_commands(read, opened.model.schema))
+    schema, unseen = opened.model.schema, opened.model.normaliser.unseen
+    taken_in = tuple(name for name in schema.sensor_names if name not in met and name not in unseen)
+    result = replace(found.result, absent_commands=idle_commands(read, schema), sensors_taken_in=taken_in)
     if out is not None:
         write_sealed(Path(out) / "adaptation.json", result.to_dict())
     return replace(found, result=result)

@@ -122,7 +122,10 @@ def _run(
     """Both stages from wherever the folder says they stand, then the files of the finished run and its summary."""
     state = load_state(folder.path, device)
     history = state.history if state else []
-    provenance = {"config": config.model_dump(mode="json"), **inputs, **data_facts(data)}
+    facts = data_facts(data)
+    provenance = {"config": config.model_dump(mode="json"), **inputs, **facts}
+    if body is not None and "usual_scales" in facts:  # for sensors that it meets later: what was usual elsewhere
+        provenance["usual_scales"] = {**body.provenance.get("usual_scales", {}), **facts["usual_scales"]}
 
     def observe(row: Row) -> None:
         for observer in observers:
@@ -166,7 +169,7 @@ def _run(
         "stages": stages,
         "validation": validation,
         "initialisation": {"how": config.training.initialisation, **asdict(report)},
-        "data": data_facts(data),
+        "data": facts,
         "device": str(device),
         "precision": precision,
         "environment": environment(),

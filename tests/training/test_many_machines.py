@@ -202,6 +202,29 @@ def test_a_model_with_further_commands_is_a_model_like_any_other(grown: Path, fl
     assert again.schema.command_names == fitted.schema.command_names
 
 
+@pytest.mark.parametrize("with_source", [False, True])
+def test_adapting_takes_in_a_sensor_that_the_source_never_had(fleet: Path, tmp_path: Path, with_source: bool) -> None:
+    """It was read without it, because there was no scale for it."""
+    own, other = toy_table("own", seed=9), toy_table("other", seed=10)
+    config = small_config(name="crossfeed")
+    less = replace(
+        own, schema=own.schema.model_copy(update={"sensors": own.schema.sensors[:4]}), sensors=own.sensors[:, :4]
+    )
+    run = train(less, config, tmp_path / "run", pretrained=fleet, device="cpu")
+    louder = replace(other, sensors=other.sensors * [1.0, 1.0, 1.0, 1.0, 1000.0])
+    adapted = adapt(load(run.model, "cpu"), louder, 0.3, steps=2, source=less if with_source else None)
+    new = own.schema.sensor_names[4]
+    assert adapted.adaptation.sensors_taken_in == (new,)
+    errors = adapted.adaptation.few_shot.fractions[-1].sensors
+    assert set(errors) == set(own.schema.sensor_names)
+    assert errors[new] < 5.0, "judged in its own frame, not in amperes"
+    again = load(adapted.save(tmp_path / "adapted.safetensors"), "cpu")
+    said = again.forecast(louder, "table", at=20.0)
+    assert new in said.sensors
+    assert np.isfinite(said.quantile(0.9)).all()
+    assert run.summary["data"]["usual_scales"].keys() <= read_model_file(run.model).provenance["usual_scales"].keys()
+
+
 def test_a_run_goes_on_from_a_run_that_went_on(grown: Path, tmp_path: Path) -> None:
     """The second time no command is new, and one that the machine lacks stands still."""
     result = train(toy_table("own", seed=9), small_config(name="crossfeed"), tmp_path / "run", pretrained=grown,
