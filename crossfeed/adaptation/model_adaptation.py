@@ -18,7 +18,7 @@ from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.evaluation.setup import set_up
-from crossfeed.evaluation.source import read_table
+from crossfeed.evaluation.source import read_table, sensors_not_read
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
@@ -56,7 +56,7 @@ def adapt_model(
     opened = model if isinstance(model, OpenedModel) else open_model(model, device, meets=True)
     read = table if isinstance(table, Table) else read_table(table, opened.model.schema)
     opened = opened.meets(read)
-    met = set(opened.model.schema.sensor_names) - set(opened.model.normaliser.unseen)
+    strange = sensors_not_read(opened.model, read)
     if opened.trained_on(read):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",
@@ -68,9 +68,12 @@ def adapt_model(
     facts = {"file": file, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
     data = set_up(opened, read, sources=given).data
     found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
-    schema, unseen = opened.model.schema, opened.model.normaliser.unseen
-    taken_in = tuple(name for name in schema.sensor_names if name not in met and name not in unseen)
-    result = replace(found.result, absent_commands=idle_commands(read, schema), sensors_taken_in=taken_in)
+    left = sensors_not_read(opened.model, read)
+    result = replace(
+        found.result,
+        absent_commands=idle_commands(read, opened.model.schema),
+        sensors_taken_in=tuple(name for name in strange if name not in left),
+    )
     if out is not None:
         write_sealed(Path(out) / "adaptation.json", result.to_dict())
     return replace(found, result=result)

@@ -10,7 +10,7 @@ from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.setup import Side, set_up
-from crossfeed.evaluation.source import SourceData, foreign_set, model_device
+from crossfeed.evaluation.source import SourceData, foreign_set, model_device, sensors_not_read
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
@@ -46,6 +46,7 @@ def evaluate_opened(
         part=setup.part,
         trained_on_this_table=opened.trained_on(table),
         absent_commands=idle_commands(table, opened.model.schema),
+        sensors_not_read=sensors_not_read(opened.model, table),
         counterfactual=None if machine is None else _counterfactual(forecaster, machine, setup.data.space),
     )
 
