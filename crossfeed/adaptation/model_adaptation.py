@@ -24,6 +24,7 @@ from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_sealed
 from crossfeed.model.world_model import WorldModel
+from crossfeed.windows.frame import FIRST_SHARE
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +56,15 @@ def adapt_model(
     """Adapt and judge; with `out`, write `adaptation.json` and the adapted models into that folder."""
     opened = model if isinstance(model, OpenedModel) else open_model(model, device, meets=True)
     read = table if isinstance(table, Table) else read_table(table, opened.model.schema)
-    opened = opened.meets(read)
+    share = _first_share(fewshot)
+    opened = opened.meets(read, share)
     strange = sensors_not_read(opened.model, read)
     if opened.trained_on(read):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",
             expected="a table of another machine",
         )
-    opened = opened.takes_in(read)
+    opened = opened.takes_in(read, share)
     given = [] if source is None else [source if isinstance(source, Table) else read_table(source, opened.model.schema)]
     file = None if isinstance(table, Table) else Path(table).name
     facts = {"file": file, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
@@ -127,6 +129,12 @@ def plans(
     if streaming:
         return None, parse(OnlineConfig, asked, "The request")
     return parse(FewShotConfig, asked | {"fractions": fractions}, "The request"), None
+
+
+def _first_share(fewshot: FewShotConfig | None) -> float:
+    """The share of each run that tells a frame: no more than is learned from, where so much is."""
+    learned = max(fewshot.fractions, default=0.0) if fewshot else 0.0
+    return min(FIRST_SHARE, learned) if learned else FIRST_SHARE
 
 
 def _stream(

@@ -30,13 +30,24 @@ def evaluate_opened(
     suite: Suite = "standard",
     unit: Unit | None = None,
     machine: str | None = None,
+    new_sensors: bool = False,
     file: str = "",
 ) -> Evaluation:
     """Evaluate a model on a table in memory; `sources` are tables it was trained on, they give the floors a spread.
 
     `machine` names a simulated machine on which changed plans are rolled out and compared with the forecasts.
+    `new_sensors` reads and judges sensors of the table that the model never met as well.
     """
     opened = opened.meets(table)
+    if new_sensors:
+        opened = opened.takes_in(table)
+        if left := sensors_not_read(opened.model, table):
+            raise ConfigError(
+                f"The model cannot read {', '.join(left)}: it knows its sensors by name, or the beginnings of the runs "
+                "do not show them.",
+                expected="a model that began with fleet, and sensors that show something in the first rows",
+                remedy="Leave --new-sensors away, or train with --pretrained fleet.",
+            )
     setup = set_up(opened, table, part, sources, unit)
     forecaster = opened.forecaster.reading(setup.data.windows)
     return replace(

@@ -57,9 +57,12 @@ class OpenedModel:
         provenance = self.provenance | {"row_period": table.period}
         return replace(self, forecaster=WorldModelForecaster(model, self.forecaster.name), provenance=provenance)
 
-    def takes_in(self, table: Table) -> "OpenedModel":
-        """This model, with sensors of the table that it never met where its network can read any sensor."""
-        model = take_in(self.model, table, self.provenance.get("usual_scales", {}))
+    def takes_in(self, table: Table, share: float = FIRST_SHARE) -> "OpenedModel":
+        """This model, with sensors of the table that it never met where its network can read any sensor.
+
+        `share` of each run tells their frame.
+        """
+        model = take_in(self.model, table, self.provenance.get("usual_scales", {}), share)
         if model is self.model:
             return self
         return replace(self, forecaster=WorldModelForecaster(model, self.forecaster.name))

@@ -115,6 +115,8 @@ def test_sensors_that_the_model_never_met_are_named(trained_run: TrainedRun, tmp
     arguments = ["evaluate", str(trained_run.folder), "--device", "cpu", "--table", str(tmp_path / "more.parquet")]
     assert "never met before, so not read: hum" in CliRunner().invoke(app, arguments, env={"COLUMNS": "200"}).output
     assert evaluate(trained_run.folder, trained_run.target, device="cpu").sensors_not_read == ()
+    with pytest.raises(ConfigError, match="cannot read hum: it knows its sensors by name"):
+        evaluate(trained_run.folder, tmp_path / "more.parquet", device="cpu", new_sensors=True)
 
 
 def test_an_absent_command_is_stated_once_and_not_refused(trained_run: TrainedRun, tmp_path: Path) -> None:

@@ -212,12 +212,17 @@ def test_adapting_takes_in_a_sensor_that_the_source_never_had(fleet: Path, tmp_p
     )
     run = train(less, config, tmp_path / "run", pretrained=fleet, device="cpu")
     louder = replace(other, sensors=other.sensors * [1.0, 1.0, 1.0, 1.0, 1000.0])
-    adapted = adapt(load(run.model, "cpu"), louder, 0.3, steps=2, source=less if with_source else None)
     new = own.schema.sensor_names[4]
+    sources = [less] if with_source else []
+    opened = open_model(run.model, "cpu")
+    judged = evaluate_opened(opened, louder, sources=sources, new_sensors=True)
+    assert judged.by_channel["run"][new].metrics["crps"] < 5.0, "judged in its own frame, not in amperes"
+    assert evaluate_opened(opened, louder, sources=sources).sensors_not_read == (new,)
+    adapted = adapt(load(run.model, "cpu"), louder, 0.3, steps=2, source=less if with_source else None)
     assert adapted.adaptation.sensors_taken_in == (new,)
     errors = adapted.adaptation.few_shot.fractions[-1].sensors
     assert set(errors) == set(own.schema.sensor_names)
-    assert errors[new] < 5.0, "judged in its own frame, not in amperes"
+    assert errors[new] < 5.0
     again = load(adapted.save(tmp_path / "adapted.safetensors"), "cpu")
     said = again.forecast(louder, "table", at=20.0)
     assert new in said.sensors

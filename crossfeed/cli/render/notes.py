@@ -16,7 +16,7 @@ def sensors_not_read(console: Console, names: Sequence[str]) -> None:
     if names:
         listed = ", ".join(names)
         console.print(
-            f"[yellow]note:[/] never met before, so not read: {listed} (`crossfeed adapt` takes sensors in, where the "
-            "model began with fleet)",
+            f"[yellow]note:[/] never met before, so not read: {listed} (a model that began with fleet judges them with "
+            "--new-sensors, and takes them in with `crossfeed adapt`)",
             highlight=False,
         )
