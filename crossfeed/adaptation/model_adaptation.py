@@ -56,7 +56,7 @@ def adapt_model(
     """Adapt and judge; with `out`, write `adaptation.json` and the adapted models into that folder."""
     opened = model if isinstance(model, OpenedModel) else open_model(model, device, meets=True)
     read = table if isinstance(table, Table) else read_table(table, opened.model.schema)
-    share = _first_share(fewshot)
+    share, before = _first_share(fewshot), opened
     opened = opened.meets(read, share)
     strange = sensors_not_read(opened.model, read)
     if opened.trained_on(read):
@@ -69,7 +69,7 @@ def adapt_model(
     file = None if isinstance(table, Table) else Path(table).name
     facts = {"file": file, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
     data = set_up(opened, read, sources=given).data
-    found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
+    found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out), met=opened is not before)
     left = sensors_not_read(opened.model, read)
     result = replace(
         found.result,
@@ -88,8 +88,12 @@ def adapt(
     fewshot: FewShotConfig | None,
     streaming: OnlineConfig | None,
     out: Path | None = None,
+    met: bool = False,
 ) -> Adaptation:
-    """Adapt an opened model to windows at hand; `table` says in the result where they come from."""
+    """Adapt an opened model to windows at hand; `table` says in the result where they come from.
+
+    A model that has just `met` this machine, or sensors of it, is kept even if there was nothing to learn from.
+    """
     opened.forecaster.reading(data.windows)
     models: dict[str, AdaptedModel] = {}
     shots: FewShotResult | None = None
@@ -97,7 +101,7 @@ def adapt(
     if fewshot is not None:
         rows, divided = few_shot(opened.forecaster, data, fewshot)
         shots = few_shot_result(rows, divided, fewshot)
-        if rows[-1].updates:
+        if rows[-1].updates or met:
             models["few_shot"] = _adapted(rows[-1].forecaster, opened, table, fewshot)
     if streaming is not None:
         streamed, forecasters = _stream(opened, data, streaming)

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from crossfeed.cli import app
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.model_evaluation import evaluate_opened
 from crossfeed.evaluation.opened_model import open_model
@@ -228,6 +230,29 @@ def test_adapting_takes_in_a_sensor_that_the_source_never_had(fleet: Path, tmp_p
     assert new in said.sensors
     assert np.isfinite(said.quantile(0.9)).all()
     assert run.summary["data"]["usual_scales"].keys() <= read_model_file(run.model).provenance["usual_scales"].keys()
+
+
+def test_a_model_that_met_a_machine_is_kept_though_there_was_nothing_to_learn_from(fleet: Path, tmp_path: Path) -> None:
+    """Runs too short to learn from left no model behind, although the message before said: adapt, then use it."""
+    table, out = toy_table("own", seed=9), tmp_path / "met"
+    table.write(tmp_path / "own.parquet")
+
+    def adapted(model: Path, out: Path) -> str:
+        asked = [
+            "--table",
+            str(tmp_path / "own.parquet"),
+            "--fractions",
+            "0,0.01",
+            "--device",
+            "cpu",
+            "--out",
+            str(out),
+        ]
+        return CliRunner().invoke(app, ["adapt", str(model), *asked], env={"COLUMNS": "200"}).output
+
+    assert "1%: no complete window in the support" in adapted(fleet, out)
+    assert np.isfinite(load(out, "cpu").forecast(table, "table", at=20.0).mean).all()
+    assert "No model was kept: there was nothing to learn from." in adapted(out, tmp_path / "again")
 
 
 def test_a_run_goes_on_from_a_run_that_went_on(grown: Path, tmp_path: Path) -> None:

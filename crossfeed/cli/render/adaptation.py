@@ -24,7 +24,7 @@ def show_adaptation(result: AdaptationResult) -> None:
     for path in result.models:
         console.print(f"model: {path}", markup=False, soft_wrap=True, highlight=False)
     if not result.models:
-        console.print("No model was kept: give --out FOLDER to keep what was learned.", highlight=False)
+        console.print(f"No model was kept: {_why_none(result)}.", highlight=False)
 
 
 def _few_shot(console: Console, result: FewShotResult) -> None:
@@ -40,6 +40,11 @@ def _few_shot(console: Console, result: FewShotResult) -> None:
             console.print(f"{row.fraction:.0%}: {row.remark or lacking}", highlight=False)
     if result.runs_without_query:
         console.print(f"No query windows in {', '.join(result.runs_without_query)}", highlight=False)
+
+
+def _why_none(result: AdaptationResult) -> str:
+    learned = result.few_shot is None or any(row.updates for row in result.few_shot.fractions)
+    return "give --out FOLDER to keep what was learned" if learned else "there was nothing to learn from"
 
 
 def _taken_in(result: AdaptationResult) -> str:
