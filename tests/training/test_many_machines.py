@@ -238,17 +238,8 @@ def test_a_model_that_met_a_machine_is_kept_though_there_was_nothing_to_learn_fr
     table.write(tmp_path / "own.parquet")
 
     def adapted(model: Path, out: Path) -> str:
-        asked = [
-            "--table",
-            str(tmp_path / "own.parquet"),
-            "--fractions",
-            "0,0.01",
-            "--device",
-            "cpu",
-            "--out",
-            str(out),
-        ]
-        return CliRunner().invoke(app, ["adapt", str(model), *asked], env={"COLUMNS": "200"}).output
+        asked = f"adapt {model} --table {tmp_path}/own.parquet --fractions 0,0.01 --device cpu --out {out}"
+        return CliRunner().invoke(app, asked.split(), env={"COLUMNS": "200"}).output
 
     assert "1%: no complete window in the support" in adapted(fleet, out)
     assert np.isfinite(load(out, "cpu").forecast(table, "table", at=20.0).mean).all()
