@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
@@ -82,7 +82,7 @@ def beside(function: Callable[[Argument], Outcome], argument: Argument) -> Itera
     # What is handed over when the copy is made need not be written down and read, so it can be anything.
     with ProcessPoolExecutor(1, multiprocessing.get_context("fork"), _inherit, (function, argument)) as pool:
         with _interrupts_wait():
-            begun = pool.submit(_do_inherited)
+            begun: Future[Outcome] = pool.submit(_do_inherited)
 
         def outcome() -> Outcome:
             try:
