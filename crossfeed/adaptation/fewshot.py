@@ -112,6 +112,7 @@ def few_shot_result(rows: list[FewShot], divided: Supports, config: FewShotConfi
                 rmse_ratio=ratio(row.scores, zero_shot, "squared"),
                 crps_ratio=ratio(row.scores, zero_shot, "crps"),
                 runs={run: metrics["rmse"] for run, metrics in row.scores.by("run").items()},
+                sensors={name: metrics["crps"] for name, metrics in row.scores.by("channel").items()},
             )
             for row in rows
         ),

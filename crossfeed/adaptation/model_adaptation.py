@@ -18,12 +18,13 @@ from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.evaluation.setup import set_up
-from crossfeed.evaluation.source import read_table
+from crossfeed.evaluation.source import read_table, sensors_not_read
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_sealed
 from crossfeed.model.world_model import WorldModel
+from crossfeed.windows.frame import FIRST_SHARE
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,18 +56,26 @@ def adapt_model(
     """Adapt and judge; with `out`, write `adaptation.json` and the adapted models into that folder."""
     opened = model if isinstance(model, OpenedModel) else open_model(model, device, meets=True)
     read = table if isinstance(table, Table) else read_table(table, opened.model.schema)
-    opened = opened.meets(read)
+    share, before = _first_share(fewshot), opened
+    opened = opened.meets(read, share)
+    strange = sensors_not_read(opened.model, read)
     if opened.trained_on(read):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",
             expected="a table of another machine",
         )
+    opened = opened.takes_in(read, share)
     given = [] if source is None else [source if isinstance(source, Table) else read_table(source, opened.model.schema)]
     file = None if isinstance(table, Table) else Path(table).name
     facts = {"file": file, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
     data = set_up(opened, read, sources=given).data
-    found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out))
-    result = replace(found.result, absent_commands=idle_commands(read, opened.model.schema))
+    found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out), met=opened is not before)
+    left = sensors_not_read(opened.model, read)
+    result = replace(
+        found.result,
+        absent_commands=idle_commands(read, opened.model.schema),
+        sensors_taken_in=tuple(name for name in strange if name not in left),
+    )
     if out is not None:
         write_sealed(Path(out) / "adaptation.json", result.to_dict())
     return replace(found, result=result)
@@ -79,8 +88,12 @@ def adapt(
     fewshot: FewShotConfig | None,
     streaming: OnlineConfig | None,
     out: Path | None = None,
+    met: bool = False,
 ) -> Adaptation:
-    """Adapt an opened model to windows at hand; `table` says in the result where they come from."""
+    """Adapt an opened model to windows at hand; `table` says in the result where they come from.
+
+    A model that has just `met` this machine, or sensors of it, is kept even if there was nothing to learn from.
+    """
     opened.forecaster.reading(data.windows)
     models: dict[str, AdaptedModel] = {}
     shots: FewShotResult | None = None
@@ -88,7 +101,7 @@ def adapt(
     if fewshot is not None:
         rows, divided = few_shot(opened.forecaster, data, fewshot)
         shots = few_shot_result(rows, divided, fewshot)
-        if rows[-1].updates:
+        if rows[-1].updates or met:
             models["few_shot"] = _adapted(rows[-1].forecaster, opened, table, fewshot)
     if streaming is not None:
         streamed, forecasters = _stream(opened, data, streaming)
@@ -120,6 +133,12 @@ def plans(
     if streaming:
         return None, parse(OnlineConfig, asked, "The request")
     return parse(FewShotConfig, asked | {"fractions": fractions}, "The request"), None
+
+
+def _first_share(fewshot: FewShotConfig | None) -> float:
+    """The share of each run that tells a frame: no more than is learned from, where so much is."""
+    learned = max(fewshot.fractions, default=0.0) if fewshot else 0.0
+    return min(FIRST_SHARE, learned) if learned else FIRST_SHARE
 
 
 def _stream(

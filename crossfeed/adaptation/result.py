@@ -24,6 +24,7 @@ class FractionResult:
     rmse_ratio: Interval  # over zero-shot, as the next
     crps_ratio: Interval = field(default_factory=lambda: Interval(None))
     runs: dict[str, float | None] = field(default_factory=dict)  # RMSE of each
+    sensors: dict[str, float | None] = field(default_factory=dict)  # CRPS of each
     runs_without_support: tuple[str, ...] = ()
     parameters_moved: int = 0
 
@@ -81,6 +82,7 @@ class AdaptationResult:
     online: OnlineResult | None = None
     models: tuple[str, ...] = ()  # files of the adapted ones
     absent_commands: dict[str, float] = field(default_factory=dict)
+    sensors_taken_in: tuple[str, ...] = ()  # of this machine, which the model had never met
     not_possible: str = ""  # why, where nothing was measured
 
     def __bool__(self) -> bool:

@@ -29,6 +29,10 @@ def evaluate(
     machine: Annotated[
         str | None, typer.Option(help="Roll changed plans out on this simulated machine: spinner_620, spinner_630.")
     ] = None,
+    new_sensors: Annotated[
+        bool,
+        typer.Option("--new-sensors", help="Judge sensors that the model never met too (if begun with fleet)."),
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
@@ -42,8 +46,9 @@ def evaluate(
         from crossfeed.front.evaluate import evaluate as judge_on_table
 
     found = judge_on_table(
-        model, table, source or (), part=part, suite=suite, unit=unit, machine=machine, out=out, device=device
-    )
+        model, table, source or (), part=part, suite=suite, unit=unit, machine=machine, new_sensors=new_sensors,
+        out=out, device=device,
+    )  # fmt: skip
     if json:
         print_json(found.to_dict())
     else:

@@ -10,7 +10,7 @@ from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.setup import Side, set_up
-from crossfeed.evaluation.source import SourceData, foreign_set, model_device
+from crossfeed.evaluation.source import SourceData, foreign_set, model_device, sensors_not_read
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
@@ -30,13 +30,24 @@ def evaluate_opened(
     suite: Suite = "standard",
     unit: Unit | None = None,
     machine: str | None = None,
+    new_sensors: bool = False,
     file: str = "",
 ) -> Evaluation:
     """Evaluate a model on a table in memory; `sources` are tables it was trained on, they give the floors a spread.
 
     `machine` names a simulated machine on which changed plans are rolled out and compared with the forecasts.
+    `new_sensors` reads and judges sensors of the table that the model never met as well.
     """
     opened = opened.meets(table)
+    if new_sensors:
+        opened = opened.takes_in(table)
+        if left := sensors_not_read(opened.model, table):
+            raise ConfigError(
+                f"The model cannot read {', '.join(left)}: it knows its sensors by name, or the beginnings of the runs "
+                "do not show them.",
+                expected="a model that began with fleet, and sensors that show something in the first rows",
+                remedy="Leave --new-sensors away, or train with --pretrained fleet.",
+            )
     setup = set_up(opened, table, part, sources, unit)
     forecaster = opened.forecaster.reading(setup.data.windows)
     return replace(
@@ -46,6 +57,7 @@ def evaluate_opened(
         part=setup.part,
         trained_on_this_table=opened.trained_on(table),
         absent_commands=idle_commands(table, opened.model.schema),
+        sensors_not_read=sensors_not_read(opened.model, table),
         counterfactual=None if machine is None else _counterfactual(forecaster, machine, setup.data.space),
     )
 

@@ -11,7 +11,7 @@ from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import locate_model
-from crossfeed.model.meeting import meet
+from crossfeed.model.meeting import meet, take_in
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
@@ -56,6 +56,16 @@ class OpenedModel:
         model = meet(self.model, table, self.provenance.get("usual_scales", {}), share)
         provenance = self.provenance | {"row_period": table.period}
         return replace(self, forecaster=WorldModelForecaster(model, self.forecaster.name), provenance=provenance)
+
+    def takes_in(self, table: Table, share: float = FIRST_SHARE) -> "OpenedModel":
+        """This model, with sensors of the table that it never met where its network can read any sensor.
+
+        `share` of each run tells their frame.
+        """
+        model = take_in(self.model, table, self.provenance.get("usual_scales", {}), share)
+        if model is self.model:
+            return self
+        return replace(self, forecaster=WorldModelForecaster(model, self.forecaster.name))
 
     def check_rows(self, period: float, whose: str) -> None:
         """Refuse rows that are not as long as those the model learned from, where the file says it."""

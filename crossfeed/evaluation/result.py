@@ -86,6 +86,7 @@ class Evaluation:
     part: str = "all"
     trained_on_this_table: bool = False
     absent_commands: dict[str, float] = field(default_factory=dict)
+    sensors_not_read: tuple[str, ...] = ()  # of the table, which the model never met
     floors_have_spread: bool = True
     counterfactual: Record | None = None
 

@@ -55,7 +55,8 @@ def set_up(
     known = {given.fingerprint(): align(given, model.schema) for given in [*([table] if own else []), *sources]}
     tables = [known[fingerprint] for fingerprint in order if fingerprint in known]
     rebuilt = SourceData.of(tables, opened.config.data) if tables else None
-    space = _space(model, rebuilt, len(order))
+    # Sensors that the model took in later are judged in the frame they were taken in by.
+    space = _space(model, rebuilt, len(order)).completed_by(model.normaliser)
     floors = rebuilt.floors(model) if rebuilt is not None else floors_without_spread(model.horizons)
     if rebuilt is None or not own or part == "all":
         return EvaluationSetup(foreign_set(model, [table], space, unit or ("session" if own else "run")), floors, "all")

@@ -104,6 +104,13 @@ def check_shared_channels(model: WorldModel, tables: Sequence[Table]) -> None:
             )
 
 
+def sensors_not_read(model: WorldModel, table: Table) -> tuple[str, ...]:
+    """The sensors that a table shows and the model never met."""
+    met = set(model.schema.sensor_names) - set(model.normaliser.unseen)
+    shown = (name for name, present in zip(table.schema.sensor_names, table.present(), strict=True) if present)
+    return tuple(name for name in shown if name not in met)
+
+
 def model_device(model: WorldModel) -> str:
     """Where the model lies, and so where its windows must lie."""
     return str(next(model.parameters()).device)

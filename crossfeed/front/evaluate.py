@@ -22,14 +22,16 @@ def evaluate(
     suite: Suite = "standard",
     unit: Unit | None = None,
     machine: str | None = None,
+    new_sensors: bool = False,
     out: Path | str | None = None,
     device: str = "auto",
 ) -> Evaluation:
     """Judge a model on a table beside its floors; the result prints the verdict on every channel first.
 
     Of a table the model was trained on the test side counts (`part` names another), of any other all of it. `source`:
-    tables it was trained on, which give the floors their spread. `suite="full"` adds robustness. The result has
-    `verdict()`, `to_pandas(by="channel")`, `plot()` and every number; with `out`, evaluation.json is written there.
+    tables it was trained on, which give the floors their spread. `suite="full"` adds robustness. `new_sensors` judges
+    sensors that the model never met as well, where it began with fleet. The result has `verdict()`,
+    `to_pandas(by="channel")`, `plot()` and every number; with `out`, evaluation.json is written there.
 
     Examples:
         >>> import crossfeed as cf
@@ -43,7 +45,8 @@ def evaluate(
     given = [as_table(one, fitted.schema, "source") for one in (several(source) if source != () else [])]
     result = evaluate_opened(
         fitted.opened, as_table(table, fitted.schema), part=part, sources=given, suite=suite, unit=unit,
-        machine=machine, file=Path(table).name if isinstance(table, Path | str) else "",
+        machine=machine, new_sensors=new_sensors,
+        file=Path(table).name if isinstance(table, Path | str) else "",
     )  # fmt: skip
     if out is not None:
         result.write(out)

@@ -33,10 +33,37 @@ def meet(model: WorldModel, table: Table, usual: Mapping[str, float], share: flo
     return in_frame(model, schema, frame)
 
 
+def take_in(model: WorldModel, table: Table, usual: Mapping[str, float], share: float = FIRST_SHARE) -> WorldModel:
+    """The model with the sensors of the table that it never met, in a frame measured as for a machine that is met.
+
+    What it has met stays as it was learned. A network that knows its sensors by name is left as it is.
+    """
+    if not knows_no_names(model.config):
+        return model
+    known = (*model.schema.sensor_names, *model.schema.command_names)
+    further = tuple(channel for channel in table.schema.sensors if channel.name not in known)
+    schema = Schema(
+        name=model.schema.name,
+        sensors=(*model.schema.sensors, *further),
+        commands=model.schema.commands,
+        quantities=table.schema.quantities | model.schema.quantities,
+    )
+    aligned = align(table, schema)
+    rows = first_rows(aligned.groups, share)
+    frame = fit_frame(schema, aligned.sensors[rows], aligned.commands[rows], usual)
+    complete = model.normaliser.completed_by(frame)
+    return model if complete is model.normaliser else in_frame(model, schema, complete)
+
+
+def knows_no_names(config: object) -> bool:
+    """Whether a network knows channels by quantity and place alone, so that it fits any list of them."""
+    return isinstance(config, SensorConfig) and config.identity == "described"
+
+
 def in_frame(model: WorldModel, schema: Schema, frame: Normaliser) -> WorldModel:
     """The same weights for another list of sensors; commands of the schema after the model's own are read as well."""
     config = model.config
-    if not isinstance(config, SensorConfig) or config.identity != "described":
+    if not isinstance(config, SensorConfig) or not knows_no_names(config):
         raise ConfigError(
             "The model knows its sensors by name, so it can read no other list of them.",
             expected="a model trained with model.identity=described and data.normaliser=frame, such as 'fleet'",

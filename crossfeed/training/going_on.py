@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from crossfeed.model.meeting import readable
+from crossfeed.model.meeting import knows_no_names, readable
 from crossfeed.model.model_file import ModelFile
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.further_commands import with_further_commands
@@ -35,18 +35,14 @@ def going_on(config: RunConfig, body: ModelFile) -> RunConfig:
 
 def read_by(body: ModelFile, found: Schema) -> Schema:
     """A table's schema as the run reads it: all commands, where the network does not know them by name."""
-    return readable(found, body.schema, further=_knows_no_names(body))
+    return readable(found, body.schema, further=knows_no_names(body.config))
 
 
 def weights_for(schema: Schema, body: ModelFile) -> dict[str, Tensor]:
     """The weights to begin with, wide enough for the commands of the schema."""
-    if not (isinstance(body.config, SensorConfig) and _knows_no_names(body)):
+    if not (isinstance(body.config, SensorConfig) and knows_no_names(body.config)):
         return body.tensors
     return with_further_commands(body.tensors, body.config, body.schema, schema)
-
-
-def _knows_no_names(body: ModelFile) -> bool:
-    return isinstance(body.config, SensorConfig) and body.config.identity == "described"
 
 
 @torch.no_grad()

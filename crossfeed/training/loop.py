@@ -18,6 +18,7 @@ from crossfeed.progress import ProgressTask, console, progress
 from crossfeed.training.data import TrainingData
 from crossfeed.training.devices.acceleration import WARM_UP
 from crossfeed.training.devices.distributed import Team
+from crossfeed.training.known_changes import KnownChanges
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.record.checkpoint import TrainingState, optimiser_tensors, restore_optimiser
@@ -48,6 +49,7 @@ class StageRun:
     history: list[dict[str, Any]]
     on_epoch: OnEpoch
     team: Team = ALONE
+    known: KnownChanges | None = None
 
 
 def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
@@ -55,7 +57,7 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
     training = run.config.training
     epochs = training.stages[stage]
     steps = steps_in_epoch(len(run.data.train), training.batch_size, training.steps_per_epoch)
-    step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision, run.team)
+    step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision, run.team, run.known)
     data = run.data
     validator = Validator(run.model, data.train, data.validation, run.config, run.precision, step.captured)
     best, best_weights, done = Best(training.patience), dict[str, Tensor](), 0
@@ -115,9 +117,10 @@ def expected_seconds(run: StageRun, stage: Stage, steps: int, validation_windows
     )  # on a GPU the step is captured after the warm-up
     if training.stages[stage] * steps < 10 * (untimed + TIMED):
         return None
-    probe = TrainStep(copy.deepcopy(run.model), data.train, run.config, stage, untimed + TIMED, run.precision)
+    model, timed = copy.deepcopy(run.model), untimed + TIMED
+    probe = TrainStep(model, data.train, run.config, stage, timed, run.precision, known=run.known)
     order = generator(training.seed, "order", stage, 0)
-    probe.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), training.batch_size, untimed + TIMED, order))
+    probe.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), training.batch_size, timed, order))
     for _ in range(untimed):
         probe()
     probe.trace()

@@ -25,6 +25,7 @@ from crossfeed.training.devices.distributed import Team, own_device, teamwork
 from crossfeed.training.devices.precision import resolve_precision
 from crossfeed.training.going_on import going_on, keep_some, read_by, weights_for
 from crossfeed.training.initialise import LoadReport, initialise
+from crossfeed.training.known_changes import KnownChanges
 from crossfeed.training.loop import OnEpoch, StageRun, run_stage
 from crossfeed.training.measure.calibrate import calibrate
 from crossfeed.training.measure.validate import Validator
@@ -37,7 +38,7 @@ from crossfeed.training.record.log import facts_of, run_log
 from crossfeed.training.record.sole_process import sole_process
 from crossfeed.training.record.summary import data_facts, stage_facts, validation_facts
 from crossfeed.training.run_config import RunConfig, departures
-from crossfeed.training.seeds import Purpose, derive, own_randomness
+from crossfeed.training.seeds import Purpose, derive, generator, own_randomness
 from crossfeed.windows.split_tables import without_machines
 
 FEWEST_VALIDATION_WINDOWS = 8
@@ -121,14 +122,17 @@ def _run(
     """Both stages from wherever the folder says they stand, then the files of the finished run and its summary."""
     state = load_state(folder.path, device)
     history = state.history if state else []
-    provenance = {"config": config.model_dump(mode="json"), **inputs, **data_facts(data)}
+    facts = data_facts(data)
+    provenance = {"config": config.model_dump(mode="json"), **inputs, **facts}
+    if body is not None and "usual_scales" in facts:  # for sensors that it meets later: what was usual elsewhere
+        provenance["usual_scales"] = {**body.provenance.get("usual_scales", {}), **facts["usual_scales"]}
 
     def observe(row: Row) -> None:
         for observer in observers:
             observer(row)
 
-    def stage_run(model: WorldModel) -> StageRun:
-        return StageRun(model, data, config, folder, precision, history, observe, team)
+    def stage_run(model: WorldModel, known: KnownChanges | None = None) -> StageRun:
+        return StageRun(model, data, config, folder, precision, history, observe, team, known)
 
     model = _fresh(data, config, "init", device)
     weights: dict[str, Tensor] = weights_for(data.schema, body) if body else {}
@@ -141,12 +145,14 @@ def _run(
             state = None
         weights = read_model_file(folder.pretrained).tensors
     report = LoadReport((), (), ())
+    learns_on = body is not None and body.normaliser.met_nobody and not data.normaliser.met_nobody
     if "finetune" in config.training.stages:
         how = config.training.initialisation
         model = model if how == "scratch" else _fresh(data, config, "fresh_head", device)
         report = initialise(model, weights, how)
-        run_stage(stage_run(model), "finetune", state)
-    if body is not None and body.normaliser.met_nobody and not data.normaliser.met_nobody:
+        known = KnownChanges.of(model, data.train, generator(config.training.seed, "plans")) if learns_on else None
+        run_stage(stage_run(model, known), "finetune", state)
+    if learns_on:
         keep_some(model, weights)
     if isinstance(model, SensorModel):
         calibrate(model, data.validation)
@@ -163,7 +169,7 @@ def _run(
         "stages": stages,
         "validation": validation,
         "initialisation": {"how": config.training.initialisation, **asdict(report)},
-        "data": data_facts(data),
+        "data": facts,
         "device": str(device),
         "precision": precision,
         "environment": environment(),

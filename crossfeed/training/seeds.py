@@ -1,4 +1,4 @@
-"""One training seed, four independent random streams: initial weights, data order, masks, dropout.
+"""One training seed, independent random streams: initial weights, data order, masks, dropout, changed plans.
 
 Streams are derived anew for every stage and epoch, so a resumed run needs no generator state: it draws exactly what
 the undisturbed run would have drawn.
@@ -11,7 +11,7 @@ from typing import Literal
 
 import torch
 
-Purpose = Literal["init", "fresh_head", "order", "masks", "dropout"]
+Purpose = Literal["init", "fresh_head", "order", "masks", "dropout", "plans"]
 
 
 def derive(seed: int, purpose: Purpose, stage: str = "", epoch: int = 0) -> int:

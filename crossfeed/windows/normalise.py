@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -130,6 +130,25 @@ class Normaliser:
     def hash(self) -> str:
         """SHA-256 over everything the normaliser says."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def completed_by(self, other: "Normaliser") -> "Normaliser":
+        """The sensors of another normaliser of the same commands: as here where this one saw them, else as there."""
+        seen = {name: place for place, name in enumerate(self.sensor_names) if name not in self.unseen}
+        if all(name in seen or name in other.unseen for name in other.sensor_names):
+            return self
+        location, scale = other.sensor_location.copy(), other.sensor_scale.copy()
+        for place, name in enumerate(other.sensor_names):
+            if name in seen:
+                location[place], scale[place] = self.sensor_location[seen[name]], self.sensor_scale[seen[name]]
+        unseen = [name for name in other.sensor_names if name in other.unseen and name not in seen]
+        return replace(
+            self,
+            sensor_names=other.sensor_names,
+            sensor_location=location,
+            sensor_scale=scale,
+            unseen=(*unseen, *(name for name in self.unseen if name in self.command_names)),
+            fitted_on=hashlib.sha256(f"{self.fitted_on} {other.fitted_on}".encode()).hexdigest(),
+        )
 
     @property
     def met_nobody(self) -> bool:

@@ -105,6 +105,20 @@ def test_columns_in_another_order_and_unit_make_no_difference(trained_run: Train
     assert np.isnan(back.sensors[:, 0]).all(), "a sensor it lacks is absent"
 
 
+def test_sensors_that_the_model_never_met_are_named(trained_run: TrainedRun, tmp_path: Path) -> None:
+    table = Table.read(trained_run.target)
+    hum = Channel(name="hum", quantity="load", unit="%")
+    more = SCHEMA.model_copy(update={"sensors": (*SCHEMA.sensors, hum)})
+    sensors = np.concatenate([table.sensors, np.ones((len(table), 1))], 1)
+    replace(table, schema=more, sensors=sensors).write(tmp_path / "more.parquet")
+    assert evaluate(trained_run.folder, tmp_path / "more.parquet", device="cpu").sensors_not_read == ("hum",)
+    arguments = ["evaluate", str(trained_run.folder), "--device", "cpu", "--table", str(tmp_path / "more.parquet")]
+    assert "never met before, so not read: hum" in CliRunner().invoke(app, arguments, env={"COLUMNS": "200"}).output
+    assert evaluate(trained_run.folder, trained_run.target, device="cpu").sensors_not_read == ()
+    with pytest.raises(ConfigError, match="cannot read hum: it knows its sensors by name"):
+        evaluate(trained_run.folder, tmp_path / "more.parquet", device="cpu", new_sensors=True)
+
+
 def test_an_absent_command_is_stated_once_and_not_refused(trained_run: TrainedRun, tmp_path: Path) -> None:
     table = Table.read(trained_run.target)
     fewer = Schema(name="no axis", sensors=SCHEMA.sensors, commands=SCHEMA.commands[:1])

@@ -1,5 +1,7 @@
 """A model of many machines meets one: any list of sensors, commands by quantity and place, the machine's own frame."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,11 +10,11 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Group, Table
-from crossfeed.model.meeting import meet, readable
+from crossfeed.model.meeting import meet, readable, take_in
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.frame import FEWEST_ROWS, first_rows, unmet
-from tests.model.sensors.small import CONTEXT, HORIZONS, SCHEMA, config, fresh
+from tests.model.sensors.small import CONTEXT, HORIZONS, SCHEMA, config, fresh, normaliser
 
 OTHER = Schema(
     name="lathe",
@@ -127,3 +129,75 @@ def test_a_sensor_that_moves_is_read_whatever_it_is_called() -> None:
     louder[-3:, 2] *= 4.0
     plan = np.zeros((HORIZONS[-1], 3))
     assert not np.allclose(met.forecast(history, plan).mean, met.forecast(louder, plan).mean)
+
+
+MORE = SCHEMA.model_copy(update={"sensors": (*SCHEMA.sensors[1:], Channel(name="hum", quantity="noise", unit="1")),
+                                 "quantities": {"noise": "1"}})  # fmt: skip
+
+
+def with_a_hum(rows: int = 60) -> Table:
+    """A machine that lacks the first sensor of the model and has one that the model never met."""
+    chance = np.random.default_rng(1)
+    sensors = np.abs(chance.normal(size=(rows, 4))) * [2.0, 40.0, 22.0, 7.0]
+    commands = np.abs(chance.normal(size=(rows, 3))) * [3000.0, 400.0, 400.0]
+    group = Group("other", "s", "r", "p", 0, rows)
+    return Table(MORE, (group,), np.arange(float(rows)), sensors, commands, 1.0, {})
+
+
+def of_one(identity: str = "described", unseen: tuple[str, ...] = ()) -> SensorModel:
+    """A model that has learned one machine, with a head that moves."""
+    torch.manual_seed(0)
+    model = SensorModel(config(identity=identity), SCHEMA, replace(normaliser(), unseen=unseen)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape))
+    return model
+
+
+def test_a_sensor_that_the_model_never_met_is_taken_in_and_the_others_stay() -> None:
+    model, table = of_one(), with_a_hum()
+    wider = take_in(model, table, {})
+    assert wider.schema.sensor_names == (*SCHEMA.sensor_names, "hum")
+    np.testing.assert_array_equal(wider.normaliser.sensor_scale[:-1], model.normaliser.sensor_scale)
+    np.testing.assert_array_equal(wider.normaliser.sensor_location[:-1], model.normaliser.sensor_location)
+    np.testing.assert_array_equal(wider.normaliser.command_scale, model.normaliser.command_scale)
+    first = table.sensors[:FEWEST_ROWS, -1]
+    assert wider.normaliser.sensor_scale[-1] == pytest.approx(np.sqrt(np.mean(first**2)))
+    assert wider.normaliser.fitted_on != model.normaliser.fitted_on
+    again = take_in(wider, table, {})
+    assert again is wider, "it is met only once"
+
+
+def test_where_the_new_sensor_is_absent_nothing_else_changes() -> None:
+    model = of_one()
+    wider = take_in(model, with_a_hum(), {})
+    rows = np.random.default_rng(2).normal(size=(CONTEXT, 4)) * [4.0, 2.0, 2.0, 0.5] + [4.0, 1.0, 40.0, 22.0]
+    commands = np.abs(np.random.default_rng(3).normal(size=(CONTEXT, 3))) * [3000.0, 400.0, 400.0]
+    plan = commands[: HORIZONS[-1]]
+    before = model.forecast(np.concatenate([rows, commands], 1), plan)
+    silent = np.concatenate([rows, np.full((CONTEXT, 1), np.nan), commands], 1)
+    np.testing.assert_allclose(wider.forecast(silent, plan).mean[..., :4], before.mean, rtol=1e-5, atol=1e-5)
+    heard = silent.copy()
+    heard[:, 4] = np.linspace(3.0, 9.0, CONTEXT)
+    said = wider.forecast(heard, plan)
+    assert np.isfinite(said.quantile(0.9)).all()
+    assert not np.allclose(said.mean[..., :4], before.mean, rtol=1e-5), "what is heard is read"
+
+
+def test_a_channel_that_the_source_had_a_name_for_but_never_showed_is_taken_in() -> None:
+    model = of_one(unseen=("x_current", "spindle_current"))
+    wider = take_in(model, with_a_hum(), {})
+    assert wider.normaliser.unseen == ("spindle_current",), "nobody shows it here either"
+    place = SCHEMA.sensor_names.index("x_current")
+    assert wider.normaliser.sensor_scale[place] != model.normaliser.sensor_scale[place]
+
+
+def test_a_network_that_knows_names_and_a_machine_without_news_leave_the_model_as_it_is() -> None:
+    named, model, table = of_one("named"), of_one(), with_a_hum()
+    assert take_in(named, table, {}) is named
+    nothing_new = replace(
+        table, schema=MORE.model_copy(update={"sensors": MORE.sensors[:3]}), sensors=table.sensors[:, :3]
+    )
+    assert take_in(model, nothing_new, {}) is model
+    silent = replace(table, sensors=np.concatenate([table.sensors[:, :3], np.full((len(table), 1), np.nan)], 1))
+    assert take_in(model, silent, {}) is model

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from crossfeed.cli import app
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.model_evaluation import evaluate_opened
 from crossfeed.evaluation.opened_model import open_model
@@ -16,7 +18,7 @@ from crossfeed.ingest.table import Table
 from crossfeed.model.meeting import meet
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel, Schema
-from crossfeed.training import going_on, run
+from crossfeed.training import going_on, known_changes, run
 from crossfeed.training.reproduce import reproduce
 from crossfeed.training.run import train
 from crossfeed.windows.frame import first_rows, fit_frame, usual_scales
@@ -202,6 +204,48 @@ def test_a_model_with_further_commands_is_a_model_like_any_other(grown: Path, fl
     assert again.schema.command_names == fitted.schema.command_names
 
 
+@pytest.mark.parametrize("with_source", [False, True])
+def test_adapting_takes_in_a_sensor_that_the_source_never_had(fleet: Path, tmp_path: Path, with_source: bool) -> None:
+    """It was read without it, because there was no scale for it."""
+    own, other = toy_table("own", seed=9), toy_table("other", seed=10)
+    config = small_config(name="crossfeed")
+    less = replace(
+        own, schema=own.schema.model_copy(update={"sensors": own.schema.sensors[:4]}), sensors=own.sensors[:, :4]
+    )
+    run = train(less, config, tmp_path / "run", pretrained=fleet, device="cpu")
+    louder = replace(other, sensors=other.sensors * [1.0, 1.0, 1.0, 1.0, 1000.0])
+    new = own.schema.sensor_names[4]
+    sources = [less] if with_source else []
+    opened = open_model(run.model, "cpu")
+    judged = evaluate_opened(opened, louder, sources=sources, new_sensors=True)
+    assert judged.by_channel["run"][new].metrics["crps"] < 5.0, "judged in its own frame, not in amperes"
+    assert evaluate_opened(opened, louder, sources=sources).sensors_not_read == (new,)
+    adapted = adapt(load(run.model, "cpu"), louder, 0.3, steps=2, source=less if with_source else None)
+    assert adapted.adaptation.sensors_taken_in == (new,)
+    errors = adapted.adaptation.few_shot.fractions[-1].sensors
+    assert set(errors) == set(own.schema.sensor_names)
+    assert errors[new] < 5.0
+    again = load(adapted.save(tmp_path / "adapted.safetensors"), "cpu")
+    said = again.forecast(louder, "table", at=20.0)
+    assert new in said.sensors
+    assert np.isfinite(said.quantile(0.9)).all()
+    assert run.summary["data"]["usual_scales"].keys() <= read_model_file(run.model).provenance["usual_scales"].keys()
+
+
+def test_a_model_that_met_a_machine_is_kept_though_there_was_nothing_to_learn_from(fleet: Path, tmp_path: Path) -> None:
+    """Runs too short to learn from left no model behind, although the message before said: adapt, then use it."""
+    table, out = toy_table("own", seed=9), tmp_path / "met"
+    table.write(tmp_path / "own.parquet")
+
+    def adapted(model: Path, out: Path) -> str:
+        asked = f"adapt {model} --table {tmp_path}/own.parquet --fractions 0,0.01 --device cpu --out {out}"
+        return CliRunner().invoke(app, asked.split(), env={"COLUMNS": "200"}).output
+
+    assert "1%: no complete window in the support" in adapted(fleet, out)
+    assert np.isfinite(load(out, "cpu").forecast(table, "table", at=20.0).mean).all()
+    assert "No model was kept: there was nothing to learn from." in adapted(out, tmp_path / "again")
+
+
 def test_a_run_goes_on_from_a_run_that_went_on(grown: Path, tmp_path: Path) -> None:
     """The second time no command is new, and one that the machine lacks stands still."""
     result = train(toy_table("own", seed=9), small_config(name="crossfeed"), tmp_path / "run", pretrained=grown,
@@ -234,3 +278,33 @@ def test_commands_of_other_sizes_change_plan_and_history_by_one_factor() -> None
     torch.testing.assert_close(past_BKA[:, :1], factor_BTA[:, :1], rtol=1e-4, atol=1e-4)
     assert (factor_BTA.std(0) > 0.1).all()
     assert (gain_B1C == 1.0).all()
+
+
+def with_speed(table: Table) -> Table:
+    """The same machine, whose first command is the speed of a spindle."""
+    speed = Channel(name="spindle_speed", quantity="rotational speed", unit="rpm")
+    schema = table.schema.model_copy(update={"commands": (speed, *table.schema.commands[1:])})
+    return replace(table, schema=schema)
+
+
+def test_a_run_that_goes_on_remembers_speeds_nobody_drove_and_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [with_speed(toy_table(f"m{number}", seed=number)) for number in range(2)]
+    many, other = train(tables, small_config(MANY, "crossfeed"), tmp_path / "many", device="cpu"), tmp_path / "other"
+    own, config = with_speed(toy_table("own", seed=9)), small_config({"training.finetune_epochs": 2}, "crossfeed")
+    whole = train(own, config, tmp_path / "whole", device="cpu", pretrained=many.model)
+
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(own, config, other, device="cpu", pretrained=many.model, on_epoch=stop)
+    resumed = train(own, config, other, device="cpu", pretrained=many.model, resume=True)
+    weights, again = (read_model_file(result.model).tensors for result in (whole, resumed))
+    assert all(torch.equal(value, again[name]) for name, value in weights.items())
+    monkeypatch.setattr(known_changes, "SHARE", 0.0)
+    forgetful = train(own, config, tmp_path / "forgetful", device="cpu", pretrained=many.model)
+    assert any(
+        not torch.equal(value, weights[name]) for name, value in read_model_file(forgetful.model).tensors.items()
+    )

@@ -18,11 +18,13 @@ def show_adaptation(result: AdaptationResult) -> None:
         _few_shot(console, result.few_shot)
     if result.online is not None:
         _online(console, result.online, result.windows)
+    if result.sensors_taken_in:
+        console.print(_taken_in(result), highlight=False)
     absent_commands(console, result.absent_commands)
     for path in result.models:
         console.print(f"model: {path}", markup=False, soft_wrap=True, highlight=False)
     if not result.models:
-        console.print("No model was kept: give --out FOLDER to keep what was learned.", highlight=False)
+        console.print(f"No model was kept: {_why_none(result)}.", highlight=False)
 
 
 def _few_shot(console: Console, result: FewShotResult) -> None:
@@ -38,6 +40,21 @@ def _few_shot(console: Console, result: FewShotResult) -> None:
             console.print(f"{row.fraction:.0%}: {row.remark or lacking}", highlight=False)
     if result.runs_without_query:
         console.print(f"No query windows in {', '.join(result.runs_without_query)}", highlight=False)
+
+
+def _why_none(result: AdaptationResult) -> str:
+    learned = result.few_shot is None or any(row.updates for row in result.few_shot.fractions)
+    return "give --out FOLDER to keep what was learned" if learned else "there was nothing to learn from"
+
+
+def _taken_in(result: AdaptationResult) -> str:
+    """The sensors that the model had never met, and how well it forecasts them before and after."""
+    names = result.sensors_taken_in
+    if result.few_shot is None:
+        return f"Taken in, though never met before: {', '.join(names)}"
+    before, after = result.few_shot.fractions[0].sensors, result.few_shot.fractions[-1].sensors
+    told = (f"{name} {number(before[name])} -> {number(after[name])}" for name in names if name in before)
+    return f"Taken in, though never met before (CRPS before and after): {', '.join(told) or ', '.join(names)}"
 
 
 def _online(console: Console, result: OnlineResult, windows: int) -> None:

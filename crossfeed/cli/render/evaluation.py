@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 
 from crossfeed.cli.render.grid import bounds, grid, number
-from crossfeed.cli.render.notes import absent_commands
+from crossfeed.cli.render.notes import absent_commands, sensors_not_read
 from crossfeed.evaluation.corruptions import SEVERITIES
 from crossfeed.evaluation.records import ChannelScores, CommandUse, Metrics
 from crossfeed.evaluation.result import Evaluation
@@ -27,6 +27,7 @@ def show_evaluation(found: Evaluation) -> None:
     if not found.floors_have_spread:
         console.print("The floors are points: give --source, the table the model was trained on, for their spread.")
     absent_commands(console, found.absent_commands)
+    sensors_not_read(console, found.sensors_not_read)
     for name, reason in found.excluded.items():
         console.print(f"[yellow]left out:[/] {name}: {reason}", highlight=False)
     for comparison in (one for rows in found.comparisons for one in rows):

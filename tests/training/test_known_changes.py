@@ -1,0 +1,143 @@
+"""Speeds that nobody drove: what is changed, what the model at the beginning makes of it, what stays as measured."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from crossfeed.ingest.table import Table
+from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training import known_changes
+from crossfeed.training.known_changes import KnownChanges
+from crossfeed.windows.draws import generator_draw
+from tests.windows.spindle import HORIZONS, SCHEMA, normaliser, spindle_table, spindle_windows
+
+CONTEXT = 6
+
+
+def standing_half() -> Table:
+    """A spindle that stands in the second half of its log."""
+    table = spindle_table()
+    commands = table.commands.copy()
+    commands[len(commands) // 2 :, 0] = 0.0
+    return replace(table, commands=commands)
+
+
+WINDOWS = spindle_windows(standing_half())
+SPEED, FEED = 0, 1
+
+
+def tiny_network() -> SensorConfig:
+    return SensorConfig(width=16, heads=2, encoder_layers=1, decoder_layers=1, context=CONTEXT, horizons=HORIZONS)
+
+
+def model() -> WorldModel:
+    torch.manual_seed(0)
+    return WorldModel.build(tiny_network(), SCHEMA, normaliser()).train()
+
+
+def remembered(seed: int = 0) -> KnownChanges:
+    known = KnownChanges.of(model(), WINDOWS, torch.Generator().manual_seed(seed))
+    assert known is not None
+    return known
+
+
+def commanded(a_BTA: torch.Tensor) -> np.ndarray:
+    return normaliser().inverse_commands(a_BTA.double().numpy())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_either_everything_stops_or_the_speed_alone_is_turned(seed: int) -> None:
+    known = remembered(seed)
+    driven = commanded(WINDOWS.batch(known.number_M).future_a_BTA)
+    planned = commanded(known.future_a_MTA)
+    stopped = (np.abs(planned[:, -1]) < 1e-3).all(-1)
+    assert 0.15 < stopped.mean() < 0.5
+    np.testing.assert_allclose(planned[~stopped, :, FEED], driven[~stopped, :, FEED], atol=1e-3)
+    turned = planned[~stopped, -1, SPEED] / np.maximum(driven[~stopped, -1, SPEED], 1e-9)
+    turning = driven[~stopped, -1, SPEED] > 1.0
+    assert (turned[turning] > known_changes.SLOWEST - 1e-4).all()
+    assert (turned[turning] < known_changes.FASTEST + 1e-4).all()
+    assert len(np.unique(turned[turning].round(3))) > 50
+
+
+def test_what_comes_before_the_change_is_as_it_was_measured() -> None:
+    known = remembered()
+    batch = WINDOWS.batch(known.number_M)
+    driven, planned = commanded(batch.future_a_BTA), commanded(known.future_a_MTA)
+    checked = 0
+    for slot, horizon in enumerate(HORIZONS):
+        same = torch.from_numpy(np.abs(driven[:, :horizon] - planned[:, :horizon]).max((1, 2)) < 1e-3)
+        torch.testing.assert_close(known.future_x_MHC[same, slot], batch.future_x_BHC[same, slot], atol=1e-4, rtol=0.0)
+        checked += int(same.sum())
+        assert (known.future_x_MHC[~same, slot] != batch.future_x_BHC[~same, slot]).any()
+    assert checked > 100
+
+
+def test_targets_lie_within_the_spreads_that_the_model_expects() -> None:
+    """A measurement that was one spread from its forecast is one spread from the forecast under the other plan."""
+    asked, known = model().eval(), remembered()
+    batch = WINDOWS.batch(known.number_M)
+    with torch.no_grad():
+        here = asked(batch).distribution
+        there = asked(known.batch(torch.arange(len(known.number_M)))).distribution
+    spreads_here = ((batch.future_x_BHC - here.mean) / here.standard_deviation).abs()
+    spreads_there = ((known.future_x_MHC - there.mean) / there.standard_deviation).abs()
+    assert (spreads_there <= spreads_here + 1e-3).all()
+    narrower = there.standard_deviation < here.standard_deviation
+    assert narrower.any()
+    torch.testing.assert_close(spreads_there[narrower], spreads_here[narrower], atol=1e-3, rtol=1e-3)
+
+
+def test_windows_whose_spindle_stands_are_not_remembered() -> None:
+    driven = commanded(WINDOWS.batch(remembered().number_M).future_a_BTA)[..., SPEED]
+    assert (driven > 1.0).any(1).all()
+    everything = commanded(WINDOWS.batch(torch.arange(len(WINDOWS))).future_a_BTA)[..., SPEED]
+    assert len(driven) == (everything > 1.0).any(1).sum()
+
+
+def test_a_fifth_of_a_batch_is_remembered_and_the_others_stay() -> None:
+    known = remembered()
+    batch = WINDOWS.batch(torch.arange(len(WINDOWS)))
+    shown = known(batch, generator_draw(torch.Generator().manual_seed(1)))
+    other = torch.from_numpy((commanded(shown.future_a_BTA) != commanded(batch.future_a_BTA)).any((1, 2)))
+    replaced = shown.last_index_B != batch.last_index_B
+    assert abs(float(replaced.float().mean()) - known_changes.SHARE) < 0.06
+    assert not (other & ~replaced & (shown.future_x_BHC == batch.future_x_BHC).all(-1).all(-1)).any()
+    for name in ("x_BKC", "future_x_BHC", "future_a_BTA", "mean_a_BHA", "machine_B"):
+        assert torch.equal(getattr(shown, name)[~(replaced | other)], getattr(batch, name)[~(replaced | other)])
+    means = torch.stack([shown.future_a_BTA[:, :horizon].mean(1) for horizon in HORIZONS], 1)
+    torch.testing.assert_close(shown.mean_a_BHA, means, atol=1e-5, rtol=0.0)
+
+
+def test_the_same_seed_remembers_the_same() -> None:
+    first, again, other = remembered(3), remembered(3), remembered(4)
+    assert torch.equal(first.future_x_MHC, again.future_x_MHC)
+    assert not torch.equal(first.number_M, other.number_M)
+
+
+def test_asking_leaves_the_model_as_it_was() -> None:
+    asked = model()
+    before = {name: value.clone() for name, value in asked.state_dict().items()}
+    KnownChanges.of(asked, WINDOWS, torch.Generator())
+    assert asked.training
+    assert all(torch.equal(value, before[name]) for name, value in asked.state_dict().items())
+
+
+def test_only_so_many_windows_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_changes, "MOST", 150)
+    assert len(remembered().number_M) == 150
+
+
+def test_a_machine_without_a_commanded_speed_has_nothing_to_remember() -> None:
+    table = spindle_table()
+    still = spindle_windows(replace(table, commands=table.commands * [0.0, 1.0]))
+    assert KnownChanges.of(model(), still, torch.Generator()) is None
+
+
+def test_a_machine_whose_only_commands_are_feeds_has_nothing_to_remember() -> None:
+    feeds = tuple(command.model_copy(update={"quantity": "feed", "unit": "mm/min"}) for command in SCHEMA.commands)
+    feeds_only = WorldModel.build(tiny_network(), SCHEMA.model_copy(update={"commands": feeds}), normaliser())
+    assert KnownChanges.of(feeds_only, WINDOWS, torch.Generator()) is None
