@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 Outcome = TypeVar("Outcome")
 Argument = TypeVar("Argument")
 
+_NUMBER = 2  # bytes; a pipe holds some ten thousand numbers
+_inherited: Callable[[], Any]  # in a copy of a process: what it was made for
 CAN_MASK = hasattr(signal, "pthread_sigmask")  # not on Windows
 
 
@@ -77,9 +79,10 @@ def beside(function: Callable[[Argument], Outcome], argument: Argument) -> Itera
     if not _can_be_copied():
         yield partial(function, argument)
         return
-    with ProcessPoolExecutor(1, multiprocessing.get_context("fork"), end_with_parent) as pool:
+    # What is handed over when the copy is made need not be written down and read, so it can be anything.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork"), _inherit, (function, argument)) as pool:
         with _interrupts_wait():
-            begun = pool.submit(function, argument)
+            begun: Future[Outcome] = pool.submit(_do_inherited)
 
         def outcome() -> Outcome:
             try:
@@ -91,6 +94,32 @@ def beside(function: Callable[[Argument], Outcome], argument: Argument) -> Itera
             yield outcome
         finally:
             begun.cancel()
+
+
+def _inherit(function: Callable[[Argument], Any], argument: Argument) -> None:
+    """What a copy does first: keep what it was given."""
+    global _inherited
+    end_with_parent()
+    _inherited = partial(function, argument)
+
+
+def _do_inherited() -> Any:
+    return _inherited()
+
+
+@contextmanager
+def each_taken_once(work: Sequence[Argument]) -> Iterator[Iterator[tuple[int, Argument]]]:
+    """Numbered pieces of work that this process and copies of it take one by one, in order, whoever is free.
+
+    Their numbers wait in a pipe, from which the system gives each to one reader: no lock can be lost with a process.
+    """
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb", buffering=0) as numbers:
+        with os.fdopen(writing, "wb") as waiting:
+            for number in range(len(work)):
+                waiting.write(number.to_bytes(_NUMBER, "little"))
+        taken = (int.from_bytes(number, "little") for number in iter(partial(numbers.read, _NUMBER), b""))
+        yield ((number, work[number]) for number in taken)
 
 
 def _can_be_copied() -> bool:

@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
 import pytest
 
-from crossfeed.processes import beside
+from crossfeed.processes import beside, each_taken_once
 
 # In a fresh interpreter: this one has loaded torch, whose threads forbid a copy.
 COPIED = """
@@ -17,6 +19,14 @@ from crossfeed.processes import beside
 from tests.test_processes import where
 with beside(where, sys.argv[1]) as outcome:
     print(*outcome())
+"""
+SHARED = """
+from crossfeed.processes import beside, each_taken_once
+from tests.test_processes import taken
+with each_taken_once([10 * number for number in range(300)]) as left, beside(taken, left) as outcome:
+    here, there = taken(left), outcome()
+assert sorted(here + there) == [(number, 10 * number) for number in range(300)]
+print(bool(here), bool(there))
 """
 # In a fresh interpreter too: only the first process that is started brings Python's own helper with it.
 FIRST_CHILD = """
@@ -50,6 +60,11 @@ def where(known: str) -> tuple[str, bool]:
     return known, os.getpid() == PARENT
 
 
+def taken(left: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Waits a little after each piece, so that the other one gets some."""
+    return [(piece, time.sleep(0.001))[0] for piece in left]
+
+
 two_cores = pytest.mark.skipif(
     sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="a copy is made on Linux with two cores"
 )
@@ -67,6 +82,17 @@ def test_a_process_with_one_thread_is_copied() -> None:
 @two_cores
 def test_what_a_copy_could_not_finish_is_done_here() -> None:
     assert copied("dies").stdout.split() == ["dies", "True"]
+
+
+@two_cores
+def test_a_process_and_its_copy_take_every_piece_of_work_once() -> None:
+    said = subprocess.run([sys.executable, "-c", SHARED], capture_output=True, text=True, timeout=60, check=True)
+    assert said.stdout.split() == ["True", "True"]
+
+
+def test_alone_a_process_takes_all_pieces_in_their_order() -> None:
+    with each_taken_once("abc") as left:
+        assert list(left) == [(0, "a"), (1, "b"), (2, "c")]
 
 
 def test_an_error_in_a_copy_is_raised_here() -> None:

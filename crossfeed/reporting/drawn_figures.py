@@ -3,12 +3,12 @@
 Figures are set and drawn in Python, so a second core takes a second process.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from crossfeed.processes import beside
+from crossfeed.processes import beside, each_taken_once
 from crossfeed.progress import progress
 from crossfeed.reporting.blocks import Document, Figure
 from crossfeed.reporting.drawing import easel, prepare_to_draw
@@ -46,30 +46,32 @@ def draw_figures(document: Document, with_files: bool = False) -> dict[str, Draw
     """Every figure of a document by its name; the hidden ones of a choice have no files."""
     orders = [FigureOrder(figure, with_files) for section in document.sections for figure in section.figures()]
     orders += [FigureOrder(figure, False) for section in document.sections for figure in section.hidden_figures()]
-    here, there = _halves(orders)
+    # The largest first, so that nobody begins with one when all others are done.
+    orders.sort(key=lambda order: order.drawings, reverse=True)
+    few = sum(order.drawings for order in orders) < FEW
     prepare_to_draw()
-    with beside(_draw_all, there) as drawn_there, progress("Drawing figures", len(here)) as task:
-        return {**_draw_all(here, task.advance), **drawn_there()}
+    with (
+        each_taken_once(orders) as left,
+        beside(_draw_all, iter(()) if few else left) as drawn_there,
+        progress("Drawing figures", len(orders)) as task,
+    ):
+        drawn = _draw_all(left, task.advance)
+        drawn |= drawn_there()
+    # What a copy had taken when somebody ended it.
+    lost = [(number, order) for number, order in enumerate(orders) if order.figure.name not in drawn]
+    return drawn | _draw_all(lost)
 
 
-def _halves(orders: Sequence[FigureOrder]) -> tuple[list[FigureOrder], list[FigureOrder]]:
-    """About as much work for each of two processes; all of it for the first where it is little."""
-    halves: tuple[list[FigureOrder], list[FigureOrder]] = ([], [])
-    for one in orders:
-        done = [sum(order.drawings for order in half) for half in halves]
-        halves[int(done[1] < done[0])].append(one)
-    if sum(one.drawings for one in orders) < FEW:
-        return list(orders), []
-    return halves
-
-
-def _draw_all(orders: Sequence[FigureOrder], advance: Callable[[], None] | None = None) -> dict[str, DrawnFigure]:
-    drawn = {}
+def _draw_all(
+    orders: Iterable[tuple[int, FigureOrder]], advance: Callable[[float], None] | None = None
+) -> dict[str, DrawnFigure]:
+    drawn, done = {}, 0
     with easel() as one:
-        for order in orders:
+        for number, order in orders:
             drawings = [one.draw(panel, order.becomes_file) for panel in order.figure.panels]
             file = figure_file(order.figure, drawings) if order.becomes_file else None
             drawn[order.figure.name] = DrawnFigure(tuple(drawing.svg for drawing in drawings), file)
-            if advance is not None:
-                advance()
+            if advance is not None:  # numbers in between were taken by somebody else
+                advance(number + 1 - done)
+                done = number + 1
     return drawn
