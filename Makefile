@@ -21,7 +21,7 @@ demo: $(STAMP)
 	$(BIN)/crossfeed demo --out demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # In a second environment; what cannot be downloaded is skipped and named.
 test-extras: $(STAMP)

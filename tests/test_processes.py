@@ -71,7 +71,9 @@ two_cores = pytest.mark.skipif(
 
 
 def copied(word: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", COPIED, word], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", COPIED, word], capture_output=True, text=True, timeout=600, check=False
+    )
 
 
 @two_cores

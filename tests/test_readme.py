@@ -2,9 +2,8 @@
 
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from crossfeed.schema import canonical
 from tests.front.conftest import MEASURED, mill
 from tests.own_logs import START, write_own_logs
 from tests.test_docs_commands import commands_of
+from tests.typed import typed
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -87,8 +87,7 @@ def _for_machine(word: str, name: str) -> str:
     )
 
 
-def _crossfeed(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "crossfeed", *words]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+def _crossfeed(folder: Path, *words: str) -> "CompletedProcess[str]":
+    result = typed(*words, folder=folder)
     assert result.returncode == 0, f"{' '.join(words)}\n{result.stderr}"
     return result

@@ -69,7 +69,8 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
             step.average.restore(state.average)
     elif run.team.size == 1 and step.room is None:  # a model that runs by kernels cannot be copied
         seconds = expected_seconds(run, stage, steps, len(validator.windows_W))
-        told = f"{stage}: {epochs} epochs of {steps} steps, about {spoken(seconds)} on {step.device}"
+        about = "" if seconds is None else f", about {spoken(seconds)}"
+        told = f"{stage}: {epochs} epochs of {steps} steps{about} on {step.device}"
         console().print(told + _sooner(run, stage))
     saver = Saver(run.folder.path, behind=step.device.type == "cuda")
     with progress(stage, total=epochs) as task:
@@ -105,12 +106,17 @@ def _sooner(run: StageRun, stage: Stage) -> str:
     return f", less if {patience} epochs in a row bring nothing" if patience < run.config.training.stages[stage] else ""
 
 
-def expected_seconds(run: StageRun, stage: Stage, steps: int, validation_windows: int) -> float:
-    """How long a stage will take if it does not stop early: a few steps on a copy of the model, timed."""
+def expected_seconds(run: StageRun, stage: Stage, steps: int, validation_windows: int) -> float | None:
+    """How long a stage will take if it does not stop early: a few steps on a copy of the model, timed.
+
+    Nothing for a stage so short that more than a tenth of its own time would go into the question.
+    """
     training, data = run.config.training, run.data
     untimed = (
         1 if data.train.last_W.device.type == "cpu" else WARM_UP + 1
     )  # on a GPU the step is captured after the warm-up
+    if training.stages[stage] * steps < 10 * (untimed + TIMED):
+        return None
     model, timed = copy.deepcopy(run.model), untimed + TIMED
     probe = TrainStep(model, data.train, run.config, stage, timed, run.precision, known=run.known)
     order = generator(training.seed, "order", stage, 0)

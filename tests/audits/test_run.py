@@ -1,8 +1,6 @@
 """The command: exit codes, JSON, and a report people can read."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,12 +9,8 @@ from crossfeed.audits.run import CHECKS, audit, audit_files
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.windows.split import split_table
 from tests.audits.conftest import case_of
+from tests.typed import typed
 from tests.windows.tables import random_table
-
-
-def _run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "crossfeed", "audit", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_a_sound_table_exits_with_0_and_a_broken_one_with_1(tmp_path: Path) -> None:
@@ -24,9 +18,9 @@ def test_a_sound_table_exits_with_0_and_a_broken_one_with_1(tmp_path: Path) -> N
     table.write(tmp_path / "sound.parquet")
     table.time[30:60] += 9.0
     table.write(tmp_path / "broken.parquet")
-    sound = _run(tmp_path / "sound.parquet", "--only", "clock")
+    sound = typed("audit", tmp_path / "sound.parquet", "--only", "clock")
     assert (sound.returncode, sound.stderr) == (0, "")
-    broken = _run(tmp_path / "broken.parquet", "--only", "clock")
+    broken = typed("audit", tmp_path / "broken.parquet", "--only", "clock")
     assert broken.returncode == 1
     for word in ("violation", "measured", "means", "cause", "to do"):
         assert word in broken.stdout
@@ -37,7 +31,7 @@ def test_json_holds_the_same_findings(tmp_path: Path) -> None:
     table.time[30:60] += 9.0
     table.write(tmp_path / "table.parquet")
     split_table(table).write(tmp_path / "split.json")
-    result = _run(tmp_path / "table.parquet", "--json", "--split", tmp_path / "split.json")
+    result = typed("audit", tmp_path / "table.parquet", "--json", "--split", tmp_path / "split.json")
     content = json.loads(result.stdout)
     assert result.returncode == 1
     assert content["violations"] == sum(finding["severity"] == "violation" for finding in content["findings"]) == 1
@@ -45,7 +39,7 @@ def test_json_holds_the_same_findings(tmp_path: Path) -> None:
 
 
 def test_errors_are_told_without_a_traceback(tmp_path: Path) -> None:
-    result = _run(tmp_path / "nowhere.parquet")
+    result = typed("audit", tmp_path / "nowhere.parquet")
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     assert "no file" in result.stderr

@@ -81,9 +81,10 @@ def test_an_error_is_a_sentence_and_not_a_traceback() -> None:
 
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}])
 def test_no_colours_outside_a_terminal_or_when_not_wanted(environment: dict[str, str]) -> None:
-    for words in (["data", "list"], ["inspect", "nowhere.safetensors"]):
+    for words in (["data", "list"], ["program", "nowhere.mpf"]):
         result = _crossfeed(*words, **environment)
         text = result.stdout + result.stderr
+        assert text
         assert not re.search(r"\x1b\[[0-9;]*3[0-9]", text)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from crossfeed.cli.group import STOPPED
 from crossfeed.model.model_file import read_model_file
-from tests.training.conftest import SMALL, toy_table
+from tests.training.conftest import SMALL_SENSORS, toy_table
+from tests.typed import typed
 
-CLI = [sys.executable, "-m", "crossfeed"]
-LONGER = {**SMALL, "training.pretrain_epochs": 4, "training.finetune_epochs": 4}
+LONGER = {**SMALL_SENSORS, "training.finetune_epochs": 4}
 SETTINGS = [word for name, value in LONGER.items() for word in ("--set", f"{name}={json.dumps(value)}")]
 
 
@@ -25,8 +25,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _run(folder: Path, *words: str) -> None:
-    subprocess.run([*CLI, *words], cwd=folder, check=True, capture_output=True)
+def _run(folder: Path, *words: str) -> str:
+    """Run a command that nobody interrupts."""
+    done = typed(*words, folder=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 # The command presses Ctrl-C itself, for all its processes, when it comes to some call for the n-th time.
@@ -80,10 +83,7 @@ def test_an_interrupted_search_runs_every_run_once(folder: Path) -> None:
     said = _interrupt(folder, "crossfeed.study.engines", "wait", 10, *search)
     assert "the same command: crossfeed study search study" in said
     _run(folder, *search)
-    told = subprocess.run(
-        [*CLI, "study", "runs", "study", "--json"], cwd=folder, check=True, capture_output=True, text=True
-    )
-    runs = json.loads(told.stdout)
+    runs = json.loads(_run(folder, "study", "runs", "study", "--json"))
     assert len(runs) == 2
     assert {run["status"] for run in runs} <= {"finished", "invalid"}
 

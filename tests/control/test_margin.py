@@ -1,6 +1,7 @@
 """Margins from rows that came true: as often passed as they say, and none where too little is known."""
 
 import math
+from functools import cache
 
 import numpy as np
 from hypothesis import given
@@ -9,12 +10,17 @@ from hypothesis import strategies as st
 from crossfeed.control.margin import FEWEST, Margin
 
 
+@cache
+def many_logs(seed):
+    """Margins of many logs, each with the score that comes next."""
+    scores = np.random.default_rng(seed).standard_t(2, (400, 151))
+    return [(Margin(row[:-1]), row[-1]) for row in scores]
+
+
 @given(st.floats(0.01, 0.4), st.integers(0, 5))
 def test_the_next_score_passes_the_margin_as_often_as_the_risk_says(risk, seed):
     """Over many logs the share of passed margins is at most the risk, whatever the scores are distributed like."""
-    draw = np.random.default_rng(seed)
-    scores = draw.standard_t(2, (400, 151))
-    passed = [row[-1] > Margin(row[:-1]).within(risk) for row in scores]
+    passed = [following > margin.within(risk) for margin, following in many_logs(seed)]
     assert np.mean(passed) <= risk + 3.0 * math.sqrt(risk / 400) + 0.01
 
 

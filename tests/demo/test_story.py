@@ -19,6 +19,7 @@ from crossfeed.demo.story import IDENTITY, LOCK, chapters, run_demo
 from crossfeed.errors import ConfigError
 from crossfeed.locks import locked
 from crossfeed.study.study import Study
+from tests.typed import typed
 
 COMMAND = [sys.executable, "-m", "tests.demo.conftest", "--out"]
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,7 @@ def test_two_demos_in_one_folder_ended_in_a_traceback(told: Path, small: DemoSet
         run_demo(told, small)
 
 
+@pytest.mark.usefixtures("small")
 def test_a_killed_demo_goes_on_and_ends_with_the_same_numbers(told: Path, tmp_path: Path) -> None:
     """Killed once before each of these chapters is done, wherever it stands then."""
     for chapter, earlier in (("search", "seal"), ("rivals", "opening")):
@@ -64,7 +66,8 @@ def test_a_killed_demo_goes_on_and_ends_with_the_same_numbers(told: Path, tmp_pa
         time.sleep(random.Random(chapter).uniform(0.0, 3.0))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    subprocess.run([*COMMAND, str(tmp_path / "demo")], check=True, capture_output=True, cwd=ROOT)
+    done = typed("demo", "--data", "michigan", "toy", "--out", tmp_path / "demo", folder=ROOT)
+    assert done.returncode == 0, done.stderr
     assert _numbers(tmp_path / "demo") == _numbers(told)
 
 

@@ -1,8 +1,6 @@
 """The commands themselves: what they print, what they write, how they fail."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +8,7 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.ingest.table import Table
 from crossfeed.machines.mapping import TEMPLATE
+from tests.typed import typed
 
 runner = CliRunner()
 PROGRAM = "/_N_MPF_DIR/_N_OPENER_MPF"
@@ -43,16 +42,7 @@ def test_json_is_the_manifest_and_options_arrive(thws_log, tmp_path) -> None:
 
 
 def test_an_error_is_a_sentence_and_not_a_traceback(tmp_path) -> None:
-    words = [
-        sys.executable,
-        "-m",
-        "crossfeed",
-        "ingest",
-        "thws",
-        str(tmp_path / "none.csv"),
-        str(tmp_path / "o.parquet"),
-    ]
-    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    result = typed("ingest", "thws", tmp_path / "none.csv", tmp_path / "o.parquet")
     assert result.returncode == 2
     assert "error: There is nothing at" in result.stderr
     assert "Traceback" not in result.stderr

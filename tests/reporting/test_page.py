@@ -129,7 +129,7 @@ def test_a_browser_shows_it_without_errors_and_without_sideways_scrolling(
         [str(BROWSER), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--dump-dom",
          "--allow-file-access-from-files", "--enable-logging=stderr", "--virtual-time-budget=4000",
          f"--user-data-dir={tmp_path / 'profile'}", f"file://{tmp_path / 'frame.html'}"],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     title = re.search(r"<title>(.*?)</title>", result.stdout)
     assert title is not None, result.stderr[-2000:]

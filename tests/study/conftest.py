@@ -109,7 +109,9 @@ def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert "1 target table(s) sealed" in command("init", folder, *init, *settings)
         assert "Ranked by the robust score" in command("search", folder, "--seeds", 1, *only)
         assert "The leader stands" in command("confirm", folder, "--most-seeds", 5)
-        assert "Locked" in command("lock", folder)
+        locked = command("lock", folder)
+        assert "Locked" in locked
+        assert "(the median one)" in locked
         assert "Nothing changed" in command("verify", folder)
     return folder
 
@@ -124,7 +126,9 @@ def locked(locked_folder: Path, tmp_path: Path) -> Study:
 def opened_folder(locked_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The locked study after its confirmatory opening."""
     folder = shutil.copytree(locked_folder, tmp_path_factory.mktemp("opened") / "study")
-    assert "persistence" in command("unseal", folder)
+    shown = command("unseal", folder)
+    assert "persistence" in shown
+    assert "May it be trusted on " in shown
     return folder
 
 

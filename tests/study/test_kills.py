@@ -56,12 +56,27 @@ def _search_and_die_beside_a_run(folder: Path) -> None:
     real = engines.wait
 
     def dying(sentinels: list[int], timeout: float) -> list[int]:
-        if list((folder / "runs").glob("*/state.safetensors")):
+        if (folder / "waiting").exists():
             os.kill(os.getpid(), signal.SIGKILL)
         return real(sentinels, timeout)
 
     engines.wait = dying  # type: ignore[assignment]
+    engines.execute_logged = _execute_until_orphaned
     _search(folder, LocalEngine(jobs=1))
+
+
+def _execute_until_orphaned(folder: Path, *arguments: object) -> None:
+    """A run that has saved an epoch waits there until its search is dead, which ends it too."""
+    real = loop.write_history
+
+    def waiting(*values: object) -> None:
+        real(*values)  # type: ignore[arg-type]
+        (folder / "waiting").touch()
+        while True:
+            signal.pause()
+
+    loop.write_history = waiting
+    worker.execute_logged(folder, *arguments)  # type: ignore[arg-type]
 
 
 def _killed(target: object, *arguments: object, context: BaseContext = FORK) -> None:
@@ -93,6 +108,7 @@ def test_a_search_killed_beside_its_working_run_is_taken_over(tmp_path: Path, un
     study = plan_two(tmp_path / "study")
     # Not forked: it starts processes through a server, and one that this process has is not its child's.
     _killed(_search_and_die_beside_a_run, study.store.folder, context=multiprocessing.get_context("spawn"))
+    assert list((study.store.folder / "runs").glob("*/state.safetensors")), "nothing was left half done"
     study.search(LocalEngine(jobs=1))
     assert numbers(study) == undisturbed
     assert [entry.kind for entry in study.ledger()].count("run") == 2

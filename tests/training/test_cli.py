@@ -1,6 +1,7 @@
 """`crossfeed train` and `crossfeed inspect` as a user calls them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,23 @@ def test_a_budget_is_kept_and_said_before_the_first_epoch(trained: tuple[Path, s
     assert "epoch 2 of 2 kept" in result.stdout or "epoch 1 of 2 kept" in result.stdout
     with pytest.raises(ConfigError, match="goes on with the budget it began with"):
         CliRunner().invoke(app, [*options, "--resume"], catch_exceptions=False)
+
+
+def test_a_long_stage_says_how_long_it_will_take_and_a_short_one_does_not_time_itself(
+    trained: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder, _ = trained
+    for steps, told in ((40, r"1 epochs of 40 steps, about \d+ (s|min|h) on cpu"), (39, "1 epochs of 39 steps on cpu")):
+        options = [
+            *arguments(folder)[:-1],
+            "--set",
+            f"training.steps_per_epoch={steps}",
+            "--set",
+            "training.batch_size=2",
+        ]
+        options[options.index("--out") + 1] = str(tmp_path / f"run-{steps}")
+        said = CliRunner().invoke(app, options, catch_exceptions=False).stderr
+        assert re.search(told, " ".join(said.split())), said
 
 
 def test_misspelt_setting_names_the_right_one(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from crossfeed.training.run_config import RunConfig
 from tests.training.conftest import small_config, toy_table
 
 SECONDS = ("train_seconds", "validation_seconds")
+PRESETS = ("mended", "crossfeed")
 
 
 class InterruptionError(Exception):
@@ -31,7 +32,7 @@ def four_epochs(name: str) -> RunConfig:
     return small_config({"training.finetune_epochs": 4}, name) if name == "crossfeed" else small_config(name=name)
 
 
-@pytest.fixture(scope="module", params=["mended", "crossfeed"])
+@pytest.fixture(scope="module", params=PRESETS)
 def config(request: pytest.FixtureRequest) -> RunConfig:
     return four_epochs(request.param)
 
@@ -113,16 +114,15 @@ MOMENTS = (
     "while cleaning up",
 )
 
-# One process imports everything and forks a victim for every moment, which trains until it kills itself.
+# One process imports everything and forks a victim for every preset and moment, which trains until it kills itself.
 KILLER = """
 import os, signal, sys
 from pathlib import Path
-import pyarrow.parquet
-import torch._dynamo  # what the first optimiser step would import, in every victim anew
+import pandas, pyarrow.parquet  # what the first written table would import, in every victim anew
 from crossfeed.training import loop, run, step
 from crossfeed.training.record import checkpoint
 from tests.training.conftest import toy_table
-from tests.training.test_resume import MOMENTS, four_epochs
+from tests.training.test_resume import MOMENTS, PRESETS, four_epochs
 
 def die_at(count, real):
     calls = []
@@ -133,7 +133,7 @@ def die_at(count, real):
         return real(*arguments, **named)
     return wrapped
 
-def victim(moment):
+def victim(preset, moment):
     if moment == MOMENTS[0]:
         step.TrainStep.__call__ = die_at(7, step.TrainStep.__call__)
     elif moment == MOMENTS[1]:
@@ -144,34 +144,40 @@ def victim(moment):
         run.write_sealed = die_at(1, run.write_sealed)
     elif moment == MOMENTS[4]:
         run.remove_state = die_at(1, run.remove_state)
-    run.train(toy_table(), four_epochs(sys.argv[2]), Path(sys.argv[1]) / moment)
+    run.train(toy_table(), four_epochs(preset), Path(sys.argv[1]) / preset / moment)
 
-for moment in MOMENTS:
-    child = os.fork()
-    if child == 0:
-        victim(moment)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (moment, status)
+for preset in PRESETS:
+    for moment in MOMENTS:
+        child = os.fork()
+        if child == 0:
+            victim(preset, moment)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, (preset, moment, status)
 """
 
 
 @pytest.fixture(scope="module")
-def killed(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one killed run for every moment."""
+def all_killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one killed run for every preset and moment."""
     folder, root = tmp_path_factory.mktemp("killed"), Path(__file__).parents[2]
-    name = "crossfeed" if config.model.network == "sensors" else "mended"
     environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", KILLER, str(folder), name],
+        [sys.executable, "-c", KILLER, str(folder)],
         cwd=root,
         env=environment,
         capture_output=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()
     return folder
+
+
+@pytest.fixture
+def killed(config: RunConfig, all_killed: Path) -> Path:
+    """The killed runs of a preset."""
+    return all_killed / ("crossfeed" if config.model.network == "sensors" else "mended")
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -1,18 +1,12 @@
 """`crossfeed windows` prints the split and the windows, and refuses what gives none."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from crossfeed.windows.counts import count_windows
 from crossfeed.windows.split import Split, split_table
+from tests.typed import typed
 from tests.windows.tables import random_table, study_table
-
-
-def _run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "crossfeed", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_counts_of_the_sides_add_up() -> None:
@@ -27,7 +21,7 @@ def test_counts_of_the_sides_add_up() -> None:
 def test_the_command_prints_json_and_saves_the_split(tmp_path: Path) -> None:
     table = study_table()
     table.write(tmp_path / "source.parquet")
-    result = _run("windows", tmp_path / "source.parquet", "--json", "--save-split", tmp_path / "split.json")
+    result = typed("windows", tmp_path / "source.parquet", "--json", "--save-split", tmp_path / "split.json")
     assert result.returncode == 0, result.stderr
     content = json.loads(result.stdout)
     assert [part["part"] for part in content["parts"]] == ["train", "validation", "test"]
@@ -37,7 +31,7 @@ def test_the_command_prints_json_and_saves_the_split(tmp_path: Path) -> None:
 
 def test_the_command_says_why_there_is_no_window(tmp_path: Path) -> None:
     random_table([20, 30]).write(tmp_path / "short.parquet")
-    result = _run("windows", tmp_path / "short.parquet", "--by", "none")
+    result = typed("windows", tmp_path / "short.parquet", "--by", "none")
     assert result.returncode == 2
     assert "at least 48" in result.stderr
     assert "Traceback" not in result.stderr

@@ -14,6 +14,14 @@ from torch import Tensor, nn
 from crossfeed.windows.normalise import Normaliser
 
 
+class _FromZero(nn.Linear):
+    """Begins at zero and draws no random number, so that a model starts like one without an anchor."""
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+
+
 class Anchor(nn.Module):
     """Moves a forecast along the line from the window's level to zero: by -1 times their distance (gone) up to +1.
 
@@ -26,11 +34,7 @@ class Anchor(nn.Module):
 
     def __init__(self, width: int, normaliser: Normaliser, reach: float) -> None:
         super().__init__()
-        # Begins at zero and draws no random number, so that a model starts like one without an anchor.
-        sensors = len(normaliser.sensor_names)
-        self.change: nn.Linear = nn.utils.skip_init(nn.Linear, width, sensors)  # type: ignore[no-untyped-call]
-        nn.init.zeros_(self.change.weight)
-        nn.init.zeros_(self.change.bias)
+        self.change = _FromZero(width, len(normaliser.sensor_names))
         zero_C = normaliser.sensor_zero
         reached_C = np.isfinite(zero_C) & (np.abs(zero_C) <= reach)
         self.register_buffer("reached_C", torch.from_numpy(reached_C), persistent=False)

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from crossfeed.training.devices.distributed import Team, teamwork
 from crossfeed.training.run import train
 from tests.training.conftest import small_config, toy_table
 
-COMMAND = "import sys; from tests.training.devices.test_distributed import work; work(*sys.argv[1:])"
+COMMAND = "import sys; from tests.training.devices.test_distributed import work_on_all; work_on_all(*sys.argv[1:])"
 CASES: dict[str, dict[str, Any]] = {
     "vicreg": {},
     "sigreg and student_t": {
@@ -38,28 +39,43 @@ def work(folder: str, case: str) -> None:
     assert train(tables, small_config(changes, name), folder).summary["validation"]["model"]["rmse"] > 0.0
 
 
-def work_together(folder: Path, case: str) -> None:
-    """Two processes, started as torchrun would."""
-    with socket.socket() as kept:
-        # Held without listening, so that nobody else is given the port before the two listen on it.
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        kept.bind(("127.0.0.1", 0))
-        team = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(kept.getsockname()[1]), "WORLD_SIZE": "2"}
+def work_on_all(folder: str, *ports: str) -> None:
+    """One run after the other, so that a process is started once; each team meets at a port of its own."""
+    for case, port in zip(CASES, ports, strict=True):
+        os.environ["MASTER_PORT"] = port
+        work(f"{folder}/{case}", case)
+
+
+@pytest.fixture(scope="module")
+def worked_together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of two processes, started as torchrun would."""
+    folder, ports = tmp_path_factory.mktemp("together"), []
+    with ExitStack() as kept:
+        for _ in CASES:
+            held = kept.enter_context(socket.socket())
+            # Held without listening, so that nobody else is given the port before the two listen on it.
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", 0))
+            ports.append(str(held.getsockname()[1]))
+        team = {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2"}
         base = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[3]), **team}
-        command = [sys.executable, "-c", COMMAND, str(folder), case]
+        command = [sys.executable, "-c", COMMAND, str(folder), *ports]
         started = [subprocess.Popen(command, env=base | {"RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")]
         assert [process.wait(timeout=600) for process in started] == [0, 0]
+    return folder
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_processes_give_the_losses_and_weights_of_one_with_the_doubled_batch(tmp_path: Path, case: str) -> None:
-    work(str(tmp_path / "1"), case)
-    work_together(tmp_path / "2", case)
+def test_two_processes_give_the_losses_and_weights_of_one_with_the_doubled_batch(
+    worked_together: Path, tmp_path: Path, case: str
+) -> None:
+    work(str(tmp_path / "alone"), case)
+    folders = (tmp_path / "alone", worked_together / case)
     alone, shared = (
-        pyarrow.parquet.read_table(tmp_path / name / "history.parquet").drop_columns(
+        pyarrow.parquet.read_table(folder / "history.parquet").drop_columns(
             ["train_seconds", "validation_seconds", "collapse"]
         )
-        for name in ("1", "2")
+        for folder in folders
     )
     assert alone.column_names == shared.column_names
     assert alone.num_rows == 4
@@ -70,7 +86,7 @@ def test_two_processes_give_the_losses_and_weights_of_one_with_the_doubled_batch
             known = [value for value in expected if value is not None]
             assert [value for value in found if value is not None] == pytest.approx(known, rel=2e-3, abs=1e-5), name
     first_stage = "model.safetensors" if case == "sensors" else "pretrained.safetensors"
-    weights, others = (load_file(tmp_path / name / first_stage) for name in ("1", "2"))
+    weights, others = (load_file(folder / first_stage) for folder in folders)
     # Adam makes full steps of gradients that are nothing but rounding (key biases); everything else agrees closely.
     apart = [(weights[name] - others[name]).abs().mean() for name in weights if not name.endswith("key_value.bias")]
     assert float(torch.stack(apart).max()) < 1e-5
