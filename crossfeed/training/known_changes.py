@@ -16,11 +16,12 @@ from torch import Tensor
 
 from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
+from crossfeed.progress import progress
 from crossfeed.windows.draws import Draw
 from crossfeed.windows.windows import WindowBatch, WindowSet, mean_commands
 
 SHARE = 0.2  # of a batch are windows that are remembered: one in a hundred worse at home, and speeds are not forgotten
-MOST = 8192  # windows that are remembered
+MOST = 2048  # windows that are remembered: some ten seconds of a core
 AT_ONCE = 128  # are asked about
 STOPPED = 0.3  # of the changed plans stop everything, the others turn the speed
 SLOWEST, FASTEST = 0.3, 1.2  # factors on a speed that is turned
@@ -51,10 +52,12 @@ class KnownChanges:
         plans, targets = [], []
         was_training = model.training
         model.eval()
-        for number_B, draw_3B in zip(torch.split(number_M, AT_ONCE), torch.split(draw_3M, AT_ONCE, 1), strict=True):
-            batch = windows.batch(number_B)
-            plans.append(_changed(batch.future_a_BTA, zero_A, speed_A, draw_3B))
-            targets.append(_targets(model, batch, plans[-1]))
+        with progress("Asking what other speeds would do", len(number_M)) as task:
+            for number_B, draw_3B in zip(torch.split(number_M, AT_ONCE), torch.split(draw_3M, AT_ONCE, 1), strict=True):
+                batch = windows.batch(number_B)
+                plans.append(_changed(batch.future_a_BTA, zero_A, speed_A, draw_3B))
+                targets.append(_targets(model, batch, plans[-1]))
+                task.advance(len(number_B))
         model.train(was_training)
         return cls(windows, number_M, torch.cat(plans), torch.cat(targets))
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from crossfeed.ingest.table import Table
 from crossfeed.model.sensors.config import SensorConfig
@@ -110,6 +111,14 @@ def test_a_fifth_of_a_batch_is_remembered_and_the_others_stay() -> None:
         assert torch.equal(getattr(shown, name)[~(replaced | other)], getattr(batch, name)[~(replaced | other)])
     means = torch.stack([shown.future_a_BTA[:, :horizon].mean(1) for horizon in HORIZONS], 1)
     torch.testing.assert_close(shown.mean_a_BHA, means, atol=1e-5, rtol=0.0)
+
+
+def test_showing_what_is_remembered_needs_no_values() -> None:
+    """On a GPU a step is captured in a graph, which cannot wait for a number."""
+    known, chance = remembered(), torch.Generator().manual_seed(0)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        shown = known(WINDOWS.batch(torch.randint(len(WINDOWS), (8,), generator=chance)), generator_draw(chance))
+    assert shown.future_x_BHC.shape == (8, len(HORIZONS), 2)
 
 
 def test_the_same_seed_remembers_the_same() -> None:
