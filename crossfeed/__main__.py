@@ -1,6 +1,14 @@
-"""`python -m crossfeed`: the command line where its script is not on the path."""
+"""The process that `crossfeed` and `python -m crossfeed` start."""
 
 from crossfeed.cli import main
+from crossfeed.cli.start import quick_end
+
+
+def run() -> None:
+    """The command line as a process of its own, which ends with it."""
+    with quick_end():
+        main()
+
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -48,7 +48,7 @@ def test_the_wheel_says_its_version_its_extras_and_its_command(wheel: Path) -> N
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = Parser().parsestr(archive.read(name).decode())
         (entry,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
-        assert "crossfeed = crossfeed.cli:main" in archive.read(entry).decode()
+        assert "crossfeed = crossfeed.__main__:run" in archive.read(entry).decode()
     assert metadata["Version"] == crossfeed.__version__ == PROJECT["version"]
     assert set(metadata.get_all("Provides-Extra", [])) == set(PROJECT["optional-dependencies"])
 

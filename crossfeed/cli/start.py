@@ -1,7 +1,10 @@
-"""A quick start for commands that ask one thing and end."""
+"""A quick start and a quick end for commands that ask one thing."""
 
+import atexit
 import ctypes
 import gc
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,6 +24,30 @@ def quick_start() -> Iterator[None]:
         if collects:
             gc.freeze()
             gc.enable()
+
+
+@contextmanager
+def quick_end() -> Iterator[None]:
+    """The exit code of the block is that of the process, which nobody takes apart: with torch that takes 0.15 s."""
+    codes: list[int] = []
+    # What is registered first is called last, when threads and children have ended and files are closed.
+    atexit.register(_leave, codes)
+    try:
+        yield
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            codes.append(end.code)
+        raise
+
+
+def _leave(codes: list[int]) -> None:
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):  # nobody listens any more, which Python's own end turns into an exit code
+        return
+    for code in codes:
+        os._exit(code)
 
 
 def _keep_freed_memory() -> None:

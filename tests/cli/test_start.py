@@ -1,6 +1,9 @@
-"""A quick start leaves the collection of garbage as it found it."""
+"""A quick start leaves the collection of garbage as it found it; a quick end loses nothing that was said or begun."""
 
 import gc
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -23,3 +26,51 @@ def test_garbage_is_collected_again_after_a_start_that_failed(before: bool) -> N
         assert not gc.isenabled()
         raise ImportError
     assert gc.isenabled() == before
+
+
+# Whatever would be taken apart says so; what was registered and what a thread still writes must not be lost.
+ENDING = """
+import atexit, sys, threading, time
+from crossfeed.cli.start import quick_end
+
+class Lasting:
+    def __del__(self):
+        print("taken apart")
+
+def work():
+    time.sleep(0.2)
+    print("thread")
+
+lasting = Lasting()
+with quick_end():
+    atexit.register(print, "registered")
+    threading.Thread(target=work).start()
+    print("said")
+    {end}
+"""
+
+
+def ended(end: str) -> tuple[int, list[str]]:
+    found = subprocess.run(
+        [sys.executable, "-c", ENDING.format(end=end)], capture_output=True, text=True, timeout=60, check=False
+    )
+    return found.returncode, found.stdout.splitlines()
+
+
+@pytest.mark.parametrize("code", [0, 1, 130])
+def test_a_quick_end_waits_for_threads_and_keeps_the_exit_code(code: int) -> None:
+    assert ended(f"sys.exit({code})") == (code, ["said", "thread", "registered"])
+
+
+def test_an_error_ends_as_it_always_did() -> None:
+    assert ended("raise ValueError") == (1, ["said", "thread", "registered", "taken apart"])
+
+
+def test_a_pipe_that_nobody_reads_is_still_noticed() -> None:
+    """Flushing fails there, and Python says so by an exit code of its own."""
+    command = [sys.executable, "-c", ENDING.format(end="sys.exit(0)")]
+    buffered = os.environ | {"PYTHONUNBUFFERED": ""}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=buffered) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 120

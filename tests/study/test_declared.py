@@ -1,5 +1,7 @@
 """Declared ablations: flagged runs count and are marked, the confirmatory opening comes first, the control repeats."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,23 +128,34 @@ def _apart(study: Study) -> dict[str, float]:
     return {name: max(run[name] for run in seeds) - min(run[name] for run in seeds) for name in seeds[0]}
 
 
-def test_a_control_on_a_gpu_was_refused_for_what_moves_from_seed_to_seed(opened: Study) -> None:
-    opened.declare("revin", ARMS, 1, CONDITION)
-    opened.search(InProcess())
-    apart = _apart(opened)["masked"]
-    repeated = _by_name(opened)["revin.control-0"].outcome["bundle"]["components"]["masked"]
+@pytest.fixture(scope="module")
+def ablated_folder(opened_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The opened study with an ablation that was declared and trained."""
+    study = Study(shutil.copytree(opened_folder, tmp_path_factory.mktemp("ablated") / "study"))
+    study.declare("revin", ARMS, 1, CONDITION)
+    study.search(InProcess())
+    return study.store.folder
+
+
+@pytest.fixture
+def ablated(ablated_folder: Path, tmp_path: Path) -> Study:
+    """A copy of it."""
+    return Study(shutil.copytree(ablated_folder, tmp_path / "ablated"))
+
+
+def test_a_control_on_a_gpu_was_refused_for_what_moves_from_seed_to_seed(ablated: Study) -> None:
+    apart = _apart(ablated)["masked"]
+    repeated = _by_name(ablated)["revin.control-0"].outcome["bundle"]["components"]["masked"]
     allowed = max(apart, 0.02 * repeated)
-    _moved(opened, "masked", 0.9 * allowed)
-    found = control_drift(opened.store, declared(opened.store, "revin"))["revin.control-0"]
+    _moved(ablated, "masked", 0.9 * allowed)
+    found = control_drift(ablated.store, declared(ablated.store, "revin"))["revin.control-0"]
     assert (found.component, round(found.share, 3)) == ("masked", 0.9)
-    _moved(opened, "masked", 0.2 * allowed)
-    assert control_drift(opened.store, declared(opened.store, "revin"))["revin.control-0"].share > 1.0
+    _moved(ablated, "masked", 0.2 * allowed)
+    assert control_drift(ablated.store, declared(ablated.store, "revin"))["revin.control-0"].share > 1.0
 
 
-def test_a_control_on_a_gpu_was_refused_for_a_third_of_a_percent_of_coverage(opened: Study) -> None:
-    opened.declare("revin", ARMS, 1, CONDITION)
-    opened.search(InProcess())
-    _moved(opened, "calibration", 0.0035)
-    assert control_drift(opened.store, declared(opened.store, "revin"))["revin.control-0"].share < 0.36
-    _moved(opened, "calibration", 0.01 + _apart(opened)["calibration"])
-    assert control_drift(opened.store, declared(opened.store, "revin"))["revin.control-0"].share > 1.0
+def test_a_control_on_a_gpu_was_refused_for_a_third_of_a_percent_of_coverage(ablated: Study) -> None:
+    _moved(ablated, "calibration", 0.0035)
+    assert control_drift(ablated.store, declared(ablated.store, "revin"))["revin.control-0"].share < 0.36
+    _moved(ablated, "calibration", 0.01 + _apart(ablated)["calibration"])
+    assert control_drift(ablated.store, declared(ablated.store, "revin"))["revin.control-0"].share > 1.0
