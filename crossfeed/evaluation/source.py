@@ -95,8 +95,7 @@ def check_shared_channels(model: WorldModel, tables: Sequence[Table]) -> None:
     """Refuse machines that show none of the sensors the model was trained on."""
     known = [name for name in model.schema.sensor_names if name not in model.normaliser.unseen]
     for table in tables:
-        shown = {name for name, present in zip(table.schema.sensor_names, table.present(), strict=True) if present}
-        if not shown & set(known):
+        if not set(known) & set(table.shown()):
             raise TableError(
                 f"The table of {', '.join(table.machines())} shows none of the sensors the model was trained on.",
                 expected=f"at least one of {', '.join(known)}",
@@ -107,8 +106,7 @@ def check_shared_channels(model: WorldModel, tables: Sequence[Table]) -> None:
 def sensors_not_read(model: WorldModel, table: Table) -> tuple[str, ...]:
     """The sensors that a table shows and the model never met."""
     met = set(model.schema.sensor_names) - set(model.normaliser.unseen)
-    shown = (name for name, present in zip(table.schema.sensor_names, table.present(), strict=True) if present)
-    return tuple(name for name in shown if name not in met)
+    return tuple(name for name in table.shown() if name not in met)
 
 
 def model_device(model: WorldModel) -> str:

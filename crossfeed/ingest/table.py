@@ -104,6 +104,10 @@ class Table:
         """For each sensor, whether any row has a value."""
         return np.asarray(np.isfinite(self.sensors).any(axis=0))
 
+    def shown(self) -> tuple[str, ...]:
+        """The sensors of which any row has a value."""
+        return tuple(name for name, present in zip(self.schema.sensor_names, self.present(), strict=True) if present)
+
     def fingerprint(self) -> str:
         """SHA-256 over schema, group keys, time, sensors and commands."""
         digest = hashlib.sha256(self.schema.fingerprint.encode())

@@ -18,9 +18,10 @@ from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 from crossfeed.windows.draws import Draw
+from crossfeed.windows.unseen_plans import first_turned, turned
 from crossfeed.windows.windows import WindowBatch, WindowSet, mean_commands
 
-SHARE = 0.2  # of a batch are windows that are remembered: one in a hundred worse at home, and speeds are not forgotten
+SHARE = 0.2  # of a batch are windows that are remembered: for two in a hundred of the CRPS at home
 MOST = 2048  # windows that are remembered: some ten seconds of a core
 AT_ONCE = 128  # are asked about
 STOPPED = 0.3  # of the changed plans stop everything, the others turn the speed
@@ -94,11 +95,8 @@ def _changed(future_BTA: Tensor, zero_A: Tensor, speed_A: Tensor, draw_3B: Tenso
     """Planned commands with everything stopped, or every speed turned, from some planned row on."""
     stopped_B = draw_3B[0] < STOPPED
     factor_B = torch.where(stopped_B, 0.0, SLOWEST + (FASTEST - SLOWEST) * draw_3B[1])
-    # Half of the changes begin with the plan, as a person asks who has just turned the knob.
-    first_B = ((2.0 * draw_3B[2] - 1.0).clamp(min=0.0) * future_BTA.shape[1]).long()
-    later_BT = torch.arange(future_BTA.shape[1], device=future_BTA.device) >= first_B[:, None]
-    which_BTA = later_BT[..., None] & (speed_A | stopped_B[:, None, None])
-    return torch.where(which_BTA, zero_A + factor_B[:, None, None] * (future_BTA - zero_A), future_BTA)
+    which_B1A = speed_A | stopped_B[:, None, None]
+    return turned(future_BTA, zero_A, which_B1A, factor_B, first_turned(draw_3B[2], future_BTA.shape[1]))
 
 
 def _targets(model: WorldModel, batch: WindowBatch, future_BTA: Tensor) -> Tensor:

@@ -47,7 +47,6 @@ class UnseenPlans:
         self._feed_A = torch.zeros(len(schema.commands), dtype=torch.bool, device=device)
         self._feed_A[feeds] = True
         self._zero_A = torch.from_numpy(normaliser.command_zero).float().to(device)
-        self._row_T = torch.arange(1, windows.horizons[-1] + 1, device=device)
         self._horizons = windows.horizons
         self._horizon_H = torch.tensor(windows.horizons, device=device)
         self._unfelt_C = torch.ones(len(schema.sensors), dtype=torch.bool, device=device)
@@ -61,9 +60,7 @@ class UnseenPlans:
     def under(self, batch: WindowBatch, factor_B: Tensor, first_B: Tensor) -> WindowBatch:
         """The windows with their feeds times a factor from some planned row on, counted from 1."""
         other_B1 = (factor_B != 1.0).unsqueeze(1)
-        turned_BTA = (other_B1 & (self._row_T >= first_B.unsqueeze(1))).unsqueeze(-1) & self._feed_A
-        other_BTA = self._zero_A + factor_B[:, None, None] * (batch.future_a_BTA - self._zero_A)
-        future_a_BTA = torch.where(turned_BTA, other_BTA, batch.future_a_BTA)
+        future_a_BTA = turned(batch.future_a_BTA, self._zero_A, self._feed_A, factor_B, first_B)
         changed_BH1 = (other_B1 & (self._horizon_H >= first_B.unsqueeze(1))).unsqueeze(-1)
         effort_BHE, told_BHE = self._efforts(batch, factor_B)
         sensor_E = self.turning.sensor_E
@@ -105,6 +102,19 @@ class UnseenPlans:
         chosen_B, held_B = draw(windows) < self.config.share, draw(windows) < HELD
         turned_B = SLOWEST + (FASTEST - SLOWEST) * draw(windows)
         factor_B = torch.where(chosen_B, torch.where(held_B, 0.0, turned_B), 1.0)
-        # Half of the changes begin with the plan, as a person asks who has just turned the knob.
-        first_B = 1 + ((2.0 * draw(windows) - 1.0).clamp(min=0.0) * len(self._row_T)).long()
-        return factor_B, first_B
+        return factor_B, first_turned(draw(windows), self._horizons[-1])
+
+
+def turned(future_a_BTA: Tensor, zero_A: Tensor, which_A: Tensor, factor_B: Tensor, first_B: Tensor) -> Tensor:
+    """Plans in which some commands, (A) or (B, 1, A), are seen from standing times a factor from a row on."""
+    row_T = torch.arange(1, future_a_BTA.shape[1] + 1, device=future_a_BTA.device)
+    later_BT = (factor_B != 1.0).unsqueeze(1) & (row_T >= first_B.unsqueeze(1))
+    other_BTA = zero_A + factor_B[:, None, None] * (future_a_BTA - zero_A)
+    return torch.where(later_BT.unsqueeze(-1) & which_A, other_BTA, future_a_BTA)
+
+
+def first_turned(draw_B: Tensor, rows: int) -> Tensor:
+    """The planned row, counted from 1, with which a change begins: half begin with the plan, as a person asks who has
+    just turned the knob.
+    """
+    return 1 + ((2.0 * draw_B - 1.0).clamp(min=0.0) * rows).long()
