@@ -1,6 +1,7 @@
 """Small synthetic machines for the training tests: a stable linear system that follows its commands."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -12,6 +13,7 @@ import torch
 from crossfeed.configuration import override
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Channel, Schema
+from crossfeed.training.run import train
 from crossfeed.training.run_config import RunConfig, preset
 
 torch.set_num_threads(1)
@@ -87,3 +89,18 @@ def small_config(changes: dict[str, Any] | None = None, name: str = "mended") ->
 @pytest.fixture(scope="session")
 def table() -> Table:
     return toy_table()
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of three machines that differ in size by a thousand and in period by ten."""
+    from tests.training.many_machines import MANY, other_size
+
+    out = tmp_path_factory.mktemp("fleet") / "run"
+    tables = [
+        toy_table("small", seed=1),
+        other_size(toy_table("large", seed=2), 1000.0, 0.1),
+        toy_table("half blind", seed=3, absent=("current_3",)),
+    ]
+    train(tables, small_config(MANY, "crossfeed"), out, device="cpu")
+    return out
