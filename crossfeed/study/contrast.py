@@ -15,9 +15,9 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.statistics import bootstrap, compare
 from crossfeed.study import ledger
 from crossfeed.study.declaration import Declaration
-from crossfeed.study.ready import LEAVE_ONE_OUT, planned_ready
+from crossfeed.study.outcomes import has_numbers
+from crossfeed.study.ready_record import LEAVE_ONE_OUT, planned_ready
 from crossfeed.study.score import WEIGHTS
-from crossfeed.study.search import has_numbers
 from crossfeed.study.store import Run, Store
 
 # The components of the score (self-supervised ones under the suite's masks, so that arms can be paired), how much

@@ -14,11 +14,11 @@ from crossfeed.atomic import file_hash
 from crossfeed.configuration import leaves
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.study import ledger, vault
-from crossfeed.study.lock import LOCK, holds
-from crossfeed.study.protocol import code_hash, source_tables
+from crossfeed.study.identity import code_hash, source_tables
+from crossfeed.study.lockable import LOCK, holds
+from crossfeed.study.outcomes import OUTCOME, artefacts
 from crossfeed.study.prune import WEIGHTS_SUFFIX, pruned
 from crossfeed.study.store import Store
-from crossfeed.study.worker import OUTCOME, artefacts
 from crossfeed.training.record.folder import saved_config
 
 

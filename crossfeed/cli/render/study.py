@@ -20,8 +20,8 @@ SHORT = {
 
 def ranking(study: "Study", as_json: bool = False) -> None:
     """Candidates by the protocol's score, with the other score beside it."""
-    from crossfeed.study.confirm import score_of
-    from crossfeed.study.halving import pool
+    from crossfeed.study.rules import score_of
+    from crossfeed.study.rungs import pool
     from crossfeed.study.score import leaders_disagree
 
     lines = study.rank()
