@@ -9,7 +9,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.study.board import board
 from crossfeed.study.engines import Engine
 from crossfeed.study.owners import is_alive, owner
-from crossfeed.study.store import UNFINISHED, Store
+from crossfeed.study.store import UNFINISHED, Store, run_name
 from crossfeed.training.run_config import RunConfig
 
 
@@ -21,7 +21,7 @@ def plan(store: Store, candidates: Mapping[str, RunConfig], seeds: Iterable[int]
         for seed in seeds:
             resolved = override(config, {"training.seed": seed}).model_dump(mode="json")
             _check_same(candidate, resolved, known.get(candidate))
-            runs.append((f"{candidate}-{seed}", candidate, seed, stage, resolved))
+            runs.append((run_name(candidate, seed), candidate, seed, stage, resolved))
     return store.add_runs(runs)
 
 
