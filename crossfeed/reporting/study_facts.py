@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.configuration import parse
@@ -20,7 +20,7 @@ from crossfeed.study.ledger import Entry
 from crossfeed.study.lockable import refusals
 from crossfeed.study.rules import score_of
 from crossfeed.study.rungs import ranking
-from crossfeed.study.score import CandidateScore, Score
+from crossfeed.study.score import CandidateScore, leaders_disagree
 from crossfeed.study.store import Run, Store
 from crossfeed.study.verify import Verification, verify
 from crossfeed.windows.counts import count_windows
@@ -96,14 +96,14 @@ def read_study(folder: Path) -> StudyFacts:
             history = ledger.entries(connection)
         verification = verify(store)
         judged = any(run.status in ("finished", "invalid") for run in runs)
-        ranked = {by: ranking(store, by) if judged else [] for by in get_args(Score)}
+        ranked = ranking(store, score_of(protocol)) if judged else []
         return StudyFacts(
             folder=folder,
             protocol=protocol,
             runs=runs,
             score=score_of(protocol),
-            ranking=ranked[score_of(protocol)],
-            disagree=len({lines[0].candidate for lines in ranked.values() if lines}) > 1,
+            ranking=ranked,
+            disagree=leaders_disagree([line for line in ranked if line.dropped_after is None]),
             ledger=history,
             verification=verification,
             refusals=refusals(store) if judged else [],

@@ -50,9 +50,9 @@ class ContrastLine:
 
 def contrasts(store: Store) -> list[ContrastLine]:
     """Every ready study and every declared ablation of the folder; Holm's correction within a contrast and metric."""
-    lines = []
+    lines, recorded = [], store.runs()
     for name, candidates in comparisons(store):
-        runs = {arm: _usable(store.runs(), candidate) for arm, candidate in candidates.items()}
+        runs = {arm: _usable(recorded, candidate) for arm, candidate in candidates.items()}
         _check_anchor(name, runs)
         for metric in METRICS:
             lines += _lines(name, metric, runs) if _measured(runs, metric) else []

@@ -27,8 +27,9 @@ def ranking(store: Store, by: Score, stages: Sequence[str] = ("search", "confirm
     The scores of different rungs are standardised in different pools and stand beside each other for information only.
     """
     lines = rank(pool(store, stages), by)
-    every = outcomes(store, ["search"])
-    for rung in reversed(entries(store, "rung")):
+    rungs = entries(store, "rung")
+    every = outcomes(store, ["search"]) if rungs else []
+    for rung in reversed(rungs):
         then = [run for run in every if run.candidate in rung["among"] and run.seed < rung["seeds"]]
         lines += [
             replace(line, dropped_after=rung["seeds"]) for line in rank(then, by) if line.candidate in rung["dropped"]

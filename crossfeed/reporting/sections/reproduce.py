@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import crossfeed
+from crossfeed.processes import beside
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Listing, Note, ReportTable, Section, columns
 from crossfeed.study.declaration import Declaration
@@ -77,10 +78,15 @@ def _departures(found: Artefacts) -> tuple[str, Mapping[str, Sequence[Any]]]:
     name = found.study.protocol["name"] if found.study else "crossfeed"
     if not config:
         return "compact", {}
-    # With the presets comes the network, and with it torch; only what was begun before they were recorded needs them.
+    # What was begun before this was recorded. A copy that has torch leaves this process able to draw on two cores.
+    with beside(_against_preset, (name, config)) as departures:
+        return departures()
+
+
+def _against_preset(recorded: tuple[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Sequence[Any]]]:
     from crossfeed.training.run_config import departures
 
-    return departures(name, config)
+    return departures(*recorded)
 
 
 def _commands(found: Artefacts, size: str, departures: Mapping[str, Sequence[Any]]) -> list[str]:
