@@ -10,9 +10,9 @@ import numpy as np
 from crossfeed.errors import TableError
 from crossfeed.ingest.frames import read_header
 from crossfeed.ingest.table import KEYS
-from crossfeed.machines.plain_csv import plain_columns
 from crossfeed.programs.export import COLUMNS
 from crossfeed.schema import Schema, conversion
+from crossfeed.serving.plain_csv import plain_columns
 
 TABLE_ENDINGS = (".csv", ".parquet", ".pq")
 _TOLERANCE = 0.01  # periods by which a row may be early or late
