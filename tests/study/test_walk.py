@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.study.conftest import LENIENT, command, write_tables
+from tests.study.conftest import SHORT, command, write_tables
 from tests.study.test_declared import Flagging
-from tests.training.conftest import SMALL_JEPA, SMALL_SENSORS
+from tests.training.conftest import SMALL_SENSORS
 
 # Two candidates of the paper's own list.
 SEARCHED = ("per_horizon_vicreg", "schema_and_command_recovery")
@@ -19,8 +19,7 @@ ARMS = ("--arm", "control:", "--arm", "revin:model.instance_norm.kind=pure")
 def _opened_as_in_the_paper(folder: Path) -> Path:
     """The paper's protocol up to its opening; for the mended one the shared fixture goes this way."""
     source, target = write_tables(folder, "paper")
-    jepa = SMALL_JEPA | LENIENT | QUICK | {"training.pretrain_epochs": 1}
-    settings = [f"--set={name}={json.dumps(value)}" for name, value in jepa.items()]
+    settings = [f"--set={name}={json.dumps(value)}" for name, value in (SHORT | QUICK).items()]
     only = [f"--only={name}" for name in SEARCHED]
     tables = ["--source", source, "--target", target]
     command("init", folder, *tables, "--protocol", "paper", "--size", "tiny", "--minimum-seeds", 2, *settings)
