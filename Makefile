@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# An interpreter that may not keep what it compiled compiles every library anew, and the tests start a hundred of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test test-extras docs lint format clean
 
 setup: $(STAMP)
