@@ -87,6 +87,8 @@ def test_a_long_stage_says_how_long_it_will_take_and_a_short_one_does_not_time_i
             f"training.steps_per_epoch={steps}",
             "--set",
             "training.batch_size=2",
+            "--set",
+            "training.validation_windows=8",
         ]
         options[options.index("--out") + 1] = str(tmp_path / f"run-{steps}")
         said = CliRunner().invoke(app, options, catch_exceptions=False).stderr
