@@ -19,5 +19,5 @@ def test_a_column_is_the_one_that_pyarrow_would_have_made(values: list[float | s
     ours.validate(full=True)
     assert ours.type == theirs.type
     assert [value is None for value in ours.to_pylist()] == [value is None for value in values]
-    same = (one == other or math.isnan(one) and math.isnan(other) for one, other in zip(ours.to_pylist(), values))
+    same = (one == other or (math.isnan(one) and math.isnan(other)) for one, other in zip(ours.to_pylist(), values))
     assert all(found for found, value in zip(same, values) if value is not None)

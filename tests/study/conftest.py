@@ -15,6 +15,7 @@ from crossfeed.study.engines import Engine, NextRun
 from crossfeed.study.study import Study
 from crossfeed.study.worker import execute
 from tests.training.conftest import SMALL_JEPA, SMALL_SENSORS, toy_table
+from tests.typed import as_words
 
 CANDIDATES = ("token_commands", "mixed_masks", "no_auxiliary_terms", "low_latent_weight")
 # Toy models neither learn much nor stay healthy in four steps; the thresholds are those of the protocol elsewhere.
@@ -102,7 +103,6 @@ def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of four candidates from the command line: begun, searched, confirmed and locked."""
     folder = tmp_path_factory.mktemp("studies") / "study"
     source, target = write_tables(folder)
-    settings = [f"--set={name}={value}" for name, value in SHORT.items()]
     only = [f"--only={name}" for name in CANDIDATES]
 
     def read(*_: object) -> None:
@@ -111,7 +111,7 @@ def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as watched:
         watched.setattr(vault, "_read", read)
         init = ["--source", source, "--target", target, "--protocol", "mended", "--size", "tiny", "--minimum-seeds", 2]
-        assert "1 target table(s) sealed" in command("init", folder, *init, *settings)
+        assert "1 target table(s) sealed" in command("init", folder, *init, *as_words(SHORT))
         assert "Ranked by the robust score" in command("search", folder, "--seeds", 1, *only)
         assert "The leader stands" in command("confirm", folder, "--most-seeds", 5)
         locked = command("lock", folder)

@@ -18,7 +18,9 @@ from crossfeed.training.devices.distributed import Team, teamwork
 from crossfeed.training.run import train
 from tests.training.conftest import small_config, toy_table
 
-COMMAND = "import sys; from tests.training.devices.test_distributed import share_the_work; share_the_work(*sys.argv[1:])"
+COMMAND = (
+    "import sys; from tests.training.devices.test_distributed import share_the_work; share_the_work(*sys.argv[1:])"
+)
 CASES: dict[str, dict[str, Any]] = {
     "vicreg": {},
     "sigreg and student_t": {

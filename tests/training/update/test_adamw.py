@@ -33,7 +33,7 @@ def test_steps_are_the_librarys_bit_for_bit() -> None:
 
 
 def test_a_run_imports_neither_the_compiler_nor_its_algebra_nor_pandas(tmp_path: Path) -> None:
-    """The library's optimisers import the first, its `skip_init` the second, pyarrow's converters the third: seconds."""
+    """The library's optimisers import the first, its `skip_init` the second, pyarrow's converters the third."""
     code = (
         "import sys, torch, types\n"
         "from pathlib import Path\n"
