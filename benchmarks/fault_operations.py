@@ -18,6 +18,8 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import compare
 from crossfeed.demo import rivals, selection, settings
 from crossfeed.demo.story import run_demo
+from crossfeed.fleet.draw import NEIGHBOURS
+from crossfeed.fleet.shards import FleetPlan, generate, shard_paths
 from crossfeed.front.evaluate import evaluate
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
@@ -108,6 +110,11 @@ def operations(material: Path) -> list[Operation]:
                 str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
                 for path in sorted(folder.rglob("[!.]*")) if path.is_file()
             },
+        ),
+        Operation(
+            "fleet generate",
+            lambda folder: _ignore(generate(folder / "out", FleetPlan(machines=NEIGHBOURS + 1, minutes=2), jobs=1)),
+            lambda folder: [Table.read(path).fingerprint() for path in shard_paths(folder / "out")],
         ),
         Operation("live record", lambda folder: record_log(folder, material), recorded),
         Operation("demo", lambda folder: _demo(folder / "out", material), _told, share=0.5),

@@ -67,12 +67,14 @@ from crossfeed.programs.bundled import bundled_programs
 programs = {name: path.read_text() for name, path in bundled_programs().items()}
 templates = [path.name for path in files("crossfeed.reporting").joinpath("templates").iterdir()]
 candidates = [path.name for path in files("crossfeed.study").iterdir() if path.name.endswith(".yaml")]
-found = {"programs": programs, "templates": templates, "candidates": candidates}
+from crossfeed.model.locate import locate_model
+models = locate_model("fleet").stat().st_size
+found = {"programs": programs, "templates": templates, "candidates": candidates, "models": models}
 print(json.dumps({"package": crossfeed.__file__, **found}))
 """
 
 
-def test_an_environment_elsewhere_finds_programs_templates_and_candidates(wheel: Path, tmp_path: Path) -> None:
+def test_an_environment_elsewhere_finds_programs_templates_candidates_and_models(wheel: Path, tmp_path: Path) -> None:
     """Dependencies are lent by the environment of the tests; the package itself is the wheel's."""
     venv.create(tmp_path / "elsewhere", with_pip=False, symlinks=True)
     scripts = tmp_path / "elsewhere" / ("Scripts" if os.name == "nt" else "bin")
@@ -96,6 +98,7 @@ def test_an_environment_elsewhere_finds_programs_templates_and_candidates(wheel:
     assert {"bracket", "face_pocket"} <= found["programs"].keys()
     assert {"report.html.j2", "style.css", "script.js"} <= set(found["templates"])
     assert "crossfeed_candidates.yaml" in found["candidates"]
+    assert found["models"] > 1_000_000
     assert run("-m", "crossfeed", "--version").strip() == f"crossfeed {PROJECT['version']}"
     run("-m", "crossfeed", "program", "bundled:bracket", "--csv", "plan.csv")
     assert (tmp_path / "plan.csv").stat().st_size > 0

@@ -1,4 +1,4 @@
-"""A fleet on disk: one table for every sixteen machines, each written whole; what is there is never made again."""
+"""A fleet on disk: a table for every sixteen machines, each written whole; one that is whole is never made again."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -12,7 +12,7 @@ from crossfeed.extras import need
 from crossfeed.fleet.draw import NEIGHBOURS
 from crossfeed.fleet.generate import VERSION, draw_table
 from crossfeed.fleet.schema import fleet_schema
-from crossfeed.ingest.table import manifest_path
+from crossfeed.ingest.table import Table, manifest_path
 from crossfeed.processes import end_with_parent, starting_children
 from crossfeed.progress import progress
 
@@ -117,17 +117,15 @@ def _path(folder: Path, shard: int) -> Path:
 
 
 def _found(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary | None:
-    """A shard that is there already, with its manifest, which is written last."""
+    """A shard that is there already, whole and with its manifest, which is written last; a damaged one is none."""
     path = _path(folder, shard)
     if not (path.is_file() and manifest_path(path).is_file()):
         return None
-    import json
-
-    import pyarrow.parquet as pq
-
-    content = json.loads(manifest_path(path).read_text(encoding="utf-8"))
-    rows = pq.ParquetFile(path).metadata.num_rows
-    return ShardSummary(path, len(plan.numbers(shard)), rows, float(content["period"]), made=False)
+    try:
+        table = Table.read(path)
+    except CrossfeedError:
+        return None
+    return ShardSummary(path, len(plan.numbers(shard)), len(table), table.period, made=False)
 
 
 _Results = Iterator[tuple[int, ShardSummary]]

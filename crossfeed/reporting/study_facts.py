@@ -5,20 +5,26 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crossfeed.adaptation.result import AdaptationResult
+from crossfeed.configuration import parse
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.evaluation.result import Evaluation
+from crossfeed.ingest.table import Table
+from crossfeed.study import ledger
+from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
+from crossfeed.study.identity import check_version
+from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.ledger import Entry
-from crossfeed.study.score import CandidateScore
-from crossfeed.study.store import Run
-
-if TYPE_CHECKING:
-    from crossfeed.study.contrast import ContrastLine
-    from crossfeed.study.leave_one_out import MachineLine
-    from crossfeed.study.study import Study
-    from crossfeed.study.verify import Verification
+from crossfeed.study.lockable import refusals
+from crossfeed.study.rules import score_of
+from crossfeed.study.rungs import ranking
+from crossfeed.study.score import CandidateScore, leaders_disagree
+from crossfeed.study.store import Run, Store
+from crossfeed.study.verify import Verification, verify
+from crossfeed.windows.counts import count_windows
+from crossfeed.windows.split_tables import DataConfig, SplitTables
 
 
 @dataclass(frozen=True)
@@ -45,12 +51,12 @@ class StudyFacts:
     ranking: Sequence[CandidateScore]
     disagree: bool
     ledger: Sequence[Entry]
-    verification: "Verification"
+    verification: Verification
     refusals: Sequence[str]
     openings: Sequence[OpeningFacts]
     sides: Sequence[Mapping[str, Any]]
-    contrasts: "Sequence[ContrastLine]"
-    strangers: "Sequence[MachineLine]"
+    contrasts: Sequence[ContrastLine]
+    strangers: Sequence[MachineLine]
 
     def entries(self, kind: str) -> list[Entry]:
         return [entry for entry in self.ledger if entry.kind == kind]
@@ -83,32 +89,28 @@ class StudyFacts:
 
 def read_study(folder: Path) -> StudyFacts:
     """Everything a study recorded; a damaged file is named."""
-    # With these comes torch, which a report on a run does without.
-    from crossfeed.study.confirm import score_of
-    from crossfeed.study.contrast import comparisons, contrasts
-    from crossfeed.study.leave_one_out import machine_lines
-    from crossfeed.study.study import Study
-
     try:
-        study = Study(folder)
-        runs, ledger = study.store.runs(), study.ledger()
-        verification = study.verify()
+        store = Store(folder)
+        protocol, runs = check_version(store), store.runs()
+        with store.reading() as connection:
+            history = ledger.entries(connection)
+        verification = verify(store)
         judged = any(run.status in ("finished", "invalid") for run in runs)
-        ranking = study.rank() if judged else []
+        ranked = ranking(store, score_of(protocol)) if judged else []
         return StudyFacts(
             folder=folder,
-            protocol=study.protocol,
+            protocol=protocol,
             runs=runs,
-            score=score_of(study.protocol),
-            ranking=ranking,
-            disagree=bool(ranking) and study.rank("paper")[0].candidate != study.rank("robust")[0].candidate,
-            ledger=ledger,
+            score=score_of(protocol),
+            ranking=ranked,
+            disagree=leaders_disagree([line for line in ranked if line.dropped_after is None]),
+            ledger=history,
             verification=verification,
-            refusals=study.refusals() if judged else [],
-            openings=_openings(folder, ledger),
-            sides=_sides(folder, study),
-            contrasts=contrasts(study.store) if any(comparisons(study.store)) else [],
-            strangers=machine_lines(study.store),
+            refusals=refusals(store) if judged else [],
+            openings=_openings(folder, history),
+            sides=_sides(folder, protocol),
+            contrasts=contrasts(store) if any(comparisons(store)) else [],
+            strangers=machine_lines(store),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # a study.db that holds something else
         raise StorageError(
@@ -148,21 +150,17 @@ def _openings(folder: Path, ledger: Sequence[Entry]) -> list[OpeningFacts]:
     return found
 
 
-def _sides(folder: Path, study: "Study") -> list[dict[str, Any]]:
+def _sides(folder: Path, protocol: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Sessions, rows and windows of each side of the source tables; empty where the tables stayed elsewhere."""
-    from crossfeed.ingest.table import Table
-    from crossfeed.windows.counts import count_windows
-    from crossfeed.windows.split_tables import SplitTables
-
-    data, model = study.config.data, study.config.model
+    data, model = parse(DataConfig, protocol["config"]["data"], f"The study {folder}"), protocol["config"]["model"]
     rows = []
-    for source in study.protocol["sources"]:
+    for source in protocol["sources"]:
         try:
             table = Table.read(folder / "tables" / source["name"])
         except CrossfeedError:
             continue
         known = SplitTables.of([table], data)
         for kept, split in zip(known.tables, known.splits, strict=True):
-            for part in count_windows(kept, split, model.context, model.horizons, data.stride):
+            for part in count_windows(kept, split, model["context"], model["horizons"], data.stride):
                 rows.append({"table": source["name"], "split": split.hash(), **part.to_dict()})
     return rows

@@ -3,14 +3,13 @@
 They are added, too, until there are as many as the lock asks for: a search may have had fewer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from crossfeed.errors import ConfigError
 from crossfeed.study.engines import Engine
-from crossfeed.study.halving import pool
-from crossfeed.study.rules import rules_of
+from crossfeed.study.rules import score_of
+from crossfeed.study.rungs import pool
 from crossfeed.study.score import RunOutcome, Score, rank
 from crossfeed.study.search import plan, search
 from crossfeed.study.store import Store
@@ -35,11 +34,6 @@ class Confirmation:
     @property
     def leader(self) -> str:
         return self.leaders[max(self.leaders)]
-
-
-def score_of(protocol: Mapping[str, Any]) -> Score:
-    """Which of the two scores decides: the paper's in its own protocol, the robust one in ours."""
-    return rules_of(protocol["name"]).score
 
 
 def finalists(runs: Sequence[RunOutcome], by: Score) -> tuple[str, ...]:

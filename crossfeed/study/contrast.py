@@ -15,9 +15,9 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.statistics import bootstrap, compare
 from crossfeed.study import ledger
 from crossfeed.study.declaration import Declaration
-from crossfeed.study.ready import LEAVE_ONE_OUT, planned_ready
+from crossfeed.study.outcomes import has_numbers
+from crossfeed.study.ready_record import LEAVE_ONE_OUT, planned_ready
 from crossfeed.study.score import WEIGHTS
-from crossfeed.study.search import has_numbers
 from crossfeed.study.store import Run, Store
 
 # The components of the score (self-supervised ones under the suite's masks, so that arms can be paired), how much
@@ -50,9 +50,9 @@ class ContrastLine:
 
 def contrasts(store: Store) -> list[ContrastLine]:
     """Every ready study and every declared ablation of the folder; Holm's correction within a contrast and metric."""
-    lines = []
+    lines, recorded = [], store.runs()
     for name, candidates in comparisons(store):
-        runs = {arm: _usable(store.runs(), candidate) for arm, candidate in candidates.items()}
+        runs = {arm: _usable(recorded, candidate) for arm, candidate in candidates.items()}
         _check_anchor(name, runs)
         for metric in METRICS:
             lines += _lines(name, metric, runs) if _measured(runs, metric) else []

@@ -1,18 +1,14 @@
-"""A declared ablation: arms, seeds and a condition, written down before any of its runs exists."""
+"""A declared ablation: arms, seeds and a condition, and whether it holds on the source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
 from crossfeed.study import ledger
 from crossfeed.study.conditions import ConditionVerdict, evaluate, parse_condition
-from crossfeed.study.lock import verified_lock
-from crossfeed.study.release import refuse_after_release
-from crossfeed.study.search import flag_of, has_numbers, plan
+from crossfeed.study.outcomes import flag_of, has_numbers
 from crossfeed.study.store import Store
-from crossfeed.training.run_config import RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,38 +35,6 @@ class Declaration:
         return f"{self.name}.{arm}"
 
 
-def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: int, condition: str) -> Declaration:
-    """Write a declaration to the ledger and plan its runs; each arm is the locked configuration with some settings."""
-    locked, _ = verified_lock(store)
-    refuse_after_release(store)
-    parse_condition(condition)
-    if len(arms) < 2:
-        raise ConfigError("An ablation needs a control and at least one variant.", expected="two or more arms")
-    declaration = Declaration(name, dict(arms), seeds, condition)
-    if any(run.stage == declaration.stage for run in store.runs()) or name in _names(store):
-        raise ConfigError(
-            f"'{name}' was declared before, or its runs exist already.",
-            expected="a declaration made before any of its runs",
-            remedy="Choose another name; what was run without a declaration cannot be declared after the fact.",
-        )
-    base = RunConfig.model_validate(locked.config)
-    configs = {declaration.candidate(arm): override(base, settings, f"Arm '{arm}'") for arm, settings in arms.items()}
-    known = {ledger.canonical_json(_without_seed(run.config)): run.name for run in store.runs("finished")}
-    for candidate, config in list(configs.items())[1:]:
-        seen = known.get(ledger.canonical_json(_without_seed(config.model_dump(mode="json"))))
-        if seen:
-            raise ConfigError(
-                f"The arm '{candidate}' equals the finished run '{seen}': its source metrics are known already.",
-                expected="a variant that has not been run",
-                remedy="A declaration after the fact is refused.",
-            )
-    control = next(iter(arms))
-    content = {"name": name, "control": control, "arms": dict(arms), "seeds": seeds, "condition": condition}
-    store.record("declaration", content)
-    plan(store, configs, range(seeds), declaration.stage)
-    return declaration
-
-
 def declared(store: Store, name: str) -> Declaration:
     """A declaration from the ledger."""
     with store.reading() as connection:
@@ -79,7 +43,7 @@ def declared(store: Store, name: str) -> Declaration:
                 return Declaration.recorded(entry.content)
     raise ConfigError(
         f"Nothing named '{name}' was declared.",
-        expected=f"one of {', '.join(_names(store)) or 'no declaration yet'}",
+        expected=f"one of {', '.join(declared_names(store)) or 'no declaration yet'}",
         remedy="Declare it first (crossfeed study declare), before its runs.",
     )
 
@@ -122,10 +86,7 @@ def flagged(store: Store, declaration: Declaration) -> dict[str, str]:
     return {run.name: flag_of(run) for run in runs if flag_of(run)}
 
 
-def _names(store: Store) -> list[str]:
+def declared_names(store: Store) -> list[str]:
+    """The names that are taken."""
     with store.reading() as connection:
         return [entry.content["name"] for entry in ledger.entries(connection, "declaration")]
-
-
-def _without_seed(config: dict[str, Any]) -> dict[str, Any]:
-    return {**config, "training": {**config["training"], "seed": 0}}

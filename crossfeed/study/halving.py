@@ -6,14 +6,15 @@ learns as much as how far it gets. What halving costs all the same: a candidate 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from crossfeed.errors import ConfigError
 from crossfeed.study import ledger
 from crossfeed.study.engines import Engine
-from crossfeed.study.score import CandidateScore, RunOutcome, Score, rank
-from crossfeed.study.search import outcomes, plan, search
+from crossfeed.study.outcomes import outcomes
+from crossfeed.study.rungs import entries
+from crossfeed.study.score import Score, rank
+from crossfeed.study.search import plan, search
 from crossfeed.study.store import Store
 from crossfeed.training.run_config import RunConfig
 
@@ -32,35 +33,9 @@ def halve(
         among = _rung(store, among, seed + 1, by, len(among) if last else max(fewest, (len(among) + 1) // 2))
 
 
-def dropped(store: Store) -> dict[str, int]:
-    """Candidates that were dropped, with the number of seeds they had then; empty without halving."""
-    return {name: rung["seeds"] for rung in _entries(store, "rung") for name in rung["dropped"]}
-
-
-def pool(store: Store, stages: Sequence[str] = ("search", "confirm")) -> list[RunOutcome]:
-    """The outcomes that may be compared with each other: those of candidates that were never dropped."""
-    gone = dropped(store)
-    return [run for run in outcomes(store, stages) if run.candidate not in gone]
-
-
-def ranking(store: Store, by: Score, stages: Sequence[str] = ("search", "confirm")) -> list[CandidateScore]:
-    """Those that stayed, by their full seeds; below them the dropped ones, each as it stood in the rung that ended it.
-
-    The scores of different rungs are standardised in different pools and stand beside each other for information only.
-    """
-    lines = rank(pool(store, stages), by)
-    every = outcomes(store, ["search"])
-    for rung in reversed(_entries(store, "rung")):
-        then = [run for run in every if run.candidate in rung["among"] and run.seed < rung["seeds"]]
-        lines += [
-            replace(line, dropped_after=rung["seeds"]) for line in rank(then, by) if line.candidate in rung["dropped"]
-        ]
-    return lines
-
-
 def refuse_mixture(store: Store) -> None:
     """A plain search after halving would give dropped candidates seeds that nobody compares them by."""
-    if _entries(store, "halving"):
+    if entries(store, "halving"):
         raise ConfigError(
             "This study is searched by successive halving.",
             expected="crossfeed study search --halving, with the candidates and seeds it began with",
@@ -70,7 +45,7 @@ def refuse_mixture(store: Store) -> None:
 
 def _state(store: Store, rule: dict[str, Any]) -> None:
     """Write the rule down before the first run, or find it as it was written."""
-    stated = _entries(store, "halving")
+    stated = entries(store, "halving")
     if stated and stated[0] != rule:
         raise ConfigError(
             "The halving of this study began with other candidates or seeds.",
@@ -88,7 +63,7 @@ def _state(store: Store, rule: dict[str, Any]) -> None:
 
 def _rung(store: Store, among: Sequence[str], seeds: int, by: Score, keep: int) -> list[str]:
     """Who goes on; decided once, when all runs of the rung have their outcome."""
-    for rung in _entries(store, "rung"):
+    for rung in entries(store, "rung"):
         if rung["seeds"] == seeds:
             return [name for name in among if name not in rung["dropped"]]
     runs = [run for run in outcomes(store, ["search"]) if run.candidate in among and run.seed < seeds]
@@ -99,8 +74,3 @@ def _rung(store: Store, among: Sequence[str], seeds: int, by: Score, keep: int) 
         if not any(entry.content["seeds"] == seeds for entry in ledger.entries(connection, "rung")):
             ledger.append(connection, "rung", content)
     return [name for name in among if name in order[:keep]]
-
-
-def _entries(store: Store, kind: str) -> list[dict[str, Any]]:
-    with store.reading() as connection:
-        return [entry.content for entry in ledger.entries(connection, kind)]

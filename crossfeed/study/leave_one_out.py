@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from crossfeed.study.ready import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
-from crossfeed.study.search import has_numbers
+from crossfeed.study.outcomes import has_numbers
+from crossfeed.study.ready_record import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
 from crossfeed.study.store import Run, Store
 
 

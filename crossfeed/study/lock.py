@@ -1,8 +1,6 @@
-"""The lock: every condition of Algorithm 2 checked one by one, then five hashes that an opening must find again."""
+"""The lock: the confirmed leader frozen by five hashes that an opening must find again."""
 
 import hashlib
-import json
-from pathlib import Path
 from typing import Any
 
 from crossfeed.atomic import file_hash
@@ -10,46 +8,12 @@ from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.json_file import write_json
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study import ledger, vault
-from crossfeed.study.confirm import score_of
-from crossfeed.study.halving import pool
-from crossfeed.study.protocol import code_hash, source_tables
-from crossfeed.study.rules import LockedSeed, rules_of
-from crossfeed.study.score import rank, run_scores
+from crossfeed.study.identity import code_hash, source_tables
+from crossfeed.study.lockable import LOCK, holds, refusals
+from crossfeed.study.rules import LockedSeed, rules_of, score_of
+from crossfeed.study.rungs import pool
+from crossfeed.study.score import run_scores
 from crossfeed.study.store import Run, Store
-
-LOCK = "lock.json"
-
-
-def refusals(store: Store) -> list[str]:
-    """Every reason why the study cannot be locked now; empty when it can."""
-    with store.reading() as connection:
-        if ledger.entries(connection, "lock"):
-            return ["the study is locked already; a lock is never revisited"]
-        confirmations = ledger.entries(connection, "confirmation")
-    if not confirmations:
-        return ["the confirmation stage was not run (crossfeed study confirm)"]
-    newest = confirmations[-1].content
-    counts = sorted(newest["leaders"], key=int)
-    reasons = []
-    if not newest["stable"]:
-        history = ", ".join(f"{newest['leaders'][count]} at {count} seeds" for count in counts)
-        reasons.append(f"the leader changed between the last two seed counts ({history}); confirm with more seeds")
-    leader, minimum = newest["leaders"][counts[-1]], store.protocol()["minimum_seeds"]
-    code = code_hash()
-    line = next(line for line in rank(pool(store)) if line.candidate == leader)
-    if line.seeds < minimum:
-        reasons.append(f"{leader} has {line.seeds} valid seeds, fewer than {minimum}")
-    if line.invalid_seeds or line.collapsed_seeds:
-        reasons.append(f"{leader} collapsed or failed on {line.invalid_seeds + line.collapsed_seeds} of its seeds")
-    if line.weak_seeds:
-        reasons.append(f"{leader} makes weak use of the commands on {line.weak_seeds} of its seeds")
-    others = [run.name for run in store.runs() if run.candidate == leader and run.outcome.get("code", code) != code]
-    if others:
-        reasons.append(f"{len(others)} runs of {leader} were made by other source files ({', '.join(others)})")
-    unfinished = [run.name for run in store.runs() if run.candidate == leader and run.status in ("pending", "running")]
-    if unfinished:
-        reasons.append(f"{leader} has unfinished runs: {', '.join(unfinished)}")
-    return reasons
 
 
 def lock(store: Store, seed: LockedSeed | None = None) -> dict[str, Any]:
@@ -114,14 +78,6 @@ def verified_lock(store: Store) -> tuple[Run, dict[str, Any]]:
             remedy="Restore what changed (crossfeed study verify lists it); the target stays sealed.",
         )
     return run, content
-
-
-def holds(path: Path, wanted: dict[str, Any]) -> bool:
-    """Whether a JSON file is there and says exactly this."""
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8")) == wanted)
-    except (OSError, ValueError):
-        return False
 
 
 def _seed_run(store: Store, candidate: str, rule: LockedSeed) -> Run:

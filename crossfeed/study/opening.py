@@ -12,10 +12,10 @@ from crossfeed.json_file import write_json
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import ledger, vault
 from crossfeed.study.declaration import Declaration, declared, flagged, verdict_of
+from crossfeed.study.identity import check_version, source_tables
 from crossfeed.study.lock import verified_lock
-from crossfeed.study.protocol import check_version, source_tables
+from crossfeed.study.outcomes import flag_of, has_numbers
 from crossfeed.study.repetition import control_drift
-from crossfeed.study.search import flag_of, has_numbers
 from crossfeed.study.store import Run, Store
 from crossfeed.training.run_config import RunConfig
 
@@ -33,7 +33,7 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
         _need_confirmatory_first(store)
         purpose = f"declared: {plan.name}"
         _refuse_a_second_one(store, purpose, "another declaration")
-        _need_verdict(store, plan)
+        _need_verdict(store, plan, locked.candidate)
         runs = [run for run in store.runs() if run.stage == plan.stage and has_numbers(run)]
     opening = _begin(store, purpose, runs)
     result = _evaluate(store, runs, opening, purpose)
@@ -78,9 +78,9 @@ def _need_confirmatory_first(store: Store) -> None:
         )
 
 
-def _need_verdict(store: Store, plan: Declaration) -> None:
+def _need_verdict(store: Store, plan: Declaration, locked: str) -> None:
     """Evaluate the declared condition on recorded source metrics and write the verdict down before anything else."""
-    verdict, drift = verdict_of(store, plan), control_drift(store, plan)
+    verdict, drift = verdict_of(store, plan), control_drift(store, plan, locked)
     told = {"flagged": flagged(store, plan), "control_drift": {name: asdict(found) for name, found in drift.items()}}
     store.record("verdict", {"declaration": plan.name, **told, **asdict(verdict)})
     strayed = [f"{name}: {found}" for name, found in drift.items() if found.share > 1.0]

@@ -1,11 +1,8 @@
 """What a study is bound to from its first moment: the rules, the data by fingerprint, the split, the windows."""
 
-import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +10,16 @@ import torch
 
 import crossfeed
 from crossfeed.atomic import atomic_file, file_hash
-from crossfeed.errors import ConfigError, StorageError, TableError
+from crossfeed.errors import ConfigError, StorageError
 from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table, manifest_path
 from crossfeed.study import vault
+from crossfeed.study.identity import PROTOCOL_VERSION, code_hash
 from crossfeed.study.rules import rules_of
 from crossfeed.study.store import Store
 from crossfeed.training.data import prepare
 from crossfeed.training.record.summary import data_facts
-from crossfeed.training.run_config import RunConfig
-
-# Raised whenever the meaning of a study changes, so that numbers of different meanings never meet in one table.
-PROTOCOL_VERSION = 3
+from crossfeed.training.run_config import RunConfig, departures
 
 
 def init(
@@ -56,11 +51,13 @@ def init(
         with atomic_file(folder / "tables" / path.name) as temporary:
             shutil.copyfile(path, temporary)
     sealed = [vault.seal(folder, path) for path in targets]
+    size, departing = departures(name, config.model_dump(mode="json"))
     store.create(
         {
             "protocol_version": PROTOCOL_VERSION,
             "name": name,
             "config": config.model_dump(mode="json"),
+            "preset": {"size": size, "departures": departing},
             "minimum_seeds": minimum_seeds,
             "crossfeed": crossfeed.__version__,
             "code": code_hash(),
@@ -95,52 +92,6 @@ def _check_removable(targets: Sequence[Path]) -> None:
                 f"{path} cannot be moved into the vault: its folder is read-only.",
                 remedy="Copy the table elsewhere, or keep it outside as well (--keep-targets), which the ledger says.",
             )
-
-
-def check_version(store: Store) -> dict[str, Any]:
-    """The protocol of a study this version of the package may go on with."""
-    protocol = store.protocol()
-    if protocol["protocol_version"] != PROTOCOL_VERSION:
-        raise ConfigError(
-            f"{store.folder} follows protocol version {protocol['protocol_version']}.",
-            expected=f"version {PROTOCOL_VERSION}, the one this crossfeed {crossfeed.__version__} speaks",
-            remedy="Go on with the crossfeed version that began the study, or start a new one.",
-        )
-    return protocol
-
-
-def source_tables(store: Store) -> list[Table]:
-    """The study's own copies of its source tables, checked against the fingerprints of the protocol."""
-    tables = []
-    for source in store.protocol()["sources"]:
-        table = Table.read(store.folder / "tables" / source["name"])
-        if table.fingerprint() != source["fingerprint"]:
-            raise TableError(
-                f"The source table {source['name']} is not the one the study began with.",
-                remedy="Restore it from a copy; crossfeed study verify lists everything that changed.",
-            )
-        tables.append(table)
-    return tables
-
-
-def check_sources(store: Store, sources: Sequence[Path]) -> None:
-    """Going on with a study takes the very tables it began with."""
-    began = [source["fingerprint"] for source in store.protocol()["sources"]]
-    if [Table.read(path).fingerprint() for path in sources] != began:
-        raise ConfigError(
-            f"{store.folder} holds a study of other source tables.",
-            remedy="Choose another folder, or give the tables it began with.",
-        )
-
-
-@cache
-def code_hash() -> str:
-    """SHA-256 over every source file and candidate list of the installed package, as this process found it."""
-    digest = hashlib.sha256()
-    root = Path(str(files("crossfeed")))
-    for path in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".yaml")):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def _check_names(paths: Sequence[Path]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from crossfeed.errors import ConfigError
 from crossfeed.study import ledger
-from crossfeed.study.halving import dropped
+from crossfeed.study.rungs import dropped
 from crossfeed.study.store import UNFINISHED, Run, Store
 
 WEIGHTS_SUFFIX = ".safetensors"

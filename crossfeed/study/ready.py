@@ -6,20 +6,18 @@ and `no-latent` are what the paper lacks: how much to drop, and whether the late
 `leave-one-out` trains on a fleet without each of its machines in turn, and meets that machine as a stranger.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
-from crossfeed.study import ledger
 from crossfeed.study.candidates import Candidate, named
 from crossfeed.study.paper_candidates import per_horizon_vicreg
+from crossfeed.study.ready_record import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
 from crossfeed.study.search import plan
 from crossfeed.study.store import Store
 from crossfeed.training.run_config import RunConfig
-
-LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"
 
 
 def _change(base: RunConfig, **settings: Any) -> RunConfig:
@@ -216,11 +214,6 @@ def _without_each(base: RunConfig, machines: Sequence[str]) -> dict[str, RunConf
     }
 
 
-def machines_of(store: Store) -> list[str]:
-    """The machines of a study's source tables."""
-    return list(dict.fromkeys(name for source in store.protocol()["sources"] for name in source["machines"]))
-
-
 def plan_ready(store: Store, kind: str, base: RunConfig, seeds: int, only: Sequence[str] = ()) -> int:
     """Write a ready study to the ledger and plan its runs; more seeds later extend it."""
     configs = arms(kind, base, machines_of(store))
@@ -231,13 +224,3 @@ def plan_ready(store: Store, kind: str, base: RunConfig, seeds: int, only: Seque
     chosen = [reference, *(name for name in others if not only or name in only)]
     store.record("ready", {"kind": kind, "arms": chosen, "seeds": seeds})
     return plan(store, {f"{kind}.{name}": configs[name] for name in chosen}, range(seeds), f"ready {kind}")
-
-
-def planned_ready(store: Store) -> Iterable[tuple[str, list[str]]]:
-    """Every ready study of the folder: its name and its arms, the reference first."""
-    found: dict[str, list[str]] = {}
-    with store.reading() as connection:
-        for entry in ledger.entries(connection, "ready"):
-            known = found.setdefault(entry.content["kind"], [])
-            known += [arm for arm in entry.content["arms"] if arm not in known]
-    return found.items()

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from crossfeed.json_file import read_sealed
 from crossfeed.study.declaration import Declaration
-from crossfeed.study.lock import verified_lock
-from crossfeed.study.search import has_numbers
+from crossfeed.study.outcomes import has_numbers
 from crossfeed.study.store import Run, Store
 
 # A CPU repeats a run but for rounding. A GPU adds in no fixed order, which training amplifies: there a repetition may
@@ -33,17 +32,16 @@ class Drift:
         return f"{self.component} {self.repeated:.6g} instead of {self.searched:.6g} ({self.allowed:.2g} allowed)"
 
 
-def control_drift(store: Store, declaration: Declaration) -> dict[str, Drift]:
-    """How far each control run is from the search run that it repeats.
+def control_drift(store: Store, declaration: Declaration, locked: str) -> dict[str, Drift]:
+    """How far each control run is from the search run of the locked candidate that it repeats.
 
     Empty where the control changes the locked configuration or the search never had these seeds.
     """
     control = next(iter(declaration.arms))
     if declaration.arms[control]:
         return {}
-    locked, _ = verified_lock(store)
     runs = [run for run in store.runs() if has_numbers(run)]
-    searched = {run.seed: _components(run) for run in runs if run.candidate == locked.candidate}
+    searched = {run.seed: _components(run) for run in runs if run.candidate == locked}
     return {
         run.name: _drift(_components(run), searched[run.seed], searched.values(), _on_cpu(store, run))
         for run in runs

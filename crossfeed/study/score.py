@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, pstdev
-from typing import Literal
+from typing import Literal, get_args
 
 from crossfeed.errors import ConfigError
 from crossfeed.training.measure import WEAK_COMMAND_USE
@@ -105,12 +105,17 @@ def rank(outcomes: Sequence[RunOutcome], by: Score = "robust") -> list[Candidate
                 components={part: _mean(run.components[part] for run in valid) for part in weights},
             )
         )
-    return sorted(lines, key=lambda line: (getattr(line, by), line.candidate))
+    return _by(lines, by)
 
 
-def leaders_disagree(outcomes: Sequence[RunOutcome]) -> bool:
-    """Whether the two scores would crown different candidates."""
-    return rank(outcomes, "paper")[0].candidate != rank(outcomes, "robust")[0].candidate
+def leaders_disagree(lines: Sequence[CandidateScore]) -> bool:
+    """Whether the two scores would crown different candidates of one ranking."""
+    leaders = {_by(lines, score)[0].candidate for score in get_args(Score) if lines}
+    return len(leaders) > 1
+
+
+def _by(lines: Iterable[CandidateScore], score: Score) -> list[CandidateScore]:
+    return sorted(lines, key=lambda line: (getattr(line, score), line.candidate))
 
 
 def _mean(values: Iterable[float]) -> float:

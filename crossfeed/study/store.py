@@ -47,6 +47,11 @@ class Run:
     outcome: dict[str, Any]
 
 
+def run_name(candidate: str, seed: int) -> str:
+    """What a run is called, everywhere."""
+    return f"{candidate}-{seed}"
+
+
 class Store:
     """Access to `study.db`; every method is one transaction."""
 
@@ -101,7 +106,8 @@ class Store:
                     (name, candidate, seed, stage, text),
                 )
             if fresh:
-                ledger.append(connection, "plan", {"runs": {run[0]: run[4] for run in fresh}})
+                stages = {run[0]: run[3] for run in fresh}
+                ledger.append(connection, "plan", {"runs": {run[0]: run[4] for run in fresh}, "stages": stages})
             return len(fresh)
 
     def runs(self, status: Status | None = None) -> list[Run]:

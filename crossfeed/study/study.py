@@ -8,19 +8,24 @@ from crossfeed.configuration import override
 from crossfeed.model.network_config import Size
 from crossfeed.study import ledger
 from crossfeed.study.candidates import from_yaml, some
-from crossfeed.study.confirm import FINALISTS, Confirmation, confirm, score_of
+from crossfeed.study.confirm import FINALISTS, Confirmation, confirm
 from crossfeed.study.contrast import ContrastLine, contrasts
-from crossfeed.study.declaration import Declaration, declare
+from crossfeed.study.declaration import Declaration
+from crossfeed.study.declare import declare
 from crossfeed.study.engines import Engine, LocalEngine
-from crossfeed.study.halving import halve, ranking, refuse_mixture
+from crossfeed.study.halving import halve, refuse_mixture
+from crossfeed.study.identity import check_sources, check_version
 from crossfeed.study.leave_one_out import MachineLine, machine_lines
-from crossfeed.study.lock import lock, refusals
+from crossfeed.study.lock import lock
+from crossfeed.study.lockable import refusals
 from crossfeed.study.opening import unseal
-from crossfeed.study.protocol import check_sources, check_version, init
+from crossfeed.study.protocol import init
+from crossfeed.study.protocol_candidates import candidates_of
 from crossfeed.study.prune import Pruning, prune
 from crossfeed.study.ready import plan_ready
 from crossfeed.study.release import release
-from crossfeed.study.rules import LockedSeed, rules_of
+from crossfeed.study.rules import LockedSeed, score_of
+from crossfeed.study.rungs import ranking
 from crossfeed.study.score import CandidateScore, Score
 from crossfeed.study.search import plan, search
 from crossfeed.study.store import Store
@@ -87,7 +92,7 @@ class Study:
     def candidates(self, only: Sequence[str] | None = None, file: Path | None = None) -> dict[str, RunConfig]:
         """The candidates of the protocol or of a user's file, all or some by name."""
         config = self.config
-        every = rules_of(self.protocol["name"]).candidates(config) if file is None else from_yaml(file, config)
+        every = candidates_of(self.protocol["name"], config) if file is None else from_yaml(file, config)
         return some(every, only)
 
     def plan(self, candidates: Mapping[str, RunConfig] | None = None, seeds: int = 4) -> int:

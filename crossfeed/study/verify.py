@@ -14,11 +14,12 @@ from crossfeed.atomic import file_hash
 from crossfeed.configuration import leaves
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.study import ledger, vault
-from crossfeed.study.lock import LOCK, holds
-from crossfeed.study.protocol import code_hash, source_tables
+from crossfeed.study.declaration import Declaration
+from crossfeed.study.identity import code_hash, source_tables
+from crossfeed.study.lockable import LOCK, holds
+from crossfeed.study.outcomes import OUTCOME, artefacts
 from crossfeed.study.prune import WEIGHTS_SUFFIX, pruned
-from crossfeed.study.store import Store
-from crossfeed.study.worker import OUTCOME, artefacts
+from crossfeed.study.store import Store, run_name
 from crossfeed.training.record.folder import saved_config
 
 
@@ -73,9 +74,12 @@ def _tables(store: Store) -> list[str]:
 def _runs(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
     """Run table against ledger, files against hashes."""
     planned: dict[str, Any] = {}
+    stages: dict[str, list[str]] = {}
     for entry in history:
         if entry.kind == "plan":
             planned |= entry.content["runs"]
+            stages |= {name: [stage] for name, stage in entry.content.get("stages", {}).items()}
+    known_stages = _stages(history)
     recorded = {entry.content["name"]: entry.content for entry in history if entry.kind == "run"}
     may_lack = pruned(history) if whole else set(recorded)
     try:
@@ -86,6 +90,8 @@ def _runs(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
     for name, run in runs.items():
         if planned.get(name) != run.config:
             problems.append(f"the configuration of run '{name}' is not the planned one")
+        if name != run_name(run.candidate, run.seed) or run.stage not in stages.get(name, known_stages):
+            problems.append(f"the candidate, the seed or the stage of run '{name}' is not the planned one")
         if (run.status in ("finished", "invalid")) != (name in recorded):
             problems.append(f"run '{name}' is '{run.status}' in the run table, which the ledger does not confirm")
         if name in recorded and (run.status, run.outcome) != (recorded[name]["status"], recorded[name]["outcome"]):
@@ -94,6 +100,13 @@ def _runs(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
             problems += _trained_otherwise(store.folder / "runs" / name, run.config)
             problems += _files(store.folder / "runs" / name, recorded[name]["outcome"], name in may_lack)
     return problems
+
+
+def _stages(history: list[ledger.Entry]) -> list[str]:
+    """Every stage this history knows of: what plans said before they named the stage of each run."""
+    ready = [f"ready {entry.content['kind']}" for entry in history if entry.kind == "ready"]
+    declared = [Declaration.recorded(entry.content).stage for entry in history if entry.kind == "declaration"]
+    return ["search", "confirm", *ready, *declared]
 
 
 def _trained_otherwise(run_folder: Path, planned: dict[str, Any]) -> list[str]:

@@ -7,20 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from crossfeed.atomic import file_hash
 from crossfeed.errors import CrossfeedError, TrainingError
 from crossfeed.json_file import write_json
 from crossfeed.locks import locked
 from crossfeed.processes import end_with_parent
-from crossfeed.study.protocol import check_version, code_hash, source_tables
+from crossfeed.study.identity import check_version, code_hash, source_tables
+from crossfeed.study.outcomes import COLLAPSED, OUTCOME, artefacts
 from crossfeed.study.store import Run, Store
 
-OUTCOME = "outcome.json"
 # The exit code of a run that cannot succeed by trying again.
 REFUSED = 2
 REPLAY_TOLERANCE = 1e-4
-# How the reason begins when a run is invalid because its latents collapsed, although it forecasts.
-COLLAPSED = "latents collapsed"
 
 
 def execute(folder: Path, name: str, device: str = "auto") -> dict[str, Any]:
@@ -97,9 +94,3 @@ def _invalid(summary: dict[str, Any], bundle: dict[str, Any]) -> str:
     if not math.isclose(at_training, replayed, rel_tol=REPLAY_TOLERANCE):
         return f"replay mismatch: RMSE {at_training:.6g} at the end of training, {replayed:.6g} from the saved file"
     return ""
-
-
-def artefacts(run_folder: Path) -> dict[str, str]:
-    """SHA-256 of every file a run leaves behind, apart from its log and its lock."""
-    files = (path for path in sorted(run_folder.iterdir()) if path.is_file() and not path.name.startswith("."))
-    return {path.name: file_hash(path) for path in files if path.name not in (OUTCOME, "log.txt")}

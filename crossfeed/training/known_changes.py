@@ -5,6 +5,9 @@ unlearns what the speed alone does. Before its first step the model is therefore
 what their own plan and a changed one bring. The window is then shown under the changed plan too, with targets as far
 from what the model expected there as they really were from what it expected here.
 
+Whole stops are another matter: a log that shows a machine coming to rest, and what it reads there, knows that better
+than any model, and the two would contradict each other. Then only other speeds are remembered.
+
 W windows, B batch, M windows that are remembered, T planned rows, H horizons, C sensors, A commands.
 """
 
@@ -21,10 +24,10 @@ from crossfeed.windows.draws import Draw
 from crossfeed.windows.unseen_plans import first_turned, turned
 from crossfeed.windows.windows import WindowBatch, WindowSet, mean_commands
 
-SHARE = 0.2  # of a batch are windows that are remembered: for two in a hundred of the CRPS at home
+SHARE = 0.1  # of a batch are windows that are remembered; twice as many know no more and cost more at home
 MOST = 2048  # windows that are remembered: some ten seconds of a core
 AT_ONCE = 128  # are asked about
-STOPPED = 0.3  # of the changed plans stop everything, the others turn the speed
+STOPPED = 0.3  # of the changed plans stop everything where logs seldom do, the others turn the speed
 SLOWEST, FASTEST = 0.3, 1.2  # factors on a speed that is turned
 TURNING = 1e-3  # in scales of the commands: what is less stands
 
@@ -45,10 +48,12 @@ class KnownChanges:
         device = windows.last_W.device
         zero_A = torch.from_numpy(model.normaliser.command_zero).float().to(device)
         speed_A = torch.tensor([command.quantity == "rotational speed" for command in model.schema.commands]).to(device)
-        number_M = _turning(windows, zero_A, speed_A).cpu()
+        turns_N = ((windows.a_NA - zero_A).abs() > TURNING)[:, speed_A].any(1)
+        number_M = _turning(windows, turns_N).cpu()
         number_M = number_M[torch.randperm(len(number_M), generator=chance)[:MOST]].to(device)
         if not len(number_M):
             return None
+        stopped = STOPPED if _coming_to_rest(windows, turns_N) < SHARE * STOPPED else 0.0
         draw_3M = torch.rand(3, len(number_M), generator=chance).to(device)
         plans, targets = [], []
         was_training = model.training
@@ -56,7 +61,7 @@ class KnownChanges:
         with progress("Asking what other speeds would do", len(number_M)) as task:
             for number_B, draw_3B in zip(torch.split(number_M, AT_ONCE), torch.split(draw_3M, AT_ONCE, 1), strict=True):
                 batch = windows.batch(number_B)
-                plans.append(_changed(batch.future_a_BTA, zero_A, speed_A, draw_3B))
+                plans.append(_changed(batch.future_a_BTA, zero_A, speed_A, stopped, draw_3B))
                 targets.append(_targets(model, batch, plans[-1]))
                 task.advance(len(number_B))
         model.train(was_training)
@@ -84,16 +89,22 @@ class KnownChanges:
         )
 
 
-def _turning(windows: WindowSet, zero_A: Tensor, speed_A: Tensor) -> Tensor:
+def _turning(windows: WindowSet, turns_N: Tensor) -> Tensor:
     """The windows in whose planned rows some spindle turns, by number."""
-    turning_N = ((windows.a_NA - zero_A).abs() > TURNING)[:, speed_A].any(1)
-    upto_N = turning_N.cumsum(0)
+    upto_N = turns_N.cumsum(0)
     return (upto_N[windows.last_W + windows.horizons[-1]] > upto_N[windows.last_W]).nonzero().squeeze(1)
 
 
-def _changed(future_BTA: Tensor, zero_A: Tensor, speed_A: Tensor, draw_3B: Tensor) -> Tensor:
-    """Planned commands with everything stopped, or every speed turned, from some planned row on."""
-    stopped_B = draw_3B[0] < STOPPED
+def _coming_to_rest(windows: WindowSet, turns_N: Tensor) -> float:
+    """The share of windows at whose last row a spindle turns, and which stand for the later half of their plan."""
+    upto_N, last_W, rows = turns_N.cumsum(0), windows.last_W, windows.horizons[-1]
+    rests_W = turns_N[last_W] & (upto_N[last_W + rows] == upto_N[last_W + rows // 2])
+    return rests_W.float().mean().item()
+
+
+def _changed(future_BTA: Tensor, zero_A: Tensor, speed_A: Tensor, stopped: float, draw_3B: Tensor) -> Tensor:
+    """Planned commands with everything stopped in some windows, every speed turned in others, from some row on."""
+    stopped_B = draw_3B[0] < stopped
     factor_B = torch.where(stopped_B, 0.0, SLOWEST + (FASTEST - SLOWEST) * draw_3B[1])
     which_B1A = speed_A | stopped_B[:, None, None]
     return turned(future_BTA, zero_A, which_B1A, factor_B, first_turned(draw_3B[2], future_BTA.shape[1]))

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
@@ -12,7 +12,11 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.frame import first_rows, fit_frame, framed, unmet, usual_scales
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
 from crossfeed.windows.split import SPLIT_SEED, By, Part, Split, TrainRows, split_table
-from crossfeed.windows.windows import WindowSet
+
+if TYPE_CHECKING:
+    import torch
+
+    from crossfeed.windows.windows import WindowSet
 
 Rows = tuple[np.ndarray, np.ndarray]  # sensors and commands
 
@@ -70,9 +74,12 @@ class SplitTables:
 
     def windows(
         self, part: Part, normaliser: Normaliser, context: int, horizons: tuple[int, ...], stride: int,
-        device: torch.device | str, hidden: Iterable[str] = (),
-    ) -> WindowSet:  # fmt: skip
+        device: "torch.device | str", hidden: Iterable[str] = (),
+    ) -> "WindowSet":  # fmt: skip
         """The windows of one side of all tables."""
+        # With windows comes torch, which nobody needs who only asks for the sides.
+        from crossfeed.windows.windows import WindowSet
+
         tables, groups = list(self.tables), self.groups(part)
         return WindowSet.build(tables, groups, normaliser, context, horizons, stride, device, hidden)
 

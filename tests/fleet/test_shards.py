@@ -45,6 +45,22 @@ def test_a_lost_shard_is_made_again_and_a_finished_one_is_kept(fleet: Path) -> N
     assert first.stat().st_mtime_ns == kept
 
 
+@pytest.mark.parametrize("damage", ["one bit", "cut short", "no letters"])
+def test_a_damaged_shard_was_kept_or_ended_in_a_traceback(fleet: Path, damage: str) -> None:
+    _, second = shard_paths(fleet)
+    before, manifest = second.read_bytes(), manifest_path(second).read_bytes()
+    changed = bytearray(before)
+    changed[len(changed) // 3] ^= 1
+    if damage == "no letters":
+        manifest_path(second).write_bytes(b"\xff{")
+    else:
+        second.write_bytes(bytes(changed) if damage == "one bit" else before[: len(before) // 2])
+    made = [summary.made for summary in generate(fleet, PLAN, jobs=1)]
+    assert made == [False, damage != "no letters"], "of a table that is whole nobody reads the manifest"
+    assert second.read_bytes() == before
+    manifest_path(second).write_bytes(manifest)
+
+
 @pytest.mark.parametrize("other", [FleetPlan(16, 2, 1), FleetPlan(17, 3, 1), FleetPlan(17, 2, 2)])
 def test_another_fleet_is_refused_in_the_same_folder(fleet: Path, other: FleetPlan) -> None:
     with pytest.raises(ConfigError, match="not the one asked for"):

@@ -2,7 +2,10 @@
 
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +14,14 @@ import pytest
 from crossfeed.configuration import override, parse_assignments
 from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.report import write_report
-from crossfeed.reporting.sections.reproduce import _commands
+from crossfeed.reporting.sections.reproduce import _commands, _departures
 from crossfeed.study import vault
 from crossfeed.study.study import Study
 from crossfeed.training.run_config import preset
 from tests.reporting import material
 from tests.reporting.conftest import TWO
 from tests.reporting.reading import report_on, table_of
+from tests.reporting.test_report import WRITTEN_ALONE
 from tests.study.conftest import Invented, begin
 
 
@@ -55,10 +59,33 @@ def test_a_search_under_way_gives_a_provisional_ranking(tmp_path: Path) -> None:
 
 
 def test_the_recipe_of_a_study_left_out_its_size(searched: Study) -> None:
-    first, *_ = _commands(gather(searched.store.folder))
+    found = gather(searched.store.folder)
+    first, *_ = _commands(found, *_departures(found))
     assert f"--protocol {searched.protocol['name']} --size tiny " in first
     again = override(preset(searched.protocol["name"], "tiny"), parse_assignments(first.split(" --set ")[1:]))
     assert again == searched.config
+
+
+def test_a_study_begun_before_its_preset_was_recorded_has_the_same_recipe(searched: Study) -> None:
+    found = gather(searched.store.folder)
+    assert found.study is not None
+    before = {name: value for name, value in found.study.protocol.items() if name != "preset"}
+    (size, told), (size_now, found_now) = (
+        _departures(replace(found, study=replace(found.study, protocol=protocol)))
+        for protocol in (found.study.protocol, before)
+    )
+    assert size == size_now == "tiny"
+    assert told
+    assert {name: tuple(values) for name, values in told.items()} == found_now
+
+
+def test_a_report_on_a_study_imported_torch_and_drew_with_one_core(real: Path, tmp_path: Path) -> None:
+    here = write_report(real, tmp_path / "here")
+    arguments = [sys.executable, "-c", WRITTEN_ALONE, str(real), str(tmp_path / "there")]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    for path in (*here.figures, *here.tables):
+        assert path.read_bytes() == (tmp_path / "there" / path.relative_to(tmp_path / "here")).read_bytes(), path.name
 
 
 def test_a_searched_study_asks_for_confirmation(searched: Study, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from crossfeed.ingest.table import Table
 from crossfeed.study import vault
 from crossfeed.study.candidates import from_yaml, named
 from crossfeed.study.export import export
-from crossfeed.study.lock import LOCK
+from crossfeed.study.lockable import LOCK
 from crossfeed.study.paper_candidates import plain_control
 from crossfeed.study.study import Study
 from crossfeed.training.run_config import preset

@@ -9,7 +9,8 @@ from crossfeed.errors import ConfigError
 from crossfeed.model.jepa.config import SIZES
 from crossfeed.study.candidates import from_yaml, named, some
 from crossfeed.study.paper_candidates import PAPER_CANDIDATES, plain_control
-from crossfeed.study.rules import PROTOCOLS, rules_of
+from crossfeed.study.protocol_candidates import candidates_of
+from crossfeed.study.rules import rules_of
 from crossfeed.training.run_config import RunConfig, preset
 
 
@@ -54,7 +55,7 @@ def test_scaling_from_base_gives_the_papers_sizes_exactly() -> None:
 @pytest.mark.parametrize("name", ["paper", "mended", "crossfeed"])
 @pytest.mark.parametrize("size", ["tiny", "base"])
 def test_every_pair_of_candidates_differs(name: str, size: str) -> None:
-    configs = rules_of(name).candidates(preset(name, size))  # type: ignore[arg-type]
+    configs = candidates_of(name, preset(name, size))  # type: ignore[arg-type]
     assert len(configs) >= 20
     for (first, one), (second, two) in combinations(configs.items(), 2):
         assert differences(one, two), f"{first} and {second} are the same run"
@@ -62,7 +63,7 @@ def test_every_pair_of_candidates_differs(name: str, size: str) -> None:
 
 def test_the_default_was_not_among_its_own_candidates() -> None:
     base = preset("crossfeed")
-    found = rules_of("crossfeed").candidates(base)
+    found = candidates_of("crossfeed", base)
     assert found["preset"] == base
     changed = {name for config in found.values() for name in differences(base, config)}
     assert {"machines.gain", "model.movers", "objectives.weights.squared", "training.average_decay"} <= changed
@@ -70,7 +71,7 @@ def test_the_default_was_not_among_its_own_candidates() -> None:
 
 def test_instance_normalisation_was_no_factor_of_the_search() -> None:
     base = preset("mended")
-    found = rules_of("mended").candidates(base)
+    found = candidates_of("mended", base)
     assert found["preset"] == base
     changed = {name for config in found.values() for name in differences(base, config)}
     assert {"model.instance_norm.kind", "model.head.likelihood", "model.predictor.conditioning"} <= changed
@@ -79,9 +80,9 @@ def test_instance_normalisation_was_no_factor_of_the_search() -> None:
 def test_one_setting_silently_turned_a_study_of_the_paper_into_another() -> None:
     base = preset("paper")
     told = override(base, {"training.selection": "scale_free"})
-    for one, two in zip(rules_of("paper").candidates(base).values(), rules_of("paper").candidates(told).values()):
+    for one, two in zip(candidates_of("paper", base).values(), candidates_of("paper", told).values()):
         assert set(differences(one, two)) == {"training.selection"}
-    twenty = rules_of("paper").candidates(told)
+    twenty = candidates_of("paper", told)
     assert twenty["heavy_channel_masking"].masks.channel_drop == 0.15
     assert twenty["robust_normalisation"].data.robust_floor == 0.0
 
@@ -90,13 +91,13 @@ def test_an_unknown_protocol_or_candidate_is_named() -> None:
     with pytest.raises(ConfigError, match="no protocol 'beauty'"):
         rules_of("beauty")
     with pytest.raises(ConfigError, match="no candidate beauty"):
-        some(PROTOCOLS["paper"].candidates(preset("paper")), ["beauty"])
+        some(candidates_of("paper", preset("paper")), ["beauty"])
 
 
 def test_the_twenty_are_variants_of_the_papers_network_alone() -> None:
-    assert len(rules_of("paper").candidates(preset("mended"))) == 20
+    assert len(candidates_of("paper", preset("mended"))) == 20
     with pytest.raises(ConfigError, match=r"network 'sensors'"):
-        rules_of("paper").candidates(preset("crossfeed"))
+        candidates_of("paper", preset("crossfeed"))
 
 
 def test_two_candidates_of_one_name_are_refused() -> None:

@@ -10,10 +10,10 @@ from crossfeed.errors import ConfigError
 from crossfeed.json_file import read_sealed, write_sealed
 from crossfeed.study import vault
 from crossfeed.study.declaration import declared, verdict_of
-from crossfeed.study.repetition import control_drift
+from crossfeed.study.outcomes import COLLAPSED
+from crossfeed.study.repetition import Drift, control_drift
 from crossfeed.study.store import Run
 from crossfeed.study.study import Study
-from crossfeed.study.worker import COLLAPSED
 from tests.study.conftest import InProcess, kinds
 
 CONDITION = "any of clean, masked, schema_drop, long_horizon, calibration better on source validation"
@@ -99,7 +99,7 @@ def test_a_control_that_does_not_repeat_its_search_run_opens_nothing(opened: Stu
                 yield name, outcome
 
     opened.search(Drifting())
-    drift = control_drift(opened.store, declared(opened.store, "revin"))
+    drift = _drift(opened)
     assert drift["revin.control-0"].share == 0.0, "an undisturbed control repeats to the last bit"
     strayed = drift["revin.control-1"]
     assert strayed.component == "clean"
@@ -108,6 +108,14 @@ def test_a_control_that_does_not_repeat_its_search_run_opens_nothing(opened: Stu
         opened.unseal("revin")
     assert kinds(opened).count("opening") == 1
     assert opened.ledger()[-1].content["control_drift"]["revin.control-1"]["component"] == "clean"
+
+
+def _locked(study: Study) -> str:
+    return next(str(entry.content["candidate"]) for entry in study.ledger() if entry.kind == "lock")
+
+
+def _drift(study: Study) -> dict[str, Drift]:
+    return control_drift(study.store, declared(study.store, "revin"), _locked(study))
 
 
 def _moved(study: Study, component: str, by: float) -> None:
@@ -123,8 +131,8 @@ def _moved(study: Study, component: str, by: float) -> None:
 
 def _apart(study: Study) -> dict[str, float]:
     """How far the seeds of the locked candidate are from each other, component by component."""
-    locked = next(entry.content["candidate"] for entry in study.ledger() if entry.kind == "lock")
-    seeds = [run.outcome["bundle"]["components"] for run in study.store.runs("finished") if run.candidate == locked]
+    runs = [run for run in study.store.runs("finished") if run.candidate == _locked(study)]
+    seeds = [run.outcome["bundle"]["components"] for run in runs]
     return {name: max(run[name] for run in seeds) - min(run[name] for run in seeds) for name in seeds[0]}
 
 
@@ -148,14 +156,14 @@ def test_a_control_on_a_gpu_was_refused_for_what_moves_from_seed_to_seed(ablated
     repeated = _by_name(ablated)["revin.control-0"].outcome["bundle"]["components"]["masked"]
     allowed = max(apart, 0.02 * repeated)
     _moved(ablated, "masked", 0.9 * allowed)
-    found = control_drift(ablated.store, declared(ablated.store, "revin"))["revin.control-0"]
+    found = _drift(ablated)["revin.control-0"]
     assert (found.component, round(found.share, 3)) == ("masked", 0.9)
     _moved(ablated, "masked", 0.2 * allowed)
-    assert control_drift(ablated.store, declared(ablated.store, "revin"))["revin.control-0"].share > 1.0
+    assert _drift(ablated)["revin.control-0"].share > 1.0
 
 
 def test_a_control_on_a_gpu_was_refused_for_a_third_of_a_percent_of_coverage(ablated: Study) -> None:
     _moved(ablated, "calibration", 0.0035)
-    assert control_drift(ablated.store, declared(ablated.store, "revin"))["revin.control-0"].share < 0.36
+    assert _drift(ablated)["revin.control-0"].share < 0.36
     _moved(ablated, "calibration", 0.01 + _apart(ablated)["calibration"])
-    assert control_drift(ablated.store, declared(ablated.store, "revin"))["revin.control-0"].share > 1.0
+    assert _drift(ablated)["revin.control-0"].share > 1.0

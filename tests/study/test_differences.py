@@ -16,11 +16,11 @@ from crossfeed.evaluation import bundle
 from crossfeed.evaluation.statistics import compare
 from crossfeed.ingest.resample import Resampling
 from crossfeed.study import opening, protocol
+from crossfeed.study.outcomes import COLLAPSED, has_numbers
+from crossfeed.study.protocol_candidates import candidates_of
 from crossfeed.study.rules import PROTOCOLS
 from crossfeed.study.score import run_scores
-from crossfeed.study.search import has_numbers
 from crossfeed.study.store import Run
-from crossfeed.study.worker import COLLAPSED
 from crossfeed.training.run_config import preset
 from crossfeed.windows.corrupt import MaskConfig, corrupt
 from tests.study.conftest import begin
@@ -30,12 +30,12 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "method.md"
 
 
 def candidates(_: Path) -> None:
-    assert len(PROTOCOLS["paper"].candidates(preset("paper"))) == 20
-    assert PROTOCOLS["crossfeed"].candidates(preset("crossfeed"))["preset"] == preset("crossfeed")
+    assert len(candidates_of("paper", preset("paper"))) == 20
+    assert candidates_of("crossfeed", preset("crossfeed"))["preset"] == preset("crossfeed")
 
 
 def cross_attention(_: Path) -> None:
-    twenty = PROTOCOLS["paper"].candidates(preset("paper")).values()
+    twenty = candidates_of("paper", preset("paper")).values()
     assert sum(config.model.predictor.injection == "cross_attention" for config in twenty) == 15
 
 

@@ -89,7 +89,7 @@ def test_two_candidates_in_another_unit_decided_the_papers_ranking_but_not_ours(
     strong = [run for run in damaged if run.candidate not in strangers and not run.weak_command]
     by_calibration = [run.candidate for run in sorted(strong, key=lambda run: run.components["calibration"])]
     assert [name for name in damaged_paper if name in by_calibration] == by_calibration
-    assert leaders_disagree(damaged)
+    assert leaders_disagree(rank(damaged))
 
 
 def test_a_component_that_differs_by_rounding_only_contributes_nothing() -> None:

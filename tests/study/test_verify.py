@@ -73,6 +73,26 @@ def test_any_edit_of_the_database_is_found(locked: Study, statement: str) -> Non
     assert locked.verify().problems
 
 
+PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "full_study.tar.gz"  # its plans do not name stages
+
+
+@pytest.mark.parametrize(
+    "change", ["candidate = 'q' || substr(candidate, 2)", "seed = seed + 8", "stage = 's' || substr(stage, 3)"]
+)
+def test_a_changed_candidate_seed_or_stage_in_the_run_table_was_believed(
+    locked: Study, tmp_path: Path, change: str
+) -> None:
+    with tarfile.open(PUBLISHED) as tar:
+        tar.extractall(tmp_path, filter="data")
+    for store, whole in ((locked.store, True), (Store(tmp_path / "study"), False)):
+        assert verify(store, whole).problems == ()
+        with sqlite3.connect(store.path) as connection:
+            (name,) = connection.execute(f"UPDATE runs SET {change} WHERE rowid = 2 RETURNING name").fetchone()
+        connection.close()
+        wanted = f"the candidate, the seed or the stage of run '{name}' is not the planned one"
+        assert verify(store, whole).problems == (wanted,)
+
+
 def test_a_removed_run_folder_is_found(locked: Study) -> None:
     shutil.rmtree(next((locked.store.folder / "runs").iterdir()))
     assert any("is missing" in problem for problem in locked.verify().problems)

@@ -20,8 +20,7 @@ SHORT = {
 
 def ranking(study: "Study", as_json: bool = False) -> None:
     """Candidates by the protocol's score, with the other score beside it."""
-    from crossfeed.study.confirm import score_of
-    from crossfeed.study.halving import pool
+    from crossfeed.study.rules import score_of
     from crossfeed.study.score import leaders_disagree
 
     lines = study.rank()
@@ -41,7 +40,7 @@ def ranking(study: "Study", as_json: bool = False) -> None:
     halved = any(line.dropped_after for line in lines)
     if halved:
         output().print("Dropped candidates are shown as they stood in their last rung: not comparable with the rest.")
-    if rows and leaders_disagree(pool(study.store)):
+    if leaders_disagree([line for line in lines if line.dropped_after is None]):
         output().print(
             "[yellow]The two scores crown different candidates:[/] look at the components before trusting either."
         )

@@ -9,6 +9,9 @@ from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import OpeningFacts, StudyFacts
 from crossfeed.study.conditions import RMSE_COMPONENTS
+from crossfeed.study.declaration import Declaration
+from crossfeed.study.outcomes import flag_of, has_numbers
+from crossfeed.study.repetition import Drift
 
 _TARGET = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %"}
 
@@ -30,8 +33,6 @@ def sections(found: Artefacts) -> list[Section]:
 
 
 def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
-    from crossfeed.study.declaration import Declaration
-
     name, arms = content["name"], list(Declaration.recorded(content).arms)
     verdicts = [entry.content for entry in study.entries("verdict") if entry.content["declaration"] == name]
     opening = next((one for one in study.openings if one.purpose == f"declared: {name}"), None)
@@ -60,8 +61,6 @@ def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
 
 def _strayed(verdict: Mapping[str, Any]) -> str:
     """Why nothing was opened although the condition may hold; empty if the control repeated the search."""
-    from crossfeed.study.repetition import Drift
-
     found = {name: Drift(**drift) for name, drift in verdict.get("control_drift", {}).items()}
     far = [f"{name}: {drift}" for name, drift in found.items() if drift.share > 1.0]
     return f" Its control does not repeat the search, so the target stayed sealed: {'; '.join(far)}." if far else ""
@@ -69,8 +68,6 @@ def _strayed(verdict: Mapping[str, Any]) -> str:
 
 def _source(study: StudyFacts, name: str, arm: str) -> list[Mapping[str, Any]]:
     """Bundles of the runs of one arm that have numbers, each with the word of the latent gate."""
-    from crossfeed.study.search import flag_of, has_numbers
-
     return [
         {**run.outcome["bundle"], "flag": flag_of(run)}
         for run in study.runs

@@ -1,16 +1,14 @@
 """Ready studies and declared ablations, arm against reference: the paper's Tables 2a and 2b and its Appendix H."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
 from crossfeed.reporting.panels import Dot, Dots
-
-if TYPE_CHECKING:
-    from crossfeed.study.contrast import ContrastLine
-    from crossfeed.study.leave_one_out import MachineLine
+from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, ContrastLine
+from crossfeed.study.leave_one_out import MachineLine
 
 _TITLES = {
     "clean": "Clean RMSE", "schema_drop": "Schema-drop RMSE", "masked": "Masked RMSE",
@@ -38,7 +36,7 @@ def sections(found: Artefacts) -> list[Section]:
     return [Section("contrasts", "Contrasts", lead, tuple(blocks))]
 
 
-def _strangers(lines: "Sequence[MachineLine]") -> ReportTable:
+def _strangers(lines: Sequence[MachineLine]) -> ReportTable:
     """Every machine of a fleet, never seen and in training, on the same windows."""
     heads = columns(
         ("machine", "machine", "text"), ("windows", "windows", "count"), ("seeds", "seeds", "count"),
@@ -58,7 +56,7 @@ def _strangers(lines: "Sequence[MachineLine]") -> ReportTable:
     return ReportTable("leave-one-out", caption, heads, rows)
 
 
-def _contrast(name: str, lines: "list[ContrastLine]") -> list[Block]:
+def _contrast(name: str, lines: list[ContrastLine]) -> list[Block]:
     arms = list(dict.fromkeys(line.arm for line in lines))
     blocks: list[Block] = []
     flagged = [
@@ -74,7 +72,7 @@ def _contrast(name: str, lines: "list[ContrastLine]") -> list[Block]:
     return blocks
 
 
-def _figure(name: str, lines: "list[ContrastLine]") -> Figure:
+def _figure(name: str, lines: list[ContrastLine]) -> Figure:
     dots = tuple(Dot(line.difference, line.low, line.high) for line in lines[1:])
     panel = Dots(
         f"{name}: clean RMSE against {lines[0].arm}", "difference (left of 0: the arm is better)",
@@ -83,7 +81,7 @@ def _figure(name: str, lines: "list[ContrastLine]") -> Figure:
     return Figure(f"contrast-{name}", "Mean paired difference with its 95 % bootstrap interval over seeds.", (panel,))
 
 
-def _by_arm(name: str, lines: "list[ContrastLine]") -> ReportTable:
+def _by_arm(name: str, lines: list[ContrastLine]) -> ReportTable:
     """All arms by the clean RMSE: the layout of Tables 2a and 2b, with what the pairs say."""
     rows = tuple(
         {
@@ -104,10 +102,8 @@ def _by_arm(name: str, lines: "list[ContrastLine]") -> ReportTable:
     return ReportTable(f"contrast-{name}", caption, heads, rows, lowest=("rmse",))
 
 
-def _paired(name: str, lines: "list[ContrastLine]", reference: str, arm: str) -> ReportTable:
+def _paired(name: str, lines: list[ContrastLine], reference: str, arm: str) -> ReportTable:
     """One arm on every metric: the layout of the paper's Appendix H."""
-    from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS
-
     found = {(line.metric, line.arm): line for line in lines}
     rows = []
     for metric in METRICS:
@@ -131,15 +127,15 @@ def _paired(name: str, lines: "list[ContrastLine]", reference: str, arm: str) ->
     return ReportTable(f"contrast-{name}-{arm}", caption, heads, tuple(rows), folded=True)
 
 
-def _spread(line: "ContrastLine") -> dict[str, Any]:
+def _spread(line: ContrastLine) -> dict[str, Any]:
     return {"estimate": line.mean, "spread": line.deviation if line.deviation == line.deviation else None}
 
 
-def _difference(line: "ContrastLine") -> dict[str, Any] | None:
+def _difference(line: ContrastLine) -> dict[str, Any] | None:
     if line.difference != line.difference:
         return None
     return {"estimate": line.difference, "low": line.low, "high": line.high}
 
 
-def _wins(line: "ContrastLine") -> str | None:
+def _wins(line: ContrastLine) -> str | None:
     return None if line.difference != line.difference else f"{line.wins}/{line.seeds}"

@@ -6,8 +6,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import crossfeed
+from crossfeed.processes import beside
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Listing, Note, ReportTable, Section, columns
+from crossfeed.study.declaration import Declaration
 
 _LIBRARIES = ("torch", "numpy", "polars", "pyarrow", "pydantic")
 _SHOWN = 40
@@ -49,8 +51,8 @@ def _spent(what: str, count: int, of: str, each: float, detail: str) -> dict[str
 
 
 def _reproduce(found: Artefacts) -> Section:
-    blocks: list[Block] = [Listing(tuple(_commands(found))), _versions(found)]
-    settings = _departures(found)[1]
+    size, settings = _departures(found)
+    blocks: list[Block] = [Listing(tuple(_commands(found, size, settings))), _versions(found)]
     if settings:
         rows = tuple(
             {"setting": name, "value": str(value), "preset": str(usual)} for name, (value, usual) in settings.items()
@@ -67,29 +69,33 @@ def _reproduce(found: Artefacts) -> Section:
 
 
 def _departures(found: Artefacts) -> tuple[str, Mapping[str, Sequence[Any]]]:
-    """The size of the nearest preset, and what differs from it: as a finished run recorded it, else found now."""
-    told = found.run.summary.get("preset") if found.run and not found.study else None
+    """The size of the nearest preset, and what differs from it: as a run or a study recorded it, else found now."""
+    recorded = found.study.protocol if found.study else found.run.summary if found.run else {}
+    told = recorded.get("preset")
     if told:
         return told["size"], told["departures"]
     config = found.study.protocol["config"] if found.study else dict(found.run.config) if found.run else {}
     name = found.study.protocol["name"] if found.study else "crossfeed"
     if not config:
         return "compact", {}
+    # What was begun before this was recorded. A copy that has torch leaves this process able to draw on two cores.
+    with beside(_against_preset, (name, config)) as departures:
+        return departures()
+
+
+def _against_preset(recorded: tuple[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Sequence[Any]]]:
     from crossfeed.training.run_config import departures
 
-    return departures(name, config)
+    return departures(*recorded)
 
 
-def _commands(found: Artefacts) -> list[str]:
+def _commands(found: Artefacts, size: str, departures: Mapping[str, Sequence[Any]]) -> list[str]:
     study = found.study
     if study is None:
         return ["crossfeed train --table SOURCE.parquet --config config.yaml --out again"]
-    from crossfeed.study.declaration import Declaration
-
     protocol = study.protocol
     tables = " ".join(f"--source {source['name']}" for source in protocol["sources"])
     tables += "".join(f" --target {sealed['name'].removesuffix('.sealed')}.parquet" for sealed in protocol["vault"])
-    size, departures = _departures(found)
     changes = "".join(f" --set {name}={value[0]}" for name, value in list(departures.items())[:_SHOWN])
     searched = [run for run in study.searched if run.stage == "search"]
     seeds = 1 + max((run.seed for run in searched), default=3)

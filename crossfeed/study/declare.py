@@ -1,0 +1,51 @@
+"""Declare an ablation: written down before any of its runs exists."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crossfeed.configuration import override
+from crossfeed.errors import ConfigError
+from crossfeed.study import ledger
+from crossfeed.study.conditions import parse_condition
+from crossfeed.study.declaration import Declaration, declared_names
+from crossfeed.study.lock import verified_lock
+from crossfeed.study.release import refuse_after_release
+from crossfeed.study.search import plan
+from crossfeed.study.store import Store
+from crossfeed.training.run_config import RunConfig
+
+
+def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: int, condition: str) -> Declaration:
+    """Write a declaration to the ledger and plan its runs; each arm is the locked configuration with some settings."""
+    locked, _ = verified_lock(store)
+    refuse_after_release(store)
+    parse_condition(condition)
+    if len(arms) < 2:
+        raise ConfigError("An ablation needs a control and at least one variant.", expected="two or more arms")
+    declaration = Declaration(name, dict(arms), seeds, condition)
+    if any(run.stage == declaration.stage for run in store.runs()) or name in declared_names(store):
+        raise ConfigError(
+            f"'{name}' was declared before, or its runs exist already.",
+            expected="a declaration made before any of its runs",
+            remedy="Choose another name; what was run without a declaration cannot be declared after the fact.",
+        )
+    base = RunConfig.model_validate(locked.config)
+    configs = {declaration.candidate(arm): override(base, settings, f"Arm '{arm}'") for arm, settings in arms.items()}
+    known = {ledger.canonical_json(_without_seed(run.config)): run.name for run in store.runs("finished")}
+    for candidate, config in list(configs.items())[1:]:
+        seen = known.get(ledger.canonical_json(_without_seed(config.model_dump(mode="json"))))
+        if seen:
+            raise ConfigError(
+                f"The arm '{candidate}' equals the finished run '{seen}': its source metrics are known already.",
+                expected="a variant that has not been run",
+                remedy="A declaration after the fact is refused.",
+            )
+    control = next(iter(arms))
+    content = {"name": name, "control": control, "arms": dict(arms), "seeds": seeds, "condition": condition}
+    store.record("declaration", content)
+    plan(store, configs, range(seeds), declaration.stage)
+    return declaration
+
+
+def _without_seed(config: dict[str, Any]) -> dict[str, Any]:
+    return {**config, "training": {**config["training"], "seed": 0}}
