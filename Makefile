@@ -4,8 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test test-extras test-oldest docs mutants lint format clean
 ROOMS  ?= tests
+
+# An interpreter that may not keep what it compiled compiles every library anew, and the tests start a hundred of them.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: setup demo test test-extras test-oldest docs mutants lint format clean
 
 setup: $(STAMP)
 

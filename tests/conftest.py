@@ -4,10 +4,13 @@ import os
 import random
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 from crossfeed.progress import be_quiet
@@ -22,6 +25,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("crossfeed")
+
+# Sixty commands were put together anew for each of the many commands that tests type into this process.
+typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 
