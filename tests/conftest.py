@@ -27,7 +27,7 @@ settings.register_profile(
 )
 settings.load_profile("crossfeed")
 
-# A shell makes what it starts in the background deaf to Ctrl-C, and the processes that tests interrupt would inherit it.
+# What a shell starts in the background is deaf to Ctrl-C, and so are the processes that tests start to interrupt them.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
