@@ -1,10 +1,15 @@
-# make setup | demo | test | test-extras | docs | lint | clean. Every target installs what it needs first.
+# make setup | demo | test | test-extras | test-oldest | docs | mutants | lint | clean. Every target installs what it needs first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test test-extras docs lint format clean
+ROOMS  ?= tests
+
+# An interpreter that may not keep what it compiled compiles every library anew, and the tests start a hundred of them.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: setup demo test test-extras test-oldest docs mutants lint format clean
 
 setup: $(STAMP)
 
@@ -26,6 +31,13 @@ test: $(STAMP)
 # In a second environment; what cannot be downloaded is skipped and named.
 test-extras: $(STAMP)
 	$(BIN)/python .ci/extras.py
+
+# With the oldest packages that pyproject.toml allows, in an environment of their own; ROOMS=tests/windows for one room.
+test-oldest: $(STAMP)
+	test -x .venv-oldest/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python .venv-oldest
+	UV_FIND_LINKS="$$($(BIN)/python -m pip config get :env:.find-links 2>/dev/null || $(BIN)/python -m pip config get global.find-links 2>/dev/null)" \
+	    $(BIN)/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct --editable ".[dev]"
+	.venv-oldest/bin/python -m pytest -n 2 --dist worksteal $(ROOMS)
 
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
@@ -50,4 +62,4 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-extras site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-extras .venv-oldest site .pytest_cache .mypy_cache .ruff_cache .hypothesis

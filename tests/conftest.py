@@ -2,12 +2,16 @@
 
 import os
 import random
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 from crossfeed.progress import be_quiet
@@ -22,6 +26,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("crossfeed")
+
+# What a shell starts in the background is deaf to Ctrl-C, and so are the processes that tests start to interrupt them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Sixty commands were put together anew for each of the many commands that tests type into this process.
+typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 

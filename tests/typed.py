@@ -1,7 +1,9 @@
 """Commands as a user types them, without the seconds that a new interpreter needs to import torch."""
 
 import io
+import json
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -9,6 +11,11 @@ from subprocess import CompletedProcess
 import pytest
 
 from crossfeed.cli import main
+
+
+def as_words(settings: Mapping[str, object]) -> list[str]:
+    """Settings as they are typed behind a command."""
+    return [f"--set={name}={json.dumps(value)}" for name, value in settings.items()]
 
 
 def typed(*words: object, folder: Path | None = None) -> "CompletedProcess[str]":

@@ -33,7 +33,7 @@ class Workpiece:
     ) -> "Workpiece":
         """Parse, plan and mill an NC text."""
         program, machine = parse_program(text, name), SimulatedMachine(parameters)
-        job = prepare(program, parameters, tool_notes(text), stock_top)
+        job = prepare(program, motion_limits(parameters), tool_notes(text), stock_top)
         chosen: Material = material_named(material or material_noted(text) or "aluminium")
         return cls(program, machine, play(job, 1.0, chosen, machine.time_step, round(job.seconds / machine.time_step)))
 

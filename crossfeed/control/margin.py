@@ -5,6 +5,7 @@ a probability of 1 - k / (n + 1), whatever their distribution is.
 """
 
 import math
+from bisect import insort
 
 import numpy as np
 
@@ -15,15 +16,16 @@ class Margin:
     """Scores of predictions that came true, and the margin that all but a share of them stayed below."""
 
     def __init__(self, scores: np.ndarray | None = None) -> None:
-        self._scores = [] if scores is None else [float(score) for score in np.ravel(scores) if np.isfinite(score)]
+        found = np.ravel([] if scores is None else scores)
+        self._ascending: list[float] = np.sort(found[np.isfinite(found)]).tolist()
 
     def __len__(self) -> int:
-        return len(self._scores)
+        return len(self._ascending)
 
     def add(self, score: float) -> None:
         """One more row that came true."""
         if math.isfinite(score):
-            self._scores.append(score)
+            insort(self._ascending, score)
 
     def within(self, risk: float) -> float:
         """What the next score stays below with probability 1 - risk; infinite where too little is known.
@@ -33,4 +35,4 @@ class Margin:
         if len(self) < FEWEST:
             return math.inf
         order = min(math.ceil((len(self) + 1) * (1.0 - risk)), len(self))
-        return float(np.partition(self._scores, order - 1)[order - 1])
+        return self._ascending[order - 1]

@@ -12,7 +12,7 @@ import numpy as np
 from crossfeed.fleet.dice import Dice, between, chance, evenly, pick, pick_weighted
 from crossfeed.fleet.draw import FleetMachine
 from crossfeed.fleet.operations import FINISHING, OPERATIONS, TEETH, TOOL_WORDS, WAYS, Area, NcText, ToolUse
-from crossfeed.machines.simulated.jobs import Job, prepare
+from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 from crossfeed.machines.simulated.workshop import Material, material_named, material_noted, tool_notes
 from crossfeed.programs.bundled import bundled_programs
@@ -92,8 +92,8 @@ def spindle_room(machine: FleetMachine, speed: float) -> float:
 
 def _bundled_piece(machine: FleetMachine, draw: Dice) -> Piece:
     path = pick(draw, [path for name, path in bundled_programs().items() if name != "bracket"])
-    text = path.read_text(encoding="utf-8")
-    job = prepare(parse_program(text, path.stem, machine.setup), machine.parameters, tool_notes(text), coarseness=2.0)
+    text, limits = path.read_text(encoding="utf-8"), motion_limits(machine.parameters)
+    job = prepare(parse_program(text, path.stem, machine.setup), limits, tool_notes(text), coarseness=2.0)
     return Piece(job, material_named(material_noted(text) or "aluminium"))
 
 
@@ -124,7 +124,7 @@ def _milled_piece(machine: FleetMachine, draw: Dice) -> Piece:
     text.say("M5", "M30")
     program = parse_program("\n".join(text.lines), "_".join(names), machine.setup)
     coarseness = float(np.clip(finest / _CELLS, 0.7, 6.0))
-    return Piece(prepare(program, machine.parameters, text.notes, coarseness=coarseness), material)
+    return Piece(prepare(program, motion_limits(machine.parameters), text.notes, coarseness=coarseness), material)
 
 
 def _draw_cut(machine: FleetMachine, draw: Dice, material: Material, stock: Stock, name: str) -> ToolUse:

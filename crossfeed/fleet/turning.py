@@ -12,7 +12,7 @@ import numpy as np
 from crossfeed.fleet.dice import Dice, between, chance, evenly
 from crossfeed.fleet.draw import FleetMachine
 from crossfeed.fleet.parts import Piece, draw_material, spindle_room
-from crossfeed.machines.simulated.jobs import Job, prepare
+from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
 from crossfeed.machines.simulated.stock import Engagement
 from crossfeed.machines.simulated.workshop import Material, Tool
 from crossfeed.programs.parse import parse_program
@@ -75,7 +75,7 @@ def draw_turned_piece(machine: FleetMachine, draw: Dice, second_spindle: bool = 
         operation(text, draw, replace(work, feed=work.feed * scale))
     text.say(f"G0 X{radius + 20:.3f}", "M5", "G91 G28 X0.", "G28 Z0.", "G90", "M30")
     program = parse_program("\n".join(text.lines), "turned", machine.setup)
-    job = _engaged(prepare(program, machine.parameters), text)
+    job = _engaged(prepare(program, motion_limits(machine.parameters)), text)
     if chance(draw, 0.6):
         job = _constant_cutting_speed(job, speed, radius, top)
     factor = math.pi * (2 / math.pi) ** material.exponent

@@ -1,5 +1,6 @@
 """Arrow columns to numpy and back: floats with NaN for null, and the groups that rows belong to."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,22 @@ def strings(texts: list[str]) -> Any:
     coded = [text.encode() for text in texts]
     ends = np.cumsum([0, *(len(text) for text in coded)]).astype(np.int32)
     return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(coded)))
+
+
+def column(values: Sequence[float | str | None]) -> Any:
+    """Texts, whole numbers or numbers, null where None; a column of nothing else has no type."""
+    import pyarrow as pa
+
+    kinds = {type(value) for value in values if value is not None}
+    if not kinds:
+        return pa.nulls(len(values))
+    known = pa.py_buffer(np.packbits([value is not None for value in values], bitorder="little"))
+    if kinds == {str}:
+        _, ends, texts = strings([str(value or "") for value in values]).buffers()
+        return pa.Array.from_buffers(pa.string(), len(values), [known, ends, texts])
+    dtype, arrow_type = (np.int64, pa.int64()) if kinds == {int} else (np.float64, pa.float64())
+    numbers = np.array([0 if value is None else value for value in values], dtype=dtype)
+    return pa.Array.from_buffers(arrow_type, len(values), [known, pa.py_buffer(numbers)])
 
 
 def columns_of(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:

@@ -25,9 +25,8 @@ if TYPE_CHECKING:  # the first of them does not exist on Windows
 
 ATTEMPTS = 3
 POLL_SECONDS = 0.2  # how often the list is asked for another run while processes are at work
-# What a run needs, including what pyarrow would load on first use (pandas, where it is installed). Imported, never
-# called: a process that has started threads or a GPU must not fork.
-PRELOADED = ("crossfeed.evaluation.bundle", "crossfeed.training.run", "pyarrow.dataset", "pandas")
+# What a run needs. Imported, never called: a process that has started threads or a GPU must not fork.
+PRELOADED = ("crossfeed.evaluation.bundle", "crossfeed.training.run", "pyarrow.parquet")
 NextRun = Callable[[], str | None]
 
 

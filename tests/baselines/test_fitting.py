@@ -18,7 +18,7 @@ from crossfeed.evaluation.forecaster import Learner, batches
 from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-LEARNING = Budget(epochs=6, pretext_epochs=1, steps=14, batch_size=32, learning_rate=5e-3, validation_windows=100)
+LEARNING = Budget(epochs=4, pretext_epochs=1, steps=16, batch_size=16, learning_rate=1e-2, validation_windows=60)
 
 
 def rmse(learner: Learner, windows: WindowSet) -> float:

@@ -13,6 +13,7 @@ from crossfeed import __version__
 from crossfeed.cli import app
 from crossfeed.cli.group import how_to_go_on
 from tests.cli.walk import commands, problems
+from tests.typed import typed
 
 HEAVY = ("torch", "polars", "pyarrow", "pint", "scipy", "matplotlib", "plotly", "pydantic", "numpy")
 # Options that mean the same wherever they stand: name -> (short form, takes a value).
@@ -71,19 +72,18 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_an_error_is_a_sentence_and_not_a_traceback() -> None:
-    result = _crossfeed("inspect", "nowhere.safetensors")
-    assert result.returncode == 2
-    assert "error:" in result.stderr
-    assert "nowhere.safetensors" in result.stderr
-    assert "Traceback" not in result.stderr
-    assert _crossfeed("inspect").returncode == 2
+    for ended in (_crossfeed("program", "nowhere.file"), typed("inspect", "nowhere.file")):
+        assert ended.returncode == 2
+        assert "error:" in ended.stderr
+        assert "nowhere.file" in ended.stderr
+        assert "Traceback" not in ended.stderr
+    assert typed("inspect").returncode == 2
 
 
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}])
 def test_no_colours_outside_a_terminal_or_when_not_wanted(environment: dict[str, str]) -> None:
-    for words in (["data", "list"], ["program", "nowhere.mpf"]):
-        result = _crossfeed(*words, **environment)
-        text = result.stdout + result.stderr
+    listed, refused = _crossfeed("data", "list", **environment), _crossfeed("program", "nowhere.mpf", **environment)
+    for text in (listed.stdout, refused.stderr):
         assert text
         assert not re.search(r"\x1b\[[0-9;]*3[0-9]", text)
 
@@ -92,14 +92,14 @@ def test_json_is_all_there_is_on_standard_output(tmp_path: Path) -> None:
     simulated = _crossfeed("program", "bundled:pla_cover", "--json", "--csv", str(tmp_path / "plan.csv"))
     assert json.loads(simulated.stdout)["total_time"] > 0
     assert "plan.csv" in simulated.stderr
-    assert json.loads(_crossfeed("data", "list", "--json").stdout)[0]["kind"] == "thws"
+    assert json.loads(typed("data", "list", "--json").stdout)[0]["kind"] == "thws"
 
 
 def test_quiet_may_stand_anywhere(tmp_path: Path) -> None:
     words = ["program", "bundled:pla_cover", "--csv", str(tmp_path / "plan.csv")]
-    assert _crossfeed(*words).stderr
-    assert not _crossfeed(*words, "--quiet").stderr
-    assert not _crossfeed("-q", *words).stderr
+    assert typed(*words).stderr
+    assert not typed(*words, "--quiet").stderr
+    assert not typed("-q", *words).stderr
 
 
 def test_after_a_stop_the_way_on_can_be_copied() -> None:

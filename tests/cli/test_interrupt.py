@@ -10,10 +10,9 @@ import pytest
 from crossfeed.cli.group import STOPPED
 from crossfeed.model.model_file import read_model_file
 from tests.training.conftest import SMALL_SENSORS, toy_table
-from tests.typed import typed
+from tests.typed import as_words, typed
 
-LONGER = {**SMALL_SENSORS, "training.finetune_epochs": 4}
-SETTINGS = [word for name, value in LONGER.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+SETTINGS = as_words({**SMALL_SENSORS, "training.finetune_epochs": 4})
 
 
 @pytest.fixture(scope="module")

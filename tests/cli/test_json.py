@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from tests.cli.walk import commands
 from tests.training.conftest import SMALL, toy_table
+from tests.typed import as_words
 
-SETTINGS = [word for name, value in SMALL.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+SETTINGS = as_words(SMALL)
 TOY = {
     "audit": ["source.parquet"],
     "data list": [],

@@ -27,7 +27,9 @@ def stranger() -> Table:
     return table
 
 
-def test_a_fleet_becomes_a_model_that_has_met_nobody(tmp_path: Path) -> None:
+def test_a_fleet_becomes_a_model_that_has_met_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, small in (("training.batch_size", 16), ("training.validation_windows", 64)):
+        monkeypatch.setitem(SETTINGS, name, small)
     generate(tmp_path / "fleet", FleetPlan(machines=8, minutes=2, seed=5), jobs=1)
     arguments = ["fleet", "train", str(tmp_path / "fleet"), "--out", str(tmp_path / "run"), "--size", "tiny"]
     done = CliRunner().invoke(app, [*arguments, "--steps", "1", "--device", "cpu"])

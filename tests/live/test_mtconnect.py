@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from crossfeed.errors import LogError
+from crossfeed.live import mtconnect
 from crossfeed.live.mtconnect import MtconnectSource
 from crossfeed.live.simulated.feed import SimulatedFeed
 from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
@@ -75,7 +76,11 @@ def test_a_buffer_that_does_not_reach_back_is_a_gap(feed: SimulatedFeed) -> None
     within(LIMIT_S, work)
 
 
-def test_a_heartbeat_says_that_everything_is_still_in_force(feed: SimulatedFeed) -> None:
+def test_a_heartbeat_says_that_everything_is_still_in_force(
+    feed: SimulatedFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mtconnect, "_HEARTBEAT_MS", 200)
+
     async def work() -> None:
         agent = MtconnectAgent(feed, free_port())
         await agent.start()

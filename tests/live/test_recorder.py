@@ -13,6 +13,7 @@ import pytest
 
 from crossfeed.errors import LogError, StorageError
 from crossfeed.ingest.pipeline import ingest
+from crossfeed.live import recorder
 from crossfeed.live.queue import BoundedQueue
 from crossfeed.live.recorder import LOCK, LiveRecorder, record
 from crossfeed.live.source import Mark, Notice, Sample
@@ -22,6 +23,12 @@ from crossfeed.live.to_table import spool_to_table
 from crossfeed.locks import locked
 from crossfeed.machines.table import mapped_format
 from tests.live.conftest import LIMIT_S, Shop, within
+
+
+@pytest.fixture(autouse=True)
+def _flushed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests wait for what is on the disk, not for the second after which a recorder writes."""
+    monkeypatch.setattr(recorder, "FLUSH_S", 0.05)
 
 
 def _recorded(spool: Path) -> int:
@@ -159,13 +166,13 @@ def test_a_recorder_that_was_killed_goes_on_where_it_stopped(shop: Shop, tmp_pat
 def test_a_record_that_was_cut_off_or_damaged_costs_no_other(shop: Shop, tmp_path: Path) -> None:
     kind = mapped_format(shop.mapping)
     sizes = []
-    recorder = LiveRecorder(tmp_path, kind, "a test")
+    spooling = LiveRecorder(tmp_path, kind, "a test")
     for number in range(4):
-        recorder.take(Sample("@@run", "log", number * 1_000_000))
-        recorder.take(Mark({"offset": number}))
-        recorder.flush()
+        spooling.take(Sample("@@run", "log", number * 1_000_000))
+        spooling.take(Mark({"offset": number}))
+        spooling.flush()
         sizes.append((tmp_path / f"000001{ENDING}").stat().st_size)
-    recorder.close()
+    spooling.close()
     content = bytearray((tmp_path / f"000001{ENDING}").read_bytes())
     content[sizes[0] + 12] ^= 0xFF
     for end in range(sizes[2] + 1, sizes[3]):
@@ -180,12 +187,12 @@ def test_a_record_that_was_cut_off_or_damaged_costs_no_other(shop: Shop, tmp_pat
 def test_late_and_doubled_samples_are_counted_and_a_late_one_within_two_seconds_is_kept(
     shop: Shop, tmp_path: Path
 ) -> None:
-    recorder = LiveRecorder(tmp_path, mapped_format(shop.mapping), "a test")
+    spooling = LiveRecorder(tmp_path, mapped_format(shop.mapping), "a test")
     for stamp in (10_000_000, 8_000_000, 7_999_999, 10_000_000):
-        recorder.take(Sample("@@run", "log", stamp))
-    recorder.take(Notice("gap", "lost", 1, 2))
-    recorder.close()
-    assert recorder.counts == {"samples": 2, "late": 1, "doubled": 1, "gap": 1}
+        spooling.take(Sample("@@run", "log", stamp))
+    spooling.take(Notice("gap", "lost", 1, 2))
+    spooling.close()
+    assert spooling.counts == {"samples": 2, "late": 1, "doubled": 1, "gap": 1}
     (found,) = read_spool(tmp_path)
     assert [sample.time for sample in found.samples] == [10_000_000, 8_000_000]
     assert found.notices[0].kind == "gap"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +64,10 @@ def test_a_report_on_a_run_imported_torch_and_drew_with_one_core(complete: Path,
     material.write(
         complete / "summary.json", json.loads((complete / "summary.json").read_text()) | {"preset": settings}
     )
+    for name in ("adaptation", "comparison", "curve", "evaluation/source"):
+        shutil.rmtree(complete.parent / name)  # what is left is enough to share
     here = write_report(complete, tmp_path / "here")
+    assert len(here.figures) > 8
     arguments = [sys.executable, "-c", WRITTEN_ALONE, str(complete), str(tmp_path / "there")]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

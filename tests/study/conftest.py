@@ -15,10 +15,16 @@ from crossfeed.study.engines import Engine, NextRun
 from crossfeed.study.study import Study
 from crossfeed.study.worker import execute
 from tests.training.conftest import SMALL_JEPA, SMALL_SENSORS, toy_table
+from tests.typed import as_words
 
 CANDIDATES = ("token_commands", "mixed_masks", "no_auxiliary_terms", "low_latent_weight")
 # Toy models neither learn much nor stay healthy in four steps; the thresholds are those of the protocol elsewhere.
-LENIENT: dict[str, Any] = {"training.health.rank_floor": 0.0, "training.health.spread_floor": 0.0}
+SHORT: dict[str, Any] = SMALL_JEPA | {
+    "training.health.rank_floor": 0.0,
+    "training.health.spread_floor": 0.0,
+    "training.pretrain_epochs": 1,
+    "training.finetune_epochs": 1,
+}
 
 
 class InProcess:
@@ -73,7 +79,7 @@ def write_tables(folder: Path, rule: str = "crossfeed") -> tuple[Path, Path]:
 def begin(folder: Path, target: bool = True, **options: Any) -> Study:
     """A study of the first machine with the second one sealed, or of the first alone."""
     source, sealed = write_tables(folder, options.pop("rule", "crossfeed"))
-    small = SMALL_SENSORS if options.get("protocol") == "crossfeed" else SMALL_JEPA | LENIENT
+    small = SMALL_SENSORS if options.get("protocol") == "crossfeed" else SHORT
     settings = small | options.pop("settings", {})
     options = {
         "protocol": "mended",
@@ -97,7 +103,6 @@ def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of four candidates from the command line: begun, searched, confirmed and locked."""
     folder = tmp_path_factory.mktemp("studies") / "study"
     source, target = write_tables(folder)
-    settings = [f"--set={name}={value}" for name, value in (SMALL_JEPA | LENIENT).items()]
     only = [f"--only={name}" for name in CANDIDATES]
 
     def read(*_: object) -> None:
@@ -106,7 +111,7 @@ def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as watched:
         watched.setattr(vault, "_read", read)
         init = ["--source", source, "--target", target, "--protocol", "mended", "--size", "tiny", "--minimum-seeds", 2]
-        assert "1 target table(s) sealed" in command("init", folder, *init, *settings)
+        assert "1 target table(s) sealed" in command("init", folder, *init, *as_words(SHORT))
         assert "Ranked by the robust score" in command("search", folder, "--seeds", 1, *only)
         assert "The leader stands" in command("confirm", folder, "--most-seeds", 5)
         locked = command("lock", folder)
@@ -144,8 +149,8 @@ def kinds(study: Study) -> list[str]:
 
 
 def plan_two(folder: Path, **settings: object) -> Study:
-    """Two short runs to be made."""
-    study = begin(folder, settings=settings)
+    """Two runs to be made, with two epochs in a stage: there is something to go on from."""
+    study = begin(folder, settings={"training.pretrain_epochs": 2, "training.finetune_epochs": 2} | settings)
     study.plan(study.candidates(["no_auxiliary_terms", "low_latent_weight"]), seeds=1)
     return study
 
@@ -157,7 +162,7 @@ def numbers(study: Study) -> dict[str, object]:
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """What two short runs find when nobody disturbs them."""
+    """What these two runs find when nobody disturbs them."""
     study = plan_two(tmp_path_factory.mktemp("undisturbed") / "study")
     study.search(InProcess())
     return numbers(study)

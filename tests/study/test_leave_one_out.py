@@ -9,9 +9,10 @@ from crossfeed.errors import ConfigError
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study.study import Study
 from crossfeed.training.run import train
-from tests.study.conftest import LENIENT, InProcess, command
+from tests.study.conftest import InProcess, command
 from tests.study.test_ready import ONE_STEP
 from tests.training.conftest import small_config, toy_table
+from tests.typed import as_words
 
 FLEET = ("mill_a", "mill_b", "mill_c")
 
@@ -26,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         absent = ("current_4",) if number == 2 else ()
         toy_table(machine, sessions=8, rows=50, seed=number, absent=absent).write(place / f"{machine}.parquet")
         words += ["--source", place / f"{machine}.parquet"]
-    words += [f"--set={name}={json.dumps(value)}" for name, value in (ONE_STEP | LENIENT).items()]
+    words += as_words(ONE_STEP)
     shown = command(*words, engine=InProcess())
     assert "leave-one-out: RMSE of each machine" in shown
     assert all(machine in shown for machine in FLEET)

@@ -10,15 +10,16 @@ from crossfeed.study.ready import READY, arms
 from crossfeed.study.study import Study
 from crossfeed.training.run import train
 from crossfeed.training.run_config import RunConfig, preset
-from tests.study.conftest import LENIENT, InProcess, begin
-from tests.training.conftest import SMALL_JEPA, toy_table
+from tests.study.conftest import SHORT, InProcess, begin
+from tests.training.conftest import toy_table
 
 EVERY = [(kind, arm.__name__) for kind, ready in READY.items() for arm in ready.arms]
 # One step a stage is enough to see that two arms are not the same training.
-ONE_STEP = SMALL_JEPA | LENIENT | {
-    "training.steps_per_epoch": 1, "training.pretrain_epochs": 1, "training.finetune_epochs": 1,
-    "training.health.windows": 8, "training.validation_windows": 8,
-}  # fmt: skip
+ONE_STEP = SHORT | {
+    "training.steps_per_epoch": 1,
+    "training.health.windows": 8,
+    "training.validation_windows": 8,
+}
 
 
 def weights(config: RunConfig, folder: Path) -> bytes:

@@ -5,21 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.study.conftest import LENIENT, command, write_tables
+from tests.study.conftest import SHORT, command, write_tables
 from tests.study.test_declared import Flagging
-from tests.training.conftest import SMALL_JEPA, SMALL_SENSORS
+from tests.training.conftest import SMALL_SENSORS
+from tests.typed import as_words
 
 # Two candidates of the paper's own list.
 SEARCHED = ("per_horizon_vicreg", "schema_and_command_recovery")
-# So long that the models listen to the commands, without which nothing is locked.
-LONGER = {"training.learning_rate": 5e-3, "training.finetune_epochs": 4, "training.steps_per_epoch": 8}
+# One epoch so quick that the models listen to the commands, without which nothing is locked.
+QUICK = {"training.learning_rate": 1e-2, "training.finetune_epochs": 1, "training.steps_per_epoch": 16}
 ARMS = ("--arm", "control:", "--arm", "revin:model.instance_norm.kind=pure")
 
 
 def _opened_as_in_the_paper(folder: Path) -> Path:
     """The paper's protocol up to its opening; for the mended one the shared fixture goes this way."""
     source, target = write_tables(folder, "paper")
-    settings = [f"--set={name}={json.dumps(value)}" for name, value in (SMALL_JEPA | LENIENT | LONGER).items()]
+    settings = as_words(SHORT | QUICK)
     only = [f"--only={name}" for name in SEARCHED]
     tables = ["--source", source, "--target", target]
     command("init", folder, *tables, "--protocol", "paper", "--size", "tiny", "--minimum-seeds", 2, *settings)
@@ -57,7 +58,7 @@ def test_a_protocol_is_walked_to_its_end(protocol: str, tmp_path: Path, request:
 
 def test_a_contrast_of_the_default_network_ended_in_a_key_error(tmp_path: Path) -> None:
     folder, (source, target) = tmp_path / "study", write_tables(tmp_path / "study")
-    settings = [f"--set={name}={json.dumps(value)}" for name, value in (SMALL_SENSORS | LONGER).items()]
+    settings = as_words(SMALL_SENSORS | QUICK)
     tables = ["--source", source, "--target", target]
     command("init", folder, *tables, "--size", "tiny", "--minimum-seeds", 2, *settings)
     command("search", folder, "--seeds", 1, "--only", "preset", "--only", "four_movers")

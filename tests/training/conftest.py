@@ -59,6 +59,7 @@ SMALL: dict[str, Any] = {
     "model.horizons": [1, 2, 4],
     "training.batch_size": 16,
     "training.steps_per_epoch": 4,
+    "training.validation_windows": 32,
     "training.finetune_epochs": 2,
     "training.learning_rate": 1e-3,
 }
@@ -70,7 +71,7 @@ SMALL_JEPA: dict[str, Any] = SMALL | {
     "model.predictor.layers": 1,
     "training.pretrain_epochs": 2,
     "training.ema_momentum": 0.98,
-    "training.health.windows": 64,
+    "training.health.windows": 32,
 }
 SMALL_SENSORS: dict[str, Any] = SMALL | {
     "model.width": 16,

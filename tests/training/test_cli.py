@@ -11,6 +11,7 @@ from crossfeed.cli import app
 from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.model.model_file import read_model_file
 from tests.training.conftest import SMALL_SENSORS, toy_table
+from tests.typed import as_words
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +82,8 @@ def test_a_long_stage_says_how_long_it_will_take_and_a_short_one_does_not_time_i
 ) -> None:
     folder, _ = trained
     for steps, told in ((40, r"1 epochs of 40 steps, about \d+ (s|min|h) on cpu"), (39, "1 epochs of 39 steps on cpu")):
-        options = [
-            *arguments(folder)[:-1],
-            "--set",
-            f"training.steps_per_epoch={steps}",
-            "--set",
-            "training.batch_size=2",
-        ]
+        brief = {"training.steps_per_epoch": steps, "training.batch_size": 2, "training.validation_windows": 8}
+        options = [*arguments(folder)[:-1], *as_words(brief)]
         options[options.index("--out") + 1] = str(tmp_path / f"run-{steps}")
         said = CliRunner().invoke(app, options, catch_exceptions=False).stderr
         assert re.search(told, " ".join(said.split())), said

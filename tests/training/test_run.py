@@ -31,10 +31,10 @@ ONE_EPOCH = {"training.pretrain_epochs": 1, "training.finetune_epochs": 1, "trai
 def learned(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     """A run that is long enough to learn something."""
     changes = {
-        "training.pretrain_epochs": 4,
-        "training.finetune_epochs": 8,
+        "training.pretrain_epochs": 2,
+        "training.finetune_epochs": 4,
         "training.steps_per_epoch": 16,
-        "training.learning_rate": 3e-3,
+        "training.learning_rate": 6e-3,
     }
     return train(toy_table(sessions=12), small_config(changes), tmp_path_factory.mktemp("run") / "out")
 
@@ -55,17 +55,17 @@ def test_folder_holds_everything(learned: RunResult) -> None:
 
 def test_saved_configuration_reads_back(learned: RunResult) -> None:
     again = override(preset("paper", "large"), read_yaml(learned.folder / "config.yaml"))
-    assert again.training.finetune_epochs == 8
+    assert again.training.finetune_epochs == 4
     assert again.model.blocks.width == 16
 
 
 def test_history_has_a_row_for_every_epoch(learned: RunResult) -> None:
     rows = read_history(learned.folder / "history.parquet")
-    assert [row["stage"] for row in rows] == ["pretrain"] * 4 + ["finetune"] * 8
+    assert [row["stage"] for row in rows] == ["pretrain"] * 2 + ["finetune"] * 4
     for name in ("train_latent", "validation_latent", "score", "probe_r2", "target_rank", "context_varying"):
         assert all(isinstance(row[name], float) for row in rows), name
-    assert all(row["rmse"] is None and row["validation_physical"] is None for row in rows[:4])
-    assert all(row["rmse"] == row["score"] for row in rows[4:])
+    assert all(row["rmse"] is None and row["validation_physical"] is None for row in rows[:2])
+    assert all(row["rmse"] == row["score"] for row in rows[2:])
 
 
 def test_pretraining_keeps_a_later_epoch_than_the_first(learned: RunResult) -> None:
@@ -95,7 +95,7 @@ def test_model_file_carries_its_provenance(learned: RunResult) -> None:
     from crossfeed.model.model_file import read_model_file
 
     provenance = read_model_file(learned.model).provenance
-    assert provenance["config"]["training"]["finetune_epochs"] == 8
+    assert provenance["config"]["training"]["finetune_epochs"] == 4
     assert provenance["tables"] == [toy_table(sessions=12).fingerprint()]
     assert provenance["split"] == learned.summary["data"]["split"]
     assert provenance["windows"] == learned.summary["data"]["windows"]
@@ -108,10 +108,10 @@ def test_default_stays_healthy(learned: RunResult) -> None:
 
 def test_without_regulariser_the_collapse_is_flagged(tmp_path: Path) -> None:
     changes = ONLY_LATENT | {
-        "training.pretrain_epochs": 8,
+        "training.pretrain_epochs": 4,
         "training.finetune_epochs": 0,
         "training.steps_per_epoch": 16,
-        "training.learning_rate": 3e-3,
+        "training.learning_rate": 6e-3,
     }
     result = train(toy_table(sessions=12), small_config(changes), tmp_path / "run")
     rows = read_history(result.folder / "history.parquet")

@@ -23,9 +23,9 @@ FEW = {"training.steps_per_epoch": 2, "training.finetune_epochs": 1}
 def learned(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     """A run that is long enough to learn something."""
     changes = {
-        "training.finetune_epochs": 10,
+        "training.finetune_epochs": 6,
         "training.steps_per_epoch": 16,
-        "training.learning_rate": 5e-3,
+        "training.learning_rate": 1e-2,
         "training.average_decay": 0.9,
     }
     return train(toy_table(sessions=12), small_config(changes, "crossfeed"), tmp_path_factory.mktemp("run") / "out")
@@ -39,7 +39,7 @@ def test_there_is_one_stage_and_no_pretrained_body(learned: RunResult) -> None:
 
 def test_history_tells_rate_forecast_and_the_proxy_of_another_machine(learned: RunResult) -> None:
     rows = read_history(learned.folder / "history.parquet")
-    assert len(rows) == 10
+    assert len(rows) == 6
     for name in ("learning_rate", "train_crps", "train_squared", "rmse", "crps", "other_machine_crps"):
         assert all(isinstance(row[name], float) for row in rows), name
     rates = [row["learning_rate"] for row in rows]

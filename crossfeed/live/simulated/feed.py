@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.inputs import DriveInputs
-from crossfeed.machines.simulated.jobs import play, prepare
+from crossfeed.machines.simulated.jobs import motion_limits, play, prepare
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.workshop import material_named, material_noted, tool_notes
 from crossfeed.programs.bundled import program_path
@@ -41,7 +41,7 @@ class SimulatedFeed:
         path = program_path(program)
         text = path.read_text(encoding="utf-8", errors="replace")
         self.program = path.name
-        self._job = prepare(read_program(path), self.parameters, tool_notes(text))
+        self._job = prepare(read_program(path), motion_limits(self.parameters), tool_notes(text))
         self._material = material_named(material_noted(text) or "aluminium")
         step = min(0.02, self.parameters.logging.period, 1.0 / rate_hz)
         self._stride = round(1.0 / (rate_hz * step))

@@ -78,11 +78,11 @@ def session_cycles(cycles: int) -> dict[str, list[int]]:
 
 def export(out: Path, cycles: int, seed: int, measured_commands: bool = False) -> LogSummary:
     """Simulate the seven runs and write them to OUT/<run>/<run>_full.csv or _part1.csv and _part2.csv."""
+    lengths = session_cycles(cycles)
     machine = SimulatedMachine(spinner_630(), CYCLE)
     shop = open_shop(machine.parameters, {run.program for run in RUNS})
     files: list[Path] = []
     ranges, raw_rows = Ranges(), 0
-    lengths = session_cycles(cycles)
     with progress("Simulating the JOANNEUM runs", total=len(RUNS)) as task:
         for number, run in enumerate(RUNS):
             log = _RunLog(machine, shop, run, lengths[run.name], np.random.default_rng([seed, 4, number]))

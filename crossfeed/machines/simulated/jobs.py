@@ -82,15 +82,15 @@ class Playback:
 
 def prepare(
     program: Program,
-    machine: MachineParameters,
+    limits: MotionLimits,
     tool_notes: Mapping[str, str] | None = None,
     stock_top: float = 0.0,
     coarseness: float = 1.0,
 ) -> Job:
-    """Plan a program within a machine's limits and mill it out of its stock."""
+    """Plan a program within a machine's limits (`motion_limits`) and mill it out of its stock."""
     if not np.isfinite(stock_top):
         raise MachineError(f"The stock top z = {stock_top} mm is no place.", expected="a finite height in mm")
-    trajectory = plan(program, motion_limits(machine))
+    trajectory = plan(program, limits)
     trace = trajectory.sample(RATE)
     notes = tool_notes or {}
     tools = [tool_named(name, notes.get(name, "")) for name in trajectory.tools]

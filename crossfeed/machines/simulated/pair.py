@@ -40,8 +40,9 @@ def simulate_pair(
         scale = SCALES[scale]
     if seed < 0:
         raise MachineError(f"The seed {seed} cannot be used.", expected="a whole number from 0 up")
-    source = thws.export(out / "thws", scale.thws, seed, measured_commands)
     length = scale.cycles if cycles is None else cycles
+    joanneum.session_cycles(length)  # refuses a length before the first log is written
+    source = thws.export(out / "thws", scale.thws, seed, measured_commands)
     target = joanneum.export(out / "joanneum", length, seed, measured_commands)
     if plots:
         pair_sheet(out / SHEET, seed)

@@ -2,13 +2,17 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from crossfeed.machines.simulated.jobs import Job, prepare
+import numpy as np
+
+from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.production import Product
 from crossfeed.machines.simulated.workshop import material_noted, tool_notes
 from crossfeed.programs.blocks import Setup
 from crossfeed.programs.bundled import bundled_programs
+from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import parse_program
 
 WARM_UP = "SPINDLE_WARMUP"
@@ -26,16 +30,21 @@ class Shop:
 
 def open_shop(machine: MachineParameters, programs: Collection[str] | None = None) -> Shop:
     """Prepare the bundled programs, or some of them, and the warm-up for a machine."""
-    jobs, products = {}, []
-    for path in bundled_programs().values():
-        name = path.stem.upper()
-        if programs is not None and name not in programs:
-            continue
-        text = path.read_text(encoding="utf-8")
-        jobs[name] = prepare(parse_program(text, name), machine, tool_notes(text))
-        products.append(Product(name, material_noted(text) or "aluminium", jobs[name].seconds))
-    jobs[WARM_UP] = prepare(parse_program(_warm_up_text(), WARM_UP), machine)
+    limits = motion_limits(machine)
+    texts = {path.stem.upper(): path.read_text(encoding="utf-8") for path in bundled_programs().values()}
+    chosen = {name: text for name, text in texts.items() if programs is None or name in programs}
+    jobs = {name: _job(name, text, limits) for name, text in {**chosen, WARM_UP: _warm_up_text()}.items()}
+    products = [Product(name, material_noted(text) or "aluminium", jobs[name].seconds) for name, text in chosen.items()]
     return Shop(jobs, tuple(products), Product(WARM_UP, "aluminium", jobs[WARM_UP].seconds))
+
+
+@lru_cache(maxsize=32)  # a few machines; milling a part out of its stock takes longer than most logs of it
+def _job(name: str, text: str, limits: MotionLimits) -> Job:
+    job = prepare(parse_program(text, name), limits, tool_notes(text))
+    for values in (*vars(job).values(), job.engagement.depth, job.engagement.width):
+        if isinstance(values, np.ndarray):
+            values.flags.writeable = False  # the next shop gets the same ones
+    return job
 
 
 def _warm_up_text() -> str:

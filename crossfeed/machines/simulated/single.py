@@ -6,7 +6,7 @@ from pathlib import Path
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.inputs import DriveInputs
-from crossfeed.machines.simulated.jobs import Job, play, prepare
+from crossfeed.machines.simulated.jobs import Job, motion_limits, play, prepare
 from crossfeed.machines.simulated.mapped import LoggedRun, write_mapped
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.sheet import SHEET, SheetColumn, draw_sheet
@@ -32,7 +32,7 @@ def simulate_program(
     machine, path = machine_named(machine_name), program_path(file)
     program = read_program(path)
     text = path.read_text(encoding="utf-8", errors="replace")
-    job = prepare(program, machine, tool_notes(text), stock_top)
+    job = prepare(program, motion_limits(machine), tool_notes(text), stock_top)
     noted = material_noted(text)
     chosen = material_named(material or noted or "aluminium")
     simulated = SimulatedMachine(machine, min(0.02, machine.logging.period))

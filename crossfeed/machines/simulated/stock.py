@@ -63,7 +63,7 @@ class _Block:
     """Heights of the remaining stock on a square grid."""
 
     def __init__(self, corner: Floats, shape: tuple[int, int], cell: float, top: float) -> None:
-        self.corner, self.cell = corner, cell
+        self.corner, self.cell = corner.tolist(), cell
         self.heights = np.full(shape, top)
         self._discs: dict[float, NDArray[np.bool_]] = {}
 
@@ -93,13 +93,13 @@ class _Block:
         if i0 >= i1 or j0 >= j1:
             return 0.0, 0
         under = self.heights[i0:i1, j0:j1]
-        touched = (under > z) & disc[i0 - i : i1 - i, j0 - j : j1 - j]
-        cells = int(np.count_nonzero(touched))
-        if not cells:
+        touched = under > z
+        touched &= disc[i0 - i : i1 - i, j0 - j : j1 - j]
+        heights = under[touched]
+        if not len(heights):
             return 0.0, 0
-        volume = (float(under[touched].sum()) - cells * z) * self.cell**2
-        under[touched] = z
-        return volume, cells
+        np.copyto(under, z, where=touched)
+        return (float(np.add.reduce(heights)) - len(heights) * z) * self.cell**2, len(heights)
 
 
 def _along(block: _Block, points: Floats, tool: Tool, coarseness: float) -> tuple[Floats, Floats]:

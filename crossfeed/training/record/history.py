@@ -8,6 +8,7 @@ from typing import Any
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import ConfigError, StorageError
+from crossfeed.ingest.arrow_columns import column
 
 Row = Mapping[str, Any]
 _HASH = b"crossfeed sha256"
@@ -19,7 +20,7 @@ def write_history(path: Path, rows: Sequence[Row]) -> None:
     import pyarrow.parquet
 
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    table = pyarrow.table({name: [row.get(name) for row in rows] for name in columns})
+    table = pyarrow.table({name: column([row.get(name) for row in rows]) for name in columns})
     table = table.replace_schema_metadata({_HASH: _digest(table.to_pylist())})
     with atomic_file(path) as temporary:
         pyarrow.parquet.write_table(table, temporary)

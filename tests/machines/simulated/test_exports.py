@@ -193,10 +193,14 @@ def test_unknown_scales_and_seeds_are_refused(tmp_path: Path) -> None:
 
 
 def test_another_length_of_the_2_ms_log_can_be_asked_for(tmp_path: Path) -> None:
-    _, target = simulate_pair(tmp_path / "longer", SCALE, seed=5, cycles=SCALE.cycles + 5_000)
+    _, target = simulate_pair(tmp_path, SCALE, seed=5, cycles=SCALE.cycles + 5_000)
     assert target.rows == SCALE.cycles + 5_000
+
+
+def test_a_log_too_short_for_its_sessions_was_refused_after_the_other_log_had_been_written(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="0 cycles are too few"):
-        simulate_pair(tmp_path / "none", SCALE, cycles=0)
+        simulate_pair(tmp_path, SCALE, cycles=0)
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_output_folder_that_is_a_file_is_a_storage_error(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.log_formats import log_format_named
 from crossfeed.machines.simulated.catalogue import random_machine
 from crossfeed.machines.simulated.fleet import related, simulate_fleet
-from crossfeed.machines.simulated.jobs import play, prepare
+from crossfeed.machines.simulated.jobs import motion_limits, play, prepare
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.single import simulate_program
 from crossfeed.machines.simulated.spinners import spinner_620
@@ -86,7 +86,7 @@ def test_a_users_program_gives_a_log_a_mapping_and_a_sheet(nc_file: Path, tmp_pa
 
 def test_steel_needs_more_torque_than_aluminium_and_pla() -> None:
     machine = SimulatedMachine(spinner_620())
-    job = prepare(parse_program(PROGRAM), machine.parameters)
+    job = prepare(parse_program(PROGRAM), motion_limits(machine.parameters))
     torques = []
     for material in ("pla", "aluminium", "steel"):
         played = play(job, 1.0, material_named(material), machine.time_step, round(job.seconds * 50))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError
-from crossfeed.machines.simulated.jobs import Job, Motion, Playback, play, prepare
+from crossfeed.machines.simulated.jobs import Job, Motion, Playback, motion_limits, play, prepare
 from crossfeed.machines.simulated.overrides import OverrideSchedule, overridden, play_under
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.spinners import spinner_620
@@ -37,7 +37,7 @@ M30
 
 @pytest.fixture(scope="module")
 def job() -> Job:
-    return prepare(parse_program(TEXT, "frame"), spinner_620(), {"T1": "END MILL 10", "T2": "DRILL 6"})
+    return prepare(parse_program(TEXT, "frame"), motion_limits(spinner_620()), {"T1": "END MILL 10", "T2": "DRILL 6"})
 
 
 def bits(playback: Playback) -> list[bytes]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.inputs import DriveInputs
-from crossfeed.machines.simulated.jobs import play, prepare
+from crossfeed.machines.simulated.jobs import motion_limits, play, prepare
 from crossfeed.machines.simulated.path import travel
 from crossfeed.machines.simulated.rollout import SimulatedMachine, counterfactual
 from crossfeed.machines.simulated.spinners import spinner_620
@@ -38,7 +38,9 @@ M30
 @pytest.fixture(scope="module")
 def planned() -> DriveInputs:
     """A program with rapids, cuts, a dwell in the cut and a tool change."""
-    job = prepare(parse_program(TEXT, "two tools"), spinner_620(), {"T1": "END MILL 10", "T2": "END MILL 6"})
+    job = prepare(
+        parse_program(TEXT, "two tools"), motion_limits(spinner_620()), {"T1": "END MILL 10", "T2": "END MILL 6"}
+    )
     return play(job, 1.0, MATERIALS["steel"], 0.02, int(job.seconds * SECOND)).inputs
 
 

@@ -18,7 +18,9 @@ from crossfeed.training.devices.distributed import Team, teamwork
 from crossfeed.training.run import train
 from tests.training.conftest import small_config, toy_table
 
-COMMAND = "import sys; from tests.training.devices.test_distributed import work_on_all; work_on_all(*sys.argv[1:])"
+COMMAND = (
+    "import sys; from tests.training.devices.test_distributed import share_the_work; share_the_work(*sys.argv[1:])"
+)
 CASES: dict[str, dict[str, Any]] = {
     "vicreg": {},
     "sigreg and student_t": {
@@ -39,16 +41,21 @@ def work(folder: str, case: str) -> None:
     assert train(tables, small_config(changes, name), folder).summary["validation"]["model"]["rmse"] > 0.0
 
 
-def work_on_all(folder: str, *ports: str) -> None:
-    """One run after the other, so that a process is started once; each team meets at a port of its own."""
+def share_the_work(folder: str, *ports: str) -> None:
+    """Two processes, as torchrun would start them, work on one run after the other; each run has a port of its own."""
+    other = os.fork()  # and not started anew, which would import everything again
+    rank = "0" if other else "1"
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2", "RANK": rank, "LOCAL_RANK": rank}
     for case, port in zip(CASES, ports, strict=True):
         os.environ["MASTER_PORT"] = port
         work(f"{folder}/{case}", case)
+    if other:
+        assert os.waitpid(other, 0)[1] == 0
 
 
 @pytest.fixture(scope="module")
 def worked_together(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runs of two processes, started as torchrun would."""
+    """The runs of two processes."""
     folder, ports = tmp_path_factory.mktemp("together"), []
     with ExitStack() as kept:
         for _ in CASES:
@@ -57,11 +64,10 @@ def worked_together(tmp_path_factory: pytest.TempPathFactory) -> Path:
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             held.bind(("127.0.0.1", 0))
             ports.append(str(held.getsockname()[1]))
-        team = {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2"}
-        base = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[3]), **team}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[3])}
         command = [sys.executable, "-c", COMMAND, str(folder), *ports]
-        started = [subprocess.Popen(command, env=base | {"RANK": rank, "LOCAL_RANK": rank}) for rank in ("0", "1")]
-        assert [process.wait(timeout=600) for process in started] == [0, 0]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, done.stderr
     return folder
 
 
