@@ -1,8 +1,9 @@
-"""A single forecast on one core: torch, onnxruntime in float32 and in int8, in one run; start and memory at the edge.
+"""A single forecast on one core: torch, onnxruntime in float32 and in int8, all members or one, in one run; start and
+memory at the edge.
 
     python benchmarks/edge.py [--size base] [--repeats 200] [--out benchmarks/edge.md]
 
-Weights are drawn, not trained: time does not depend on them. The four ways take turns, so that whatever else the
+Weights are drawn, not trained: time does not depend on them. The ways take turns, so that whatever else the
 machine does falls on all of them alike; time of the core leaves out what others took of it.
 """
 
@@ -13,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 CHILD = """
@@ -63,11 +66,13 @@ def main() -> None:
         folder = Path(name)
         model.save(folder / "model.safetensors", {"row_period": 1.0})
         opened = open_model(folder / "model.safetensors", "cpu")
-        network = ExportedNetwork(opened.model)
-        graph, metadata = folded(to_onnx(network), folder), describe(opened, network)
-        files = {"float32": folder / "float32.onnx", "int8": folder / "int8.onnx"}
-        files["float32"].write_bytes(file_bytes(graph, metadata))
-        files["int8"].write_bytes(file_bytes(in_int8(graph), metadata))
+        files = {}
+        for members, name in ((model.voices, ""), (1, ", one member")):
+            network = ExportedNetwork(opened.model, members=members)
+            graph, metadata = folded(to_onnx(network), folder), describe(opened, network)
+            for precision, made in (("float32", graph), ("int8", in_int8(graph))):
+                files[precision + name] = folder / f"{precision}-{members}.onnx"
+                files[precision + name].write_bytes(file_bytes(made, metadata))
         edge = {precision: EdgeModel(path) for precision, path in files.items()}
         random = np.random.default_rng(0)
         names = schema.sensor_names + schema.command_names
@@ -82,12 +87,12 @@ def main() -> None:
             live.push(rows[-1])
             live.forecast(plan)
 
-        ways = {
+        ways: dict[str, Callable[[], object]] = {
             "torch, `WorldModel.forecast`": lambda: opened.model.forecast(history, plan),
             "torch, `LiveForecaster`": pushed,
-            "`crossfeed.edge`, float32": lambda: edge["float32"].forecast(history, plan),
-            "`crossfeed.edge`, int8": lambda: edge["int8"].forecast(history, plan),
         }
+        for name, exported in edge.items():
+            ways[f"`crossfeed.edge`, {name}"] = partial(exported.forecast, history, plan)
         times: dict[str, list[float]] = {way: [] for way in ways}
         work: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(5 + arguments.repeats):
@@ -115,7 +120,7 @@ def main() -> None:
         "",
         f"One window, all horizons, size `{arguments.size}` of the `crossfeed` preset ({model.config.members} members, "
         f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters), one thread, {platform.machine()}; "
-        f"`python benchmarks/edge.py --size {arguments.size}`. The four ways took turns, {arguments.repeats} times.",
+        f"`python benchmarks/edge.py --size {arguments.size}`. The ways took turns, {arguments.repeats} times.",
         "",
         "| way | time of the core: best | median | by the clock: best | median |",
         "|---|---:|---:|---:|---:|",

@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -25,6 +26,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("crossfeed")
+
+# What a shell starts in the background is deaf to Ctrl-C, and so are the processes that tests start to interrupt them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Sixty commands were put together anew for each of the many commands that tests type into this process.
 typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import read_table
 from crossfeed.export.exported import ExportedForecaster
 from crossfeed.export.graph import OPSET, ExportedNetwork, random_windows, to_onnx
-from crossfeed.export.int8 import Price, in_int8, price
+from crossfeed.export.int8 import in_int8
+from crossfeed.export.price import Price, price
 from crossfeed.export.verify import check_export
 from crossfeed.extras import need
 from crossfeed.progress import progress
@@ -27,13 +28,13 @@ from crossfeed.rows import check_levels
 
 @dataclass(frozen=True)
 class Export:
-    """What was written, how far it is from torch in z-units, and what int8 cost where it was asked for."""
+    """What was written, how far it is from torch in z-units, and what `members` or `int8` cost where they are fewer."""
 
     path: Path
     bytes: int
     difference: float
     metadata: dict[str, Any]
-    price: Price | None = None
+    prices: dict[str, Price]
 
 
 def export_model(
@@ -41,11 +42,15 @@ def export_model(
     out: Path | str,
     *,
     levels: Sequence[float] = (),
+    members: int | None = None,
     int8: bool = False,
     table: Path | str | None = None,
     force: bool = False,
 ) -> Export:
-    """Write `out`; with `int8`, a `table` says what the smaller weights cost, and too much is refused."""
+    """Write `out`; with `int8`, a `table` says what the smaller weights cost, and too much is refused.
+
+    `members`: the first so many alone, each of which takes its share of the time; a `table` says what that costs.
+    """
     need("onnxruntime", "Exporting", "export")
     if levels:
         check_levels(levels)
@@ -55,7 +60,9 @@ def export_model(
             expected="--table TABLE.parquet: rows on which the CRPS is compared",
         )
     opened = model if isinstance(model, OpenedModel) else open_model(model, "cpu")
-    network = ExportedNetwork(opened.model, levels)
+    network = ExportedNetwork(opened.model, levels, members)
+    fewer = len(network.voices) < opened.model.voices
+    data = set_up(opened, read_table(table, opened.model.schema)).data if table and (int8 or fewer) else None
     metadata = describe(opened, network)
     with tempfile.TemporaryDirectory() as folder, progress("Exporting", 4 if int8 else 3) as task:
         graph = to_onnx(network)
@@ -67,22 +74,22 @@ def export_model(
         difference = check_export(EdgeModel(single), network)
         metadata |= {"difference": difference}
         task.advance(1)
-        cost = None
+        prices, exact = dict[str, Price](), ExportedForecaster(EdgeModel(single), "float32")
+        if data is not None and fewer:
+            prices["members"] = price(opened.forecaster, exact, data)
         if int8:
-            assert table is not None
+            assert data is not None
             metadata |= {"precision": "int8"}
             graph, small = in_int8(graph), Path(folder) / "int8.onnx"
             small.write_bytes(file_bytes(graph, metadata))
-            data = set_up(opened, read_table(table, opened.model.schema)).data
-            before, after = (ExportedForecaster(EdgeModel(path), path.stem) for path in (single, small))
-            cost = price(before, after, data)
-            cost.check(force)
-            metadata |= {"price": {"windows": cost.windows, "crps_float32": cost.float32, "crps_int8": cost.int8}}
+            prices["int8"] = price(exact, ExportedForecaster(EdgeModel(small), "int8"), data)
+            prices["int8"].check(force)
             task.advance(1)
+    metadata |= {"prices": {what: asdict(cost) for what, cost in prices.items()}}
     content = file_bytes(graph, metadata)
     with atomic_file(out) as temporary:
         temporary.write_bytes(content)
-    return Export(Path(out), len(content), difference, metadata, cost)
+    return Export(Path(out), len(content), difference, metadata, prices)
 
 
 def describe(opened: OpenedModel, network: ExportedNetwork) -> dict[str, Any]:
@@ -100,7 +107,7 @@ def describe(opened: OpenedModel, network: ExportedNetwork) -> dict[str, Any]:
         "family": family,
         "quantiles": [round(level, 6) for level in network.level_Q.tolist()],
         "network": model.config.network,
-        "members": getattr(model.config, "members", 1),
+        "members": len(network.voices),
         "precision": "float32",
         "inputs": list(INPUTS),
         "hashes": {

@@ -36,10 +36,10 @@ class ExportedNetwork(nn.Module):
     normal_Q: Tensor
     level_Q: Tensor
 
-    def __init__(self, model: WorldModel, levels: Sequence[float] = ()) -> None:
+    def __init__(self, model: WorldModel, levels: Sequence[float] = (), members: int | None = None) -> None:
         super().__init__()
         self.model = model.eval()
-        self.voices = nn.ModuleList(model.voice(number) for number in range(model.voices))
+        self.voices = nn.ModuleList(model.voice(number) for number in range(_so_many(model, members)))
         self.register_buffer("normal_Q", torch.tensor([_normal(level) for level in levels]), persistent=False)
         self.register_buffer("level_Q", torch.tensor(list(levels)), persistent=False)
 
@@ -73,6 +73,16 @@ class ExportedNetwork(nn.Module):
             below = (weight * 0.5 * (1.0 + torch.erf(z * 0.5**0.5))).sum(-1) < self.level_Q
             low, high = torch.where(below, middle, low), torch.where(below, high, middle)
         return 0.5 * (low + high)
+
+
+def _so_many(model: WorldModel, members: int | None) -> int:
+    """How many members are exported: the first of them, or all."""
+    if members is not None and not 1 <= members <= model.voices:
+        raise ConfigError(
+            f"{members} members of this model cannot be exported.",
+            expected=f"1 to {model.voices}, the number of its members",
+        )
+    return members or model.voices
 
 
 def random_windows(model: WorldModel, batch: int, seed: int) -> WindowTensors:

@@ -11,11 +11,17 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.edge import EdgeModel
 from crossfeed.errors import ConfigError
+from crossfeed.evaluation.source import SourceData
 from crossfeed.export.export import export_model
 from crossfeed.export.graph import ExportedNetwork, random_windows, to_onnx
-from crossfeed.export.int8 import Price, in_int8
+from crossfeed.export.int8 import in_int8
+from crossfeed.export.price import Price
 from crossfeed.export.verify import TOLERANCE, check_export, largest_difference
 from crossfeed.model.model_file import read_model_file
+from crossfeed.model.sensors.model import SensorModel
+from crossfeed.model.world_model import WorldModel
+from tests.evaluation.conftest import small_config
+from tests.evaluation.small_machine import small_table
 from tests.export.conftest import KINDS, LEVELS, exported_model
 from tests.model import toy
 
@@ -112,6 +118,53 @@ def test_several_members_run_in_int8() -> None:
     with torch.no_grad():
         wanted = network.said(*windows)
     assert float((torch.from_numpy(mean) - wanted.mean).abs().max()) < 0.3 * float(wanted.standard_deviation.mean())
+
+
+def two_members() -> SensorModel:
+    """Two members of the default network for the small machine; a little noise makes each say something of its own."""
+    torch.manual_seed(0)
+    table = small_table(runs=14, rows=60)
+    config = small_config().model.model_copy(update={"members": 2})
+    model = WorldModel.build(config, table.schema, SourceData.of([table], small_config().data).space).eval()
+    assert isinstance(model, SensorModel)
+    with torch.no_grad():
+        model.network.head.linear.weight.normal_(std=0.1)
+    return model
+
+
+def test_the_first_member_alone_says_what_it_says_in_torch(tmp_path: Path) -> None:
+    model = two_members()
+    model.save(tmp_path / "model.safetensors", {"row_period": 1.0})
+    both, alone = (
+        export_model(tmp_path / "model.safetensors", tmp_path / f"{members}.onnx", members=members)
+        for members in (None, 1)
+    )
+    assert (both.metadata["members"], alone.metadata["members"]) == (2, 1)
+    assert alone.bytes < 0.7 * both.bytes
+    assert largest_difference(EdgeModel(alone.path), ExportedNetwork(model.voice(0)), 7, seed=1) <= TOLERANCE
+    assert largest_difference(EdgeModel(alone.path), ExportedNetwork(model.voice(1)), 7, seed=1) > TOLERANCE
+
+
+@pytest.mark.parametrize("members", [0, 3, -1])
+def test_members_that_a_model_does_not_have_are_refused(tmp_path: Path, members: int) -> None:
+    two_members().save(tmp_path / "model.safetensors", {"row_period": 1.0})
+    with pytest.raises(ConfigError, match=f"{members} members of this model"):
+        export_model(tmp_path / "model.safetensors", tmp_path / "model.onnx", members=members)
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_a_table_tells_what_fewer_members_and_int8_cost(tmp_path: Path) -> None:
+    two_members().save(tmp_path / "model.safetensors", {"row_period": 1.0})
+    small_table(runs=4, rows=60, seed=3).write(tmp_path / "table.parquet")
+    words = ["export", str(tmp_path / "model.safetensors"), "--out", str(tmp_path / "model.onnx"), "--members", "1"]
+    words += ["--int8", "--force", "--table", str(tmp_path / "table.parquet")]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    prices = EdgeModel(tmp_path / "model.onnx").metadata["prices"]
+    assert set(prices) == {"members", "int8"}
+    assert prices["members"]["after"] == prices["int8"]["before"] != prices["members"]["before"]
+    for cost, after in ((prices["members"], "of 1 member"), (prices["int8"], "in int8")):
+        assert f"{cost['after']:.4f} {after} ({100 * (cost['after'] / cost['before'] - 1.0):+.2f} %)" in found.output
 
 
 def test_the_command_prints_one_document(tmp_path: Path) -> None:

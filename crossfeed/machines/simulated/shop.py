@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.production import Product
@@ -38,7 +40,11 @@ def open_shop(machine: MachineParameters, programs: Collection[str] | None = Non
 
 @lru_cache(maxsize=32)  # a few machines; milling a part out of its stock takes longer than most logs of it
 def _job(name: str, text: str, limits: MotionLimits) -> Job:
-    return prepare(parse_program(text, name), limits, tool_notes(text))
+    job = prepare(parse_program(text, name), limits, tool_notes(text))
+    for values in (*vars(job).values(), job.engagement.depth, job.engagement.width):
+        if isinstance(values, np.ndarray):
+            values.flags.writeable = False  # the next shop gets the same ones
+    return job
 
 
 def _warm_up_text() -> str:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.machines.simulated.jobs import Job, fit, motion_limits, play, prepare
+from crossfeed.machines.simulated.shop import open_shop
 from crossfeed.machines.simulated.spinners import spinner_620
 from crossfeed.machines.simulated.workshop import MATERIALS
 from crossfeed.programs.parse import parse_program
@@ -75,3 +76,13 @@ def test_any_time_is_filled_with_passes_at_overrides_of_30_to_120_percent(job: J
 def test_a_tool_without_a_known_diameter_is_reported() -> None:
     job = prepare(parse_program(TEXT, "frame"), motion_limits(spinner_620()))
     assert job.remarks == ["tool 'T1' does not tell its diameter: 10 mm and 3 teeth are assumed"]
+
+
+def test_two_shops_with_the_same_limits_share_jobs_that_nobody_may_change() -> None:
+    shops = [open_shop(spinner_620(), {"PLA_COVER"}) for _ in range(2)]
+    assert shops[0].jobs["PLA_COVER"] is shops[1].jobs["PLA_COVER"]
+    for values in (shops[0].jobs["PLA_COVER"].feed, shops[0].jobs["PLA_COVER"].engagement.depth):
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 1.0
+    slower = spinner_620().model_copy(update={"spindle": spinner_620().spindle.model_copy(update={"inertia": 1.0})})
+    assert open_shop(slower, {"PLA_COVER"}).jobs["PLA_COVER"].seconds > shops[0].jobs["PLA_COVER"].seconds
