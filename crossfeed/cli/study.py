@@ -10,7 +10,7 @@ from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs, Jso
 
 if TYPE_CHECKING:
     from crossfeed.study.export import Weights
-    from crossfeed.study.rules import LockedSeed
+    from crossfeed.study.record.rules import LockedSeed
 
 app = typer.Typer(
     help="The sealed study: candidates, source-only search, confirmation, lock, one opening of the target, ledger.",
@@ -201,7 +201,7 @@ def export(
     Example: crossfeed study export mystudy study.tar.gz --weights locked
     """
     from crossfeed.study.export import export
-    from crossfeed.study.store import Store
+    from crossfeed.study.record.store import Store
 
     typer.echo(f"Wrote {export(Store(folder), archive, cast('Weights', weights))}.")
 

@@ -12,16 +12,16 @@ from crossfeed.configuration import parse
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.ingest.table import Table
-from crossfeed.study import ledger
 from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
-from crossfeed.study.identity import check_version
 from crossfeed.study.leave_one_out import MachineLine, machine_lines
-from crossfeed.study.ledger import Entry
-from crossfeed.study.lockable import refusals
-from crossfeed.study.rules import score_of
-from crossfeed.study.rungs import ranking
-from crossfeed.study.score import CandidateScore, leaders_disagree
-from crossfeed.study.store import Run, Store
+from crossfeed.study.record import ledger
+from crossfeed.study.record.identity import check_version
+from crossfeed.study.record.ledger import Entry
+from crossfeed.study.record.lockable import refusals
+from crossfeed.study.record.rules import score_of
+from crossfeed.study.record.rungs import ranking
+from crossfeed.study.record.score import CandidateScore, leaders_disagree
+from crossfeed.study.record.store import Run, Store
 from crossfeed.study.verify import Verification, verify
 from crossfeed.windows.counts import count_windows
 from crossfeed.windows.split_tables import DataConfig, SplitTables

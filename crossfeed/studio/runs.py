@@ -55,7 +55,7 @@ def _read(folder: Path, read: Any) -> dict[str, Any]:
 
 def _study(folder: Path) -> dict[str, Any]:
     # Imported when somebody looks: the page is up a tenth of a second earlier.
-    from crossfeed.study.rules import score_of
+    from crossfeed.study.record.rules import score_of
     from crossfeed.study.study import Study
 
     study = Study(folder)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from crossfeed.errors import CrossfeedError
 from crossfeed.progress import console
-from crossfeed.study.store import UNFINISHED, Run, Store
+from crossfeed.study.record.store import UNFINISHED, Run, Store
 
 if TYPE_CHECKING:
     from rich.table import Table

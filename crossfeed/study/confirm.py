@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from crossfeed.errors import ConfigError
 from crossfeed.study.engines import Engine
-from crossfeed.study.rules import score_of
-from crossfeed.study.rungs import pool
-from crossfeed.study.score import RunOutcome, Score, rank
+from crossfeed.study.record.rules import score_of
+from crossfeed.study.record.rungs import pool
+from crossfeed.study.record.score import RunOutcome, Score, rank
+from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan, search
-from crossfeed.study.store import Store
 from crossfeed.training.run_config import RunConfig
 
 FINALISTS = 5

@@ -13,12 +13,12 @@ import numpy as np
 
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.statistics import bootstrap, compare
-from crossfeed.study import ledger
-from crossfeed.study.declaration import Declaration
-from crossfeed.study.outcomes import has_numbers
-from crossfeed.study.ready_record import LEAVE_ONE_OUT, planned_ready
-from crossfeed.study.score import WEIGHTS
-from crossfeed.study.store import Run, Store
+from crossfeed.study.record import ledger
+from crossfeed.study.record.declaration import Declaration
+from crossfeed.study.record.outcomes import has_numbers
+from crossfeed.study.record.ready import LEAVE_ONE_OUT, planned_ready
+from crossfeed.study.record.score import WEIGHTS
+from crossfeed.study.record.store import Run, Store
 
 # The components of the score (self-supervised ones under the suite's masks, so that arms can be paired), how much
 # shuffled commands cost, and the effective rank of the latents at the gate.

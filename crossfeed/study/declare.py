@@ -5,13 +5,13 @@ from typing import Any
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
-from crossfeed.study import ledger
-from crossfeed.study.conditions import parse_condition
-from crossfeed.study.declaration import Declaration, declared_names
 from crossfeed.study.lock import verified_lock
+from crossfeed.study.record import ledger
+from crossfeed.study.record.conditions import parse_condition
+from crossfeed.study.record.declaration import Declaration, declared_names
+from crossfeed.study.record.store import Store
 from crossfeed.study.release import refuse_after_release
 from crossfeed.study.search import plan
-from crossfeed.study.store import Store
 from crossfeed.training.run_config import RunConfig
 
 

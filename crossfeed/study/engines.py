@@ -16,8 +16,8 @@ from crossfeed.atomic import storage_error
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.extras import need
 from crossfeed.processes import starting_children
-from crossfeed.study.identity import code_hash
-from crossfeed.study.outcomes import OUTCOME
+from crossfeed.study.record.identity import code_hash
+from crossfeed.study.record.outcomes import OUTCOME
 from crossfeed.study.worker import REFUSED, execute_logged
 
 if TYPE_CHECKING:  # the first of them does not exist on Windows

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfeed.errors import ConfigError
-from crossfeed.study import ledger
 from crossfeed.study.engines import Engine
-from crossfeed.study.outcomes import outcomes
-from crossfeed.study.rungs import entries
-from crossfeed.study.score import Score, rank
+from crossfeed.study.record import ledger
+from crossfeed.study.record.outcomes import outcomes
+from crossfeed.study.record.rungs import entries
+from crossfeed.study.record.score import Score, rank
+from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan, search
-from crossfeed.study.store import Store
 from crossfeed.training.run_config import RunConfig
 
 

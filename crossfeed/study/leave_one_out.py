@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from crossfeed.study.outcomes import has_numbers
-from crossfeed.study.ready_record import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
-from crossfeed.study.store import Run, Store
+from crossfeed.study.record.outcomes import has_numbers
+from crossfeed.study.record.ready import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
+from crossfeed.study.record.store import Run, Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from crossfeed.atomic import file_hash
 from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.json_file import write_json
 from crossfeed.model.model_file import read_model_file
-from crossfeed.study import ledger, vault
-from crossfeed.study.identity import code_hash, source_tables
-from crossfeed.study.lockable import LOCK, holds, refusals
-from crossfeed.study.rules import LockedSeed, rules_of, score_of
-from crossfeed.study.rungs import pool
-from crossfeed.study.score import run_scores
-from crossfeed.study.store import Run, Store
+from crossfeed.study import vault
+from crossfeed.study.record import ledger
+from crossfeed.study.record.identity import code_hash, source_tables
+from crossfeed.study.record.lockable import LOCK, holds, refusals
+from crossfeed.study.record.rules import LockedSeed, rules_of, score_of
+from crossfeed.study.record.rungs import pool
+from crossfeed.study.record.score import run_scores
+from crossfeed.study.record.store import Run, Store
 
 
 def lock(store: Store, seed: LockedSeed | None = None) -> dict[str, Any]:

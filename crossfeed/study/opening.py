@@ -10,13 +10,14 @@ from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_json
 from crossfeed.model.world_model import WorldModel
-from crossfeed.study import ledger, vault
-from crossfeed.study.declaration import Declaration, declared, flagged, verdict_of
-from crossfeed.study.identity import check_version, source_tables
+from crossfeed.study import vault
 from crossfeed.study.lock import verified_lock
-from crossfeed.study.outcomes import flag_of, has_numbers
+from crossfeed.study.record import ledger
+from crossfeed.study.record.declaration import Declaration, declared, flagged, verdict_of
+from crossfeed.study.record.identity import check_version, source_tables
+from crossfeed.study.record.outcomes import flag_of, has_numbers
+from crossfeed.study.record.store import Run, Store
 from crossfeed.study.repetition import control_drift
-from crossfeed.study.store import Run, Store
 from crossfeed.training.run_config import RunConfig
 
 

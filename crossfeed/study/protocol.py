@@ -14,9 +14,9 @@ from crossfeed.errors import ConfigError, StorageError
 from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table, manifest_path
 from crossfeed.study import vault
-from crossfeed.study.identity import PROTOCOL_VERSION, code_hash
-from crossfeed.study.rules import rules_of
-from crossfeed.study.store import Store
+from crossfeed.study.record.identity import PROTOCOL_VERSION, code_hash
+from crossfeed.study.record.rules import rules_of
+from crossfeed.study.record.store import Store
 from crossfeed.training.data import prepare
 from crossfeed.training.record.summary import data_facts
 from crossfeed.training.run_config import RunConfig, departures

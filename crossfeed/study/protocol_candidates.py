@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crossfeed.study.candidates import from_yaml
 from crossfeed.study.paper_candidates import the_twenty
-from crossfeed.study.rules import rules_of
+from crossfeed.study.record.rules import rules_of
 from crossfeed.training.run_config import RunConfig
 
 _LISTS = Path(str(files("crossfeed.study")))

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from crossfeed.errors import ConfigError
-from crossfeed.study import ledger
-from crossfeed.study.rungs import dropped
-from crossfeed.study.store import UNFINISHED, Run, Store
+from crossfeed.study.record import ledger
+from crossfeed.study.record.rungs import dropped
+from crossfeed.study.record.store import UNFINISHED, Run, Store
 
 WEIGHTS_SUFFIX = ".safetensors"
 CHOSEN_FROM = ("search", "confirm")

@@ -14,9 +14,9 @@ from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
 from crossfeed.study.candidates import Candidate, named
 from crossfeed.study.paper_candidates import per_horizon_vicreg
-from crossfeed.study.ready_record import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
+from crossfeed.study.record.ready import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
+from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan
-from crossfeed.study.store import Store
 from crossfeed.training.run_config import RunConfig
 
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from crossfeed.errors import ConfigError
-from crossfeed.study import ledger, vault
-from crossfeed.study.store import Store
+from crossfeed.study import vault
+from crossfeed.study.record import ledger
+from crossfeed.study.record.store import Store
 
 
 def release(store: Store, out: Path) -> list[Path]:

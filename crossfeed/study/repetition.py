@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from crossfeed.json_file import read_sealed
-from crossfeed.study.declaration import Declaration
-from crossfeed.study.outcomes import has_numbers
-from crossfeed.study.store import Run, Store
+from crossfeed.study.record.declaration import Declaration
+from crossfeed.study.record.outcomes import has_numbers
+from crossfeed.study.record.store import Run, Store
 
 # A CPU repeats a run but for rounding. A GPU adds in no fixed order, which training amplifies: there a repetition may
 # fall as far from the run it repeats as another seed would, and a component that hardly moves by this much. The

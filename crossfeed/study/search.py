@@ -9,7 +9,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.study.board import board
 from crossfeed.study.engines import Engine
 from crossfeed.study.owners import is_alive, owner
-from crossfeed.study.store import UNFINISHED, Store, run_name
+from crossfeed.study.record.store import UNFINISHED, Store, run_name
 from crossfeed.training.run_config import RunConfig
 
 

@@ -6,29 +6,29 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from crossfeed.configuration import override
 from crossfeed.model.network_config import Size
-from crossfeed.study import ledger
 from crossfeed.study.candidates import from_yaml, some
 from crossfeed.study.confirm import FINALISTS, Confirmation, confirm
 from crossfeed.study.contrast import ContrastLine, contrasts
-from crossfeed.study.declaration import Declaration
 from crossfeed.study.declare import declare
 from crossfeed.study.engines import Engine, LocalEngine
 from crossfeed.study.halving import halve, refuse_mixture
-from crossfeed.study.identity import check_sources, check_version
 from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.lock import lock
-from crossfeed.study.lockable import refusals
 from crossfeed.study.opening import unseal
 from crossfeed.study.protocol import init
 from crossfeed.study.protocol_candidates import candidates_of
 from crossfeed.study.prune import Pruning, prune
 from crossfeed.study.ready import plan_ready
+from crossfeed.study.record import ledger
+from crossfeed.study.record.declaration import Declaration
+from crossfeed.study.record.identity import check_sources, check_version
+from crossfeed.study.record.lockable import refusals
+from crossfeed.study.record.rules import LockedSeed, score_of
+from crossfeed.study.record.rungs import ranking
+from crossfeed.study.record.score import CandidateScore, Score
+from crossfeed.study.record.store import Store
 from crossfeed.study.release import release
-from crossfeed.study.rules import LockedSeed, score_of
-from crossfeed.study.rungs import ranking
-from crossfeed.study.score import CandidateScore, Score
 from crossfeed.study.search import plan, search
-from crossfeed.study.store import Store
 from crossfeed.study.verify import Verification, verify
 from crossfeed.training.run_config import RunConfig, preset
 

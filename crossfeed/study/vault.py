@@ -14,8 +14,8 @@ from typing import Any
 from crossfeed.atomic import atomic_file, file_hash
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.ingest.table import Table
-from crossfeed.study import ledger
-from crossfeed.study.store import Store
+from crossfeed.study.record import ledger
+from crossfeed.study.record.store import Store
 
 CONFIRMATORY = "confirmatory"
 _MAGIC = b"crossfeed sealed table 1\n"

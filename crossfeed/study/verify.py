@@ -13,13 +13,14 @@ import crossfeed
 from crossfeed.atomic import file_hash
 from crossfeed.configuration import leaves
 from crossfeed.errors import CrossfeedError, StorageError
-from crossfeed.study import ledger, vault
-from crossfeed.study.declaration import Declaration
-from crossfeed.study.identity import code_hash, source_tables
-from crossfeed.study.lockable import LOCK, holds
-from crossfeed.study.outcomes import OUTCOME, artefacts
+from crossfeed.study import vault
 from crossfeed.study.prune import WEIGHTS_SUFFIX, pruned
-from crossfeed.study.store import Store, run_name
+from crossfeed.study.record import ledger
+from crossfeed.study.record.declaration import Declaration
+from crossfeed.study.record.identity import code_hash, source_tables
+from crossfeed.study.record.lockable import LOCK, holds
+from crossfeed.study.record.outcomes import OUTCOME, artefacts
+from crossfeed.study.record.store import Store, run_name
 from crossfeed.training.record.folder import saved_config
 
 

@@ -11,9 +11,9 @@ from crossfeed.errors import CrossfeedError, TrainingError
 from crossfeed.json_file import write_json
 from crossfeed.locks import locked
 from crossfeed.processes import end_with_parent
-from crossfeed.study.identity import check_version, code_hash, source_tables
-from crossfeed.study.outcomes import COLLAPSED, OUTCOME, artefacts
-from crossfeed.study.store import Run, Store
+from crossfeed.study.record.identity import check_version, code_hash, source_tables
+from crossfeed.study.record.outcomes import COLLAPSED, OUTCOME, artefacts
+from crossfeed.study.record.store import Run, Store
 
 # The exit code of a run that cannot succeed by trying again.
 REFUSED = 2

@@ -17,8 +17,8 @@ from crossfeed.ingest.table import Table
 from crossfeed.study import vault
 from crossfeed.study.candidates import from_yaml, named
 from crossfeed.study.export import export
-from crossfeed.study.lockable import LOCK
 from crossfeed.study.paper_candidates import plain_control
+from crossfeed.study.record.lockable import LOCK
 from crossfeed.study.study import Study
 from crossfeed.training.run_config import preset
 from tests.study.conftest import CANDIDATES, InProcess, Invented, begin, kinds

@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from crossfeed.study.board import matrix
-from crossfeed.study.store import Run
+from crossfeed.study.record.store import Run
 from tests.study.conftest import CANDIDATES, Invented, begin
 
 

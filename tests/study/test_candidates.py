@@ -10,7 +10,7 @@ from crossfeed.model.jepa.config import SIZES
 from crossfeed.study.candidates import from_yaml, named, some
 from crossfeed.study.paper_candidates import PAPER_CANDIDATES, plain_control
 from crossfeed.study.protocol_candidates import candidates_of
-from crossfeed.study.rules import rules_of
+from crossfeed.study.record.rules import rules_of
 from crossfeed.training.run_config import RunConfig, preset
 
 

@@ -9,10 +9,10 @@ import pytest
 from crossfeed.errors import ConfigError
 from crossfeed.json_file import read_sealed, write_sealed
 from crossfeed.study import vault
-from crossfeed.study.declaration import declared, verdict_of
-from crossfeed.study.outcomes import COLLAPSED
+from crossfeed.study.record.declaration import declared, verdict_of
+from crossfeed.study.record.outcomes import COLLAPSED
+from crossfeed.study.record.store import Run
 from crossfeed.study.repetition import Drift, control_drift
-from crossfeed.study.store import Run
 from crossfeed.study.study import Study
 from tests.study.conftest import InProcess, kinds
 

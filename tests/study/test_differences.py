@@ -16,15 +16,15 @@ from crossfeed.evaluation import bundle
 from crossfeed.evaluation.statistics import compare
 from crossfeed.ingest.resample import Resampling
 from crossfeed.study import opening, protocol
-from crossfeed.study.outcomes import COLLAPSED, has_numbers
 from crossfeed.study.protocol_candidates import candidates_of
-from crossfeed.study.rules import PROTOCOLS
-from crossfeed.study.score import run_scores
-from crossfeed.study.store import Run
+from crossfeed.study.record.outcomes import COLLAPSED, has_numbers
+from crossfeed.study.record.rules import PROTOCOLS
+from crossfeed.study.record.score import run_scores
+from crossfeed.study.record.store import Run
 from crossfeed.training.run_config import preset
 from crossfeed.windows.corrupt import MaskConfig, corrupt
 from tests.study.conftest import begin
-from tests.study.test_score import outcome
+from tests.study.record.test_score import outcome
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "method.md"
 

@@ -13,7 +13,7 @@ import pytest
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.study import engines
 from crossfeed.study.engines import RayEngine, make_engine
-from crossfeed.study.identity import code_hash
+from crossfeed.study.record.identity import code_hash
 from tests.study.conftest import begin, numbers, plan_two
 
 

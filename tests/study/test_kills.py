@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from crossfeed.evaluation import bundle
-from crossfeed.study import engines, ledger, worker
+from crossfeed.study import engines, worker
 from crossfeed.study.engines import Engine, LocalEngine
-from crossfeed.study.store import Store
+from crossfeed.study.record import ledger
+from crossfeed.study.record.store import Store
 from crossfeed.study.study import Study
 from crossfeed.training import loop, run, step
 from crossfeed.training.record import checkpoint

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from crossfeed.study.contrast import HIGHER_IS_BETTER, ContrastLine, _lines
-from crossfeed.study.score import rank
-from crossfeed.study.store import Run
+from crossfeed.study.record.score import rank
+from crossfeed.study.record.store import Run
 from crossfeed.training.measure.health import collapse_reasons
 from crossfeed.training.run_config import preset
-from tests.study.test_score import published
+from tests.study.record.test_score import published
 
 # Appendix H, latent-health gate: arm, seed, smallest deviation and rank after pretraining, the same after fine-tuning.
 GATE = (

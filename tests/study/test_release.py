@@ -6,7 +6,7 @@ import pytest
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
 from crossfeed.study import opening, vault
-from crossfeed.study.conditions import ConditionVerdict
+from crossfeed.study.record.conditions import ConditionVerdict
 from crossfeed.study.study import Study
 from tests.study.conftest import InProcess, begin, command, kinds
 from tests.training.conftest import toy_table

@@ -29,7 +29,7 @@ from crossfeed.errors import CrossfeedError
 from crossfeed.ingest.table import Table
 from crossfeed.progress import be_quiet
 from crossfeed.study import vault
-from crossfeed.study.store import Store
+from crossfeed.study.record.store import Store
 from crossfeed.study.study import Study
 from tests.study.conftest import kinds
 from tests.training.conftest import TOY, toy_table

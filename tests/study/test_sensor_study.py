@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.score import WEIGHTS, RunOutcome, rank, run_scores, weights_of
+from crossfeed.study.record.score import WEIGHTS, RunOutcome, rank, run_scores, weights_of
 from tests.study.conftest import InProcess, begin, command
 
 PARTS = [name for name in WEIGHTS if name != "ssl"]

@@ -10,9 +10,9 @@ from crossfeed.configuration import leaves
 from crossfeed.errors import CheckpointError, ConfigError, CrossfeedError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.study import vault
-from crossfeed.study.lockable import LOCK
-from crossfeed.study.rules import PROTOCOLS
-from crossfeed.study.score import WEIGHTS
+from crossfeed.study.record.lockable import LOCK
+from crossfeed.study.record.rules import PROTOCOLS
+from crossfeed.study.record.score import WEIGHTS
 from crossfeed.study.study import Study
 from tests.study.conftest import CANDIDATES, InProcess, begin, kinds
 from tests.training.conftest import toy_table
@@ -60,7 +60,7 @@ def test_a_second_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_study_of_another_protocol_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(tmp_path / "study")
-    monkeypatch.setattr("crossfeed.study.identity.PROTOCOL_VERSION", 99)
+    monkeypatch.setattr("crossfeed.study.record.identity.PROTOCOL_VERSION", 99)
     with pytest.raises(ConfigError, match="protocol version 3"):
         Study(tmp_path / "study")
 
@@ -140,7 +140,7 @@ def test_a_leader_whose_runs_were_made_by_other_source_files_was_locked_all_the_
     study.store.record("confirmation", {"finalists": [], "leaders": leaders, "score": "robust", "stable": True})
     complaint = f"runs of {CANDIDATES[0]} were made by other source files"
     assert not any(complaint in reason for reason in study.refusals())
-    monkeypatch.setattr("crossfeed.study.lockable.code_hash", lambda: "another")
+    monkeypatch.setattr("crossfeed.study.record.lockable.code_hash", lambda: "another")
     assert any(complaint in reason for reason in study.refusals())
 
 
@@ -221,7 +221,7 @@ def test_a_declared_condition_that_holds_opens_and_one_that_fails_does_not(
     opened: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from crossfeed.study import opening
-    from crossfeed.study.conditions import ConditionVerdict
+    from crossfeed.study.record.conditions import ConditionVerdict
 
     opened.declare("again", {"control": {}, "floor": {"model.instance_norm.kind": "floored"}}, 1, CONDITION)
     opened.search(InProcess())

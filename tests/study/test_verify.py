@@ -10,7 +10,7 @@ import pytest
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.ingest.table import Table
 from crossfeed.study.export import export, verify_anything
-from crossfeed.study.store import Store
+from crossfeed.study.record.store import Store
 from crossfeed.study.study import Study
 from crossfeed.study.verify import _trained_otherwise, verify
 

@@ -8,7 +8,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.progress import output
 
 if TYPE_CHECKING:
-    from crossfeed.study.score import CandidateScore
+    from crossfeed.study.record.score import CandidateScore
     from crossfeed.study.study import Study
     from crossfeed.study.verify import Verification
 
@@ -20,8 +20,8 @@ SHORT = {
 
 def ranking(study: "Study", as_json: bool = False) -> None:
     """Candidates by the protocol's score, with the other score beside it."""
-    from crossfeed.study.rules import score_of
-    from crossfeed.study.score import leaders_disagree
+    from crossfeed.study.record.rules import score_of
+    from crossfeed.study.record.score import leaders_disagree
 
     lines = study.rank()
     if as_json:

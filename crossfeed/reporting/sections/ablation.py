@@ -8,9 +8,9 @@ from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import OpeningFacts, StudyFacts
-from crossfeed.study.conditions import RMSE_COMPONENTS
-from crossfeed.study.declaration import Declaration
-from crossfeed.study.outcomes import flag_of, has_numbers
+from crossfeed.study.record.conditions import RMSE_COMPONENTS
+from crossfeed.study.record.declaration import Declaration
+from crossfeed.study.record.outcomes import flag_of, has_numbers
 from crossfeed.study.repetition import Drift
 
 _TARGET = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %"}

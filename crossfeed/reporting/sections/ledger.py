@@ -5,7 +5,7 @@ from typing import Any
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, columns
 from crossfeed.reporting.numbers import plural
-from crossfeed.study.ledger import Entry
+from crossfeed.study.record.ledger import Entry
 
 
 def sections(found: Artefacts) -> list[Section]:

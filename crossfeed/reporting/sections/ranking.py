@@ -10,7 +10,7 @@ from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section
 from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
-from crossfeed.study.score import WEIGHTS, CandidateScore
+from crossfeed.study.record.score import WEIGHTS, CandidateScore
 
 _NAMES = {
     "clean": ("clean RMSE", "Clean RMSE"),

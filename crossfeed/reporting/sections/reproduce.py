@@ -9,7 +9,7 @@ import crossfeed
 from crossfeed.processes import beside
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Listing, Note, ReportTable, Section, columns
-from crossfeed.study.declaration import Declaration
+from crossfeed.study.record.declaration import Declaration
 
 _LIBRARIES = ("torch", "numpy", "polars", "pyarrow", "pydantic")
 _SHOWN = 40

@@ -10,7 +10,7 @@ from typing import Any
 import crossfeed
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table
-from crossfeed.study.store import Store
+from crossfeed.study.record.store import Store
 
 # Raised whenever the meaning of a study changes, so that numbers of different meanings never meet in one table.
 PROTOCOL_VERSION = 3

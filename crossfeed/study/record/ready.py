@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from crossfeed.study import ledger
-from crossfeed.study.store import Store
+from crossfeed.study.record import ledger
+from crossfeed.study.record.store import Store
 
 LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.score import WEIGHTS, RunOutcome, leaders_disagree, rank
+from crossfeed.study.record.score import WEIGHTS, RunOutcome, leaders_disagree, rank
 
 
 def outcome(candidate: str, values: list[float], seed: int = 0, ratio: float = 1.1, **flags: object) -> RunOutcome:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossfeed.errors import ConfigError
-from crossfeed.study import ledger
-from crossfeed.study.conditions import ConditionVerdict, evaluate, parse_condition
-from crossfeed.study.outcomes import flag_of, has_numbers
-from crossfeed.study.store import Store
+from crossfeed.study.record import ledger
+from crossfeed.study.record.conditions import ConditionVerdict, evaluate, parse_condition
+from crossfeed.study.record.outcomes import flag_of, has_numbers
+from crossfeed.study.record.store import Store
 
 
 @dataclass(frozen=True, slots=True)

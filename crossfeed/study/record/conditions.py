@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.score import WEIGHTS
+from crossfeed.study.record.score import WEIGHTS
 
 RMSE_COMPONENTS = ("clean", "schema_drop", "masked", "long_horizon")
 _GRAMMAR = re.compile(

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from crossfeed.study import ledger
-from crossfeed.study.outcomes import outcomes
-from crossfeed.study.score import CandidateScore, RunOutcome, Score, rank
-from crossfeed.study.store import Store
+from crossfeed.study.record import ledger
+from crossfeed.study.record.outcomes import outcomes
+from crossfeed.study.record.score import CandidateScore, RunOutcome, Score, rank
+from crossfeed.study.record.store import Store
 
 
 def dropped(store: Store) -> dict[str, int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.study import ledger
+from crossfeed.study.record import ledger
 
 Status = Literal["pending", "running", "finished", "invalid"]
 UNFINISHED = ("pending", "running")

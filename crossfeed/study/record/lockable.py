@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from crossfeed.study import ledger
-from crossfeed.study.identity import code_hash
-from crossfeed.study.rungs import pool
-from crossfeed.study.score import rank
-from crossfeed.study.store import Store
+from crossfeed.study.record import ledger
+from crossfeed.study.record.identity import code_hash
+from crossfeed.study.record.rungs import pool
+from crossfeed.study.record.score import rank
+from crossfeed.study.record.store import Store
 
 LOCK = "lock.json"
 

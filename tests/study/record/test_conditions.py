@@ -1,7 +1,7 @@
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.conditions import RMSE_COMPONENTS, Condition, evaluate, parse_condition
+from crossfeed.study.record.conditions import RMSE_COMPONENTS, Condition, evaluate, parse_condition
 
 PAPER = "all rmse components better on source validation"
 

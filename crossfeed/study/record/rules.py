@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.score import Score
+from crossfeed.study.record.score import Score
 
 LockedSeed = Literal["median", "best"]
 

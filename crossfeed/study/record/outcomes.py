@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crossfeed.atomic import file_hash
-from crossfeed.study.score import RunOutcome
-from crossfeed.study.store import Run, Store
+from crossfeed.study.record.score import RunOutcome
+from crossfeed.study.record.store import Run, Store
 
 OUTCOME = "outcome.json"
 # How the reason begins when a run is invalid because its latents collapsed, although it forecasts.
