@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tomllib
 import venv
 import zipfile
+from dataclasses import dataclass
 from email.parser import Parser
 from pathlib import Path
 
@@ -74,31 +76,54 @@ print(json.dumps({"package": crossfeed.__file__, **found}))
 """
 
 
-def test_an_environment_elsewhere_finds_programs_templates_candidates_and_models(wheel: Path, tmp_path: Path) -> None:
-    """Dependencies are lent by the environment of the tests; the package itself is the wheel's."""
-    venv.create(tmp_path / "elsewhere", with_pip=False, symlinks=True)
-    scripts = tmp_path / "elsewhere" / ("Scripts" if os.name == "nt" else "bin")
-    python = scripts / Path(sys.executable).name
-    paths = sysconfig.get_paths(vars={"base": str(tmp_path / "elsewhere"), "platbase": str(tmp_path / "elsewhere")})
-    packages = Path(paths["purelib"])
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(packages)
-    (packages / "lent.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+@dataclass(frozen=True)
+class Elsewhere:
+    """A folder with an environment of its own; the tests lend it their dependencies, the package is the wheel's."""
 
-    def run(*words: str) -> str:
+    folder: Path
+    python: Path
+    packages: Path
+
+    def run(self, *words: str) -> str:
+        """What Python prints there."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         ran = subprocess.run(
-            [python, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            [self.python, *words], cwd=self.folder, env=environment, capture_output=True, text=True, check=False
         )
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
-    found = json.loads(run("-c", FOUND))
-    assert Path(found["package"]).is_relative_to(packages)
+
+@pytest.fixture(scope="module")
+def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
+    folder = tmp_path_factory.mktemp("elsewhere")
+    venv.create(folder / "environment", with_pip=False, symlinks=True)
+    base = str(folder / "environment")
+    packages = Path(sysconfig.get_paths(vars={"base": base, "platbase": base})["purelib"])
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    (packages / "lent.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
+    scripts = folder / "environment" / ("Scripts" if os.name == "nt" else "bin")
+    return Elsewhere(folder, scripts / Path(sys.executable).name, packages)
+
+
+def test_an_environment_elsewhere_finds_programs_templates_candidates_and_models(elsewhere: Elsewhere) -> None:
+    found = json.loads(elsewhere.run("-c", FOUND))
+    assert Path(found["package"]).is_relative_to(elsewhere.packages)
     assert {"bracket", "face_pocket"} <= found["programs"].keys()
     assert {"report.html.j2", "style.css", "script.js"} <= set(found["templates"])
     assert "crossfeed_candidates.yaml" in found["candidates"]
     assert found["models"] > 1_000_000
-    assert run("-m", "crossfeed", "--version").strip() == f"crossfeed {PROJECT['version']}"
-    run("-m", "crossfeed", "program", "bundled:bracket", "--csv", "plan.csv")
-    assert (tmp_path / "plan.csv").stat().st_size > 0
+    assert elsewhere.run("-m", "crossfeed", "--version").strip() == f"crossfeed {PROJECT['version']}"
+    elsewhere.run("-m", "crossfeed", "program", "bundled:bracket", "--csv", "plan.csv")
+    assert (elsewhere.folder / "plan.csv").stat().st_size > 0
+
+
+def test_the_demo_is_told_to_its_end_by_the_wheel(elsewhere: Elsewhere) -> None:
+    """On toy machines, but through every chapter: study, sealed target, rivals, what-if, report."""
+    shutil.copytree(ROOT / "tests", elsewhere.folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    elsewhere.run("-m", "tests.demo.conftest", "--out", "demo")
+    headline = json.loads((elsewhere.folder / "demo" / "headline.json").read_text(encoding="utf-8"))
+    assert headline["locked"]
+    assert "crossfeed (locked)" in headline["rows"]
+    assert (elsewhere.folder / "demo" / "report" / "report.html").stat().st_size > 100_000
