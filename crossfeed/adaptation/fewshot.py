@@ -16,6 +16,7 @@ from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import batches
 from crossfeed.evaluation.metrics import Scores
+from crossfeed.products import wide_products
 from crossfeed.progress import progress
 from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowSet
@@ -57,6 +58,7 @@ def parse_fractions(text: str) -> tuple[float, ...]:
         ) from None
 
 
+@wide_products()
 def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) -> tuple[list[FewShot], Supports]:
     """Adapt anew for every fraction and score all of them on the common query set."""
     divided = supports(data.windows, config.fractions)

@@ -16,6 +16,7 @@ from crossfeed.adaptation.parameters import Adaptable, Mode, finish, prepare
 from crossfeed.configuration import CheckedForm
 from crossfeed.evaluation.evaluate import EvaluationSet, OnForecast
 from crossfeed.evaluation.metrics import Scores
+from crossfeed.products import wide_products
 from crossfeed.progress import progress
 from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowSet
@@ -46,6 +47,7 @@ class Online:
     forecasters: dict[str, Adaptable]
 
 
+@wide_products()
 def online(
     forecaster: Adaptable, data: EvaluationSet, config: OnlineConfig, on_forecast: OnForecast | None = None
 ) -> Online:

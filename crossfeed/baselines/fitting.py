@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from crossfeed.baselines.budget import Budget
 from crossfeed.errors import TrainingError
 from crossfeed.evaluation.forecaster import batches, spread_out
+from crossfeed.products import wide_products
 from crossfeed.progress import progress
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.seeds import derive, generator, own_randomness
@@ -53,6 +54,7 @@ class FitReport:
     seconds: float
 
 
+@wide_products()
 def fit_stage(
     network: nn.Module, stage: Stage, train: WindowSet, validation: WindowSet, budget: Budget, rate: float, seed: int,
     title: str,

@@ -16,6 +16,7 @@ from crossfeed.evaluation.forecaster import Forecaster, in_parts, spread_out
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.regimes import REGIMES, regimes
+from crossfeed.products import wide_products
 from crossfeed.progress import progress
 from crossfeed.schema import Schema
 from crossfeed.training.measure.floors import persistence
@@ -86,6 +87,7 @@ class EvaluationSet:
         )
 
 
+@wide_products()
 def evaluate(
     forecaster: Forecaster,
     data: EvaluationSet,

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.model.plan import Plan
+from crossfeed.products import wide_products
 from crossfeed.rows import check_horizons, check_levels, check_plans, check_plausible, read_plan
 from crossfeed.rows import read_history as read_history_rows
 
@@ -119,6 +120,7 @@ class Forecast:
         return grid(self).html()
 
 
+@wide_products()
 @torch.inference_mode()
 def forecast(
     model: "WorldModel", history: Any, commands: Any, horizons: Sequence[int] | None = None, batch_size: int = 128

@@ -18,6 +18,7 @@ from crossfeed.model.packed_weights import Precision, packed
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
+from crossfeed.products import wide_products
 from crossfeed.rows import check_horizons, check_plausible
 
 
@@ -83,6 +84,7 @@ class LiveForecaster:
             )
         return x_1KC, a_1KA
 
+    @wide_products()
     @torch.inference_mode()
     def forecast(self, commands: Any, horizons: Sequence[int] | None = None) -> Forecast:
         """What the machine will do from now on under the planned commands."""

@@ -22,6 +22,7 @@ from crossfeed.model.context import Rows
 from crossfeed.model.packed_weights import packed
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.world_model import WorldModel
+from crossfeed.products import wide_products
 from crossfeed.progress import ProgressTask, progress
 from crossfeed.serving.history import History
 from crossfeed.serving.level import levels
@@ -83,6 +84,7 @@ class Rollout:
         """Sampled futures of one plan."""
         return self.sample_all([plan], [noise_NTC], go_on)[0]
 
+    @wide_products()
     def sample_all(
         self,
         plans: Sequence[PlannedCommands],

@@ -19,6 +19,7 @@ from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import ModelFile, read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
+from crossfeed.products import wide_products
 from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.devices.distributed import Team, own_device, teamwork
@@ -53,6 +54,7 @@ class RunResult:
     summary: dict[str, Any]
 
 
+@wide_products()
 def train(
     tables: Table | Sequence[Table],
     config: RunConfig,
