@@ -22,9 +22,16 @@ def setting():
 @pytest.mark.usefixtures("processor")
 def test_the_setting_is_put_back_even_after_an_error():
     before = setting()
-    with pytest.raises(ValueError), wide_products():
-        assert setting() == ("medium", False)
+    inside = []
+
+    @wide_products()
+    def fails():
+        inside.append(setting())
         raise ValueError
+
+    with pytest.raises(ValueError):
+        fails()
+    assert inside == [("medium", False)]
     assert setting() == before
 
 

@@ -20,6 +20,7 @@ from crossfeed.model.packed_weights import packed
 from crossfeed.model.plan import Plan
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
+from crossfeed.products import wide_products
 from crossfeed.serving.shared_pass import SharedPass
 
 _MOST = 64  # windows in one pass
@@ -89,6 +90,7 @@ def _alone(window: DueWindow) -> WindowForecast | Exception:
         return error
 
 
+@wide_products()
 @torch.inference_mode()
 def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
     """The forecasts of windows of one model, each as it would be alone."""
@@ -101,7 +103,8 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
     x_BKC, a_BKA = (torch.cat(parts) for parts in zip(*pairs, strict=True))
     future_BTA = torch.cat([read_commands(model, window.commands, model.horizons) for window in windows])
     present_BC = x_BKC.isfinite().any(1)
-    context = model.encode(x_BKC, x_BKC.isfinite(), a_BKA, model.worth_reading(present_BC.any(0)))
+    worth = model.worth_reading(present_BC.any(0), absent_too=False)
+    context = model.encode(x_BKC, x_BKC.isfinite(), a_BKA, worth)
     said, apart_BHC = _decode(model, context, Plan.under(future_BTA, model.horizons))
     together = to_forecast(model, said, model.horizons, present_BC.any(0), single=False)
     outline, names = Outline.of(together.distribution), model.schema.sensor_names

@@ -29,7 +29,8 @@ class LiveForecaster:
     window moves with every row and with it all that was read: at `tolerance` 0 all rows are read again, exact and some
     three times slower; above 0 the level is held, for input and output alike, until that of a sensor has moved by more
     than `tolerance` z-units. `bfloat16` is quicker on CPUs that have units for it and costs about 0.01 standard
-    deviations; benchmarks/forecast.md has the figures.
+    deviations; benchmarks/forecast.md has the figures. The default network is not asked about sensors that none of the
+    rows shows: it expects them at their mean. `WorldModel.forecast` guesses them from the others.
     """
 
     def __init__(self, model: WorldModel, tolerance: float = 0.0, precision: Precision = "float32") -> None:
@@ -39,6 +40,7 @@ class LiveForecaster:
         self._logged: deque[tuple[Tensor, Tensor]] = deque(maxlen=model.config.context)
         self._rows: Rows | None = None
         self._context: Context | None = None
+        self._shown: tuple[bool, ...] = ()
         self._unread = 0
 
     @property
@@ -94,8 +96,10 @@ class LiveForecaster:
         present_C = x_1KC[0].isfinite().any(0)
         # Another plan for the same rows is asked of what was already read.
         if self._context is None:
-            self._rows = self._read(x_1KC, self.model.worth_reading(present_C))
-            self._unread = 0
+            shown = tuple(present_C.tolist())
+            self._rows = self._rows if shown == self._shown else None
+            self._rows = self._read(x_1KC, self.model.worth_reading(present_C, absent_too=False))
+            self._shown, self._unread = shown, 0
             self._context = self.model.context(self._rows, a_1KA)
         said = self.model.decode(self._context, Plan.under(future_1TA, asked)).distribution
         return to_forecast(self.model, said, asked, present_C, single=True)

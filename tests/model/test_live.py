@@ -53,9 +53,29 @@ def test_live_forecasts_equal_batch_forecasts(kind: str) -> None:
         if number >= 7:
             wanted = model.forecast(_history(rows[: number + 1]), PLAN, [1, 3])
             found = live.forecast(PLAN, [1, 3])
-            np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-4, atol=1e-4)
-            np.testing.assert_allclose(found.standard_deviation, wanted.standard_deviation, rtol=1e-4)
+            shown = [found.sensors.index(name) for name in found.measured]
+            np.testing.assert_allclose(found.mean[:, shown], wanted.mean[:, shown], rtol=1e-4, atol=1e-4)
+            spreads = found.standard_deviation[:, shown], wanted.standard_deviation[:, shown]
+            np.testing.assert_allclose(*spreads, rtol=1e-4)
             assert found.measured == wanted.measured
+
+
+@pytest.mark.parametrize("silent_from", [10, 20])
+def test_a_sensor_that_falls_silent_or_comes_back_is_not_read_as_before(silent_from: int) -> None:
+    model, rows = toy.sensor_model(), _rows(28)
+    for row in rows[silent_from:20] if silent_from < 20 else rows[:20]:
+        del row["current_0"]
+    held, fresh = LiveForecaster(model, tolerance=1e6), LiveForecaster(model)
+    changes = 17 if silent_from < 20 else 20  # the first window that shows other sensors than the one before
+    for number, row in enumerate(rows[: changes + 1]):
+        held.push(row)
+        if not held.missing_rows:
+            found = held.forecast(PLAN)
+        if number > changes - model.config.context:
+            fresh.push(row)
+    wanted = fresh.forecast(PLAN)
+    assert found.measured == wanted.measured
+    np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-4)
 
 
 def test_without_instance_normalisation_a_new_row_costs_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +117,9 @@ def test_another_plan_for_the_same_rows_encodes_nothing_again(kind: str, monkeyp
             continue
         for plan in (PLAN, other, PLAN):
             wanted = model.forecast(_history(rows[: number + 1]), plan)
-            np.testing.assert_allclose(live.forecast(plan).mean, wanted.mean, rtol=1e-4, atol=1e-4)
+            shown = [wanted.sensors.index(name) for name in wanted.measured]
+            found = live.forecast(plan).mean[:, shown]
+            np.testing.assert_allclose(found, wanted.mean[:, shown], rtol=1e-4, atol=1e-4)
     assert encoded == 2
     live.reset()
     for row in rows[:8]:

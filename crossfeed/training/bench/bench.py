@@ -21,6 +21,7 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.model.device import choose_device
 from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
+from crossfeed.products import wide_products
 from crossfeed.schema import canonical
 from crossfeed.training.bench.cost import step_flops
 from crossfeed.training.budget import planned
@@ -59,6 +60,7 @@ class Bench:
     peak_gib: float | None
 
 
+@wide_products()
 def bench(
     size: str | None = None,
     preset: str = "crossfeed",
