@@ -45,6 +45,12 @@ def test_pages_point_to_pages(site: Path) -> None:
                 assert (page.parent / target).exists(), f"{page.name} points to {target}"
 
 
+def test_named_blocks_were_shown_as_running_text(site: Path) -> None:
+    """A fence with a second word, by which a test finds it, is no fence to the site."""
+    for page in site.rglob("*.html"):
+        assert "```" not in page.read_text(encoding="utf-8"), page.name
+
+
 def test_the_api_and_the_search_know_the_verbs(site: Path) -> None:
     api = (site / "api.html").read_text(encoding="utf-8")
     for verb in ("audit", "fit", "load", "evaluate", "adapt", "what_if", "forecast", "from_frame"):
