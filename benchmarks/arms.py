@@ -3,7 +3,8 @@
     python benchmarks/arms.py source.parquet target.parquet --size compact --seeds 3 --jobs 2 --out out/arms
 
 Each (arm, seed) is a process of its own and leaves one JSON file; finished ones are not run again. The table at the
-end is what docs/results.md shows. This is an experiment about the method, no sealed study: every arm reads the target.
+end is what docs/experiments.md shows. This is an experiment about the method, no sealed study: every arm reads the
+target.
 """
 
 import argparse

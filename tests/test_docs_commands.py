@@ -77,6 +77,13 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_a_number_that_is_a_link_stands_where_it_points(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for number, target in re.findall(r"\[(\d+\.\d+)\]\(([^)#\s]+)", text):
+        assert number in (ROOT / Path(page).parent / target).read_text(encoding="utf-8"), f"{page}: {number}"
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_python_blocks_parse_and_what_they_import_is_there(page: str) -> None:
     for block in blocks(page, "python"):
         for node in ast.walk(ast.parse(block)):

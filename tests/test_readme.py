@@ -80,6 +80,15 @@ def test_the_five_steps_lead_from_odd_logs_to_a_verdict(tmp_path: Path) -> None:
     assert "Not known yet" not in _crossfeed(tmp_path, "report", "run").stdout
 
 
+def test_every_number_of_the_headline_is_one_of_the_results() -> None:
+    """The README shows an excerpt: a figure that is measured anew changes in both places."""
+    headline = README[README.index("| learned from, judged on") : README.index("**Where it loses.**")]
+    numbers = re.findall(r"\d\.\d{3}", headline)
+    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert len(numbers) == 32
+    assert [number for number in numbers if number not in results] == []
+
+
 def _for_machine(word: str, name: str) -> str:
     """A word of the steps for machine A, typed for machine A or B."""
     return (

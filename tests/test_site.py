@@ -45,6 +45,19 @@ def test_pages_point_to_pages(site: Path) -> None:
                 assert (page.parent / target).exists(), f"{page.name} points to {target}"
 
 
+def test_named_blocks_were_shown_as_running_text(site: Path) -> None:
+    """A fence with a second word, by which a test finds it, is no fence to the site."""
+    for page in site.rglob("*.html"):
+        assert "```" not in page.read_text(encoding="utf-8"), page.name
+
+
+def test_lists_were_shown_as_running_text(site: Path) -> None:
+    """A list needs an empty line before it here, and none on GitHub, so that nobody saw it."""
+    for page in site.rglob("*.html"):
+        for text in re.findall(r"<p>(.*?)</p>", page.read_text(encoding="utf-8"), re.DOTALL):
+            assert not re.search(r"\n(- |\d+\. |\|)", text), f"{page.name}: {text[:80]}"
+
+
 def test_the_api_and_the_search_know_the_verbs(site: Path) -> None:
     api = (site / "api.html").read_text(encoding="utf-8")
     for verb in ("audit", "fit", "load", "evaluate", "adapt", "what_if", "forecast", "from_frame"):

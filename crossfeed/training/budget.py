@@ -8,7 +8,7 @@ from crossfeed.training.config import TrainingConfig
 from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.run_config import RunConfig
 
-# Measured on source validation of a simulated and of two real machines (docs/results.md): fewer steps leave errors
+# Measured on source validation of a simulated and of two real machines (docs/experiments.md): fewer steps leave errors
 # that more would mend, more steps learn the sessions by heart.
 FEWEST_STEPS, STEPS_PER_WINDOW = 1000, 0.2
 REFERENCE_BATCH = 128
