@@ -10,7 +10,7 @@ import numpy as np
 from crossfeed.atomic import storage_error
 from crossfeed.audits.subject import Case, Role, Signal, Subject, WindowRows, subjects_of
 from crossfeed.errors import CheckpointError, TableError
-from crossfeed.ingest.table import KEYS, Group, Table
+from crossfeed.ingest.table import KEYS, Group, Table, moved_up, row_numbers
 from crossfeed.machines.column_names import read_name
 from crossfeed.schema import QUANTITIES, canonical
 from crossfeed.windows.normalise import Normaliser
@@ -88,19 +88,14 @@ def _foreign(path: Path) -> list[Subject]:
     groups = _groups(frame, keys, path.stem)
     for machine in dict.fromkeys(group.machine for group in groups):
         own = [group for group in groups if group.machine == machine]
-        rows = np.concatenate([np.arange(group.start, group.stop) for group in own])
-        moved, start = [], 0
-        for group in own:
-            names = (group.machine, group.session, group.run, group.program)
-            moved.append(Group(*names, start, start + len(group)))
-            start += len(group)
+        rows = row_numbers(own)
         steps = np.diff(time[rows]) if time is not None else np.zeros(0)
         steps = steps[steps > 0]
         subjects.append(
             Subject(
                 label=machine,
                 signals=tuple(_signal(name, *found, rows) for name, found in signals.items()),
-                groups=tuple(moved),
+                groups=moved_up(own),
                 time=time[rows] if time is not None else None,
                 period=float(np.median(steps)) if len(steps) else None,
                 keyed=bool(keys),

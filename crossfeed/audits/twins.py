@@ -9,7 +9,7 @@ import numpy as np
 
 from crossfeed.audits.finding import Finding
 from crossfeed.audits.subject import Case, Subject
-from crossfeed.ingest.table import Group
+from crossfeed.ingest.table import Group, hashed_bytes
 
 # Shorter sessions can agree by chance on a machine at rest.
 SHORTEST = 16
@@ -28,7 +28,7 @@ def twin_groups(subjects: tuple[Subject, ...]) -> dict[tuple[Place, Place], int]
             for group in subject.groups if signal.role == "sensor" else ():
                 values = signal.values[group.start : group.stop]
                 if len(values) >= SHORTEST and len(np.unique(values[np.isfinite(values)])) > 4:
-                    digest = hashlib.sha256(np.where(np.isnan(values), np.nan, values + 0.0).tobytes()).hexdigest()
+                    digest = hashlib.sha256(hashed_bytes(values)).hexdigest()
                     places[signal.name, digest].append((subject, group))
     pairs: Counter[tuple[Place, Place]] = Counter()
     for found in places.values():

@@ -9,7 +9,7 @@ import numpy as np
 from crossfeed.errors import ConfigError
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.shards import shard_paths
-from crossfeed.ingest.table import Table
+from crossfeed.ingest.table import Table, row_numbers
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.progress import progress
 
@@ -91,7 +91,7 @@ def describe(folder: Path | str, real: Table, renamed: dict[str, str] | None = N
 
 def _machine_facts(table: Table, machine: str) -> dict[str, ChannelFacts]:
     """The facts of every channel that a machine shows."""
-    rows = np.concatenate([np.arange(group.start, group.stop) for group in table.groups if group.machine == machine])
+    rows = row_numbers([group for group in table.groups if group.machine == machine])
     columns = [
         *zip(table.schema.sensor_names, table.sensors[rows].T, strict=True),
         *zip(table.schema.command_names, table.commands[rows].T, strict=True),

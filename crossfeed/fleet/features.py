@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.ingest.table import Table
+from crossfeed.ingest.table import Table, row_numbers
 from crossfeed.machines.simulated.noise import Floats
 
 LENGTH = 64  # rows of a window
@@ -59,7 +59,7 @@ def looks(table: Table, channels: tuple[str, ...], most: int = 40, length: int =
     rows, details, machines, runs, begins = [], [], [], [], []
     for machine in table.machines():
         groups = [group for group in table.groups if group.machine == machine]
-        own = np.concatenate([np.arange(group.start, group.stop) for group in groups])
+        own = row_numbers(groups)
         starts = [
             (group.run, start) for group in groups for start in range(group.start, group.stop - length + 1, length)
         ]

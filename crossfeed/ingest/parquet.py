@@ -10,7 +10,7 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.ingest.arrow_columns import columns_of, floats, strings
-from crossfeed.ingest.table import KEYS
+from crossfeed.ingest.table import KEYS, hashed_bytes
 from crossfeed.schema import Schema, canonical
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _content_hash(fingerprint: str, content: dict[str, Any], extras: Mapping[str
     digest = hashlib.sha256((fingerprint + json.dumps(content, sort_keys=True)).encode())
     for name in sorted(extras):
         digest.update(name.encode())
-        digest.update(np.where(np.isnan(extras[name]), np.nan, extras[name] + 0.0).astype("<f8").tobytes())
+        digest.update(hashed_bytes(extras[name]))
     return digest.hexdigest()
 
 
