@@ -103,6 +103,16 @@ def shard_paths(folder: Path | str) -> list[Path]:
     return paths
 
 
+def fleet_tables(folder: Path | str, period: float) -> Iterator[Table]:
+    """The finished tables of a fleet that have a row every so many seconds."""
+    paths = shard_paths(folder)
+    with progress("Looking at the fleet", total=len(paths)) as task:
+        for path in paths:
+            if (table := Table.read(path)).period == period:
+                yield table
+            task.advance()
+
+
 def write_shard(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary:
     """Simulate the machines of a shard and write their table."""
     numbers = plan.numbers(shard)
