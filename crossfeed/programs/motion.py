@@ -51,7 +51,6 @@ def move(
     elif length >= _NOTHING:
         if kind != "rapid" and not state.spindle:
             _report_stopped_spindle(line, state, log)
-        coordinates: Literal["work", "machine"] = "machine" if machine_coordinates else "work"
         log.blocks.append(
             Move(
                 line=line.number,
@@ -63,7 +62,6 @@ def move(
                 feed=feed,
                 spindle=state.spindle,
                 tool=state.tool,
-                coordinates=coordinates,
                 per_revolution=state.feed_mode == "per revolution" and feed is not None,
                 exact_stop=stop or (state.exact_stop and not state.smoothing),
                 rotary=turned,
