@@ -1,4 +1,4 @@
-"""Everything a simulated machine remembers: saved, restored and copied, so that any moment can be played again."""
+"""Everything a simulated machine remembers: saved and restored, so that any moment can be played again."""
 
 import json
 import zipfile
@@ -34,15 +34,6 @@ class SimulationState:
         """What one axis remembers."""
         limited, velocity, carry = self.memory["axes"][index].tolist()
         return AxisMemory(limited, velocity, carry)
-
-    def copy(self) -> Self:
-        """A deep copy that shares no array with this state."""
-        memory = {name: values.copy() for name, values in self.memory.items()}
-        return type(self)(self.machine, self.seed, self.step, memory)
-
-    def reseeded(self, seed: int) -> Self:
-        """The same moment with other noise to come."""
-        return type(self)(self.machine, seed, self.step, dict(self.memory))
 
     def save(self, path: Path | str) -> None:
         """Write the state to one NPZ file, whole or not at all."""

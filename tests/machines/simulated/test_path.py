@@ -133,7 +133,7 @@ def test_a_hold_in_the_cut_keeps_the_engagement_and_cuts_nothing(calm: Simulated
 def test_what_follows_a_slow_stretch_comes_later_and_is_all_there() -> None:
     path = stepped(1000)
     travelled = travel(path, path.commands[:400] * [1, 0.5, 0.5, 0.5])
-    whole = travelled.carried_on
+    whole = DriveInputs.joined([travelled.inputs, travelled.rest])
     assert len(whole) == 1000 + 200
     np.testing.assert_array_equal(whole.depth[400:], np.arange(201.0, 1001.0))
     np.testing.assert_array_equal(whole.feed[400:, 0], 1200.0)

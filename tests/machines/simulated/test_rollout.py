@@ -1,5 +1,6 @@
 """Restoring a state and playing on: the same bits under the same commands, another future only after a change."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -66,11 +67,10 @@ def test_a_saved_and_restored_state_goes_on_bit_by_bit(noisy: SimulatedMachine, 
 
 def test_running_never_changes_the_state_it_starts_from(noisy: SimulatedMachine) -> None:
     start = noisy.rest(2)
-    copy = start.copy()
+    before = {name: values.copy() for name, values in start.memory.items()}
     noisy.run(busy_inputs(300), start)
-    for name, values in copy.memory.items():
+    for name, values in before.items():
         np.testing.assert_array_equal(start.memory[name], values)
-        assert not np.shares_memory(values, start.memory[name])
 
 
 @settings(max_examples=15)
@@ -147,7 +147,7 @@ def test_the_chip_load_follows_the_new_commands_in_a_steady_cut(calm: SimulatedM
 def test_other_seeds_give_other_noise_from_the_same_moment(noisy: SimulatedMachine) -> None:
     state = noisy.rest(1)
     one, _ = noisy.run(DriveInputs.idle(50), state)
-    other, _ = noisy.run(DriveInputs.idle(50), state.reseeded(2))
+    other, _ = noisy.run(DriveInputs.idle(50), replace(state, seed=2))
     assert not np.array_equal(one.sensors, other.sensors)
     np.testing.assert_allclose(one.sensors.mean(axis=0)[:10], other.sensors.mean(axis=0)[:10], atol=0.1)
 
