@@ -134,13 +134,12 @@ class Mapping(CheckedForm):
         """A mapping from plain data, as the YAML file would hold it."""
         return check_mapping(cls, content, origin)
 
-    def read_schema(self, beside: Path) -> Schema:
-        """The schema the mapping names: the canonical one, a file (relative to the mapping) or one written inline."""
-        if isinstance(self.schema_, dict):
-            return Schema.from_mapping(self.schema_, origin="The schema in the mapping")
-        if self.schema_ == "canonical":
-            return canonical()
-        return Schema.from_yaml(beside / self.schema_)
+
+def schema_named(written: str | dict[str, Any], folder: Path) -> Schema:
+    """The schema a mapping names: the canonical one, a file in the mapping's folder or one written inline."""
+    if isinstance(written, dict):
+        return Schema.from_mapping(written, origin="The schema in the mapping")
+    return canonical() if written == "canonical" else Schema.from_yaml(folder / written)
 
 
 def read_mapping(cls: type[Model], path: Path) -> Model:

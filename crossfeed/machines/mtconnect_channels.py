@@ -6,7 +6,7 @@ value is preferred; where a device only tells the actual one, that stands in for
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import NativeColumn
@@ -88,14 +88,15 @@ def propose(items: Mapping[str, Item]) -> Proposal:
     """Channels for the items of one device."""
     values = [item for item in items.values() if item.category != "CONDITION"]
     spindles = _spindles(values)
-    found = [
-        *_sensors(values, spindles),
-        *_speeds(values, spindles),
-        *_axis_feeds(values),
-        *_path(values),
-        *_overrides(values, spindles),
-    ]
-    found = _unambiguous(found)
+    found = _unambiguous(
+        [
+            *_sensors(values, spindles),
+            *_speeds(values, spindles),
+            *_axis_feeds(values),
+            *_path(values),
+            *_overrides(values, spindles),
+        ]
+    )
     used = {one.item.name for one in found}
     states = [item.name for item in values if item.type == "EXECUTION"]
     programs = sorted(
@@ -197,15 +198,10 @@ def _overrides(values: list[Item], spindles: Mapping[str, str]) -> list[Proposed
 def _unambiguous(found: list[Proposed]) -> list[Proposed]:
     """Channels that would share a name are named after their items instead."""
     names = [one.name for one in found]
-    renamed = []
-    for one in found:
-        name = one.name
-        if names.count(name) > 1:
-            name = _own_name(one.item, name.rpartition("_")[2])
-        renamed.append(Proposed(one.item, name, one.quantity, one.command, one.valid, one.reason))
     kept: dict[str, Proposed] = {}
-    for one in renamed:
-        kept.setdefault(one.name, one)
+    for one in found:
+        name = _own_name(one.item, one.name.rpartition("_")[2]) if names.count(one.name) > 1 else one.name
+        kept.setdefault(name, replace(one, name=name))
     return list(kept.values())
 
 

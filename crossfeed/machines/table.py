@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +13,7 @@ from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, LogFormat, Nat
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
-from crossfeed.machines.mapping import Mapping
+from crossfeed.machines.mapping import Mapping, schema_named
 
 ENDINGS = (".csv", ".txt", ".tsv", ".asc", ".parquet")
 _Timed = tuple[pl.DataFrame, int, tuple[Path, ...], dict[str, int], list[str]]
@@ -29,7 +29,7 @@ def log_format_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = Non
     """The kind of log that a mapping describes; `path` is its file, `frame` stands in place of the logs."""
     cut = mapping.segmentation
     boundaries = [mapping.program.column] if mapping.program else []
-    schema = mapping.read_schema(path.parent)
+    schema = schema_named(mapping.schema_, path.parent)
     return LogFormat(
         name="table",
         title=f"{mapping.machine}, as described by {path.name}",
@@ -56,10 +56,6 @@ class _Reader:
     frame: pl.DataFrame | None = None
 
     def __call__(self, log_format: LogFormat, path: Path) -> Iterator[RawRun]:
-        for run in self._runs(log_format, path):
-            yield run if self.frame is None else replace(run, files=())
-
-    def _runs(self, log_format: LogFormat, path: Path) -> Iterator[RawRun]:
         files = [path] if self.frame is not None else find_files(path, [f"*{ending}" for ending in ENDINGS])
         if not files:
             sheets = [file.name for file in path.rglob("*.xls*")] if path.is_dir() else []
@@ -79,12 +75,9 @@ class _Reader:
                 f"The run column '{self.mapping.run.column}' is empty in {frame[column].null_count()} rows.",
                 expected="a run in every row",
             )
-        for number, part in enumerate(frame.partition_by(column, maintain_order=True)):
-            name = str(part[column][0])
-            first = number == 0
-            yield RawRun(
-                name, part, part.height, sources if first else (), repairs if first else {}, findings if first else []
-            )
+        for part in frame.partition_by(column, maintain_order=True):
+            yield RawRun(str(part[column][0]), part, part.height, sources, repairs, findings)
+            sources, repairs, findings = (), {}, []  # told with the first run
 
     def _timed(self, log_format: LogFormat, files: list[Path]) -> _Timed:
         repairs: Counter[str] = Counter()
@@ -99,7 +92,7 @@ class _Reader:
             findings += [remark] if remark else []
             frames.append(frame.with_columns(clock.alias(CLOCK), *constants, *self._names()))
         whole = pl.concat(frames)
-        return whole, whole.height, tuple(files), dict(repairs), findings
+        return whole, whole.height, tuple(files) if self.frame is None else (), dict(repairs), findings
 
     def _rows(self, log_format: LogFormat, file: Path) -> tuple[pl.DataFrame, dict[str, int]]:
         mapping = self.mapping
@@ -109,9 +102,8 @@ class _Reader:
         texts += [part.column for part in (mapping.session, mapping.run, mapping.program) if part]
         texts += [mapping.time.date] if mapping.time.date else []
         (numbers if mapping.time.unit else texts).append(mapping.time.column)
-        doubled = [name for name, count in Counter([*numbers, *texts]).items() if count > 1]
-        if set(numbers) & set(texts):
-            raise ConfigError(f"The mapping uses the column '{doubled[0]}' both as a number and as text.")
+        if both := [name for name in numbers if name in texts]:
+            raise ConfigError(f"The mapping uses the column '{both[0]}' both as a number and as text.")
         numbers, texts = list(dict.fromkeys(numbers)), list(dict.fromkeys(texts))
         logged = [column for column in log_format.columns if column.constant is None]
         if self.frame is not None:
