@@ -81,7 +81,7 @@ def _sort(items: Iterable[Item], state: InterpreterState) -> Parts:
             value = evaluate(item.value, state.variables)
             address = {"S1": "S", "M1": "M"}.get(item.address, item.address)
             if address in ("G", "M") and isinstance(value, float):
-                parts.codes.append(gcodes.code_name(address, value))
+                parts.codes.append(f"{address}{value:g}")  # G01 is G1, G54.10 is G54.1
             elif address in parts.values or address in parts.texts:
                 raise UnclearError(f"the address {address} stands twice in the line")
             elif isinstance(value, str):

@@ -27,7 +27,7 @@ def move(
 ) -> None:
     """Append the move of one line; what does not fit is listed, with what was assumed instead."""
     rotary = _rotary_target(values, state)
-    chain = _chain_after(state, rotary)
+    chain = state.chain() if rotary == state.rotary else replace(state, rotary=rotary).chain()
     if machine_coordinates:
         start, target, arc = state.position, _machine_target(values, state, log), None
     else:
@@ -69,11 +69,6 @@ def move(
             )
         )
     state.position, state.rotary = target, rotary
-
-
-def _chain_after(state: InterpreterState, rotary: Vector) -> Chain:
-    """The chain after the rotary axes have turned."""
-    return state.chain() if rotary == state.rotary else replace(state, rotary=rotary).chain()
 
 
 def go_home(line: ProgramLine, words: Values, state: InterpreterState, log: Log) -> None:
@@ -143,12 +138,8 @@ def _arc(line: ProgramLine, values: Values, state: InterpreterState, log: Log, e
             radius = (values.get("CR") or values["R"])[0] * state.length_unit
             center = center_from_radius(start, end, radius, state.plane, clockwise)
         elif any(address in values for address in CENTERS):
-            center = vector(
-                [
-                    _center_coordinate(values.get(address), start[axis], state.length_unit)
-                    for axis, address in enumerate(CENTERS)
-                ]
-            )
+            unit = state.length_unit
+            center = vector([_center(values.get(word), begin, unit) for word, begin in zip(CENTERS, start)])
         else:
             raise UnclearError("an arc needs I, J, K or a radius")
         turns = values.get("TURN", (0.0, ""))[0]
@@ -161,7 +152,7 @@ def _arc(line: ProgramLine, values: Values, state: InterpreterState, log: Log, e
         return None
 
 
-def _center_coordinate(word: tuple[float, str] | None, start: float, unit: float) -> float:
+def _center(word: tuple[float, str] | None, start: float, unit: float) -> float:
     if word is None:
         return start
     return word[0] * unit + (0.0 if word[1] == "AC" else start)
