@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,8 +179,6 @@ def _groups(frame: "pl.DataFrame", keys: dict[str, str], label: str) -> list[Gro
 
 def _unambiguous(subjects: list[Subject]) -> tuple[Subject, ...]:
     """Number the labels that occur twice, so that findings name one machine."""
-    from dataclasses import replace
-
     labels = [subject.label for subject in subjects]
     return tuple(
         replace(subject, label=f"{subject.label} ({labels[: i + 1].count(subject.label)})")
