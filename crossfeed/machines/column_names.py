@@ -76,7 +76,7 @@ _WORDS = re.compile(r"[A-ZÄÖÜ]+(?=[A-ZÄÖÜ][a-zäöüß])|[A-ZÄÖÜ]?[a-z�
 
 
 @dataclass(frozen=True, slots=True)
-class NameSays:
+class NameReading:
     """The reading of one column name; None where it says nothing. `drive` is spindle, x, y, z or ambient."""
 
     quantity: str | None
@@ -86,7 +86,7 @@ class NameSays:
     actual: bool
 
 
-def read_name(name: str) -> NameSays:
+def read_name(name: str) -> NameReading:
     """Read a column name."""
     bare, unit = split_unit(name)
     words = _WORDS.findall(bare)
@@ -103,7 +103,7 @@ def read_name(name: str) -> NameSays:
     if quantity is not None and unit is not None and not _fits(unit, quantity):
         unit = None
     told = set(lower)
-    return NameSays(
+    return NameReading(
         quantity,
         drive,
         unit,

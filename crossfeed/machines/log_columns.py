@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crossfeed.machines.column_names import NameSays, read_name
+from crossfeed.machines.column_names import NameReading, read_name
 from crossfeed.schema import QUANTITIES, Schema, canonical, conversion
 
 # Alike to within this correlation, two signals are one physical thing; rows below so many say nothing.
 _FOLLOWS, _FEWEST_ROWS = 0.97, 50
+_Values = Mapping[str, np.ndarray]  # the columns of a log by their names
 _ENDINGS = {
     "current": "current",
     "torque": "torque",
@@ -36,7 +37,7 @@ class FoundColumn:
     sure: bool = True
 
 
-def find_columns(values: Mapping[str, np.ndarray]) -> list[FoundColumn]:
+def find_columns(values: _Values) -> list[FoundColumn]:
     """The columns that are channels of the canonical schema, each channel at most once."""
     # A column that is zero throughout was not measured.
     values = {name: column for name, column in values.items() if np.nanmax(np.abs(column), initial=0.0) > 0.0}
@@ -60,7 +61,7 @@ def find_columns(values: Mapping[str, np.ndarray]) -> list[FoundColumn]:
     return sorted(chosen.values(), key=lambda column: ranks.index(column.channel))
 
 
-def other_channels(values: Mapping[str, np.ndarray], taken: Sequence[str]) -> list[FoundColumn]:
+def other_channels(values: _Values, taken: Sequence[str]) -> list[FoundColumn]:
     """Columns of a known quantity that have no canonical channel, such as loads: names for a schema of one's own."""
     found: dict[str, FoundColumn] = {}
     for name in values:
@@ -73,7 +74,7 @@ def other_channels(values: Mapping[str, np.ndarray], taken: Sequence[str]) -> li
     return list(found.values())
 
 
-def _preference(says: NameSays) -> tuple[bool, bool, bool]:
+def _preference(says: NameReading) -> tuple[bool, bool, bool]:
     """Set-points come first for what is commanded, measured values for what is sensed, named drives before others."""
     commanded_kind = says.quantity in ("rotational speed", "feed")
     return (
@@ -83,7 +84,7 @@ def _preference(says: NameSays) -> tuple[bool, bool, bool]:
     )
 
 
-def _channel(says: NameSays, taken: set[str], schema: Schema) -> tuple[str, str] | None:
+def _channel(says: NameReading, taken: set[str], schema: Schema) -> tuple[str, str] | None:
     """The canonical channel of a name, with a remark where it is a guess."""
     quantity, drive = says.quantity, says.drive
     if quantity in ("rotational speed", "feed"):
@@ -105,7 +106,7 @@ def _channel(says: NameSays, taken: set[str], schema: Schema) -> tuple[str, str]
     return name, "" if drive else "no drive is named, taken for the spindle"
 
 
-def _unit(says: NameSays, values: np.ndarray) -> tuple[str, str, bool]:
+def _unit(says: NameReading, values: np.ndarray) -> tuple[str, str, bool]:
     """The unit, why, and whether it is sure."""
     assert says.quantity is not None
     if says.unit is not None:
@@ -125,17 +126,15 @@ def _unit(says: NameSays, values: np.ndarray) -> tuple[str, str, bool]:
     return usual, told, False
 
 
-def _mend_link(values: Mapping[str, np.ndarray], says: Mapping[str, NameSays], chosen: dict[str, FoundColumn]) -> None:
+def _mend_link(values: _Values, says: Mapping[str, NameReading], chosen: dict[str, FoundColumn]) -> None:
     """A DC link stands at hundreds of volts: find the column that does, where the one of that name does not."""
     named = chosen.get("spindle_dc_voltage")
     if named is None or _stands_like_a_link(values[named.native]):
         return
     taken = {column.native for column in chosen.values()}
-    other = [
-        n
-        for n in values
-        if n not in taken and says[n].drive == says[named.native].drive and _stands_like_a_link(values[n])
-    ]
+    drive = says[named.native].drive
+    other = [name for name in values if name not in taken and says[name].drive == drive]
+    other = [name for name in other if _stands_like_a_link(values[name])]
     if other:
         reason = f"stands like a DC link, and {named.native} does not: two names may be interchanged"
         chosen["spindle_dc_voltage"] = replace(named, native=other[0], reason=reason, sure=False)
@@ -151,30 +150,25 @@ def _stands_like_a_link(column: np.ndarray) -> bool:
     return bool(100.0 <= middle <= 1200.0 and high - low < 0.25 * middle)
 
 
-def _find_by_physics(
-    values: Mapping[str, np.ndarray], says: Mapping[str, NameSays], chosen: dict[str, FoundColumn]
-) -> None:
+def _find_by_physics(values: _Values, says: Mapping[str, NameReading], chosen: dict[str, FoundColumn]) -> None:
     """Name columns that say nothing: one that is torque times speed, one that follows the torque."""
     torque, speed = chosen.get("spindle_torque"), chosen.get("spindle_speed")
     if torque is None or speed is None:
         return
     taken = {column.native for column in chosen.values()}
-    product = np.abs(values[torque.native] * values[speed.native])
+    effort, product = np.abs(values[torque.native]), np.abs(values[torque.native] * values[speed.native])
     for name in values:
         if name in taken or says[name].quantity is not None:
             continue
         if "spindle_power" not in chosen and _correlation(np.abs(values[name]), product) > _FOLLOWS:
             reason = f"is {torque.native} times {speed.native}"
             chosen["spindle_power"] = FoundColumn(name, "spindle_power", "power", "kW", reason, sure=False)
-        elif (
-            "spindle_current" not in chosen
-            and _correlation(np.abs(values[name]), np.abs(values[torque.native])) > _FOLLOWS
-        ):
+        elif "spindle_current" not in chosen and _correlation(np.abs(values[name]), effort) > _FOLLOWS:
             reason = f"follows {torque.native}"
             chosen["spindle_current"] = FoundColumn(name, "spindle_current", "current", "A", reason, sure=False)
 
 
-def _mend_power(values: Mapping[str, np.ndarray], chosen: dict[str, FoundColumn]) -> None:
+def _mend_power(values: _Values, chosen: dict[str, FoundColumn]) -> None:
     """Tell watts from kilowatts by torque times speed, where no name states the unit."""
     found = [chosen.get(f"spindle_{what}") for what in ("power", "torque", "speed")]
     if any(column is None for column in found):

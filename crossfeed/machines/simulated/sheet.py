@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +75,8 @@ def _panel(axes: "Axes", column: SheetColumn, names: tuple[str, ...], seconds: T
     axes.tick_params(labelsize=6)
     start = float(column.trace.time[0])
     if not logged:
-        centred = {"transform": axes.transAxes, "ha": "center", "va": "center"}
-        axes.text(0.5, 0.5, "not logged on this machine", **centred, color="#888888", fontsize=7)
+        grey: dict[str, Any] = {"color": "#888888", "fontsize": 7, "ha": "center", "va": "center"}
+        axes.text(0.5, 0.5, "not logged on this machine", transform=axes.transAxes, **grey)
         axes.set_yticks([])
         return
     for first, last in _stretches(column.engaged, column.trace.time - start):
