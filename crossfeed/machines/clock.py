@@ -28,6 +28,21 @@ _HOUR, _MINUTE = 3600 * MICROSECONDS, 60 * MICROSECONDS
 _LATEST = 253_402_300_800 * MICROSECONDS
 
 
+def clock_of(
+    stamps: pl.Series, unit: str | None = None, written: str | None = None, zone: str | None = None
+) -> pl.Series:
+    """Stamps of any type as microseconds: counts of a unit, stored times, or text; what is no time is null."""
+    if unit:
+        return clock_from_numbers(stamps, unit)
+    if stamps.dtype not in (pl.Datetime, pl.Date):
+        return clock_from_text(stamps.cast(pl.String), written, zone)
+    clock = stamps.cast(pl.Datetime("us")) if stamps.dtype == pl.Date else stamps
+    micro = clock.dt.timestamp("us")
+    # Stored times without a zone are local ones of the zone that is named.
+    stored = getattr(clock.dtype, "time_zone", None)
+    return micro if stored is not None or zone is None else utc_from_local(micro, zone)
+
+
 def clock_from_text(stamps: pl.Series, written: str | None = None, zone: str | None = None) -> pl.Series:
     """Time stamps as microseconds since 1970; what does not parse is null.
 

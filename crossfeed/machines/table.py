@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.machines.clock import clock_from_numbers, clock_from_text, first_unread, require_clock, utc_from_local
+from crossfeed.machines.clock import clock_of, first_unread, require_clock
 from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
@@ -116,15 +116,10 @@ class _Reader:
         """The clock, and a remark about entries that are no time."""
         time = self.mapping.time
         stamps = frame[f"@{time.column}"]
-        if time.unit:
-            clock = clock_from_numbers(stamps, time.unit)
-        elif stamps.dtype in (pl.Datetime, pl.Date) and time.date is None:
-            clock = _stored_times(stamps, time.zone)
-        else:
-            stamps = stamps.cast(pl.String)
-            if time.date is not None:
-                stamps = frame[f"@{time.date}"].cast(pl.String).str.strip_chars() + " " + stamps.str.strip_chars()
-            clock = clock_from_text(stamps, time.format, time.zone)
+        if time.date is not None:
+            day, hour = (frame[f"@{name}"].cast(pl.String).str.strip_chars() for name in (time.date, time.column))
+            stamps = day + " " + hour
+        clock = clock_of(stamps, time.unit, time.format, time.zone)
         require_clock(clock, str(file), time.column, stamps)
         unread = first_unread(clock, stamps)
         return clock, f"{file.name}: the first entry of '{time.column}' that is no time is '{unread}'" if unread else ""
@@ -133,14 +128,6 @@ class _Reader:
         program, session = self.mapping.program, self.mapping.session
         named = pl.col(f"@{program.column}").fill_null("") if program else pl.lit("")
         return [named.alias(PROGRAM), *([pl.col(f"@{session.column}").fill_null("").alias(LABEL)] if session else [])]
-
-
-def _stored_times(stamps: pl.Series, zone: str | None) -> pl.Series:
-    """Times that a Parquet file stores as such: those without a zone are local ones of the mapping's zone."""
-    clock = stamps.cast(pl.Datetime("us")) if stamps.dtype == pl.Date else stamps
-    micro = clock.dt.timestamp("us")
-    stored = getattr(clock.dtype, "time_zone", None)
-    return micro if stored is not None or zone is None else utc_from_local(micro, zone)
 
 
 def _read_parquet(
