@@ -128,8 +128,7 @@ def _scalar_steps(
 def torque_constant(spindle: Spindle, speed: Floats) -> Floats:
     """N m per A: constant up to the weakening speed, then falling as 1 / speed."""
     weakening = spindle.weakening_speed * RAD_PER_RPM
-    factor: Floats = spindle.torque_constant * weakening / np.maximum(np.abs(speed), weakening)
-    return factor
+    return np.asarray(spindle.torque_constant * weakening / np.maximum(np.abs(speed), weakening))
 
 
 def terminal_voltage(spindle: Spindle, speed: Floats, current: Floats) -> Floats:
@@ -139,5 +138,4 @@ def terminal_voltage(spindle: Spindle, speed: Floats, current: Floats) -> Floats
     voltage = spindle.weakened_voltage * np.minimum(size, weakening) / weakening
     in_phase = voltage + math.sqrt(3) * spindle.resistance * np.abs(current)
     across = spindle.leakage * size * current
-    total: Floats = np.sqrt(in_phase * in_phase + across * across)
-    return total
+    return np.asarray(np.sqrt(in_phase * in_phase + across * across))
