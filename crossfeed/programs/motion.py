@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from crossfeed.programs.blocks import Arc, Move, Rotary, Vector
-from crossfeed.programs.geometry import Chain, arc_about, center_from_radius, vector
+from crossfeed.programs.geometry import Frame, arc_about, center_from_radius, vector
 from crossfeed.programs.line_items import ProgramLine
 from crossfeed.programs.state import InterpreterState, Log
 from crossfeed.programs.tokens import UnclearError
@@ -27,16 +27,16 @@ def move(
 ) -> None:
     """Append the move of one line; what does not fit is listed, with what was assumed instead."""
     rotary = _rotary_target(values, state)
-    chain = state.chain() if rotary == state.rotary else replace(state, rotary=rotary).chain()
+    frame = state.axes_frame() if rotary == state.rotary else replace(state, rotary=rotary).axes_frame()
     if machine_coordinates:
         start, target, arc = state.position, _machine_target(values, state, log), None
     else:
         start, programmed = state.position, _linear_target(values, state)
         if is_motion({axis: values[axis] for axis in values if axis not in ROTARY_AXES}) or state.tool_center_control:
-            target = chain.to_axes(programmed)
+            target = frame.to_axes(programmed)
         else:
             target = state.position
-        arc = _arc(line, values, state, log, programmed, chain)
+        arc = _arc(line, values, state, log, programmed, frame)
     turned = vector([new - old for new, old in zip(rotary, state.rotary)])
     if state.tool_center_control and any(turned):
         reason = "the axes are taken to go straight between the ends of moves that turn the workpiece under TRAORI"
@@ -86,7 +86,7 @@ def go_home(line: ProgramLine, words: Values, state: InterpreterState, log: Log)
 
 
 def _linear_target(values: Values, state: InterpreterState) -> Vector:
-    programmed = list(state.chain().to_programmed(state.position))
+    programmed = list(state.axes_frame().to_programmed(state.position))
     for axis, address in enumerate(LINEAR_AXES):
         if address not in values:
             continue
@@ -127,10 +127,10 @@ def _turn_towards(difference: float, mode: str) -> float:
     return forwards - 360.0 if forwards else 0.0
 
 
-def _arc(line: ProgramLine, values: Values, state: InterpreterState, log: Log, end: Vector, chain: Chain) -> Arc | None:
+def _arc(line: ProgramLine, values: Values, state: InterpreterState, log: Log, end: Vector, frame: Frame) -> Arc | None:
     if state.motion not in ("clockwise", "counterclockwise"):
         return None
-    start, clockwise = state.chain().to_programmed(state.position), state.motion == "clockwise"
+    start, clockwise = state.axes_frame().to_programmed(state.position), state.motion == "clockwise"
     try:
         if state.tool_center_control and any(axis in values for axis in ROTARY_AXES):
             raise UnclearError("an arc while the workpiece turns")
@@ -145,7 +145,7 @@ def _arc(line: ProgramLine, values: Values, state: InterpreterState, log: Log, e
         turns = values.get("TURN", (0.0, ""))[0]
         if turns < 0 or turns > 999 or turns != int(turns):
             raise UnclearError("TURN must be a whole number from 0 to 999")
-        return chain.arc_to_axes(arc_about(start, end, center, state.plane, clockwise, int(turns)))
+        return frame.arc_to_axes(arc_about(start, end, center, state.plane, clockwise, int(turns)))
     except UnclearError as unclear:
         log.unclear_motion.add(line.number)
         log.find(line, f"{unclear}; taken as a straight line to its end", "error")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from crossfeed.programs.blocks import Block, ProgramFinding, Setup, Severity, Vector
 from crossfeed.programs.expressions import Value
-from crossfeed.programs.geometry import Chain, Frame, Plane, table_turn
+from crossfeed.programs.geometry import Frame, Plane, table_turn
 from crossfeed.programs.line_items import ProgramLine
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class InterpreterState:
         """The signed spindle set-point in rpm, 0 when stopped."""
         return self.direction * (self.speed or 0.0)
 
-    def chain(self) -> Chain:
+    def axes_frame(self) -> Frame:
         """From programmed coordinates to the linear axes, as things stand."""
-        return Chain.of(self.frame, table_turn(self.rotary) if self.tool_center_control else None)
+        return self.frame.on_table(table_turn(self.rotary)) if self.tool_center_control else self.frame
 
 
 @dataclass
