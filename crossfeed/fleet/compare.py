@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import mannwhitneyu
 
 from crossfeed.errors import ConfigError
 from crossfeed.extras import need
@@ -87,9 +87,7 @@ def compare_with_real(folder: Path | str, real: Table, renamed: dict[str, str] |
 
 def area_under_curve(scores: Floats, positive: NDArray[np.bool_]) -> float:
     """Probability that a positive one scores higher than a negative one."""
-    ranks = rankdata(scores)
-    ones, zeros = int(positive.sum()), int((~positive).sum())
-    return float((ranks[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    return float(mannwhitneyu(scores[positive], scores[~positive]).statistic / (positive.sum() * (~positive).sum()))
 
 
 def _four_commands(real: Table) -> Table:
