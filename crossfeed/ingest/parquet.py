@@ -44,13 +44,6 @@ def to_arrow(table: "Table") -> Any:
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(content, allow_nan=False).encode()})
 
 
-def write_arrow(arrow: Any, path: Path) -> None:
-    """Write an Arrow table, compressed."""
-    import pyarrow.parquet as pq
-
-    pq.write_table(arrow, path, compression="zstd")
-
-
 def read_parts(path: Path, schema: Schema | None) -> dict[str, Any]:
     """The fields of the `Table` in a Parquet file."""
     arrow = _read_arrow(path)

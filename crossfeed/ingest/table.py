@@ -15,6 +15,7 @@ import numpy as np
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import TableError
+from crossfeed.json_file import write_json
 from crossfeed.schema import Schema
 
 if TYPE_CHECKING:
@@ -216,14 +217,14 @@ class Table:
 
     def write(self, path: Path | str) -> None:
         """Write the Parquet file and, beside it, the manifest as readable JSON; each appears whole or not at all."""
-        from crossfeed.ingest.parquet import to_arrow, write_arrow
+        import pyarrow.parquet as pq
 
-        path = Path(path)
+        from crossfeed.ingest.parquet import to_arrow
+
         arrow = to_arrow(self)
         with atomic_file(path) as temporary:
-            write_arrow(arrow, temporary)
-        with atomic_file(manifest_path(path)) as temporary:
-            temporary.write_text(json.dumps(self.manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            pq.write_table(arrow, temporary, compression="zstd")
+        write_json(manifest_path(path), self.manifest)
 
 
 def row_numbers(groups: Sequence[Group]) -> np.ndarray:

@@ -58,23 +58,23 @@ class Proposal:
 
     def schema(self, name: str) -> Schema:
         """The channels as a schema of their own."""
-        parts = {
-            command: tuple(
+        sensors, commands = (
+            tuple(
                 Channel(name=one.name, quantity=one.quantity, unit=QUANTITIES[one.quantity])
                 for one in self.channels
                 if one.command is command
             )
             for command in (False, True)
-        }
-        for command, what in ((False, "sensor (load, temperature, current, power, torque)"), (True, "command")):
-            if not parts[command]:
+        )
+        for found, what in ((sensors, "sensor (load, temperature, current, power, torque)"), (commands, "command")):
+            if not found:
                 told = ", ".join(f"{item.name} ({item.type})" for item in self.unused[:12])
                 raise LogError(
                     f"The device '{name}' has no {what} among its data items: {told or 'none that is used'}.",
                     expected="at least one sensor to forecast and one speed, feed or override that moves the machine",
                     remedy="Add sensors to the agent of the machine; without them there is nothing to forecast.",
                 )
-        return Schema(name=_slug(name), sensors=parts[False], commands=parts[True])
+        return Schema(name=_slug(name), sensors=sensors, commands=commands)
 
     def columns(self, where: str) -> tuple[NativeColumn, ...]:
         """The channels as columns of the log, in the units that the device model states."""

@@ -14,10 +14,10 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import ValidationError, model_validator
 
-from crossfeed.atomic import atomic_file
 from crossfeed.configuration import CheckedForm, problems
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import Group, Table, hashed_bytes, row_numbers
+from crossfeed.json_file import write_json
 from crossfeed.schema import Schema
 
 SPLIT_SEED = 20260820
@@ -119,8 +119,7 @@ class Split(CheckedForm):
 
     def write(self, path: Path | str) -> None:
         """Save the split as a JSON file."""
-        with atomic_file(path) as temporary:
-            temporary.write_text(self.to_json() + "\n", encoding="utf-8")
+        write_json(path, self.model_dump(mode="json"))
 
 
 _FROM_A_SPLIT = object()

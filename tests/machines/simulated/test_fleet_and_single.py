@@ -81,7 +81,7 @@ def test_a_users_program_gives_a_log_a_mapping_and_a_sheet(nc_file: Path, tmp_pa
     assert not summary.remarks
     table = ingest(log_format_named("table", summary.files[1]), summary.files[0].parent)
     assert table.groups[0].program == "slot"
-    assert summary.ranges.highest["spindle_speed"] == 3000
+    assert summary.ranges.found["spindle_speed"][1] == 3000
 
 
 def test_steel_needs_more_torque_than_aluminium_and_pla() -> None:
