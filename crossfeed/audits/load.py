@@ -127,11 +127,11 @@ def meaning_of(name: str) -> tuple[str | None, str | None, Role, bool]:
     if name in (*schema.sensor_names, *schema.command_names):
         channel = schema.channel(name)
         return channel.quantity, channel.unit, "sensor" if name in schema.sensor_names else "command", True
-    said = read_name(name)
-    quantity = "rotational speed" if said.quantity == "velocity" else said.quantity  # a feed would name its axis
+    reading = read_name(name)
+    quantity = "rotational speed" if reading.quantity == "velocity" else reading.quantity  # a feed would name its axis
     if quantity is None:
         return None, None, "other", False
-    return quantity, said.unit or QUANTITIES[quantity], "command" if said.commanded else "sensor", False
+    return quantity, reading.unit or QUANTITIES[quantity], "command" if reading.commanded else "sensor", False
 
 
 def _read_frame(path: Path) -> "pl.DataFrame":

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +16,6 @@ from crossfeed.machines.files import find_files, match_columns
 from crossfeed.machines.mapping import Mapping, schema_named
 
 ENDINGS = (".csv", ".txt", ".tsv", ".asc", ".parquet")
-_Timed = tuple[pl.DataFrame, int, tuple[Path, ...], dict[str, int], list[str]]
 
 
 def mapped_format(path: Path | str) -> LogFormat:
@@ -66,20 +65,19 @@ class _Reader:
             )
         if self.mapping.run is None:
             for file in files:
-                yield RawRun(file.stem, *self._timed(log_format, [file]))
+                yield self._timed(log_format, file.stem, [file])
             return
-        frame, _, sources, repairs, findings = self._timed(log_format, files)
+        whole = self._timed(log_format, None, files)
         column = f"@{self.mapping.run.column}"
-        if frame[column].null_count():
+        if empty := whole.frame[column].null_count():
             raise LogError(
-                f"The run column '{self.mapping.run.column}' is empty in {frame[column].null_count()} rows.",
-                expected="a run in every row",
+                f"The run column '{self.mapping.run.column}' is empty in {empty} rows.", expected="a run in every row"
             )
-        for part in frame.partition_by(column, maintain_order=True):
-            yield RawRun(str(part[column][0]), part, part.height, sources, repairs, findings)
-            sources, repairs, findings = (), {}, []  # told with the first run
+        for part in whole.frame.partition_by(column, maintain_order=True):
+            yield replace(whole, name=str(part[column][0]), frame=part, rows_read=part.height)
+            whole = replace(whole, files=(), repairs={}, findings=[])  # what the first run has told
 
-    def _timed(self, log_format: LogFormat, files: list[Path]) -> _Timed:
+    def _timed(self, log_format: LogFormat, name: str | None, files: list[Path]) -> RawRun:
         repairs: Counter[str] = Counter()
         frames, findings = [], []
         constants = [
@@ -92,7 +90,7 @@ class _Reader:
             findings += [remark] if remark else []
             frames.append(frame.with_columns(clock.alias(CLOCK), *constants, *self._names()))
         whole = pl.concat(frames)
-        return whole, whole.height, tuple(files) if self.frame is None else (), dict(repairs), findings
+        return RawRun(name, whole, whole.height, tuple(files) if self.frame is None else (), repairs, findings)
 
     def _rows(self, log_format: LogFormat, file: Path) -> tuple[pl.DataFrame, dict[str, int]]:
         mapping = self.mapping

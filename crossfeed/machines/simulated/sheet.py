@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfeed.machines.simulated.inputs import DriveInputs
-from crossfeed.machines.simulated.jobs import play
+from crossfeed.machines.simulated.jobs import Job, play
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import Logging, MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.shop import open_shop
 from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
-from crossfeed.machines.simulated.workshop import material_named
+from crossfeed.machines.simulated.workshop import Material, material_named
 from crossfeed.plots import COLOURS, new_figure, save_figure
 from crossfeed.progress import progress
 from crossfeed.schema import canonical
@@ -35,6 +35,7 @@ _PANELS: tuple[tuple[str, ...], ...] = (
 )
 # Start-up and rapid peaks are ten times what a cut needs: these panels show the cut and let the peaks run off.
 _PEAKED = canonical().sensor_names[:10] + canonical().command_names[1:]
+_IDLE = 8.0  # s before and after a program
 _PAIR_PROGRAM = "FACE_POCKET"
 _QUICK = 0.2  # s between rows, below which single rows cannot be told apart
 _ENGAGED, _PALE = "#f3e9d8", "#a8cbe4"
@@ -145,14 +146,18 @@ def pair_sheet(path: Path, seed: int) -> None:
 
 
 def _played(machine: MachineParameters, seed: int) -> SheetColumn:
-    simulated = SimulatedMachine(machine, min(0.02, machine.logging.period))
     shop = open_shop(machine, {_PAIR_PROGRAM})
-    (product,), job = shop.products, shop.jobs[_PAIR_PROGRAM]
-    idle = DriveInputs.idle(round(8 / simulated.time_step))
-    steps = round(job.seconds / simulated.time_step)
-    played = play(job, 1.0, material_named(product.material), simulated.time_step, steps)
-    inputs = DriveInputs.joined([idle, played.inputs, idle])
-    trace, _ = simulated.run(inputs, simulated.rest(seed))
+    (product,) = shop.products
     period = f"{machine.logging.period:g} s" if machine.logging.period >= 1 else f"{machine.logging.period * 1000:g} ms"
     title = f"{machine.name}: {_PAIR_PROGRAM} in {product.material}, a row every {period}"
-    return SheetColumn(title, trace, machine.logging, inputs.depth > 0)
+    simulated = SimulatedMachine(machine, min(0.02, machine.logging.period))
+    return play_once(title, simulated, shop.jobs[_PAIR_PROGRAM], material_named(product.material), seed)
+
+
+def play_once(title: str, machine: SimulatedMachine, job: Job, material: Material, seed: int) -> SheetColumn:
+    """A job from its start to its end, with seconds of standing before and after it."""
+    idle = DriveInputs.idle(round(_IDLE / machine.time_step))
+    played = play(job, 1.0, material, machine.time_step, round(job.seconds / machine.time_step))
+    inputs = DriveInputs.joined([idle, played.inputs, idle])
+    trace, _ = machine.run(inputs, machine.rest(seed))
+    return SheetColumn(title, trace, machine.parameters.logging, inputs.depth > 0)
