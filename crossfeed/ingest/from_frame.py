@@ -23,11 +23,11 @@ FRAME = Path("frame")  # stands where messages and runs name the file of a log
 
 def table_from_frame(
     frame: Any,
-    mapping: Mapping | dict[str, Any] | Path | str | None = None,
-    schema: Schema | None = None,
-    units: Dict[str, str] | None = None,
-    machine: str | None = None,
-    period: float | None = None,
+    mapping: Mapping | dict[str, Any] | Path | str | None,
+    schema: Schema | None,
+    units: Dict[str, str] | None,
+    machine: str | None,
+    period: float | None,
 ) -> "Table":
     """See `Table.from_frame`."""
     from crossfeed.ingest.pipeline import ingest
