@@ -23,14 +23,12 @@ _FORMATS = (
     "%Y%m%d %H:%M:%S%.f",
 )
 _OFFSET = r"(Z|z|UTC|[+-]\d{2}:?\d{2})$"
-# The end of the year 9999: no machine counts further, and differences of such times still fit into 64 bits.
 _HOUR, _MINUTE = 3600 * MICROSECONDS, 60 * MICROSECONDS
+# The end of the year 9999: no machine counts further, and differences of such times still fit into 64 bits.
 _LATEST = 253_402_300_800 * MICROSECONDS
 
 
-def clock_of(
-    stamps: pl.Series, unit: str | None = None, written: str | None = None, zone: str | None = None
-) -> pl.Series:
+def clock_of(stamps: pl.Series, unit: str | None, written: str | None = None, zone: str | None = None) -> pl.Series:
     """Stamps of any type as microseconds: counts of a unit, stored times, or text; what is no time is null."""
     if unit:
         return clock_from_numbers(stamps, unit)
