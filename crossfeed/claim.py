@@ -15,7 +15,7 @@ def claim(folder: Path, name: str, identity: Mapping[str, Any], what: str) -> No
     path = folder / name
     if path.exists():
         _same(folder, read_claim(path), plain(identity), what)
-    elif folder.exists() and (not folder.is_dir() or _visible(folder)):
+    elif folder.exists() and not (folder.is_dir() and all(entry.name.startswith(".") for entry in folder.iterdir())):
         raise ConfigError(
             f"{folder} exists and is not the folder of {what}.", remedy="Choose a new folder or an empty one."
         )
@@ -37,10 +37,6 @@ def _same(folder: Path, found: dict[str, Any], wanted: dict[str, Any], what: str
             f"{folder} holds {what} that is not the one asked for. {listed}.",
             remedy="Go on with the same settings and tables, or choose another folder.",
         )
-
-
-def _visible(folder: Path) -> list[Path]:
-    return [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
 
 
 def _brief(content: dict[str, Any], name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from crossfeed.errors import ConfigError, StorageError
+from crossfeed.errors import ConfigError, CrossfeedError, StorageError
 
 Config = TypeVar("Config", bound=BaseModel)
 Form = TypeVar("Form")
@@ -96,14 +96,19 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     return changes
 
 
-def read_yaml(path: Path | str) -> dict[str, Any]:
-    """The dotted names and values of a YAML file of overrides (or of a complete saved configuration)."""
+def load_yaml(path: Path | str, what: str, problem: type[CrossfeedError] = ConfigError) -> Any:
+    """What a YAML file of a user holds; `what` it is says the error when it cannot be read."""
     import yaml
 
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"The configuration file {path} cannot be read: {error}") from error
+        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise problem(f"{what} {path} cannot be read: {error}", expected="a YAML text file") from error
+
+
+def read_yaml(path: Path | str) -> dict[str, Any]:
+    """The dotted names and values of a YAML file of overrides (or of a complete saved configuration)."""
+    content = load_yaml(path, "The configuration file")
     if not isinstance(content, Mapping):
         raise ConfigError(
             f"The configuration file {path} holds no names and values.",

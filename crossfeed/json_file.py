@@ -42,8 +42,8 @@ def write_json(path: Path | str, content: Any) -> None:
 
 def write_sealed(path: Path | str, content: Any) -> None:
     """Write names and values as JSON whose last entry is a hash of all others."""
-    told = plain(content)
-    write_json(path, {**told, _SEAL: _hash(told)})
+    entries = plain(content)
+    write_json(path, {**entries, _SEAL: _hash(entries)})
 
 
 def read_sealed(path: Path | str, remedy: str = "Make it again with the command that wrote it.") -> dict[str, Any]:
@@ -60,16 +60,16 @@ def read_sealed(path: Path | str, remedy: str = "Make it again with the command 
     # Either of the two names the seal, so that a damaged name or a damaged value does not pass as no seal at all.
     if name != _SEAL and not (isinstance(seal, str) and seal.startswith(_KIND)):
         return content
-    told = {key: value for key, value in content.items() if key != name}
-    if name != _SEAL or seal != _hash(told):
+    entries = {key: value for key, value in content.items() if key != name}
+    if name != _SEAL or seal != _hash(entries):
         raise StorageError(
             f"{path} was changed after it was written: its checksum does not fit.",
             expected="the file as crossfeed wrote it",
             remedy="Make it again with the command that wrote it, or restore it from a copy.",
         )
-    return told
+    return entries
 
 
-def _hash(told: dict[str, Any]) -> str:
-    text = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+def _hash(entries: dict[str, Any]) -> str:
+    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":"))
     return _KIND + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import ValidationError, model_validator
 
-from crossfeed.configuration import CheckedForm, problems
+from crossfeed.configuration import CheckedForm, load_yaml, problems
 from crossfeed.errors import SchemaError
 
 # Each quantity with the unit it is usually written in; users add their own under `quantities:` in a YAML schema.
@@ -225,14 +225,7 @@ class Schema(CheckedForm):
     @classmethod
     def from_yaml(cls, path: Path | str) -> Self:
         """Read a user's schema file."""
-        import yaml
-
-        path = Path(path)
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise SchemaError(f"The schema file {path} cannot be read: {error}", expected="a YAML text file") from error
-        return cls.from_mapping(content, origin=str(path))
+        return cls.from_mapping(load_yaml(path, "The schema file", SchemaError), origin=str(path))
 
     def to_yaml(self) -> str:
         """The schema as a YAML text that `from_yaml` reads back."""

@@ -56,15 +56,7 @@ def _steps(subject: Subject, time: np.ndarray, period: float) -> Iterator[Findin
             plural = "s" if counts[fault] != 1 else ""
             measured = f"{counts[fault]} {fault} step{plural} of the clock; {where[fault]}"
             numbers = {"count": counts[fault], "period_s": period, "longest_step_s": longest}
-            yield Finding(
-                severity=severity,
-                subject=subject.label,
-                measured=measured,
-                meaning=meaning,
-                cause=cause,
-                remedy=remedy,
-                numbers=numbers,
-            )
+            yield Finding(severity, subject.label, measured, meaning, cause, remedy, numbers)
 
 
 def _texts(period: float, longest: float, keyed: bool) -> dict[str, tuple[Severity, str, str, str]]:

@@ -8,7 +8,7 @@ import numpy as np
 from crossfeed.audits.finding import Finding
 from crossfeed.audits.sides import names_of, side_lists
 from crossfeed.audits.subject import Case
-from crossfeed.ingest.table import Group, Table
+from crossfeed.ingest.table import Group, Table, row_numbers
 from crossfeed.windows.normalise import Normaliser, channel_statistics
 from crossfeed.windows.split import rows_hash
 
@@ -81,21 +81,20 @@ def _hash(tables: tuple[Table, ...], groups: list[list[Group]]) -> str:
 
 def _agrees(normaliser: Normaliser, tables: tuple[Table, ...], groups: list[list[Group]]) -> bool:
     """Whether refitting on these rows gives the normaliser's numbers."""
-    pairs = [(table, group) for table, chosen in zip(tables, groups, strict=True) for group in chosen]
-    if not pairs or pairs[0][0].schema.sensor_names != normaliser.sensor_names:
+    seen = [(table, row_numbers(chosen)) for table, chosen in zip(tables, groups, strict=True) if chosen]
+    if not seen or seen[0][0].schema.sensor_names != normaliser.sensor_names:
         return False
-    sensors = np.concatenate([table.sensors[group.start : group.stop] for table, group in pairs])
-    commands = np.concatenate([table.commands[group.start : group.stop] for table, group in pairs])
+    sensors = np.concatenate([table.sensors[rows] for table, rows in seen])
+    commands = np.concatenate([table.commands[rows] for table, rows in seen])
     location, scale, _ = channel_statistics(sensors, normaliser.sensor_names, normaliser.method, normaliser.floor)
     command_location, command_scale, _ = channel_statistics(commands, normaliser.command_names, "zscore", 0.0)
-    found = np.concatenate([location, scale, command_location, command_scale])
-    carried = np.concatenate(
-        [
-            normaliser.sensor_location,
-            normaliser.sensor_scale,
-            normaliser.command_location,
-            normaliser.command_scale,
-        ]
+    compared = (
+        (location, normaliser.sensor_location, scale),
+        (scale, normaliser.sensor_scale, scale),
+        (command_location, normaliser.command_location, command_scale),
+        (command_scale, normaliser.command_scale, command_scale),
     )
-    yardstick = np.concatenate([scale, scale, command_scale, command_scale])
-    return bool((np.abs(found - carried) <= TOLERANCE * (yardstick + np.abs(found))).all())
+    return all(
+        (np.abs(found - carried) <= TOLERANCE * (yardstick + np.abs(found))).all()
+        for found, carried, yardstick in compared
+    )

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from crossfeed.atomic import storage_error
 from crossfeed.audits.subject import Case, Role, Signal, Subject, WindowRows, subjects_of
 from crossfeed.errors import CheckpointError, TableError
-from crossfeed.ingest.table import KEYS, Group, Table
+from crossfeed.ingest.table import KEYS, Group, Table, moved_up, row_numbers
 from crossfeed.machines.column_names import read_name
 from crossfeed.schema import QUANTITIES, canonical
 from crossfeed.windows.normalise import Normaliser
@@ -88,19 +89,14 @@ def _foreign(path: Path) -> list[Subject]:
     groups = _groups(frame, keys, path.stem)
     for machine in dict.fromkeys(group.machine for group in groups):
         own = [group for group in groups if group.machine == machine]
-        rows = np.concatenate([np.arange(group.start, group.stop) for group in own])
-        moved, start = [], 0
-        for group in own:
-            names = (group.machine, group.session, group.run, group.program)
-            moved.append(Group(*names, start, start + len(group)))
-            start += len(group)
+        rows = row_numbers(own)
         steps = np.diff(time[rows]) if time is not None else np.zeros(0)
         steps = steps[steps > 0]
         subjects.append(
             Subject(
                 label=machine,
                 signals=tuple(_signal(name, *found, rows) for name, found in signals.items()),
-                groups=tuple(moved),
+                groups=moved_up(own),
                 time=time[rows] if time is not None else None,
                 period=float(np.median(steps)) if len(steps) else None,
                 keyed=bool(keys),
@@ -131,11 +127,11 @@ def meaning_of(name: str) -> tuple[str | None, str | None, Role, bool]:
     if name in (*schema.sensor_names, *schema.command_names):
         channel = schema.channel(name)
         return channel.quantity, channel.unit, "sensor" if name in schema.sensor_names else "command", True
-    said = read_name(name)
-    quantity = "rotational speed" if said.quantity == "velocity" else said.quantity  # a feed would name its axis
+    reading = read_name(name)
+    quantity = "rotational speed" if reading.quantity == "velocity" else reading.quantity  # a feed would name its axis
     if quantity is None:
         return None, None, "other", False
-    return quantity, said.unit or QUANTITIES[quantity], "command" if said.commanded else "sensor", False
+    return quantity, reading.unit or QUANTITIES[quantity], "command" if reading.commanded else "sensor", False
 
 
 def _read_frame(path: Path) -> "pl.DataFrame":
@@ -183,8 +179,6 @@ def _groups(frame: "pl.DataFrame", keys: dict[str, str], label: str) -> list[Gro
 
 def _unambiguous(subjects: list[Subject]) -> tuple[Subject, ...]:
     """Number the labels that occur twice, so that findings name one machine."""
-    from dataclasses import replace
-
     labels = [subject.label for subject in subjects]
     return tuple(
         replace(subject, label=f"{subject.label} ({labels[: i + 1].count(subject.label)})")

@@ -51,7 +51,7 @@ def check_split(case: Case) -> Iterator[Finding]:
     yield from _both_sides(sides, home)
     yield from _programs(groups, home, str(case.split.get("by", "session")))
     yield from _missing(case, sides, home)
-    for (one, two), _ in twin_groups(case.subjects).items():
+    for one, two in twin_groups(case.subjects):
         apart = home[one[1].key] | home[two[1].key]
         if one[1].key != two[1].key and len(apart) > 1:
             yield Finding(

@@ -11,7 +11,7 @@ import torch
 from crossfeed.audits.causality import Known
 from crossfeed.ingest.table import Table
 from crossfeed.windows.corrupt import MaskConfig, validation_masks
-from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.frame import unmet
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 if TYPE_CHECKING:
@@ -64,13 +64,7 @@ def mask_stage(context: int, horizon: int) -> Callable[[Table], Known]:
 
 def _windows(table: Table, context: int, horizon: int) -> tuple[np.ndarray, WindowBatch]:
     """Evenly chosen windows in plain units (the normaliser is the identity) and the rows at which they end."""
-    schema = table.schema
-    sensors, commands = len(schema.sensors), len(schema.commands)
-    identity = Normaliser(
-        "zscore", 0.0, schema.sensor_names, schema.command_names, np.zeros(sensors), np.ones(sensors),
-        np.zeros(commands), np.ones(commands), (), "identity",
-    )  # fmt: skip
-    windows = WindowSet.build(table, None, identity, context, (horizon,))
+    windows = WindowSet.build(table, None, unmet(table.schema), context, (horizon,))
     index = torch.arange(0, len(windows), max(1, len(windows) // MOST_WINDOWS))
     batch = windows.batch(index)
     return windows.origin_N2[batch.last_index_B.numpy(), 1], batch

@@ -1,7 +1,7 @@
 """The same recording under two names: between machines it fakes transfer, between sessions it fakes validation."""
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations
 
@@ -9,37 +9,34 @@ import numpy as np
 
 from crossfeed.audits.finding import Finding
 from crossfeed.audits.subject import Case, Subject
-from crossfeed.ingest.table import Group
+from crossfeed.ingest.table import Group, hashed_bytes
 
 # Shorter sessions can agree by chance on a machine at rest.
 SHORTEST = 16
 
-Place = tuple[Subject, Group]
+Recording = tuple[Subject, Group]
 
 
-def twin_groups(subjects: tuple[Subject, ...]) -> dict[tuple[Place, Place], int]:
-    """Pairs of groups that share sensor columns value for value, with the number of such columns.
+def twin_groups(subjects: tuple[Subject, ...]) -> list[tuple[Recording, Recording]]:
+    """Pairs of groups that share a sensor column value for value.
 
     Commands may well be equal, when both ran the same NC program; measured values never are.
     """
-    places: dict[tuple[str, str], list[Place]] = defaultdict(list)
+    alike: dict[tuple[str, str], list[Recording]] = defaultdict(list)
     for subject in subjects:
         for signal in subject.measured:
             for group in subject.groups if signal.role == "sensor" else ():
                 values = signal.values[group.start : group.stop]
                 if len(values) >= SHORTEST and len(np.unique(values[np.isfinite(values)])) > 4:
-                    digest = hashlib.sha256(np.where(np.isnan(values), np.nan, values + 0.0).tobytes()).hexdigest()
-                    places[signal.name, digest].append((subject, group))
-    pairs: Counter[tuple[Place, Place]] = Counter()
-    for found in places.values():
-        pairs.update(combinations(found, 2))
-    return dict(pairs)
+                    digest = hashlib.sha256(hashed_bytes(values)).hexdigest()
+                    alike[signal.name, digest].append((subject, group))
+    return list(dict.fromkeys(pair for found in alike.values() for pair in combinations(found, 2)))
 
 
 def check_twins(case: Case) -> Iterator[Finding]:
     """Report recordings that occur twice."""
     between: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
-    for (one, two), _ in twin_groups(case.subjects).items():
+    for one, two in twin_groups(case.subjects):
         between[one[0].label, two[0].label].append((one[1].key, two[1].key))
     for (one_label, two_label), pairs in between.items():
         same = one_label == two_label

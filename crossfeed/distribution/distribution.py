@@ -88,11 +88,6 @@ class Distribution(ABC):
     def standing_at(self, location: Tensor) -> Self:
         """The same shape with its mean at `location`."""
 
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """One draw per entry."""
-        like = self.mean
-        return self.from_normal(torch.randn(like.shape, generator=generator, dtype=like.dtype, device=like.device))
-
     def rescaled(self, location: Tensor, scale: Tensor) -> Self:
         """The distribution of `location + scale * value` in double precision on the CPU, detached from any graph."""
         return self.plain().moved(location, scale)
@@ -132,10 +127,6 @@ class Distribution(ABC):
             return values[(*index, slice(None))] if open_ended and name in self.stacked else values[index]
 
         return self.broadcast()._changed(chosen)
-
-    def split(self, size: int) -> tuple[Self, ...]:
-        """Pieces of so many entries along the first axis; the last may be shorter."""
-        return tuple(self[start : start + size] for start in range(0, self.shape[0], size))
 
     @classmethod
     def concatenate(cls, parts: Sequence["Distribution"], axis: int = 0) -> "Distribution":

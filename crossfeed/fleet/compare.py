@@ -6,16 +6,15 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import mannwhitneyu
 
 from crossfeed.errors import ConfigError
 from crossfeed.extras import need
-from crossfeed.fleet.features import FEATURES, Looks, looks
+from crossfeed.fleet.features import FEATURES, Look, looks
 from crossfeed.fleet.schema import fleet_schema
-from crossfeed.fleet.shards import shard_paths
+from crossfeed.fleet.shards import fleet_tables
 from crossfeed.ingest.table import Table
 from crossfeed.machines.simulated.noise import Floats
-from crossfeed.progress import progress
 
 _FOLDS = 5
 _MOST_FLEET_WINDOWS = 12  # of each machine and channel
@@ -67,19 +66,20 @@ def compare_with_real(folder: Path | str, real: Table, renamed: dict[str, str] |
         )
     own = looks(_four_commands(real), tuple(shared), _MOST_REAL_WINDOWS)
     fleet = _fleet_looks(folder, real.period, tuple(shared.values()))
-    details = sorted(set(own.detail) | set(fleet.detail))
-    inputs = np.concatenate([_inputs(own, details), _inputs(fleet, details)])
+    machines = [look.machine for look in fleet]
+    details = sorted({look.detail for look in own + fleet})
+    inputs = np.array([[*look.features, details.index(look.detail)] for look in own + fleet])
     label = np.concatenate([np.ones(len(own)), np.zeros(len(fleet))])
-    fold = np.concatenate([_folds(_parts(own)), _folds(fleet.machine)])
+    fold = np.concatenate([_folds(_parts(own)), _folds(machines)])
     scores = _out_of_fold(inputs, label, fold)
-    gaps = [_gap(index, name, own, fleet) for index, name in enumerate(FEATURES)]
+    gaps = [_gap(name, inputs[:, index], len(own), machines) for index, name in enumerate(FEATURES)]
     return FleetComparison(
         machine=", ".join(real.machines()),
         period=real.period,
         channels=tuple(shared.values()),
         real_windows=len(own),
         fleet_windows=len(fleet),
-        fleet_machines=len(set(fleet.machine)),
+        fleet_machines=len(set(machines)),
         auc=area_under_curve(scores, label > 0),
         gaps=tuple(sorted(gaps, key=lambda gap: -abs(gap.auc - 0.5))),
     )
@@ -87,9 +87,7 @@ def compare_with_real(folder: Path | str, real: Table, renamed: dict[str, str] |
 
 def area_under_curve(scores: Floats, positive: NDArray[np.bool_]) -> float:
     """Probability that a positive one scores higher than a negative one."""
-    ranks = rankdata(scores)
-    ones, zeros = int(positive.sum()), int((~positive).sum())
-    return float((ranks[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    return float(mannwhitneyu(scores[positive], scores[~positive]).statistic / (positive.sum() * (~positive).sum()))
 
 
 def _four_commands(real: Table) -> Table:
@@ -104,37 +102,18 @@ def _four_commands(real: Table) -> Table:
     return replace(real, schema=schema, commands=real.commands[:, columns])
 
 
-def _fleet_looks(folder: Path | str, period: float, channels: tuple[str, ...]) -> Looks:
+def _fleet_looks(folder: Path | str, period: float, channels: tuple[str, ...]) -> list[Look]:
     """Windows of the fleet's machines with the real log's period."""
-    found = []
-    paths = shard_paths(folder)
-    with progress("Looking at the fleet", total=len(paths)) as task:
-        for path in paths:
-            table = Table.read(path)
-            if table.period == period:
-                found.append(looks(table, channels, _MOST_FLEET_WINDOWS))
-            task.advance()
+    found = [look for table in fleet_tables(folder, period) for look in looks(table, channels, _MOST_FLEET_WINDOWS)]
     if not found:
         raise ConfigError(f"The fleet has no machine with a row every {period:g} s.", remedy="Generate more machines.")
-    return Looks(
-        np.concatenate([part.values for part in found]),
-        tuple(detail for part in found for detail in part.detail),
-        tuple(machine for part in found for machine in part.machine),
-        tuple(run for part in found for run in part.run),
-        tuple(row for part in found for row in part.row),
-    )
+    return found
 
 
-def _inputs(of: Looks, details: Sequence[str]) -> Floats:
-    """Features, and what is measured as a number."""
-    return np.column_stack([of.values, [float(details.index(detail)) for detail in of.detail]])
-
-
-def _parts(own: Looks) -> Sequence[str]:
+def _parts(own: Sequence[Look]) -> Sequence[str]:
     """What of a real log is held out together: its runs, or fifths of a log with fewer."""
-    if len(set(own.run)) >= _FOLDS:
-        return own.run
-    return [str(row * _FOLDS // (max(own.row) + 1)) for row in own.row]
+    runs, rows = [look.run for look in own], [look.row for look in own]
+    return runs if len(set(runs)) >= _FOLDS else [str(row * _FOLDS // (max(rows) + 1)) for row in rows]
 
 
 def _folds(groups: Sequence[str]) -> NDArray[np.int64]:
@@ -159,11 +138,13 @@ def _out_of_fold(inputs: Floats, label: Floats, fold: NDArray[np.int64]) -> Floa
     return scores
 
 
-def _gap(index: int, name: str, own: Looks, fleet: Looks) -> FeatureGap:
-    """One feature: how telling it is alone, and where the real median lies among the machines of the fleet."""
-    both = np.concatenate([own.values[:, index], fleet.values[:, index]])
-    label = np.arange(len(both)) < len(own)
-    machines = np.array(fleet.machine)
-    medians = [float(np.median(fleet.values[machines == machine, index])) for machine in dict.fromkeys(fleet.machine)]
-    low, middle, high = (float(value) for value in np.percentile(medians, [5, 50, 95]))
-    return FeatureGap(name, area_under_curve(both, label), float(np.median(own.values[:, index])), low, middle, high)
+def _gap(name: str, values: Floats, own: int, machines: Sequence[str]) -> FeatureGap:
+    """One feature: how telling it is alone, and where the real median lies among the machines of the fleet.
+
+    The first `own` values are the real log's.
+    """
+    fleet, machine = values[own:], np.array(machines)
+    medians = [float(np.median(fleet[machine == one])) for one in dict.fromkeys(machines)]
+    low, middle, high = np.percentile(medians, [5, 50, 95]).tolist()
+    auc = area_under_curve(values, np.arange(len(values)) < own)
+    return FeatureGap(name, auc, float(np.median(values[:own])), low, middle, high)

@@ -8,10 +8,9 @@ import numpy as np
 
 from crossfeed.errors import ConfigError
 from crossfeed.fleet.schema import fleet_schema
-from crossfeed.fleet.shards import shard_paths
-from crossfeed.ingest.table import Table
+from crossfeed.fleet.shards import fleet_tables
+from crossfeed.ingest.table import Table, row_numbers
 from crossfeed.machines.simulated.noise import Floats
-from crossfeed.progress import progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +76,17 @@ def describe(folder: Path | str, real: Table, renamed: dict[str, str] | None = N
             "The table and the fleet have no channel in common.", remedy="Rename channels with --rename OWN=FLEET."
         )
     found: dict[str, list[ChannelFacts]] = {name: [] for name in shared}
-    paths = shard_paths(folder)
-    with progress("Looking at the fleet", total=len(paths)) as task:
-        for path in paths:
-            table = Table.read(path)
-            for machine in table.machines() if table.period == real.period else ():
-                for name, facts in _machine_facts(table, machine).items():
-                    if name in found:
-                        found[name].append(facts)
-            task.advance()
+    for table in fleet_tables(folder, real.period):
+        for machine in table.machines():
+            for name, facts in _machine_facts(table, machine).items():
+                if name in found:
+                    found[name].append(facts)
     return [_match(name, fact, own[name], found[name]) for name in shared if found[name] for fact in FACTS]
 
 
 def _machine_facts(table: Table, machine: str) -> dict[str, ChannelFacts]:
     """The facts of every channel that a machine shows."""
-    rows = np.concatenate([np.arange(group.start, group.stop) for group in table.groups if group.machine == machine])
+    rows = row_numbers([group for group in table.groups if group.machine == machine])
     columns = [
         *zip(table.schema.sensor_names, table.sensors[rows].T, strict=True),
         *zip(table.schema.command_names, table.commands[rows].T, strict=True),

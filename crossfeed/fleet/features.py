@@ -1,11 +1,11 @@
 """What a window of a log looks like, free of its units: how a simulated log can be told from a real one."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.ingest.table import Table
+from crossfeed.ingest.table import Table, row_numbers
 from crossfeed.machines.simulated.noise import Floats
 
 LENGTH = 64  # rows of a window
@@ -30,18 +30,14 @@ FEATURES = (
 )
 
 
-@dataclass(frozen=True)
-class Looks:
-    """Features (N, F) of windows of single sensors."""
+class Look(NamedTuple):
+    """One window of one sensor, with a number for each of FEATURES."""
 
-    values: Floats
-    detail: tuple[str, ...]  # (N,) what is measured: current, load, ...
-    machine: tuple[str, ...]
-    run: tuple[str, ...]
-    row: tuple[int, ...]  # of the table, where the window begins
-
-    def __len__(self) -> int:
-        return len(self.values)
+    features: list[float]
+    detail: str  # what is measured: current, load, ...
+    machine: str
+    run: str
+    row: int  # of the table, where the window begins
 
 
 def detail_of(channel: str) -> str:
@@ -50,18 +46,18 @@ def detail_of(channel: str) -> str:
     return {"speed": "velocity", "depth": "voltage"}.get(word, word)
 
 
-def looks(table: Table, channels: tuple[str, ...], most: int = 40, length: int = LENGTH) -> Looks:
+def looks(table: Table, channels: tuple[str, ...], most: int = 40) -> list[Look]:
     """Features of at most so many windows of each machine and channel, evenly spread over its log."""
     names = table.schema.sensor_names
     missing = [name for name in channels if name not in names]
     if missing or not channels:
         raise TableError(f"The table has no sensor {', '.join(missing) or 'to look at'}.", expected=", ".join(names))
-    rows, details, machines, runs, begins = [], [], [], [], []
+    found: list[Look] = []
     for machine in table.machines():
         groups = [group for group in table.groups if group.machine == machine]
-        own = np.concatenate([np.arange(group.start, group.stop) for group in groups])
+        own = row_numbers(groups)
         starts = [
-            (group.run, start) for group in groups for start in range(group.start, group.stop - length + 1, length)
+            (group.run, start) for group in groups for start in range(group.start, group.stop - LENGTH + 1, LENGTH)
         ]
         chosen = np.unique(np.linspace(0, len(starts) - 1, min(most, len(starts))).astype(int)).tolist()
         for name in channels:
@@ -72,16 +68,13 @@ def looks(table: Table, channels: tuple[str, ...], most: int = 40, length: int =
             scale = float(np.nanpercentile(whole, 99) - np.nanpercentile(whole, 1)) or 1.0
             for index in chosen:
                 run, start = starts[index]
-                window = slice(start, start + length)
+                window = slice(start, start + LENGTH)
                 if np.isfinite(values[window]).all():
-                    rows.append(_features(values[window], table.commands[window, :], scale))
-                    details.append(detail_of(name))
-                    machines.append(machine)
-                    runs.append(f"{machine}/{run}")
-                    begins.append(start)
-    if not rows:
-        raise TableError(f"No window of {length} rows without a gap was found.", expected="longer sessions")
-    return Looks(np.array(rows), tuple(details), tuple(machines), tuple(runs), tuple(begins))
+                    features = _features(values[window], table.commands[window, :], scale)
+                    found.append(Look(features, detail_of(name), machine, f"{machine}/{run}", start))
+    if not found:
+        raise TableError(f"No window of {LENGTH} rows without a gap was found.", expected="longer sessions")
+    return found
 
 
 def _features(values: Floats, commands: Floats, scale: float) -> list[float]:

@@ -80,10 +80,8 @@ def _kept(values: Floats, band: float) -> Floats:
 
 def _significant(values: Floats, digits: int) -> Floats:
     """Rounded to so many significant digits."""
-    size = np.abs(values)
-    step = 10.0 ** (np.floor(np.log10(np.maximum(size, 1e-12))) - digits + 1)
-    rounded: Floats = np.rint(values / step) * step
-    return rounded
+    step = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(values), 1e-12))) - digits + 1)
+    return np.asarray(np.rint(values / step) * step)
 
 
 def _drop_out(sensors: Floats, expected: float, draw: Dice) -> None:
@@ -98,8 +96,8 @@ def _drop_out(sensors: Floats, expected: float, draw: Dice) -> None:
 def _commands(signals: Signals, habits: Habits, rows: int, ratio: int) -> Floats:
     """Set-points, or the actual speeds that stand in for them."""
     if habits.measured_commands:
-        moving = np.abs(signals.physics.axis_velocity) > _STANDING  # what stands is told to stand
-        speeds = [signals.physics.spindle_speed / RAD_PER_RPM, *(moving * signals.axis_velocity * 60)]
+        moving = np.abs(signals.trace.physics.axis_velocity) > _STANDING  # what stands is told to stand
+        speeds = [signals.trace.physics.spindle_speed / RAD_PER_RPM, *(moving * signals.axis_velocity * 60)]
     else:
         speeds = list(signals.trace.commands.T)
     told = np.column_stack([polled(values, rows, ratio, habits.polls).mean(axis=1) for values in speeds])

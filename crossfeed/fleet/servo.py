@@ -70,5 +70,4 @@ def ripple_torque(servo: Servo, spindle: Spindle, speed: Floats, time_step: floa
     turning = np.abs(speed) > 1.0
     friction = (spindle.coulomb + spindle.viscous * np.abs(speed)) * turning
     unsteady, _ = wander(draw.standard_normal(len(speed)), time_step, servo.ripple_memory, 0.0)
-    torque: Floats = servo.ripple * friction * unsteady
-    return torque
+    return np.asarray(servo.ripple * friction * unsteady)

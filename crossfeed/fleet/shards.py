@@ -1,9 +1,8 @@
 """A fleet on disk: a table for every sixteen machines, each written whole; one that is whole is never made again."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing import get_context
+from itertools import starmap
 from pathlib import Path
 
 from crossfeed.claim import claim, read_claim
@@ -13,7 +12,7 @@ from crossfeed.fleet.draw import NEIGHBOURS
 from crossfeed.fleet.generate import VERSION, draw_table
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.ingest.table import Table, manifest_path
-from crossfeed.processes import end_with_parent, starting_children
+from crossfeed.processes import end_with_parent, side_by_side
 from crossfeed.progress import progress
 
 CLAIM = "fleet.json"
@@ -75,14 +74,15 @@ def generate(
     if engine not in _ENGINES:
         raise ConfigError(f"There is no engine '{engine}'.", expected="local or ray")
     claim(folder, CLAIM, plan.identity(), "a fleet")
-    finished = {shard: found for shard in range(plan.shards) if (found := _found(folder, plan, shard)) is not None}
-    missing = [shard for shard in range(plan.shards) if shard not in finished]
+    found = {shard: _found(folder, plan, shard) for shard in range(plan.shards)}
+    finished = [summary for summary in found.values() if summary is not None]
+    missing = [shard for shard, summary in found.items() if summary is None]
     with progress("Generating the fleet", total=plan.machines) as task:
-        task.advance(sum(summary.machines for summary in finished.values()))
-        for shard, summary in _ENGINES[engine](folder, plan, missing, jobs, address):
-            finished[shard] = summary
-            task.advance(summary.machines, note=f"{sum(s.rows for s in finished.values()):,} rows")
-    return [finished[shard] for shard in sorted(finished)]
+        task.advance(sum(summary.machines for summary in finished))
+        for summary in _ENGINES[engine](folder, plan, missing, jobs, address):
+            finished.append(summary)
+            task.advance(summary.machines, note=f"{sum(shard.rows for shard in finished):,} rows")
+    return sorted(finished, key=lambda summary: summary.path.name)
 
 
 def shard_paths(folder: Path | str) -> list[Path]:
@@ -101,6 +101,16 @@ def shard_paths(folder: Path | str) -> list[Path]:
             f"The fleet in {folder} has no finished shard.", remedy="Run `crossfeed fleet generate` again."
         )
     return paths
+
+
+def fleet_tables(folder: Path | str, period: float) -> Iterator[Table]:
+    """The finished tables of a fleet that have a row every so many seconds."""
+    paths = shard_paths(folder)
+    with progress("Looking at the fleet", total=len(paths)) as task:
+        for path in paths:
+            if (table := Table.read(path)).period == period:
+                yield table
+            task.advance()
 
 
 def write_shard(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary:
@@ -128,27 +138,17 @@ def _found(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary | None:
     return ShardSummary(path, len(plan.numbers(shard)), len(table), table.period, made=False)
 
 
-_Results = Iterator[tuple[int, ShardSummary]]
+_Shards = Iterator[ShardSummary]
 
 
-def _on_this_machine(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, _: str | None) -> _Results:
-    if jobs == 1 or len(missing) < 2:
-        for shard in missing:
-            yield shard, write_shard(folder, plan, shard)
-        return
-    context = get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(missing)), mp_context=context, initializer=end_with_parent) as pool:
-        with starting_children():
-            waiting = {pool.submit(write_shard, folder, plan, shard): shard for shard in missing}
-        try:
-            while waiting:
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    yield waiting.pop(future), future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+def _on_this_machine(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, _: str | None) -> _Shards:
+    tasks = [(folder, plan, shard) for shard in missing]
+    if jobs == 1 or len(tasks) < 2:
+        return starmap(write_shard, tasks)
+    return side_by_side(write_shard, tasks, min(jobs, len(tasks)), end_with_parent, ())
 
 
-def _on_ray(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, address: str | None) -> _Results:
+def _on_ray(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, address: str | None) -> _Shards:
     """Shards on a Ray cluster; the folder must be on storage that every node sees."""
     ray = need("ray", "The engine 'ray'", "ray")
     if not ray.is_initialized():
@@ -163,10 +163,10 @@ def _on_ray(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, ad
         (reference,), _ = ray.wait(list(waiting), num_returns=1)
         shard = waiting.pop(reference)
         try:
-            yield shard, ray.get(reference)
+            yield ray.get(reference)
         except ray.exceptions.RayError as error:
             raise CrossfeedError(f"Shard {shard} failed on the cluster: {error}") from error
 
 
-_Engine = Callable[[Path, FleetPlan, Sequence[int], int, str | None], _Results]
+_Engine = Callable[[Path, FleetPlan, Sequence[int], int, str | None], _Shards]
 _ENGINES: dict[str, _Engine] = {"local": _on_this_machine, "ray": _on_ray}

@@ -13,7 +13,6 @@ from crossfeed.fleet.motors import LINE_VOLTAGE
 from crossfeed.fleet.schema import AXES
 from crossfeed.fleet.servo import held_torque, hunting, ripple_torque
 from crossfeed.machines.simulated.axes import motor_speed
-from crossfeed.machines.simulated.dynamics import Physics
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 from crossfeed.machines.simulated.rollout import Trace
@@ -72,7 +71,6 @@ class Signals:
     ) -> "Signals":
         """The physics of a trace with what its drives add; `awake` (N,) says when they are on."""
         physics, servo, step = trace.physics, machine.servo, trace.time_step
-        assert physics is not None
         torques, velocities = [], []
         for axis, velocity, torque in zip(machine.parameters.axes, physics.axis_velocity, physics.axis_torque):
             unrest = awake * hunting(servo, len(trace), step, draw)
@@ -91,11 +89,6 @@ class Signals:
             np.array(velocities),
         )
 
-    @property
-    def physics(self) -> Physics:
-        assert self.trace.physics is not None
-        return self.trace.physics
-
     def __call__(self, name: str) -> Floats:
         drive, _, detail = name.partition("_")
         if drive in AXES:
@@ -103,7 +96,8 @@ class Signals:
         return self.trace[name] if name == "ambient_temp" else self._spindle(detail)
 
     def _spindle(self, detail: str) -> Floats:
-        spindle, speed, drawn = self.machine.parameters.spindle, self.physics.spindle_speed, self.spindle_torque
+        spindle, physics, drawn = self.machine.parameters.spindle, self.trace.physics, self.spindle_torque
+        speed = physics.spindle_speed
         rated_torque, rated_power = self.machine.spindle_torque, self.machine.spindle_power
         if detail == "actual_speed":
             return speed / RAD_PER_RPM
@@ -113,7 +107,7 @@ class Signals:
             return spindle.sense * drawn
         power = drawn * speed
         if not self.shaft_power:
-            power = power + self.physics.copper_loss + self.physics.iron_loss
+            power = power + physics.copper_loss + physics.iron_loss
         if detail == "power":
             return power / 1000
         current: Floats = drawn / torque_constant(spindle, speed)

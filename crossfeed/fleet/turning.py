@@ -11,6 +11,7 @@ import numpy as np
 
 from crossfeed.fleet.dice import Dice, between, chance, evenly
 from crossfeed.fleet.draw import FleetMachine
+from crossfeed.fleet.operations import NcText
 from crossfeed.fleet.parts import Piece, draw_material, spindle_room
 from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
 from crossfeed.machines.simulated.stock import Engagement
@@ -23,15 +24,11 @@ _SLOWEST = 1.0  # mm of radius below which a constant cutting speed asks for no 
 
 
 @dataclass
-class _Turned:
+class _Turned(NcText):
     """NC text with the depth of cut and the diameter at each of its lines."""
 
-    lines: list[str] = field(default_factory=list)
     depth: dict[int, float] = field(default_factory=dict)
     diameter: dict[int, float] = field(default_factory=dict)
-
-    def say(self, *lines: str) -> None:
-        self.lines.extend(lines)
 
     def cut(self, line: str, depth: float, diameter: float) -> None:
         self.lines.append(line)

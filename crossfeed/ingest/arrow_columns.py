@@ -1,7 +1,6 @@
 """Arrow columns to numpy and back: floats with NaN for null, and the groups that rows belong to."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +135,7 @@ def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
     for key in ("machine", "session", "run"):
         change[1:] |= codes[key][1:] != codes[key][:-1]
     starts = np.flatnonzero(change)
-    bare = Group("", "", "", "", 0, 0)
     return tuple(
-        replace(bare, start=int(start), stop=int(stop), **{key: names[key][codes[key][start]] for key in KEYS})
+        Group(start=int(start), stop=int(stop), **{key: names[key][codes[key][start]] for key in KEYS})
         for start, stop in zip(starts, [*starts[1:], rows], strict=True)
     )

@@ -23,11 +23,11 @@ FRAME = Path("frame")  # stands where messages and runs name the file of a log
 
 def table_from_frame(
     frame: Any,
-    mapping: Mapping | dict[str, Any] | Path | str | None = None,
-    schema: Schema | None = None,
-    units: Dict[str, str] | None = None,
-    machine: str | None = None,
-    period: float | None = None,
+    mapping: Mapping | dict[str, Any] | Path | str | None,
+    schema: Schema | None,
+    units: Dict[str, str] | None,
+    machine: str | None,
+    period: float | None,
 ) -> "Table":
     """See `Table.from_frame`."""
     from crossfeed.ingest.pipeline import ingest
@@ -125,18 +125,11 @@ def _renamed(groups: tuple[Group, ...], named: Dict[str, tuple[str, str | None]]
 
 def usual_step(frame: "pl.DataFrame") -> float:
     """The seconds between two rows of the same session, most of the time, to three digits."""
-    import polars as pl
-
-    from crossfeed.machines.clock import clock_from_numbers, clock_from_text
+    from crossfeed.machines.clock import clock_of
 
     column = next(name for name in frame.columns if read_header(name).name == "time")
     stamps = frame[column]
-    if stamps.dtype.is_numeric():
-        clock = clock_from_numbers(stamps, read_header(column).unit or "s")
-    elif stamps.dtype in (pl.Datetime, pl.Date):
-        clock = stamps.cast(pl.Datetime("us")).dt.timestamp("us")
-    else:
-        clock = clock_from_text(stamps.cast(pl.String))
+    clock = clock_of(stamps, (read_header(column).unit or "s") if stamps.dtype.is_numeric() else None)
     steps = clock.diff().drop_nulls()
     steps = steps.filter(steps > 0)
     if steps.is_empty():

@@ -10,7 +10,7 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.ingest.arrow_columns import columns_of, floats, strings
-from crossfeed.ingest.table import KEYS
+from crossfeed.ingest.table import KEYS, hashed_bytes
 from crossfeed.schema import Schema, canonical
 
 if TYPE_CHECKING:
@@ -42,13 +42,6 @@ def to_arrow(table: "Table") -> Any:
     content = json.loads(json.dumps(content, allow_nan=False))
     content["sha256"] = _content_hash(table.fingerprint(), content, table.extras)
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(content, allow_nan=False).encode()})
-
-
-def write_arrow(arrow: Any, path: Path) -> None:
-    """Write an Arrow table, compressed."""
-    import pyarrow.parquet as pq
-
-    pq.write_table(arrow, path, compression="zstd")
 
 
 def read_parts(path: Path, schema: Schema | None) -> dict[str, Any]:
@@ -88,7 +81,7 @@ def _content_hash(fingerprint: str, content: dict[str, Any], extras: Mapping[str
     digest = hashlib.sha256((fingerprint + json.dumps(content, sort_keys=True)).encode())
     for name in sorted(extras):
         digest.update(name.encode())
-        digest.update(np.where(np.isnan(extras[name]), np.nan, extras[name] + 0.0).astype("<f8").tobytes())
+        digest.update(hashed_bytes(extras[name]))
     return digest.hexdigest()
 
 

@@ -53,13 +53,9 @@ def ingest(
         files = [future.result() for future in prints]
     rows = pl.concat(pieces) if pieces else pl.DataFrame()
     if rows.is_empty():
-        reasons = "; ".join(
-            [
-                *(f"{count:,} rows: {why}" for why, count in tally.dropped_rows.items()),
-                *(f"{count:,} sessions: {why}" for why, count in tally.dropped_sessions.items()),
-                *tally.findings,
-            ]
-        )
+        dropped = (("rows", tally.dropped_rows), ("sessions", tally.dropped_sessions))
+        told = [f"{count:,} {what}: {why}" for what, counts in dropped for why, count in counts.items()]
+        reasons = "; ".join([*told, *tally.findings])
         raise LogError(
             f"No row of {path} is left after segmentation" + (f" ({reasons})." if reasons else "."),
             expected="at least one session that the rules keep",
@@ -96,10 +92,10 @@ def _one_run(raw: RawRun, log_format: LogFormat, resampling: Resampling, tally: 
     tally.dropped_sessions.update(segments.dropped_sessions)
     tally.kept_rows += segments.frame.height
     check_length(segments, resampling, raw)
-    resampled = resampling.apply(segments.frame)
-    tally.resampling.update(resampled.counts)
+    resampled, counts = resampling.apply(segments.frame)
+    tally.resampling.update(counts)
     names = segments.sessions.select(SESSION, "session", "run", "program")
-    rows = resampled.frame.join(names, on=SESSION, how="left", maintain_order="left").drop(SESSION)
+    rows = resampled.join(names, on=SESSION, how="left", maintain_order="left").drop(SESSION)
     left = rows.n_unique("session")
     if left < segments.sessions.height:
         tally.dropped_sessions["no command known in the whole session"] += segments.sessions.height - left

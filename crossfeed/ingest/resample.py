@@ -10,7 +10,7 @@ set-points and hold until they change. Nothing is ever filled from the future.
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import polars as pl
@@ -24,14 +24,6 @@ Rule = Literal["crossfeed", "paper"]
 _BIN, _WEIGHT, _COUNT, _RUN_OF_ROWS = "@@bin", "@@weight", "@@count", "@@run_of_rows"
 _KEYS = [SESSION, _BIN]
 _Summary = Callable[[str], pl.Expr]
-
-
-@dataclass(slots=True)
-class Resampled:
-    """Rows at the wanted period, gaps included, with what was carried forward or dropped."""
-
-    frame: pl.DataFrame
-    counts: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +50,9 @@ class Resampling:
         """The period in microseconds."""
         return round(self.period * MICROSECONDS)
 
-    def apply(self, frame: pl.DataFrame) -> Resampled:
-        """Resample a frame of sessions in time order."""
-        binned = self._changes(frame) if self.change_driven else self._samples(frame)
-        return self._complete(binned)
+    def apply(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, Counter[str]]:
+        """Rows at the wanted period, gaps included, of sessions in time order; what was carried forward or dropped."""
+        return self._complete(self._changes(frame) if self.change_driven else self._samples(frame))
 
     def _bin_of(self, clock: pl.Expr) -> pl.Expr:
         """The number of the bin (t - period, t] in which a time lies: the boundary belongs to the bin before it."""
@@ -97,7 +88,7 @@ class Resampling:
         counted = pl.len().alias(_COUNT)
         return grouped.agg(*firsts, counted, *sensors, *commands, *spread).drop(_RUN_OF_ROWS).collect()
 
-    def _complete(self, binned: pl.DataFrame) -> Resampled:
+    def _complete(self, binned: pl.DataFrame) -> tuple[pl.DataFrame, Counter[str]]:
         """Give every bin of a session a row, carry values forward, drop rows before the first known command."""
         grid = (
             binned.lazy()
@@ -122,7 +113,7 @@ class Resampling:
             }
         )
         time = (pl.col(_BIN) * self.ticks / MICROSECONDS).alias("time")
-        return Resampled(known.with_columns(time).drop(_BIN, _COUNT), counts)
+        return known.with_columns(time).drop(_BIN, _COUNT), counts
 
 
 def _nulls(frame: pl.DataFrame, names: Sequence[str]) -> int:

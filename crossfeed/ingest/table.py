@@ -15,6 +15,7 @@ import numpy as np
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import TableError
+from crossfeed.json_file import write_json
 from crossfeed.schema import Schema
 
 if TYPE_CHECKING:
@@ -114,8 +115,7 @@ class Table:
         keys = [(g.machine, g.session, g.run, g.program, g.start, g.stop) for g in self.groups]
         digest.update(json.dumps(keys).encode())
         for values in (self.time, self.sensors, self.commands):
-            # One bit pattern for NaN and one for zero, whatever computed them.
-            digest.update(np.where(np.isnan(values), np.nan, values + 0.0).astype("<f8").tobytes())
+            digest.update(hashed_bytes(values))
         return digest.hexdigest()
 
     def select(self, groups: Sequence[Group]) -> Self:
@@ -126,15 +126,10 @@ class Table:
                 f"The table has no group {', '.join(unknown)}." if unknown else "No group was selected.",
                 expected="at least one of the table's own groups",
             )
-        rows = np.concatenate([np.arange(group.start, group.stop) for group in groups])
-        stops = np.cumsum([len(group) for group in groups])
-        moved = tuple(
-            replace(group, start=int(stop) - len(group), stop=int(stop))
-            for group, stop in zip(groups, stops, strict=True)
-        )
+        rows = row_numbers(groups)
         return replace(
             self,
-            groups=moved,
+            groups=moved_up(groups),
             time=self.time[rows],
             sensors=self.sensors[rows],
             commands=self.commands[rows],
@@ -222,14 +217,30 @@ class Table:
 
     def write(self, path: Path | str) -> None:
         """Write the Parquet file and, beside it, the manifest as readable JSON; each appears whole or not at all."""
-        from crossfeed.ingest.parquet import to_arrow, write_arrow
+        import pyarrow.parquet as pq
 
-        path = Path(path)
+        from crossfeed.ingest.parquet import to_arrow
+
         arrow = to_arrow(self)
         with atomic_file(path) as temporary:
-            write_arrow(arrow, temporary)
-        with atomic_file(manifest_path(path)) as temporary:
-            temporary.write_text(json.dumps(self.manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            pq.write_table(arrow, temporary, compression="zstd")
+        write_json(manifest_path(path), self.manifest)
+
+
+def row_numbers(groups: Sequence[Group]) -> np.ndarray:
+    """The numbers of the rows of these groups, one group after the other."""
+    return np.concatenate([np.arange(group.start, group.stop) for group in groups])
+
+
+def moved_up(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """The groups one after the other from row 0 on, as they stand in a table of theirs alone."""
+    stops = np.cumsum([len(group) for group in groups]).tolist()
+    return tuple(replace(group, start=stop - len(group), stop=stop) for group, stop in zip(groups, stops, strict=True))
+
+
+def hashed_bytes(values: np.ndarray) -> bytes:
+    """Numbers as a hash reads them: one bit pattern for NaN and one for zero, whatever computed them."""
+    return np.where(np.isnan(values), np.nan, values + 0.0).astype("<f8").tobytes()
 
 
 def manifest_path(path: Path | str) -> Path:

@@ -79,7 +79,7 @@ class RowMaker:
         segments = segment(RawRun("live", converted, converted.height, ()), self._kind, self.period)
         if segments.frame.is_empty():
             return {}
-        resampled = self._resampling.apply(segments.frame).frame.sort("time", maintain_order=True)
+        resampled = self._resampling.apply(segments.frame)[0].sort("time", maintain_order=True)
         first = touched if self._given else 0
         names = (*self._resampling.sensors, *self._resampling.commands)
         made: dict[int, Row] = {}

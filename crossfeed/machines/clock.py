@@ -23,9 +23,22 @@ _FORMATS = (
     "%Y%m%d %H:%M:%S%.f",
 )
 _OFFSET = r"(Z|z|UTC|[+-]\d{2}:?\d{2})$"
-# The end of the year 9999: no machine counts further, and differences of such times still fit into 64 bits.
 _HOUR, _MINUTE = 3600 * MICROSECONDS, 60 * MICROSECONDS
+# The end of the year 9999: no machine counts further, and differences of such times still fit into 64 bits.
 _LATEST = 253_402_300_800 * MICROSECONDS
+
+
+def clock_of(stamps: pl.Series, unit: str | None, written: str | None = None, zone: str | None = None) -> pl.Series:
+    """Stamps of any type as microseconds: counts of a unit, stored times, or text; what is no time is null."""
+    if unit:
+        return clock_from_numbers(stamps, unit)
+    if stamps.dtype not in (pl.Datetime, pl.Date):
+        return clock_from_text(stamps.cast(pl.String), written, zone)
+    clock = stamps.cast(pl.Datetime("us")) if stamps.dtype == pl.Date else stamps
+    micro = clock.dt.timestamp("us")
+    # Stored times without a zone are local ones of the zone that is named.
+    stored = getattr(clock.dtype, "time_zone", None)
+    return micro if stored is not None or zone is None else utc_from_local(micro, zone)
 
 
 def clock_from_text(stamps: pl.Series, written: str | None = None, zone: str | None = None) -> pl.Series:

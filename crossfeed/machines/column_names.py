@@ -49,21 +49,9 @@ _PARAMETERS = {
 }  # fmt: skip
 _COMMANDED_PARAMETERS = ("60", "62")
 _COMMANDED = {
-    "soll",
-    "set",
-    "setpoint",
-    "cmd",
-    "command",
-    "commanded",
-    "nominal",
-    "nom",
-    "noml",
-    "target",
-    "vorgabe",
-    "sollwert",
-    "programmed",
-    "prog",
-}
+    "soll", "sollwert", "set", "setpoint", "cmd", "command", "commanded", "nominal", "nom", "noml", "target", "vorgabe",
+    "programmed", "prog",
+}  # fmt: skip
 _ACTUAL = {"ist", "act", "actual", "feedback", "fb", "istwert", "measured", "gemessen"}
 _SPINDLE = {"spindle", "spindel", "spdl", "sp", "sp1", "s1", "s", "spn", "hauptspindel", "main"}
 _AMBIENT = ("umgebung", "ambient", "raum", "halle", "room", "general")
@@ -83,11 +71,12 @@ _OF_UNIT = {
 }  # fmt: skip
 _BRACKETS = re.compile(r"[\[({]\s*([^\])}]*?)\s*[\])}]\s*$")
 _IN_OR_OVER = re.compile(r"(?:\s/\s*|\s+in\s+|,\s*)(\S{1,8})$")
+_ENDING = re.compile(r"(?<=..)_(mm[_/]min|mm[_/]s|degc|rpm|nm|kw|ms|us|w|a|v|s)\Z", re.IGNORECASE)
 _WORDS = re.compile(r"[A-ZÄÖÜ]+(?=[A-ZÄÖÜ][a-zäöüß])|[A-ZÄÖÜ]?[a-zäöüß]+\d*|[A-ZÄÖÜ]+\d*|\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class NameSays:
+class NameReading:
     """The reading of one column name; None where it says nothing. `drive` is spindle, x, y, z or ambient."""
 
     quantity: str | None
@@ -97,10 +86,10 @@ class NameSays:
     actual: bool
 
 
-def read_name(name: str) -> NameSays:
+def read_name(name: str) -> NameReading:
     """Read a column name."""
     bare, unit = split_unit(name)
-    words = list(_WORDS.findall(bare))
+    words = _WORDS.findall(bare)
     lower = [word.lower() for word in words]
     joined = bare.lower().replace("feedback", "actual")
     drive = _drive(lower, joined)
@@ -114,7 +103,7 @@ def read_name(name: str) -> NameSays:
     if quantity is not None and unit is not None and not _fits(unit, quantity):
         unit = None
     told = set(lower)
-    return NameSays(
+    return NameReading(
         quantity,
         drive,
         unit,
@@ -128,24 +117,8 @@ def split_unit(name: str) -> tuple[str, str | None]:
     for pattern in (_BRACKETS, _IN_OR_OVER):
         if (found := pattern.search(name)) and (unit := _UNITS.get(found[1].lower())):
             return name[: found.start()], unit
-    for ending in (
-        "_mm_min",
-        "_mm_s",
-        "_mm/min",
-        "_mm/s",
-        "_degc",
-        "_rpm",
-        "_nm",
-        "_kw",
-        "_ms",
-        "_us",
-        "_w",
-        "_a",
-        "_v",
-        "_s",
-    ):
-        if name.lower().endswith(ending) and len(name) > len(ending) + 1:
-            return name[: -len(ending)], _UNITS.get(ending[1:].replace("_", "/"))
+    if found := _ENDING.search(name):
+        return name[: found.start()], _UNITS[found[1].lower().replace("_", "/")]
     return name, None
 
 
@@ -165,7 +138,7 @@ def _quantity(words: list[str], lower: list[str], joined: str) -> tuple[str | No
 
 
 def _speed_or_feed(quantity: str, drive: str | None, unit: str | None) -> str:
-    if unit is not None and unit in _OF_UNIT:
+    if unit in _OF_UNIT:
         return _OF_UNIT[unit]
     if quantity == "velocity":
         return "feed" if drive in ("x", "y", "z") else "rotational speed" if drive == "spindle" else "velocity"

@@ -19,42 +19,52 @@ from crossfeed.machines.files import match_columns
 from crossfeed.machines.numbers import parse_numbers
 
 
-def read_delimited(
-    path: Path, dialect: Dialect, numbers: Mapping[str, str], texts: Mapping[str, str]
+def read_log(
+    path: Path,
+    columns: Sequence[NativeColumn],
+    numbers: Sequence[str] = (),
+    texts: Sequence[str] = (),
+    dialect: Dialect | None = None,
 ) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Read the wanted columns (new name -> name in the file) and count the repairs that were needed."""
-    wanted = {**numbers, **texts}
-    quick = dialect.encoding == "utf-8" and not (dialect.decimal_comma and dialect.separator == ",")
-    repairs: dict[str, int] = {}
-    frame: pl.DataFrame | None = None
+    """One log file: declared columns under their channel's name, further ones under `@` and their own; the repairs."""
+    dialect = dialect or sniff(path)
+    found = match_columns(dialect.header, [*(column.native for column in columns), *numbers, *texts], str(path))
+    as_numbers = {column.channel: found[column.native] for column in columns}
+    as_numbers |= {f"@{name}": found[name] for name in numbers}
+    as_texts = {f"@{name}": found[name] for name in texts}
     _refuse_unclosed_quote(path, dialect)
-    if quick:
-        kinds = {name: pl.Float64() for name in numbers.values()} | {name: pl.String() for name in texts.values()}
-        try:
-            frame = (
-                pl.scan_csv(
-                    path,
-                    separator=dialect.separator,
-                    schema=kinds,
-                    extra_columns="ignore",
-                    decimal_comma=dialect.decimal_comma,
-                    skip_lines=dialect.skip,
-                    glob=False,
-                )
-                .select(
-                    *(pl.col(name).cast(pl.Float64).alias(new) for new, name in numbers.items()),
-                    *(pl.col(name).alias(new) for new, name in texts.items()),
-                )
-                .collect()
-            )
-        except pl.exceptions.PolarsError:
-            frame = None
+    frame, repairs = _read_quickly(path, dialect, as_numbers, as_texts), dict[str, int]()
     if frame is None:
-        frame, repairs = _read_as_text(path, dialect, wanted, numbers)
+        frame, repairs = _read_as_text(path, dialect, as_numbers, as_texts)
     if dialect.cut_short and frame.height:
         frame = frame.head(-1)
         repairs["last line cut short, dropped"] = 1
+    if frame.is_empty():
+        raise LogError(f"{path} has a header but no rows.", remedy="Fetch or export the file again, or remove it.")
     return frame, repairs
+
+
+def _read_quickly(
+    path: Path, dialect: Dialect, numbers: Mapping[str, str], texts: Mapping[str, str]
+) -> pl.DataFrame | None:
+    """Columns (new name -> name in the file) parsed while scanning; None where that cannot be done."""
+    if dialect.encoding != "utf-8" or (dialect.decimal_comma and dialect.separator == ","):
+        return None
+    kinds = {name: pl.Float64() for name in numbers.values()} | {name: pl.String() for name in texts.values()}
+    try:
+        rows = pl.scan_csv(
+            path,
+            separator=dialect.separator,
+            schema=kinds,
+            extra_columns="ignore",
+            decimal_comma=dialect.decimal_comma,
+            skip_lines=dialect.skip,
+            glob=False,
+        )
+        floats = (pl.col(name).cast(pl.Float64).alias(new) for new, name in numbers.items())
+        return rows.select(*floats, *(pl.col(name).alias(new) for new, name in texts.items())).collect()
+    except pl.exceptions.PolarsError:
+        return None
 
 
 def read_whole(path: Path, fewest: int = 2, numeric_share: float = 1.0) -> pl.DataFrame:
@@ -126,9 +136,10 @@ def _refuse_unclosed_quote(path: Path, dialect: Dialect) -> None:
 
 
 def _read_as_text(
-    path: Path, dialect: Dialect, wanted: Mapping[str, str], numbers: Mapping[str, str]
+    path: Path, dialect: Dialect, numbers: Mapping[str, str], texts: Mapping[str, str]
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     repairs: dict[str, int] = {}
+    wanted = {**numbers, **texts}
     frame, encoding = _text_frame(path, dialect, list(dict.fromkeys(wanted.values())))
     if encoding != "utf-8":
         repairs[f"file read as {encoding}"] = 1
@@ -155,24 +166,3 @@ def _refuse_only_text(bad: pl.Series, cells: pl.Series, values: pl.Series, nativ
             expected="numbers such as 1234.5 or 1234,5",
             remedy="Name another column, or drop this one; a time that is text has a 'format' instead of a 'unit'.",
         )
-
-
-def read_log(
-    path: Path,
-    columns: Sequence[NativeColumn],
-    numbers: Sequence[str] = (),
-    texts: Sequence[str] = (),
-    dialect: Dialect | None = None,
-) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Read one log file: declared columns under their channel's name, further ones under `@` and their own name."""
-    dialect = dialect or sniff(path)
-    found = match_columns(dialect.header, [*(column.native for column in columns), *numbers, *texts], str(path))
-    frame, repairs = read_delimited(
-        path,
-        dialect,
-        {column.channel: found[column.native] for column in columns} | {f"@{name}": found[name] for name in numbers},
-        {f"@{name}": found[name] for name in texts},
-    )
-    if frame.is_empty():
-        raise LogError(f"{path} has a header but no rows.", remedy="Fetch or export the file again, or remove it.")
-    return frame, repairs

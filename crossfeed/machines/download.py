@@ -10,8 +10,9 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
-from crossfeed.atomic import atomic_file, storage_error
+from crossfeed.atomic import storage_error
 from crossfeed.errors import LogError
+from crossfeed.json_file import write_json
 from crossfeed.machines.declaration import Download, LogFormat
 from crossfeed.progress import progress
 
@@ -56,8 +57,7 @@ def fetch(log_format: LogFormat, folder: Path | str, base_url: str | None = None
         path = Path(found)
         known[download.name] = {"sha256": pooch.file_hash(found), "bytes": path.stat().st_size, "url": url}
         paths.append(path)
-    with atomic_file(folder / RECORD) as temporary:
-        temporary.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / RECORD, known)
     return paths
 
 

@@ -1,6 +1,7 @@
 """JOANNEUM: a Spinner U5-630 traced in every 2 ms controller cycle, 7 runs in 11 files."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
@@ -48,14 +49,12 @@ def read(log_format: LogFormat, path: Path) -> Iterator[RawRun]:
         for number, (run, files) in enumerate(runs, start=1):
             parts = [future.result() for future in waiting]
             waiting = _start(pool, log_format, runs[number][1]) if number < len(runs) else []
-            repairs: dict[str, int] = {}
+            repairs: Counter[str] = Counter()
             for _, counts in parts:
-                for what, count in counts.items():
-                    repairs[what] = repairs.get(what, 0) + count
-            frame = pl.concat([part for part, _ in parts], rechunk=False)
-            program = _MATERIAL.sub("", run)
-            frame = frame.with_columns(pl.lit(program).alias(PROGRAM))
-            findings = _joints(run, [part for part, _ in parts])
+                repairs.update(counts)
+            frames = [frame for frame, _ in parts]
+            findings = _joints(run, frames)
+            frame = pl.concat(frames, rechunk=False).with_columns(pl.lit(_MATERIAL.sub("", run)).alias(PROGRAM))
             yield RawRun(run, frame, frame.height, tuple(files[key] for key in sorted(files)), repairs, findings)
 
 
@@ -99,12 +98,8 @@ def _read_part(log_format: LogFormat, number: int, file: Path) -> _Part:
     clock = clock_from_numbers(frame["@Cycle"], CYCLE)
     require_clock(clock, str(file), "Cycle")
     part = pl.col("@part").fill_null("") if named else pl.lit("")
-    return (
-        frame.with_columns(clock.alias(CLOCK), part.alias("@part"), pl.lit(number, pl.Int32).alias(_FILE_PART)).drop(
-            "@Cycle"
-        ),
-        repairs,
-    )
+    marks = (clock.alias(CLOCK), part.alias("@part"), pl.lit(number, pl.Int32).alias(_FILE_PART))
+    return frame.with_columns(marks).drop("@Cycle"), repairs
 
 
 def _joints(run: str, parts: list[pl.DataFrame]) -> list[str]:

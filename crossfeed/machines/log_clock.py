@@ -11,20 +11,9 @@ from crossfeed.machines.column_names import split_unit
 from crossfeed.machines.declaration import MICROSECONDS
 
 _NAMES = (
-    "time",
-    "zeit",
-    "timestamp",
-    "zeitstempel",
-    "datetime",
-    "datum",
-    "date",
-    "uhrzeit",
-    "stamp",
-    "ts",
-    "t",
-    "clock",
+    "time", "zeit", "timestamp", "zeitstempel", "datetime", "datum", "date", "uhrzeit", "stamp", "ts", "t", "clock",
     "cycle",
-)
+)  # fmt: skip
 _TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?$"
 _OFFSET = re.compile(r"(Z|UTC|[+-]\d{2}:?\d{2})$", re.IGNORECASE)
 _ENOUGH = 0.9
@@ -47,26 +36,24 @@ class FoundClock:
 
 def find_clock(frame: pl.DataFrame) -> FoundClock | None:
     """The most likely clock of a log, or None."""
-    names = sorted(frame.columns, key=_rank)
+    names, beginning = sorted(frame.columns, key=_rank), frame.head(_SAMPLE)
     texts = [name for name in names if frame[name].dtype == pl.String]
     for name in names:
         if frame[name].dtype in (pl.Datetime, pl.Date):
             step = _step(frame[name].cast(pl.Datetime("us")).dt.timestamp("us"))
             return FoundClock({"column": name}, (name,), step, "stored as a time", local=True)
     for name in texts:
-        clock = clock_from_text(frame[name].head(_SAMPLE))
-        if _mostly(clock, frame[name].head(_SAMPLE)):
+        clock = clock_from_text(beginning[name])
+        if _mostly(clock, beginning[name]):
             offset = bool(_OFFSET.search(str(frame[name].drop_nulls()[0]).strip()))
             told = "time stamps with their offset from UTC" if offset else "time stamps without a time zone"
             found = FoundClock({"column": name}, (name,), _step(clock), told, local=not offset)
             return found if offset else _with_zone(found, clock_from_text(frame[name]))
-    days = [name for name in texts if _mostly(_at_midnight(frame[name].head(_SAMPLE)), frame[name].head(_SAMPLE))]
-    hours = [
-        name for name in texts if frame[name].head(_SAMPLE).str.strip_chars().str.contains(_TIME_OF_DAY).mean() == 1.0
-    ]
+    days = [name for name in texts if _mostly(_at_midnight(beginning[name]), beginning[name])]
+    hours = [name for name in texts if beginning[name].str.strip_chars().str.contains(_TIME_OF_DAY).mean() == 1.0]
     if days and hours:
-        clock = clock_from_text(frame[days[0]].head(_SAMPLE) + " " + frame[hours[0]].head(_SAMPLE))
-        if _mostly(clock, frame[hours[0]].head(_SAMPLE)):
+        clock = clock_from_text(beginning[days[0]] + " " + beginning[hours[0]])
+        if _mostly(clock, beginning[hours[0]]):
             told = "the day and the time of day stand in two columns"
             entries, needed = {"column": hours[0], "date": days[0]}, (hours[0], days[0])
             found = FoundClock(entries, needed, _step(clock), told, local=True)

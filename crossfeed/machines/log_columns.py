@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crossfeed.machines.column_names import NameSays, read_name
+from crossfeed.machines.column_names import NameReading, read_name
 from crossfeed.schema import QUANTITIES, Schema, canonical, conversion
 
 # Alike to within this correlation, two signals are one physical thing; rows below so many say nothing.
 _FOLLOWS, _FEWEST_ROWS = 0.97, 50
+_Values = Mapping[str, np.ndarray]  # the columns of a log by their names
 _ENDINGS = {
     "current": "current",
     "torque": "torque",
@@ -36,65 +37,65 @@ class FoundColumn:
     sure: bool = True
 
 
-def find_columns(values: Mapping[str, np.ndarray]) -> list[FoundColumn]:
+def find_columns(values: _Values) -> list[FoundColumn]:
     """The columns that are channels of the canonical schema, each channel at most once."""
     # A column that is zero throughout was not measured.
     values = {name: column for name, column in values.items() if np.nanmax(np.abs(column), initial=0.0) > 0.0}
-    says = {name: read_name(name) for name in values}
+    readings = {name: read_name(name) for name in values}
     chosen: dict[str, FoundColumn] = {}
-    order = sorted(values, key=lambda name: _preference(says[name]))
+    order = sorted(values, key=lambda name: _preference(readings[name]))
     for name in order:
-        channel = _channel(says[name], set(chosen), canonical())
+        channel = _channel(readings[name], set(chosen), canonical())
         if channel is None or channel[0] in chosen:
             continue
-        quantity = says[name].quantity
+        quantity = readings[name].quantity
         assert quantity is not None
-        unit, why, sure = _unit(says[name], values[name])
+        unit, why, sure = _unit(readings[name], values[name])
         told = [part for part in (why, channel[1]) if part]
         chosen[channel[0]] = FoundColumn(name, channel[0], quantity, unit, "; ".join(told), sure and not channel[1])
-    _mend_link(values, says, chosen)
-    _find_by_physics(values, says, chosen)
+    _mend_link(values, readings, chosen)
+    _find_by_physics(values, readings, chosen)
     _mend_power(values, chosen)
     schema = canonical()
     ranks = [*schema.sensor_names, *schema.command_names]
     return sorted(chosen.values(), key=lambda column: ranks.index(column.channel))
 
 
-def other_channels(values: Mapping[str, np.ndarray], taken: Sequence[str]) -> list[FoundColumn]:
+def other_channels(values: _Values, taken: Sequence[str]) -> list[FoundColumn]:
     """Columns of a known quantity that have no canonical channel, such as loads: names for a schema of one's own."""
     found: dict[str, FoundColumn] = {}
     for name in values:
-        says = read_name(name)
-        if name in taken or says.quantity not in QUANTITIES or says.quantity in ("position", "override"):
+        reading = read_name(name)
+        if name in taken or reading.quantity not in QUANTITIES or reading.quantity in ("position", "override"):
             continue
-        unit, why, sure = _unit(says, values[name])
-        channel = "_".join(part for part in (says.drive, says.quantity.replace(" ", "_")) if part)
-        found.setdefault(channel, FoundColumn(name, channel, says.quantity, unit, why, sure))
+        unit, why, sure = _unit(reading, values[name])
+        channel = "_".join(part for part in (reading.drive, reading.quantity.replace(" ", "_")) if part)
+        found.setdefault(channel, FoundColumn(name, channel, reading.quantity, unit, why, sure))
     return list(found.values())
 
 
-def _preference(says: NameSays) -> tuple[bool, bool, bool]:
+def _preference(reading: NameReading) -> tuple[bool, bool, bool]:
     """Set-points come first for what is commanded, measured values for what is sensed, named drives before others."""
-    commanded_kind = says.quantity in ("rotational speed", "feed")
+    commanded_kind = reading.quantity in ("rotational speed", "feed")
     return (
-        not says.commanded if commanded_kind else says.commanded,
-        says.drive is None,
-        says.actual and commanded_kind,
+        not reading.commanded if commanded_kind else reading.commanded,
+        reading.drive is None,
+        reading.actual and commanded_kind,
     )
 
 
-def _channel(says: NameSays, taken: set[str], schema: Schema) -> tuple[str, str] | None:
+def _channel(reading: NameReading, taken: set[str], schema: Schema) -> tuple[str, str] | None:
     """The canonical channel of a name, with a remark where it is a guess."""
-    quantity, drive = says.quantity, says.drive
+    quantity, drive = reading.quantity, reading.drive
     if quantity in ("rotational speed", "feed"):
         if quantity == "rotational speed" and drive in ("spindle", None):
             remark = "" if drive else "no drive is named, taken for the spindle"
-            actual = "" if says.commanded else "no set-point is named, this may be the actual speed"
+            actual = "" if reading.commanded else "no set-point is named, this may be the actual speed"
             return "spindle_speed", "; ".join(part for part in (remark, actual) if part)
         if quantity == "feed" and drive in ("x", "y", "z"):
-            return f"feed_{drive}", "" if says.commanded else "no set-point is named, this may be the actual feed"
+            return f"feed_{drive}", "" if reading.commanded else "no set-point is named, this may be the actual feed"
         return None
-    if says.commanded or quantity is None:
+    if reading.commanded or quantity is None:
         return None
     if quantity == "temperature":
         name = "ambient_temp" if drive == "ambient" else f"{drive}_motor_temp" if drive else None
@@ -105,37 +106,35 @@ def _channel(says: NameSays, taken: set[str], schema: Schema) -> tuple[str, str]
     return name, "" if drive else "no drive is named, taken for the spindle"
 
 
-def _unit(says: NameSays, values: np.ndarray) -> tuple[str, str, bool]:
+def _unit(reading: NameReading, values: np.ndarray) -> tuple[str, str, bool]:
     """The unit, why, and whether it is sure."""
-    assert says.quantity is not None
-    if says.unit is not None:
-        return says.unit, "its name states the unit", True
-    usual = QUANTITIES[says.quantity]
+    assert reading.quantity is not None
+    if reading.unit is not None:
+        return reading.unit, "its name states the unit", True
+    usual = QUANTITIES[reading.quantity]
     known = np.abs(values[np.isfinite(values)])
     reach = float(np.quantile(known, 0.99)) if len(known) else 0.0
     told = f"reaches {reach:.3g}"
-    if says.quantity == "power":
+    if reading.quantity == "power":
         return ("W" if reach > 150 else "kW"), told, False
-    if says.quantity == "feed":
+    if reading.quantity == "feed":
         return ("mm/s" if 0 < reach <= 700 else "mm/min"), told, False
-    if says.quantity == "rotational speed":
+    if reading.quantity == "rotational speed":
         return ("deg/s" if reach > 45_000 else "revolution/s" if 0 < reach <= 90 else "rpm"), told, False
-    if says.quantity == "temperature":
+    if reading.quantity == "temperature":
         return ("kelvin" if reach > 250 else "degC"), told, reach < 120
     return usual, told, False
 
 
-def _mend_link(values: Mapping[str, np.ndarray], says: Mapping[str, NameSays], chosen: dict[str, FoundColumn]) -> None:
+def _mend_link(values: _Values, readings: Mapping[str, NameReading], chosen: dict[str, FoundColumn]) -> None:
     """A DC link stands at hundreds of volts: find the column that does, where the one of that name does not."""
     named = chosen.get("spindle_dc_voltage")
     if named is None or _stands_like_a_link(values[named.native]):
         return
     taken = {column.native for column in chosen.values()}
-    other = [
-        n
-        for n in values
-        if n not in taken and says[n].drive == says[named.native].drive and _stands_like_a_link(values[n])
-    ]
+    drive = readings[named.native].drive
+    other = [name for name in values if name not in taken and readings[name].drive == drive]
+    other = [name for name in other if _stands_like_a_link(values[name])]
     if other:
         reason = f"stands like a DC link, and {named.native} does not: two names may be interchanged"
         chosen["spindle_dc_voltage"] = replace(named, native=other[0], reason=reason, sure=False)
@@ -151,30 +150,25 @@ def _stands_like_a_link(column: np.ndarray) -> bool:
     return bool(100.0 <= middle <= 1200.0 and high - low < 0.25 * middle)
 
 
-def _find_by_physics(
-    values: Mapping[str, np.ndarray], says: Mapping[str, NameSays], chosen: dict[str, FoundColumn]
-) -> None:
+def _find_by_physics(values: _Values, readings: Mapping[str, NameReading], chosen: dict[str, FoundColumn]) -> None:
     """Name columns that say nothing: one that is torque times speed, one that follows the torque."""
     torque, speed = chosen.get("spindle_torque"), chosen.get("spindle_speed")
     if torque is None or speed is None:
         return
     taken = {column.native for column in chosen.values()}
-    product = np.abs(values[torque.native] * values[speed.native])
+    effort, product = np.abs(values[torque.native]), np.abs(values[torque.native] * values[speed.native])
     for name in values:
-        if name in taken or says[name].quantity is not None:
+        if name in taken or readings[name].quantity is not None:
             continue
         if "spindle_power" not in chosen and _correlation(np.abs(values[name]), product) > _FOLLOWS:
             reason = f"is {torque.native} times {speed.native}"
             chosen["spindle_power"] = FoundColumn(name, "spindle_power", "power", "kW", reason, sure=False)
-        elif (
-            "spindle_current" not in chosen
-            and _correlation(np.abs(values[name]), np.abs(values[torque.native])) > _FOLLOWS
-        ):
+        elif "spindle_current" not in chosen and _correlation(np.abs(values[name]), effort) > _FOLLOWS:
             reason = f"follows {torque.native}"
             chosen["spindle_current"] = FoundColumn(name, "spindle_current", "current", "A", reason, sure=False)
 
 
-def _mend_power(values: Mapping[str, np.ndarray], chosen: dict[str, FoundColumn]) -> None:
+def _mend_power(values: _Values, chosen: dict[str, FoundColumn]) -> None:
     """Tell watts from kilowatts by torque times speed, where no name states the unit."""
     found = [chosen.get(f"spindle_{what}") for what in ("power", "torque", "speed")]
     if any(column is None for column in found):

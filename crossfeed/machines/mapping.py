@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-import yaml
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from crossfeed.configuration import CheckedForm, problems
+from crossfeed.configuration import CheckedForm, load_yaml, problems
 from crossfeed.errors import ConfigError
 from crossfeed.machines.time_zone import check_zone
 from crossfeed.schema import Schema, canonical
@@ -134,22 +133,17 @@ class Mapping(CheckedForm):
         """A mapping from plain data, as the YAML file would hold it."""
         return check_mapping(cls, content, origin)
 
-    def read_schema(self, beside: Path) -> Schema:
-        """The schema the mapping names: the canonical one, a file (relative to the mapping) or one written inline."""
-        if isinstance(self.schema_, dict):
-            return Schema.from_mapping(self.schema_, origin="The schema in the mapping")
-        if self.schema_ == "canonical":
-            return canonical()
-        return Schema.from_yaml(beside / self.schema_)
+
+def schema_named(written: str | dict[str, Any], folder: Path) -> Schema:
+    """The schema a mapping names: the canonical one, a file in the mapping's folder or one written inline."""
+    if isinstance(written, dict):
+        return Schema.from_mapping(written, origin="The schema in the mapping")
+    return canonical() if written == "canonical" else Schema.from_yaml(folder / written)
 
 
 def read_mapping(cls: type[Model], path: Path) -> Model:
     """Read a YAML file as a mapping of some kind, with errors that name the entry at fault."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError(f"The mapping {path} cannot be read: {error}", expected="a YAML text file") from error
-    return check_mapping(cls, content, str(path))
+    return check_mapping(cls, load_yaml(path, "The mapping"), str(path))
 
 
 def check_mapping(cls: type[Model], content: Any, origin: str) -> Model:

@@ -48,7 +48,7 @@ def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = 
     """The kind for the device whose logs lie at the path: the known Mazak, a mapping's channels, or proposed ones."""
     source = find_source(path, mapping.device if mapping else None)
     proposal = propose(source.items)
-    names = {"execution": proposal.execution or "", "program": proposal.program or ""}
+    execution, program = proposal.execution or "", proposal.program or ""
     if mapping is not None:
         machine, schema, columns = mapping.machine, *mapping.channels(source.items, proposal, source.where)
     elif all(any(column.native.lower() == name.lower() for name in source.items) for column in COLUMNS):
@@ -59,9 +59,9 @@ def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = 
         machine, schema = source.device.lower(), proposal.schema(source.device)
         columns = proposal.columns(source.where)
     segmentation = Segmentation(
-        keep={"execution": "ACTIVE"} if names["execution"] else {},
-        drop_programs=("",) if names["program"] else (),
-        boundaries=("program",) if names["program"] else (),
+        keep={"execution": "ACTIVE"} if execution else {},
+        drop_programs=("",) if program else (),
+        boundaries=("program",) if program else (),
         gap_s=0.0,
         min_s=_SHORTEST_S,
     )
@@ -73,7 +73,7 @@ def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = 
         columns=columns,
         segmentation=segmentation,
         period=mapping.period if mapping and mapping.period else log_format.period,
-        read=_DeviceReader(source, names["execution"], names["program"]),
+        read=_DeviceReader(source, execution, program),
     )
 
 

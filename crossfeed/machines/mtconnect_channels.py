@@ -6,7 +6,7 @@ value is preferred; where a device only tells the actual one, that stands in for
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import NativeColumn
@@ -58,23 +58,23 @@ class Proposal:
 
     def schema(self, name: str) -> Schema:
         """The channels as a schema of their own."""
-        parts = {
-            command: tuple(
+        sensors, commands = (
+            tuple(
                 Channel(name=one.name, quantity=one.quantity, unit=QUANTITIES[one.quantity])
                 for one in self.channels
                 if one.command is command
             )
             for command in (False, True)
-        }
-        for command, what in ((False, "sensor (load, temperature, current, power, torque)"), (True, "command")):
-            if not parts[command]:
+        )
+        for found, what in ((sensors, "sensor (load, temperature, current, power, torque)"), (commands, "command")):
+            if not found:
                 told = ", ".join(f"{item.name} ({item.type})" for item in self.unused[:12])
                 raise LogError(
                     f"The device '{name}' has no {what} among its data items: {told or 'none that is used'}.",
                     expected="at least one sensor to forecast and one speed, feed or override that moves the machine",
                     remedy="Add sensors to the agent of the machine; without them there is nothing to forecast.",
                 )
-        return Schema(name=_slug(name), sensors=parts[False], commands=parts[True])
+        return Schema(name=_slug(name), sensors=sensors, commands=commands)
 
     def columns(self, where: str) -> tuple[NativeColumn, ...]:
         """The channels as columns of the log, in the units that the device model states."""
@@ -88,14 +88,15 @@ def propose(items: Mapping[str, Item]) -> Proposal:
     """Channels for the items of one device."""
     values = [item for item in items.values() if item.category != "CONDITION"]
     spindles = _spindles(values)
-    found = [
-        *_sensors(values, spindles),
-        *_speeds(values, spindles),
-        *_axis_feeds(values),
-        *_path(values),
-        *_overrides(values, spindles),
-    ]
-    found = _unambiguous(found)
+    found = _unambiguous(
+        [
+            *_sensors(values, spindles),
+            *_speeds(values, spindles),
+            *_axis_feeds(values),
+            *_path(values),
+            *_overrides(values, spindles),
+        ]
+    )
     used = {one.item.name for one in found}
     states = [item.name for item in values if item.type == "EXECUTION"]
     programs = sorted(
@@ -197,15 +198,10 @@ def _overrides(values: list[Item], spindles: Mapping[str, str]) -> list[Proposed
 def _unambiguous(found: list[Proposed]) -> list[Proposed]:
     """Channels that would share a name are named after their items instead."""
     names = [one.name for one in found]
-    renamed = []
-    for one in found:
-        name = one.name
-        if names.count(name) > 1:
-            name = _own_name(one.item, name.rpartition("_")[2])
-        renamed.append(Proposed(one.item, name, one.quantity, one.command, one.valid, one.reason))
     kept: dict[str, Proposed] = {}
-    for one in renamed:
-        kept.setdefault(one.name, one)
+    for one in found:
+        name = _own_name(one.item, one.name.rpartition("_")[2]) if names.count(one.name) > 1 else one.name
+        kept.setdefault(name, replace(one, name=name))
     return list(kept.values())
 
 

@@ -4,10 +4,10 @@ All of them become one frame: `stamp`, `item` (its name in the device model) and
 """
 
 import gzip
-import xml.etree.ElementTree as ElementTree
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 import polars as pl
 
@@ -29,15 +29,18 @@ def read_lines(file: Path, items: Mapping[str, Item]) -> pl.DataFrame:
     whole = pl.read_csv(text, separator="\x1f", has_header=False, schema={"line": pl.String}, quote_char=None)
     fields = pl.col("line").str.strip_chars().str.splitn("|", 3).struct.rename_fields(list(_COLUMNS))
     lines = whole.select(fields).unnest("line").with_columns(pl.col("item", "value").str.strip_chars())
-    several = pl.col("value").str.contains("|", literal=True) & ~pl.col("item").is_in(_with_fields(items))
+    in_several_fields = [item.name for item in items.values() if _fields(item) > 1]
+    several = pl.col("value").str.contains("|", literal=True) & ~pl.col("item").is_in(in_several_fields)
     if not lines.select(several.fill_null(False).any()).item():
         return lines
     return _expanded(lines.iter_rows(), items)
 
 
-def _with_fields(items: Mapping[str, Item]) -> list[str]:
-    """Items whose value goes on after the first bar; an unknown name that speaks of a condition counts as one."""
-    return [item.name for item in items.values() if item.category == "CONDITION" or item.type == "MESSAGE"]
+def _fields(item: Item) -> int:
+    """How many fields follow the key of an item in a line."""
+    if item.category == "CONDITION":
+        return _CONDITION_FIELDS
+    return _MESSAGE_FIELDS if item.type == "MESSAGE" else 1
 
 
 def _expanded(rows: Iterable[tuple[str | None, str | None, str | None]], items: Mapping[str, Item]) -> pl.DataFrame:
@@ -52,11 +55,9 @@ def _expanded(rows: Iterable[tuple[str | None, str | None, str | None]], items: 
         while position < len(fields) - 1:
             key = fields[position].strip().rpartition(":")[2]
             item = by_name.get(key)
-            width = 1
-            if item is not None and (item.category == "CONDITION" or item.type == "MESSAGE"):
-                width = _CONDITION_FIELDS if item.category == "CONDITION" else _MESSAGE_FIELDS
-            elif item is None and len(fields) - position - 1 == _CONDITION_FIELDS:
-                width = _CONDITION_FIELDS  # an item that the model does not know, written like a condition
+            # An item that the model does not know may be written like a condition.
+            strange = _CONDITION_FIELDS if len(fields) - position - 1 == _CONDITION_FIELDS else 1
+            width = strange if item is None else _fields(item)
             stamps.append(stamp.partition("@")[0])
             names.append(item.name if item is not None else key)
             values.append(fields[position + 1].strip())
@@ -101,13 +102,11 @@ def read_streams(files: Sequence[Path], device: str, items: Mapping[str, Item]) 
         streams = _streams(file)
         own = [stream for stream in streams if stream.get("name") == device]
         for stream in own or (streams if len(streams) == 1 else []):
-            for component in stream:
-                for group in component:
-                    for element in group:
-                        key = element.get("dataItemId") or element.get("name") or ""
-                        name = names.get(key) or names.get(element.get("name") or "") or key
-                        value = "" if tag(group) == "Condition" else (element.text or "").strip()
-                        seen[element.get("timestamp") or "", name, element.get("sequence") or ""] = value
+            for _, group, element in _observations(stream):
+                key = element.get("dataItemId") or element.get("name") or ""
+                name = names.get(key) or names.get(element.get("name") or "") or key
+                value = "" if group == "Condition" else (element.text or "").strip()
+                seen[element.get("timestamp") or "", name, element.get("sequence") or ""] = value
     rows = [(stamp, name, value) for (stamp, name, _), value in seen.items()]
     return pl.DataFrame(rows, schema=_COLUMNS, orient="row")
 
@@ -118,18 +117,20 @@ def items_of_streams(files: Sequence[Path]) -> dict[str, dict[str, Item]]:
     for file in files:
         for stream in _streams(file):
             items = devices.setdefault(stream.get("name") or stream.get("uuid") or "", {})
-            for component in stream:
-                owner = component.get("name") or component.get("componentId") or ""
-                for group in component:
-                    category = {"Samples": "SAMPLE", "Events": "EVENT"}.get(tag(group), "CONDITION")
-                    for element in group:
-                        identity = element.get("dataItemId") or ""
-                        item_type = _upper(tag(element)) if category != "CONDITION" else element.get("type") or ""
-                        name = element.get("name") or identity
-                        items[name] = Item(
-                            name, category, item_type, element.get("subType") or "", None, identity,
-                            component.get("component") or "", owner,
-                        )  # fmt: skip
+            for component, group, element in _observations(stream):
+                category = {"Samples": "SAMPLE", "Events": "EVENT"}.get(group, "CONDITION")
+                identity = element.get("dataItemId") or ""
+                name = element.get("name") or identity
+                items[name] = Item(
+                    name=name,
+                    category=category,
+                    type=_upper(tag(element)) if category != "CONDITION" else element.get("type") or "",
+                    subtype=element.get("subType") or "",
+                    unit=None,
+                    id=identity,
+                    component=component.get("component") or "",
+                    component_name=component.get("name") or component.get("componentId") or "",
+                )
     return devices
 
 
@@ -138,8 +139,13 @@ def is_streams(file: Path) -> bool:
     return tag(read_xml(file, "an MTConnect document")) == STREAMS
 
 
-def _streams(file: Path) -> list[ElementTree.Element]:
+def _streams(file: Path) -> list[Element]:
     return [element for element in read_xml(file, "a streams document").iter() if tag(element) == "DeviceStream"]
+
+
+def _observations(stream: Element) -> Iterator[tuple[Element, str, Element]]:
+    """Every observation of a device with its component and the name of its group (Samples, Events or Condition)."""
+    return ((component, tag(group), element) for component in stream for group in component for element in group)
 
 
 def _upper(name: str) -> str:

@@ -11,9 +11,9 @@ from crossfeed.errors import ConfigError
 from crossfeed.machines.declaration import NativeColumn
 from crossfeed.machines.devices import Item, unit_of
 from crossfeed.machines.files import match_columns
-from crossfeed.machines.mapping import ColumnEntry, read_mapping
+from crossfeed.machines.mapping import ColumnEntry, read_mapping, schema_named
 from crossfeed.machines.mtconnect_channels import Proposal, Proposed, native_range
-from crossfeed.schema import QUANTITIES, Channel, Schema, canonical
+from crossfeed.schema import QUANTITIES, Channel, Schema
 
 
 class DeviceMapping(CheckedForm):
@@ -41,9 +41,7 @@ class DeviceMapping(CheckedForm):
         """Schema and columns; without a schema of its own, quantities and roles follow from the types of items."""
         natives = match_columns(items, [column.native for column in self.columns if column.native], where)
         proposed = {one.item.name: one for one in proposal.channels}
-        own = self._schema()
-        if own is None:
-            own = self._from_items(natives, proposed)
+        own = self._from_items(natives, proposed) if self.schema_ is None else schema_named(self.schema_, self._beside)
         columns = []
         for column in self.columns:
             channel = own.channel(column.channel)
@@ -55,13 +53,6 @@ class DeviceMapping(CheckedForm):
                 valid = column.valid or (native_range(known, where) if known and column.unit is None else None)
                 columns.append(NativeColumn(item.name, column.channel, column.unit or unit_of(item, where), valid))
         return own, tuple(columns)
-
-    def _schema(self) -> Schema | None:
-        if self.schema_ is None:
-            return None
-        if isinstance(self.schema_, dict):
-            return Schema.from_mapping(self.schema_, origin="The schema in the mapping")
-        return canonical() if self.schema_ == "canonical" else Schema.from_yaml(self._beside / self.schema_)
 
     def _from_items(self, natives: Mapping[str, str], proposed: Mapping[str, Proposed]) -> Schema:
         """A schema of the chosen items under their new names."""
@@ -78,10 +69,6 @@ class DeviceMapping(CheckedForm):
             channel = Channel(name=column.channel, quantity=one.quantity, unit=QUANTITIES[one.quantity])
             (commands if one.command else sensors).append(channel)
         return Schema.from_mapping(
-            {
-                "name": self.machine,
-                "sensors": [channel.model_dump() for channel in sensors],
-                "commands": [channel.model_dump() for channel in commands],
-            },
+            {"name": self.machine, "sensors": sensors, "commands": commands},
             origin="The list of columns in the mapping",
         )

@@ -8,15 +8,14 @@ from pathlib import Path
 import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.machines.clock import clock_from_numbers, clock_from_text, first_unread, require_clock, utc_from_local
+from crossfeed.machines.clock import clock_of, first_unread, require_clock
 from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
-from crossfeed.machines.mapping import Mapping
+from crossfeed.machines.mapping import Mapping, schema_named
 
 ENDINGS = (".csv", ".txt", ".tsv", ".asc", ".parquet")
-_Timed = tuple[pl.DataFrame, int, tuple[Path, ...], dict[str, int], list[str]]
 
 
 def mapped_format(path: Path | str) -> LogFormat:
@@ -29,7 +28,7 @@ def log_format_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = Non
     """The kind of log that a mapping describes; `path` is its file, `frame` stands in place of the logs."""
     cut = mapping.segmentation
     boundaries = [mapping.program.column] if mapping.program else []
-    schema = mapping.read_schema(path.parent)
+    schema = schema_named(mapping.schema_, path.parent)
     return LogFormat(
         name="table",
         title=f"{mapping.machine}, as described by {path.name}",
@@ -56,10 +55,6 @@ class _Reader:
     frame: pl.DataFrame | None = None
 
     def __call__(self, log_format: LogFormat, path: Path) -> Iterator[RawRun]:
-        for run in self._runs(log_format, path):
-            yield run if self.frame is None else replace(run, files=())
-
-    def _runs(self, log_format: LogFormat, path: Path) -> Iterator[RawRun]:
         files = [path] if self.frame is not None else find_files(path, [f"*{ending}" for ending in ENDINGS])
         if not files:
             sheets = [file.name for file in path.rglob("*.xls*")] if path.is_dir() else []
@@ -70,23 +65,19 @@ class _Reader:
             )
         if self.mapping.run is None:
             for file in files:
-                yield RawRun(file.stem, *self._timed(log_format, [file]))
+                yield self._timed(log_format, file.stem, [file])
             return
-        frame, _, sources, repairs, findings = self._timed(log_format, files)
+        whole = self._timed(log_format, None, files)
         column = f"@{self.mapping.run.column}"
-        if frame[column].null_count():
+        if empty := whole.frame[column].null_count():
             raise LogError(
-                f"The run column '{self.mapping.run.column}' is empty in {frame[column].null_count()} rows.",
-                expected="a run in every row",
+                f"The run column '{self.mapping.run.column}' is empty in {empty} rows.", expected="a run in every row"
             )
-        for number, part in enumerate(frame.partition_by(column, maintain_order=True)):
-            name = str(part[column][0])
-            first = number == 0
-            yield RawRun(
-                name, part, part.height, sources if first else (), repairs if first else {}, findings if first else []
-            )
+        for part in whole.frame.partition_by(column, maintain_order=True):
+            yield replace(whole, name=str(part[column][0]), frame=part, rows_read=part.height)
+            whole = replace(whole, files=(), repairs={}, findings=[])  # what the first run has told
 
-    def _timed(self, log_format: LogFormat, files: list[Path]) -> _Timed:
+    def _timed(self, log_format: LogFormat, name: str | None, files: list[Path]) -> RawRun:
         repairs: Counter[str] = Counter()
         frames, findings = [], []
         constants = [
@@ -99,7 +90,7 @@ class _Reader:
             findings += [remark] if remark else []
             frames.append(frame.with_columns(clock.alias(CLOCK), *constants, *self._names()))
         whole = pl.concat(frames)
-        return whole, whole.height, tuple(files), dict(repairs), findings
+        return RawRun(name, whole, whole.height, tuple(files) if self.frame is None else (), repairs, findings)
 
     def _rows(self, log_format: LogFormat, file: Path) -> tuple[pl.DataFrame, dict[str, int]]:
         mapping = self.mapping
@@ -109,9 +100,8 @@ class _Reader:
         texts += [part.column for part in (mapping.session, mapping.run, mapping.program) if part]
         texts += [mapping.time.date] if mapping.time.date else []
         (numbers if mapping.time.unit else texts).append(mapping.time.column)
-        doubled = [name for name, count in Counter([*numbers, *texts]).items() if count > 1]
-        if set(numbers) & set(texts):
-            raise ConfigError(f"The mapping uses the column '{doubled[0]}' both as a number and as text.")
+        if both := [name for name in numbers if name in texts]:
+            raise ConfigError(f"The mapping uses the column '{both[0]}' both as a number and as text.")
         numbers, texts = list(dict.fromkeys(numbers)), list(dict.fromkeys(texts))
         logged = [column for column in log_format.columns if column.constant is None]
         if self.frame is not None:
@@ -124,15 +114,10 @@ class _Reader:
         """The clock, and a remark about entries that are no time."""
         time = self.mapping.time
         stamps = frame[f"@{time.column}"]
-        if time.unit:
-            clock = clock_from_numbers(stamps, time.unit)
-        elif stamps.dtype in (pl.Datetime, pl.Date) and time.date is None:
-            clock = _stored_times(stamps, time.zone)
-        else:
-            stamps = stamps.cast(pl.String)
-            if time.date is not None:
-                stamps = frame[f"@{time.date}"].cast(pl.String).str.strip_chars() + " " + stamps.str.strip_chars()
-            clock = clock_from_text(stamps, time.format, time.zone)
+        if time.date is not None:
+            day, hour = (frame[f"@{name}"].cast(pl.String).str.strip_chars() for name in (time.date, time.column))
+            stamps = day + " " + hour
+        clock = clock_of(stamps, time.unit, time.format, time.zone)
         require_clock(clock, str(file), time.column, stamps)
         unread = first_unread(clock, stamps)
         return clock, f"{file.name}: the first entry of '{time.column}' that is no time is '{unread}'" if unread else ""
@@ -141,14 +126,6 @@ class _Reader:
         program, session = self.mapping.program, self.mapping.session
         named = pl.col(f"@{program.column}").fill_null("") if program else pl.lit("")
         return [named.alias(PROGRAM), *([pl.col(f"@{session.column}").fill_null("").alias(LABEL)] if session else [])]
-
-
-def _stored_times(stamps: pl.Series, zone: str | None) -> pl.Series:
-    """Times that a Parquet file stores as such: those without a zone are local ones of the mapping's zone."""
-    clock = stamps.cast(pl.Datetime("us")) if stamps.dtype == pl.Date else stamps
-    micro = clock.dt.timestamp("us")
-    stored = getattr(clock.dtype, "time_zone", None)
-    return micro if stored is not None or zone is None else utc_from_local(micro, zone)
 
 
 def _read_parquet(

@@ -18,10 +18,7 @@ from crossfeed.machines.table import ENDINGS
 from crossfeed.schema import QUANTITIES, canonical
 
 _PROGRAM = ("program", "programm", "ncprogram", "ncprogramm", "programname", "programmname", "prog", "programpath")
-_SESSION, _RUN = (
-    ("session",),
-    ("run", "part", "order", "auftrag", "werkstück", "werkstueck", "teil", "charge", "serial"),
-)
+_RUN = ("run", "part", "order", "auftrag", "werkstück", "werkstueck", "teil", "charge", "serial")
 _STATE = ("state", "status", "zustand", "execution", "programstatus", "programmstatus", "betriebsart", "mode")
 _LAST_COLUMN = 60
 _BEYOND = 1e15  # no measurement
@@ -33,9 +30,7 @@ def template_from(path: Path) -> str:
     files = find_files(path, [f"*{ending}" for ending in (*ENDINGS, ".xml")])
     if not files:
         raise LogError(f"{path} holds no logs.", expected=f"files ending in {', '.join(ENDINGS)}, or a Devices.xml")
-    if files[0].suffix.lower() == ".xml":
-        return _device_template(files[0])
-    return _table_template(files[0])
+    return _device_template(files[0]) if files[0].suffix.lower() == ".xml" else _table_template(files[0])
 
 
 def _table_template(file: Path) -> str:
@@ -61,14 +56,15 @@ def _table_template(file: Path) -> str:
     step = clock.step if clock else None
     lines.append(f"period: {max(1.0, round(step, 3)) if step else 1.0:g}   # seconds between the rows of the table")
     lines += _columns(columns)
-    named, named_columns = _names(frame, used | {column.native for column in columns})
+    used |= {column.native for column in columns}
+    named, named_columns = _names(frame, used)
     lines += named
     used |= named_columns
     if file.suffix.lower() != ".parquet":
         dialect = sniff(file)
         lines.append(f"separator: {_yaml(dialect.separator)}")
         lines.append(f'decimal: "{"," if dialect.decimal_comma else "."}"')
-    left = [name for name in frame.columns if name.strip() and name not in used | {c.native for c in columns}]
+    left = [name for name in frame.columns if name.strip() and name not in used]
     if left:
         lines.append(f"# not used: {', '.join(left[:40])}" + (f" and {len(left) - 40} more" if len(left) > 40 else ""))
     return "\n".join(_printable(line) for line in lines) + "\n"
@@ -129,7 +125,7 @@ def _names(frame: pl.DataFrame, used: set[str]) -> tuple[list[str], set[str]]:
     plain = {"".join(filter(str.isalpha, name.lower())): name for name in reversed(frame.columns) if name not in used}
     lines: list[str] = []
     found: set[str] = set()
-    for key, known in (("program", _PROGRAM), ("session", _SESSION), ("run", _RUN)):
+    for key, known in (("program", _PROGRAM), ("session", ("session",)), ("run", _RUN)):
         if (name := next((plain[word] for word in known if word in plain), None)) is not None:
             lines.append(f"{key}: {{column: {_yaml(name)}}}   # entries such as {_yaml(str(frame[name][0]))}")
             found.add(name)

@@ -74,7 +74,6 @@ class Move:
     feed: float | None  # mm/min; None = rapid
     spindle: float  # rpm, negative for M4, 0 = stopped
     tool: str
-    coordinates: Literal["work", "machine"] = "work"
     per_revolution: bool = False  # the feed follows the spindle override
     exact_stop: bool = False  # comes to rest at the end
     rotary: Vector = (0.0, 0.0, 0.0)  # degrees of A, B, C turned on the way

@@ -17,10 +17,10 @@ def program_path(name: str) -> Path:
     """The file behind a path or a name such as `bundled:bracket`."""
     if not name.startswith(PREFIX):
         return Path(name)
-    programs = bundled_programs()
-    if name.removeprefix(PREFIX) not in programs:
+    programs, wanted = bundled_programs(), name.removeprefix(PREFIX)
+    if wanted not in programs:
         raise ProgramError(
-            f"There is no bundled program '{name.removeprefix(PREFIX)}'.",
+            f"There is no bundled program '{wanted}'.",
             expected=f"one of {', '.join(PREFIX + known for known in programs)}",
         )
-    return programs[name.removeprefix(PREFIX)]
+    return programs[wanted]

@@ -29,7 +29,7 @@ def select_cycle(code: str, state: InterpreterState) -> None:
     elif code in ("G98", "G99"):
         state.retract_to_initial = code == "G98"
     else:
-        state.cycle = Cycle(code, state.chain().to_programmed(state.position)[2] / state.length_unit)
+        state.cycle = Cycle(code, state.axes_frame().to_programmed(state.position)[2] / state.length_unit)
 
 
 def drill(line: ProgramLine, words: Values, state: InterpreterState, log: Log) -> None:

@@ -106,8 +106,3 @@ KEYWORDS = (
 )
 SPINDLE_CODES = {"M3": 1.0, "M4": -1.0}
 PROGRAM_ENDS = frozenset(("M2", "M30", "M17", "M99"))
-
-
-def code_name(letter: str, value: float) -> str:
-    """The usual spelling of a code: G01 -> G1, G54.10 -> G54.1."""
-    return f"{letter}{value:g}"

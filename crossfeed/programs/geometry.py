@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def vector(values: Sequence[float] | np.ndarray) -> Vector:
 
 @dataclass(frozen=True)
 class Frame:
-    """The programmable frame: base = turn @ programmed + shift."""
+    """From programmed coordinates to those of the machine: axes = turn @ programmed + shift."""
 
     turn: Matrix | None = None
     shift: Vector = (0.0, 0.0, 0.0)
@@ -56,26 +56,10 @@ class Frame:
                 turn = turn @ rotation(axis, degrees[axis])
         return Frame(None if np.array_equal(turn, np.eye(3)) else turn, self.shift)
 
-
-def table_turn(rotary: Vector) -> Matrix:
-    """How a swivelling rotary table with angles A, B, C turns the workpiece in front of the spindle."""
-    return np.asarray(rotation(0, -rotary[0]) @ rotation(1, -rotary[1]) @ rotation(2, -rotary[2]))
-
-
-@dataclass(frozen=True)
-class Chain:
-    """The whole way from programmed coordinates to the linear axes: axes = turn @ programmed + shift."""
-
-    turn: Matrix | None
-    shift: Vector
-
-    @classmethod
-    def of(cls, frame: Frame, table: Matrix | None) -> "Chain":
-        """A frame, seen through the turned table while tool-centre-point control (TRAORI) is on."""
-        if table is None:
-            return cls(frame.turn, frame.shift)
-        turn = table if frame.turn is None else table @ frame.turn
-        return cls(None if np.allclose(turn, np.eye(3), atol=1e-12) else turn, vector(table @ np.asarray(frame.shift)))
+    def on_table(self, table: Matrix) -> "Frame":
+        """The frame on a turned table, as tool-centre-point control (TRAORI) follows it."""
+        turn = table if self.turn is None else table @ self.turn
+        return Frame(None if np.allclose(turn, np.eye(3), atol=1e-12) else turn, vector(table @ np.asarray(self.shift)))
 
     def to_axes(self, programmed: Vector) -> Vector:
         """Programmed coordinates -> positions of the linear axes."""
@@ -91,9 +75,14 @@ class Chain:
         """The same arc on the linear axes."""
         center = self.to_axes(arc.center)
         if self.turn is None:
-            return Arc(center, arc.across, arc.along, arc.radius, arc.radius_change, arc.sweep, arc.rise)
+            return replace(arc, center=center)
         across, along, rise = (vector(self.turn @ np.asarray(part)) for part in (arc.across, arc.along, arc.rise))
-        return Arc(center, across, along, arc.radius, arc.radius_change, arc.sweep, rise)
+        return replace(arc, center=center, across=across, along=along, rise=rise)
+
+
+def table_turn(rotary: Vector) -> Matrix:
+    """How a swivelling rotary table with angles A, B, C turns the workpiece in front of the spindle."""
+    return np.asarray(rotation(0, -rotary[0]) @ rotation(1, -rotary[1]) @ rotation(2, -rotary[2]))
 
 
 def arc_about(start: Vector, end: Vector, center: Vector, plane: Plane, clockwise: bool, turns: int) -> Arc:

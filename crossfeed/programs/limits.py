@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import PositiveFloat, ValidationError
 
-from crossfeed.configuration import CheckedForm, problems
+from crossfeed.configuration import CheckedForm, load_yaml, problems
 from crossfeed.errors import ProgramError
 
 Three = tuple[PositiveFloat, PositiveFloat, PositiveFloat]
@@ -25,13 +25,8 @@ class MotionLimits(CheckedForm):
 
 def read_limits(path: Path | str) -> MotionLimits:
     """Read limits from a YAML file; what it leaves out keeps its default."""
-    import yaml
-
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
-        return MotionLimits.model_validate(content)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ProgramError(f"The limits file {path} cannot be read: {error}", expected="a YAML text file") from error
+        return MotionLimits.model_validate(load_yaml(path, "The limits file", ProgramError) or {})
     except ValidationError as error:
         raise ProgramError(
             f"{path} holds no valid motion limits: {problems(error, 'file')}.",

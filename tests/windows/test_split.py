@@ -117,7 +117,7 @@ def test_the_train_rows_of_one_table_need_no_joining() -> None:
 def test_train_rows_come_from_a_split_only() -> None:
     table = random_table([20] * 10)
     with pytest.raises(TableError, match="by hand"):
-        TrainRows(object(), table, table.groups)
+        TrainRows(table.schema, table.sensors, table.commands, "", object())
 
 
 def test_train_rows_hold_the_train_side_and_its_hash_follows_the_values() -> None:

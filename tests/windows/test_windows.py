@@ -134,7 +134,7 @@ def test_windows_that_touch_a_missing_command_are_counted_and_not_offered() -> N
     windows = WindowSet.build(table, table.groups[:1], normaliser, 8, (1, 4))
     ends = windows.last_W.tolist()
     assert ends == [end for end in range(7, 56) if not end - 7 <= 30 <= end + 4]
-    assert windows.summary()["lost_to_commands"] == 49 - len(ends)
+    assert windows.listing.summary()["lost_to_commands"] == 49 - len(ends)
 
 
 def test_windows_do_not_jump_over_a_gap_in_the_clock() -> None:
@@ -197,7 +197,7 @@ def test_two_machines_with_different_sensors_in_one_set() -> None:
 
 def test_a_session_too_short_for_one_window_is_counted() -> None:
     windows = WindowSet.build(table := random_table([60, 47, 48, 60, 60, 60]), None, _normaliser(table))
-    assert windows.summary()["groups_too_short"] == 1
+    assert windows.listing.summary()["groups_too_short"] == 1
     assert [count.windows for count in windows.counts] == [13, 0, 1, 13, 13, 13]
 
 

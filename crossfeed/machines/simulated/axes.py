@@ -61,17 +61,14 @@ def motor_torque(axis: Axis, motion: AxisMotion, cutting_force: Floats) -> Float
     """N m at the motor against inertia, friction, weight and the cut (a force in N that opposes positive travel)."""
     friction = friction_force(axis, motion.velocity)
     force = friction + axis.gravity + cutting_force + axis.reflected_mass / 1000 * motion.acceleration
-    torque: Floats = axis.lever * force
-    return torque
+    return np.asarray(axis.lever * force)
 
 
 def friction_force(axis: Axis, velocity: Floats) -> Floats:
     """Coulomb and viscous friction of slide and screw in N."""
-    force: Floats = axis.coulomb * np.clip(velocity / CREEP, -1.0, 1.0) + axis.viscous * velocity
-    return force
+    return np.asarray(axis.coulomb * np.clip(velocity / CREEP, -1.0, 1.0) + axis.viscous * velocity)
 
 
 def motor_speed(axis: Axis, velocity: Floats) -> Floats:
     """rad/s of the motor at a slide velocity in mm/s."""
-    speed: Floats = velocity / (axis.lever * 1000)
-    return speed
+    return np.asarray(velocity / (axis.lever * 1000))

@@ -4,6 +4,7 @@ Everything but the spindle's speed loop is vectorised; see docs/simulator.md for
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def advance(
 ) -> tuple[Floats, Physics, SimulationState]:
     """The canonical sensors (17, N), the physics behind them, and the state afterwards."""
     draws = noise.normals(state.seed, state.step, len(inputs))
-    after: dict[str, Floats] = {}
+    after: dict[str, Any] = {}
 
     motions, axis_memories = [], []
     for index, axis in enumerate(machine.axes):
@@ -55,23 +56,19 @@ def advance(
         axis_memories.append([memory.limited, memory.velocity, memory.carry])
     after["axes"] = np.array(axis_memories)
 
-    slow, carry = wander(draws[noise.CUT_SLOW], time_step, machine.cutting.slow_memory, state.number("cut"))
-    after["cut"] = np.array(carry)
+    slow, after["cut"] = wander(draws[noise.CUT_SLOW], time_step, machine.cutting.slow_memory, state.number("cut"))
     liveliness = 1 + machine.cutting.slow_variation * slow + machine.cutting.ripple * draws[noise.CUT_RIPPLE]
     cut = process.cut(inputs, motions, np.maximum(liveliness, 0.1))
     top = machine.spindle.speed_limit
-    turning, speed, integral = spindle.turn(
+    turning, after["spindle_speed"], after["spindle_integral"] = spindle.turn(
         machine.spindle,
         time_step,
         np.clip(inputs.spindle_speed, -top, top) * RAD_PER_RPM,
-        cut.gain,
-        cut.power,
-        cut.feed_per_turn,
+        cut,
         machine.cutting.chip_load_limit,
         state.number("spindle_speed"),
         state.number("spindle_integral"),
     )
-    after["spindle_speed"], after["spindle_integral"] = np.array(speed), np.array(integral)
 
     losses, physics, drive_values = _drives(machine, inputs, motions, turning)
     total = physics.spindle_power + physics.axis_power.sum(axis=0) + machine.link.standing_load
@@ -84,8 +81,7 @@ def advance(
 
     sensors = np.empty((len(_SENSORS), len(inputs)))
     sensors[_DRIVE_ROWS] = smoothed
-    drift, carry = wander(draws[noise.HALL], time_step, machine.hall.memory, state.number("hall"))
-    after["hall"] = np.array(carry)
+    drift, after["hall"] = wander(draws[noise.HALL], time_step, machine.hall.memory, state.number("hall"))
     hall = machine.hall.temperature + machine.hall.drift * drift
     carries = np.empty((4, 2))
     for index, model in enumerate(machine.heats):
@@ -95,8 +91,8 @@ def advance(
         )
     after["heat"] = carries
     sensors[_TEMPERATURES] = physics.motor_temperature
-    rise, carry = lag(total / 1000, decay(time_step, machine.hall.cabinet_response), state.number("cabinet"))
-    after["cabinet"] = np.array(carry)
+    cabinet_decay = decay(time_step, machine.hall.cabinet_response)
+    rise, after["cabinet"] = lag(total / 1000, cabinet_decay, state.number("cabinet"))
     sensors[_CABINET] = hall + machine.hall.cabinet_rise + machine.hall.cabinet_per_kilowatt * rise
 
     for index, name in enumerate(_SENSORS):
@@ -151,13 +147,13 @@ def _drives(
 
 def _link(
     machine: MachineParameters, time_step: float, total: Floats, draws: Floats, state: SimulationState
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[Floats, float, float]:
     """DC-link voltage: it sags with the power drawn, rises with the power fed back, up to the regeneration limit."""
     link = machine.link
     drawn, carry = lag(total / 1000, decay(time_step, link.response), state.number("link"))
     drift, mains_carry = wander(draws[noise.MAINS], time_step, link.mains_memory, state.number("mains"))
     voltage = link.voltage + link.mains_drift * drift - link.sag * drawn
-    return np.minimum(voltage, link.regeneration_limit), np.array(carry), np.array(mains_carry)
+    return np.minimum(voltage, link.regeneration_limit), carry, mains_carry
 
 
 def _round(values: Floats, step: float) -> None:

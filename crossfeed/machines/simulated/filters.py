@@ -15,8 +15,7 @@ def decay(time_step: float, time_constant: float) -> float:
 
 def lag(signal: Floats, kept: float, carry: float) -> tuple[Floats, float]:
     """A first-order low-pass: y = kept * y_before + (1 - kept) * x; returns y and the carry for the next piece."""
-    filtered, after = lfilter([1.0 - kept], [1.0, -kept], signal, zi=[carry])
-    return filtered, float(after[0])
+    return accumulate(signal, kept, 1.0 - kept, carry)
 
 
 def lag_rows(signals: Floats, kept: float, carry: Floats) -> tuple[Floats, Floats]:

@@ -40,8 +40,7 @@ class Modes:
     def settled(self, time_step: float, loss: float, air: float) -> Floats:
         """The carries (2,) of a motor that has lost `loss` W in air of `air` degC for a long time."""
         steady = -(self.per_watt * loss + self.per_kelvin * air) / self.rates
-        carries: Floats = np.exp(self.rates * time_step) * steady
-        return carries
+        return np.asarray(np.exp(self.rates * time_step) * steady)
 
     def warm(self, time_step: float, loss: Floats, air: Floats, carries: Floats) -> tuple[Floats, Floats]:
         """Winding temperature over the steps, and the carries after them."""

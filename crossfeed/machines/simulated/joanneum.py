@@ -158,17 +158,13 @@ class _RunLog:
 
 def _measured(trace: Trace) -> dict[str, Floats]:
     """Actual instead of commanded speeds, in canonical units."""
-    physics = trace.physics
-    assert physics is not None
-    feeds = {f"feed_{letter}": physics.axis_velocity[axis] * 60 for axis, letter in enumerate("xyz")}
-    return {"spindle_speed": physics.spindle_speed / RAD_PER_RPM, **feeds}
+    feeds = {f"feed_{letter}": trace.physics.axis_velocity[axis] * 60 for axis, letter in enumerate("xyz")}
+    return {"spindle_speed": trace.physics.spindle_speed / RAD_PER_RPM, **feeds}
 
 
 def _positions(playback: Playback, trace: Trace, logged: Integers) -> dict[str, Any]:
     """Surplus columns of the controller trace: axis positions in mm and the spindle angle in degrees."""
-    physics = trace.physics
-    assert physics is not None
-    angle = np.rad2deg(np.cumsum(physics.spindle_speed) * CYCLE) % 360
+    angle = np.rad2deg(np.cumsum(trace.physics.spindle_speed) * CYCLE) % 360
     columns = {f"Position_{letter}1": playback.position[logged, axis] for axis, letter in enumerate("XYZ")}
     return {name: rounded(values, "mm") for name, values in columns.items()} | {
         "Position_SP1": rounded(angle[logged], "deg")

@@ -128,16 +128,11 @@ def motion_limits(machine: MachineParameters) -> MotionLimits:
     )
 
 
-def _clock(job: Job, override: Floats) -> Floats:
-    """Seconds on the wall at the start and the end of each sample; the override acts on cutting feeds only."""
-    seconds: Floats = np.concatenate(([0.0], np.cumsum(1 / (RATE * np.where(job.cutting, override, 1.0)))))
-    return seconds
-
-
 def play(job: Job, override: float | Floats, material: Material, time_step: float, steps: int) -> Playback:
     """Run a job from its start for `steps` inner steps; after its end the machine stands at the last position."""
     percent = np.broadcast_to(np.asarray(override, dtype=np.float64), job.cutting.shape)
-    wall = _clock(job, percent)
+    # Seconds on the wall at the start and the end of each sample; the override acts on cutting feeds only.
+    wall = np.concatenate(([0.0], np.cumsum(1 / (RATE * np.where(job.cutting, percent, 1.0)))))
     now = (1 + np.arange(steps)) * time_step
     place = np.interp(now, wall, np.arange(len(wall))) - 1  # in samples; each holds its values at its end
     sample = np.clip(np.ceil(place - 1e-9).astype(int), 0, len(job.cutting) - 1)

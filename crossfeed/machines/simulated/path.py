@@ -30,11 +30,6 @@ class Travel:
     step: NDArray[np.intp]  # (M,) the planned step whose engagement each of them meets
     rest: DriveInputs  # the plan from the place reached; its first step is repeated where it was not finished
 
-    @property
-    def carried_on(self) -> DriveInputs:
-        """The changed stretch, then the program from where it is: a slow stretch makes the whole longer."""
-        return DriveInputs.joined([self.inputs, self.rest])
-
 
 def travel(planned: DriveInputs, commands: Floats) -> Travel:
     """Send the tool along a planned path under other commands, (M, 4) at the inner rate."""

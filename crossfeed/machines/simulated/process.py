@@ -38,8 +38,7 @@ def torque(
     """Cutting torque in N m at a chip load of 1 mm, the `gain` of a Cut."""
     share = np.clip(width / diameter, 1e-9, 1.0)
     thickness_ratio = 2 * share / np.arccos(1 - 2 * share)
-    gain: Floats = specific_force * thickness_ratio**-exponent * depth * width * teeth / (2000 * np.pi)
-    return gain
+    return np.asarray(specific_force * thickness_ratio**-exponent * depth * width * teeth / (2000 * np.pi))
 
 
 def cut(inputs: DriveInputs, motions: Sequence[AxisMotion], liveliness: Floats) -> Cut:

@@ -27,7 +27,7 @@ class Trace:
     time: Floats  # (N,) s since rest
     sensors: Floats  # (N, 17) canonical order and units, as the drives would log them
     commands: Floats  # (N, 4)
-    physics: Physics | None  # None after resampling
+    physics: Physics
     time_step: float
 
     def __len__(self) -> int:
@@ -51,11 +51,12 @@ class Trace:
             )
         rows = len(self) // ratio
         kept = rows * ratio
+        behind = (getattr(self.physics, field.name)[..., :kept] for field in fields(Physics))
         return Trace(
             time=self.time[ratio - 1 : kept : ratio],
             sensors=self.sensors[:kept].reshape(rows, ratio, -1).mean(axis=1),
             commands=self.commands[:kept].reshape(rows, ratio, -1).mean(axis=1),
-            physics=None,
+            physics=Physics(*(values.reshape(*values.shape[:-1], rows, ratio).mean(axis=-1) for values in behind)),
             time_step=period,
         )
 
@@ -102,13 +103,13 @@ class SimulatedMachine:
         ]
         memory = {
             "axes": np.zeros((3, 3)),
-            "spindle_speed": np.array(0.0),
-            "spindle_integral": np.array(0.0),
-            "cut": np.array(0.0),
-            "link": np.array(decay(step, machine.link.response) * total),
-            "mains": np.array(decay(step, machine.link.mains_memory) * mains),
-            "hall": np.array(decay(step, machine.hall.memory) * hall_drift),
-            "cabinet": np.array(decay(step, machine.hall.cabinet_response) * total),
+            "spindle_speed": 0.0,
+            "spindle_integral": 0.0,
+            "cut": 0.0,
+            "link": decay(step, machine.link.response) * total,
+            "mains": decay(step, machine.link.mains_memory) * mains,
+            "hall": decay(step, machine.hall.memory) * hall_drift,
+            "cabinet": decay(step, machine.hall.cabinet_response) * total,
             "heat": np.array(heat),
             "smoothing": decay(step, machine.logging.smoothing) * reported,
         }

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossfeed.machines.simulated.inputs import DriveInputs
-from crossfeed.machines.simulated.jobs import play
+from crossfeed.machines.simulated.jobs import Job, play
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import Logging, MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.shop import open_shop
 from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
-from crossfeed.machines.simulated.workshop import material_named
+from crossfeed.machines.simulated.workshop import Material, material_named
 from crossfeed.plots import COLOURS, new_figure, save_figure
 from crossfeed.progress import progress
 from crossfeed.schema import canonical
@@ -35,6 +35,8 @@ _PANELS: tuple[tuple[str, ...], ...] = (
 )
 # Start-up and rapid peaks are ten times what a cut needs: these panels show the cut and let the peaks run off.
 _PEAKED = canonical().sensor_names[:10] + canonical().command_names[1:]
+_IDLE = 8.0  # s before and after a program
+_PAIR_PROGRAM = "FACE_POCKET"
 _QUICK = 0.2  # s between rows, below which single rows cannot be told apart
 _ENGAGED, _PALE = "#f3e9d8", "#a8cbe4"
 
@@ -74,16 +76,8 @@ def _panel(axes: "Axes", column: SheetColumn, names: tuple[str, ...], seconds: T
     axes.tick_params(labelsize=6)
     start = float(column.trace.time[0])
     if not logged:
-        axes.text(
-            0.5,
-            0.5,
-            "not logged on this machine",
-            transform=axes.transAxes,
-            ha="center",
-            va="center",
-            color="#888888",
-            fontsize=7,
-        )
+        grey: dict[str, Any] = {"color": "#888888", "fontsize": 7, "ha": "center", "va": "center"}
+        axes.text(0.5, 0.5, "not logged on this machine", transform=axes.transAxes, **grey)
         axes.set_yticks([])
         return
     for first, last in _stretches(column.engaged, column.trace.time - start):
@@ -146,22 +140,24 @@ def _share_scale(row: "list[Axes]", robust: bool) -> None:
         axes.set_ylim(low, high)
 
 
-def pair_sheet(path: Path, seed: int = 0, program: str = "FACE_POCKET") -> None:
+def pair_sheet(path: Path, seed: int) -> None:
     """The same program on both Spinners, as each of them would log it."""
-    columns = [_played(machine, program, seed) for machine in (spinner_620(), spinner_630())]
-    draw_sheet(path, columns)
+    draw_sheet(path, [_played(machine, seed) for machine in (spinner_620(), spinner_630())])
 
 
-def _played(machine: MachineParameters, program: str, seed: int) -> SheetColumn:
-    simulated = SimulatedMachine(machine, min(0.02, machine.logging.period))
-    shop = open_shop(machine, {program})
-    job = shop.jobs[program]
-    product = next(product for product in shop.products if product.program == program)
-    idle = DriveInputs.idle(round(8 / simulated.time_step))
-    steps = round(job.seconds / simulated.time_step)
-    played = play(job, 1.0, material_named(product.material), simulated.time_step, steps)
-    inputs = DriveInputs.joined([idle, played.inputs, idle])
-    trace, _ = simulated.run(inputs, simulated.rest(seed))
+def _played(machine: MachineParameters, seed: int) -> SheetColumn:
+    shop = open_shop(machine, {_PAIR_PROGRAM})
+    (product,) = shop.products
     period = f"{machine.logging.period:g} s" if machine.logging.period >= 1 else f"{machine.logging.period * 1000:g} ms"
-    title = f"{machine.name}: {program} in {product.material}, a row every {period}"
-    return SheetColumn(title, trace, machine.logging, inputs.depth > 0)
+    title = f"{machine.name}: {_PAIR_PROGRAM} in {product.material}, a row every {period}"
+    simulated = SimulatedMachine(machine, min(0.02, machine.logging.period))
+    return play_once(title, simulated, shop.jobs[_PAIR_PROGRAM], material_named(product.material), seed)
+
+
+def play_once(title: str, machine: SimulatedMachine, job: Job, material: Material, seed: int) -> SheetColumn:
+    """A job from its start to its end, with seconds of standing before and after it."""
+    idle = DriveInputs.idle(round(_IDLE / machine.time_step))
+    played = play(job, 1.0, material, machine.time_step, round(job.seconds / machine.time_step))
+    inputs = DriveInputs.joined([idle, played.inputs, idle])
+    trace, _ = machine.run(inputs, machine.rest(seed))
+    return SheetColumn(title, trace, machine.parameters.logging, inputs.depth > 0)

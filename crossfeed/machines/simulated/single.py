@@ -5,18 +5,16 @@ from pathlib import Path
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.catalogue import machine_named
-from crossfeed.machines.simulated.inputs import DriveInputs
-from crossfeed.machines.simulated.jobs import Job, motion_limits, play, prepare
+from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
 from crossfeed.machines.simulated.mapped import LoggedRun, write_mapped
 from crossfeed.machines.simulated.rollout import SimulatedMachine
-from crossfeed.machines.simulated.sheet import SHEET, SheetColumn, draw_sheet
+from crossfeed.machines.simulated.sheet import SHEET, draw_sheet, play_once
 from crossfeed.machines.simulated.summary import LogSummary
 from crossfeed.machines.simulated.workshop import material_named, material_noted, tool_notes
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.parse import read_program
 
-_IDLE = 8.0  # s before and after the program
 _SHOWN = 5  # findings of the parser that are repeated here
 
 
@@ -36,15 +34,11 @@ def simulate_program(
     noted = material_noted(text)
     chosen = material_named(material or noted or "aluminium")
     simulated = SimulatedMachine(machine, min(0.02, machine.logging.period))
-    steps = round(job.seconds / simulated.time_step)
-    if not steps:
+    if not round(job.seconds / simulated.time_step):
         raise MachineError(f"{path.name} takes no time at all.", expected="a program that moves or dwells")
-    idle = DriveInputs.idle(round(_IDLE / simulated.time_step))
-    inputs = DriveInputs.joined([idle, play(job, 1.0, chosen, simulated.time_step, steps).inputs, idle])
-    trace, _ = simulated.run(inputs, simulated.rest(seed))
-    written = write_mapped(out, machine, [LoggedRun(program.name, trace)], min_rows=1)
-    title = f"{program.name} on {machine.name}, {chosen.name}"
-    draw_sheet(out / SHEET, [SheetColumn(title, trace, machine.logging, inputs.depth > 0)])
+    played = play_once(f"{program.name} on {machine.name}, {chosen.name}", simulated, job, chosen, seed)
+    written = write_mapped(out, machine, [LoggedRun(program.name, played.trace)], min_rows=1)
+    draw_sheet(out / SHEET, [played])
     remarks = _remarks(program, job, stock_top)
     if material is None and noted is None:
         remarks.insert(0, "the material is not named in the program: aluminium is assumed (--material)")

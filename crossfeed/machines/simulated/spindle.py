@@ -7,6 +7,7 @@ import numpy as np
 
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM, Spindle
+from crossfeed.machines.simulated.process import Cut
 
 SLIP = 5.0  # rad/s below which Coulomb friction and the cut fade to nothing
 _STILL = 1e-3  # rad/s and N m below which a stopped spindle counts as standing
@@ -27,16 +28,13 @@ def turn(
     spindle: Spindle,
     time_step: float,
     command: Floats,
-    gain: Floats,
-    power: Floats,
-    feed_per_turn: Floats,
+    cut: Cut,
     chip_load_limit: float,
     speed: float,
     integral: float,
 ) -> tuple[SpindleMotion, float, float]:
-    """Move the spindle through the commands (rad/s); cutting torque = gain * (chip load in mm) ** power.
+    """Move the spindle through the commands (rad/s) against the cut; gives the motion and the state after it.
 
-    `feed_per_turn` is the chip load times speed, 2 pi v / teeth in mm rad/s. Returns the motion and the state after it.
     The recursion is nonlinear (limits, chip load), so it is a plain scalar loop; standstill is skipped as a whole.
     """
     count = len(command)
@@ -44,7 +42,7 @@ def turn(
     torque = np.zeros(count)
     tooth = np.zeros(count)
     start_speed = speed
-    busy = np.flatnonzero((command != 0) | (gain > 0))
+    busy = np.flatnonzero((command != 0) | (cut.gain > 0))
     done = 0
     while done < count:
         if speed == 0.0 and integral == 0.0:
@@ -54,7 +52,7 @@ def turn(
             done = int(busy[following])
         stop = min(done + 4096, count)
         part = slice(done, stop)
-        columns = (command[part].tolist(), gain[part].tolist(), power[part].tolist(), feed_per_turn[part].tolist())
+        columns = [values[part].tolist() for values in (command, cut.gain, cut.power, cut.feed_per_turn)]
         lists, speed, integral = _scalar_steps(spindle, time_step, columns, chip_load_limit, speed, integral)
         ran = len(lists[0])
         after[done : done + ran], torque[done : done + ran], tooth[done : done + ran] = lists
@@ -74,12 +72,15 @@ def turn(
 def _scalar_steps(
     spindle: Spindle,
     time_step: float,
-    columns: tuple[list[float], list[float], list[float], list[float]],
+    columns: list[list[float]],
     chip_load_limit: float,
     speed: float,
     integral: float,
 ) -> tuple[tuple[list[float], list[float], list[float]], float, float]:
-    """The recursion itself, one step after the other, until the columns end or the spindle stands."""
+    """The recursion itself, one step after the other, until the columns end or the spindle stands.
+
+    The columns are the command and what makes up a `Cut`.
+    """
     proportional = spindle.inertia / spindle.response
     integration = proportional / (4 * spindle.response) * time_step  # critically damped
     drive, brake = spindle.torque_limit, spindle.braking_torque_limit
@@ -128,8 +129,7 @@ def _scalar_steps(
 def torque_constant(spindle: Spindle, speed: Floats) -> Floats:
     """N m per A: constant up to the weakening speed, then falling as 1 / speed."""
     weakening = spindle.weakening_speed * RAD_PER_RPM
-    factor: Floats = spindle.torque_constant * weakening / np.maximum(np.abs(speed), weakening)
-    return factor
+    return np.asarray(spindle.torque_constant * weakening / np.maximum(np.abs(speed), weakening))
 
 
 def terminal_voltage(spindle: Spindle, speed: Floats, current: Floats) -> Floats:
@@ -139,5 +139,4 @@ def terminal_voltage(spindle: Spindle, speed: Floats, current: Floats) -> Floats
     voltage = spindle.weakened_voltage * np.minimum(size, weakening) / weakening
     in_phase = voltage + math.sqrt(3) * spindle.resistance * np.abs(current)
     across = spindle.leakage * size * current
-    total: Floats = np.sqrt(in_phase * in_phase + across * across)
-    return total
+    return np.asarray(np.sqrt(in_phase * in_phase + across * across))

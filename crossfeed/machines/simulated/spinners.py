@@ -48,37 +48,28 @@ def spinner_620() -> MachineParameters:
                 friction_share=0.35,
             ),
         ),
-        x=Axis(
+        x=_axis_620(
             mass=520.0,
-            pitch=16.0,
             motor_inertia=0.0112,
             coulomb=650.0,
             viscous=1.1,
             torque_limit=60.0,
             torque_constant=2.45,
             resistance=0.45,
-            feed_limit=47999.0,
-            acceleration=8000.0,
-            response=0.015,
             heat=_axis_heat(surroundings=0.3, housing_to_surroundings=0.15),
         ),
-        y=Axis(
+        y=_axis_620(
             mass=300.0,
-            pitch=16.0,
             motor_inertia=0.0061,
             coulomb=420.0,
             viscous=0.9,
             torque_limit=40.0,
             torque_constant=1.55,
             resistance=1.1,
-            feed_limit=47999.0,
-            acceleration=8000.0,
-            response=0.015,
             heat=_axis_heat(surroundings=4.4, housing_to_surroundings=0.75),
         ),
-        z=Axis(
+        z=_axis_620(
             mass=380.0,
-            pitch=16.0,
             motor_inertia=0.0066,
             gravity=3700.0,
             coulomb=380.0,
@@ -86,9 +77,6 @@ def spinner_620() -> MachineParameters:
             torque_limit=48.0,
             torque_constant=1.45,
             resistance=0.5,
-            feed_limit=47999.0,
-            acceleration=8000.0,
-            response=0.015,
             sense=-1,
             heat=_axis_heat(surroundings=9.6, housing_to_surroundings=0.29),
         ),
@@ -174,6 +162,10 @@ def spinner_630() -> MachineParameters:
         cutting=Cutting(slow_variation=0.08, slow_memory=3.0, ripple=0.12),
         logging=Logging(period=0.002, smoothing=0.004, noise=measurement_noise(2.5), sensors=_SHARED),
     )
+
+
+def _axis_620(**own: Any) -> Axis:
+    return Axis(pitch=16.0, feed_limit=47999.0, acceleration=8000.0, response=0.015, **own)
 
 
 def _axis_630(**own: Any) -> Axis:

@@ -1,4 +1,4 @@
-"""Everything a simulated machine remembers: saved, restored and copied, so that any moment can be played again."""
+"""Everything a simulated machine remembers: saved and restored, so that any moment can be played again."""
 
 import json
 import zipfile
@@ -12,7 +12,6 @@ import numpy as np
 from crossfeed.atomic import atomic_file, storage_error
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.axes import AxisMemory
-from crossfeed.machines.simulated.noise import Floats
 
 _FORMAT = "crossfeed simulation state 1"
 
@@ -24,7 +23,7 @@ class SimulationState:
     machine: str  # fingerprint of the machine and its time step
     seed: int  # of the noise
     step: int  # steps since rest; with the seed it names the noise to come
-    memory: Mapping[str, Floats]
+    memory: Mapping[str, Any]  # numbers and arrays
 
     def number(self, name: str) -> float:
         """A remembered scalar."""
@@ -35,21 +34,11 @@ class SimulationState:
         limited, velocity, carry = self.memory["axes"][index].tolist()
         return AxisMemory(limited, velocity, carry)
 
-    def copy(self) -> Self:
-        """A deep copy that shares no array with this state."""
-        memory = {name: values.copy() for name, values in self.memory.items()}
-        return type(self)(self.machine, self.seed, self.step, memory)
-
-    def reseeded(self, seed: int) -> Self:
-        """The same moment with other noise to come."""
-        return type(self)(self.machine, seed, self.step, dict(self.memory))
-
     def save(self, path: Path | str) -> None:
         """Write the state to one NPZ file, whole or not at all."""
         header = json.dumps({"format": _FORMAT, "machine": self.machine, "seed": self.seed, "step": self.step})
         with atomic_file(path) as temporary, temporary.open("wb") as handle:
-            arrays: dict[str, Any] = {"header": np.array(header), **self.memory}
-            np.savez(handle, **arrays)
+            np.savez(handle, header=np.array(header), **self.memory)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

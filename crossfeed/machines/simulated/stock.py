@@ -49,7 +49,7 @@ def engage(
         middle = (own.min(axis=0) + own.max(axis=0)) / 2
         low = np.minimum(low, np.minimum(own.min(axis=0) + overrun, middle))
         high = np.maximum(high, np.maximum(own.max(axis=0) - overrun, middle))
-    block = _Block.spanning(low, high, stock_top, _CELL * coarseness)
+    block = _Block(low, high, stock_top, _CELL * coarseness)
     starts = np.flatnonzero(np.diff(samples, prepend=-2) > 1)  # each stretch of cutting
     for first, last in zip(starts, np.append(starts[1:], len(samples))):
         stretch = samples[first:last]
@@ -62,17 +62,11 @@ def engage(
 class _Block:
     """Heights of the remaining stock on a square grid."""
 
-    def __init__(self, corner: Floats, shape: tuple[int, int], cell: float, top: float) -> None:
-        self.corner, self.cell = corner.tolist(), cell
-        self.heights = np.full(shape, top)
-        self._discs: dict[float, NDArray[np.bool_]] = {}
-
-    @classmethod
-    def spanning(cls, low: Floats, high: Floats, top: float, finest: float) -> "_Block":
+    def __init__(self, low: Floats, high: Floats, top: float, finest: float) -> None:
         extent = high - low
-        cell = max(finest, float(np.sqrt(extent[0] * extent[1] / _MOST_CELLS)))
-        shape = (int(extent[0] / cell) + 1, int(extent[1] / cell) + 1)
-        return cls(low, shape, cell, top)
+        self.corner, self.cell = low.tolist(), max(finest, float(np.sqrt(extent[0] * extent[1] / _MOST_CELLS)))
+        self.heights = np.full((int(extent[0] / self.cell) + 1, int(extent[1] / self.cell) + 1), top)
+        self._discs: dict[float, NDArray[np.bool_]] = {}
 
     def disc(self, radius: float) -> NDArray[np.bool_]:
         """The cells a tool covers around its centre."""

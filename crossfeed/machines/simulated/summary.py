@@ -14,21 +14,20 @@ from crossfeed.schema import canonical
 class Ranges:
     """Smallest and largest value of each canonical channel seen so far."""
 
-    lowest: dict[str, float] = field(default_factory=dict)
-    highest: dict[str, float] = field(default_factory=dict)
+    found: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def see(self, channel: str, values: Floats) -> None:
         """Take values into account; missing ones do not count."""
         if np.isfinite(values).any():
-            self.lowest[channel] = min(self.lowest.get(channel, np.inf), float(np.nanmin(values)))
-            self.highest[channel] = max(self.highest.get(channel, -np.inf), float(np.nanmax(values)))
+            low, high = self.found.get(channel, (np.inf, -np.inf))
+            self.found[channel] = (min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values))))
 
     def rows(self) -> list[tuple[str, str, float, float]]:
         """(channel, unit, lowest, highest) in canonical order."""
         return [
-            (channel.name, channel.unit, self.lowest[channel.name], self.highest[channel.name])
+            (channel.name, channel.unit, *self.found[channel.name])
             for channel in canonical().channels
-            if channel.name in self.lowest
+            if channel.name in self.found
         ]
 
 

@@ -107,14 +107,12 @@ class _Day:
 
     def _log(self, phase: Phase, playback: Playback, trace: Trace, seconds: Floats) -> dict[str, Any]:
         """Rows at these seconds of a phase; a stamp is the whole second a row falls in."""
-        physics = trace.physics
-        assert physics is not None
         index = (seconds / self.machine.time_step).astype(int)
         count = len(index)
         job = self.shop.jobs[phase.product.program] if phase.product else None
         commands = trace.commands[index]
-        speed = physics.spindle_speed[index] / RAD_PER_RPM
-        velocity = physics.axis_velocity[:, index] * 60
+        speed = trace.physics.spindle_speed[index] / RAD_PER_RPM
+        velocity = trace.physics.axis_velocity[:, index] * 60
         rows: dict[str, Any] = {"time": self.start + (self.second + np.floor(seconds)).astype("timedelta64[s]")}
         rows["Door_open"] = np.full(count, "True" if phase.door_open else "False")
         for axis, letter in enumerate("XYZ"):

@@ -52,7 +52,6 @@ def test_steady_feed_needs_friction_torque_only(calm: SimulatedMachine) -> None:
 def test_a_step_command_is_met_with_the_axis_acceleration_not_with_infinite_torque(calm: SimulatedMachine) -> None:
     trace, _ = calm.run(DriveInputs.held([[0, 48000.0, 0, 0]], 50), calm.rest())
     physics, x = trace.physics, calm.parameters.x
-    assert physics is not None
     assert np.abs(np.diff(physics.axis_velocity[0], prepend=0.0)).max() <= x.acceleration * calm.time_step * (1 + 1e-9)
     assert np.abs(physics.axis_torque[0]).max() <= x.torque_limit
 

@@ -33,7 +33,6 @@ def test_modulation_depth_follows_speed_and_peaks_while_accelerating(calm: Simul
 def test_drive_values_pass_a_first_order_filter(calm: SimulatedMachine) -> None:
     trace, _ = calm.run(DriveInputs.held([[0, 0, 6000.0, 0]] * 3, 50), calm.rest())
     physics = trace.physics
-    assert physics is not None
     kept = np.exp(-calm.time_step / calm.parameters.logging.smoothing)
     expected, value = [], 0.0
     for torque in physics.axis_torque[1]:
@@ -47,7 +46,6 @@ def test_without_smoothing_the_log_shows_the_drive_itself(calm: SimulatedMachine
     values["logging"] |= {"smoothing": 0.0}
     raw = SimulatedMachine(MachineParameters(**values))
     trace, _ = raw.run(DriveInputs.held([[5000.0, 0, 0, 0]], 50), raw.rest())
-    assert trace.physics is not None
     np.testing.assert_array_equal(trace["spindle_torque"], trace.physics.spindle_torque)
 
 

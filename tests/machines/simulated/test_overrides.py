@@ -91,7 +91,6 @@ def test_a_feed_hold_delays_everything_by_as_long_as_it_lasts(job: Job, at: int,
 def test_a_held_cut_costs_no_cutting_torque(job: Job, calm: SimulatedMachine) -> None:
     held = OverrideSchedule.of(feed=[*[1.0] * 10, *[0.0] * 4, 1.0])
     trace, _ = calm.run(play_under(job, held, ALUMINIUM, STEP).inputs, calm.rest())
-    assert trace.physics is not None
     assert trace.physics.cutting_torque[9 * SECOND : 10 * SECOND].min() > 0
     assert trace.physics.cutting_torque[11 * SECOND : 14 * SECOND].max() < 1e-6
     assert trace.physics.cutting_torque[14 * SECOND + 5 : 15 * SECOND].min() > 0

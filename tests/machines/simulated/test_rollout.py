@@ -1,5 +1,7 @@
 """Restoring a state and playing on: the same bits under the same commands, another future only after a change."""
 
+from copy import deepcopy
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -49,7 +51,6 @@ def test_long_runs_that_are_computed_in_pieces_inside_equal_short_ones() -> None
     first, state = machine.run(inputs[:12_345], machine.rest(1))
     second, _ = machine.run(inputs[12_345:], state)
     np.testing.assert_array_equal(whole.sensors, np.concatenate([first.sensors, second.sensors]))
-    assert whole.physics is not None
     assert len(whole.physics.spindle_power) == 40_000
 
 
@@ -66,11 +67,10 @@ def test_a_saved_and_restored_state_goes_on_bit_by_bit(noisy: SimulatedMachine, 
 
 def test_running_never_changes_the_state_it_starts_from(noisy: SimulatedMachine) -> None:
     start = noisy.rest(2)
-    copy = start.copy()
+    before = deepcopy(start.memory)
     noisy.run(busy_inputs(300), start)
-    for name, values in copy.memory.items():
+    for name, values in before.items():
         np.testing.assert_array_equal(start.memory[name], values)
-        assert not np.shares_memory(values, start.memory[name])
 
 
 @settings(max_examples=15)
@@ -129,8 +129,6 @@ def test_engagement_scheduled_in_time_would_cut_stock_that_a_slower_feed_has_not
     steady, _ = calm.run(cutting_inputs(500, depth=1.0, feed=720.0), calm.rest())
     np.testing.assert_array_equal(altered.sensors, steady.sensors)
     _, planned = counterfactual(calm, calm.rest(), inputs, slower * [1, 5 / 3, 0, 0])
-    assert altered.physics is not None
-    assert planned.physics is not None
     assert planned.physics.cutting_torque[-1] > 2.5 * altered.physics.cutting_torque[-1]
 
 
@@ -138,8 +136,6 @@ def test_the_chip_load_follows_the_new_commands_in_a_steady_cut(calm: SimulatedM
     inputs = cutting_inputs(500, speed=9000.0, feed=1200.0)
     slower = np.tile([9000.0, 600.0, 0, 0], (10, 1))
     factual, altered = counterfactual(calm, calm.rest(), inputs, slower)
-    assert factual.physics is not None
-    assert altered.physics is not None
     ratio = altered.physics.cutting_torque[-1] / factual.physics.cutting_torque[-1]
     assert ratio == pytest.approx(0.5 ** (1 - 0.23), rel=1e-3)
 
@@ -147,7 +143,7 @@ def test_the_chip_load_follows_the_new_commands_in_a_steady_cut(calm: SimulatedM
 def test_other_seeds_give_other_noise_from_the_same_moment(noisy: SimulatedMachine) -> None:
     state = noisy.rest(1)
     one, _ = noisy.run(DriveInputs.idle(50), state)
-    other, _ = noisy.run(DriveInputs.idle(50), state.reseeded(2))
+    other, _ = noisy.run(DriveInputs.idle(50), replace(state, seed=2))
     assert not np.array_equal(one.sensors, other.sensors)
     np.testing.assert_allclose(one.sensors.mean(axis=0)[:10], other.sensors.mean(axis=0)[:10], atol=0.1)
 

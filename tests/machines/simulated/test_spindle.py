@@ -24,7 +24,6 @@ def test_electrical_energy_equals_work_losses_and_stored_energy(seed: int, speed
     engaged = cutting_inputs(100 * len(speeds), depth=2.0).commanded(commands)
     trace, after = machine.run(engaged, machine.rest(seed))
     physics = trace.physics
-    assert physics is not None
     electrical = step * physics.spindle_power.sum()
     friction = step * (physics.friction_torque * physics.spindle_speed).sum()
     cutting = step * (physics.cutting_torque * physics.spindle_speed).sum()
@@ -61,7 +60,6 @@ def test_more_feed_more_torque_and_no_feed_no_cut(calm: SimulatedMachine) -> Non
 def test_start_up_stays_within_the_limits_and_reaches_the_speed(calm: SimulatedMachine, rpm: float) -> None:
     trace, after = calm.run(DriveInputs.held([[rpm, 0, 0, 0]] * 6, 50), calm.rest())
     physics, spindle = trace.physics, calm.parameters.spindle
-    assert physics is not None
     torque = np.abs(physics.spindle_torque)
     assert torque.max() <= spindle.torque_limit
     assert torque.max() > 0.95 * spindle.torque_limit
