@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from crossfeed.live.clock import SourceClock
 from crossfeed.live.look_ahead import LookAhead
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.promises import PromisedForecast
-from crossfeed.live.queue import BoundedQueue
+from crossfeed.live.queue import BoundedQueue, listening
 from crossfeed.live.shared_forecasts import SharedForecasts
 from crossfeed.live.snapshot import Counters, Light, PlanUsed, Recent, Snapshot, worst
 from crossfeed.live.source import Arrival, LiveSource
@@ -45,7 +44,6 @@ class Monitor:
         limits: MotionLimits | None = None,
         learner: "LiveLearner | None" = None,
         speed: float = 1.0,
-        shown_rows: int = _SHOWN_ROWS,
         patient: bool = False,
     ) -> None:
         """A patient one waits for a machine that is not there yet; monitors with the same `forecasts` share passes.
@@ -56,7 +54,7 @@ class Monitor:
         self._forecasts = forecasts or SharedForecasts(model.model)
         self._limits, self._learner = limits or MotionLimits(), learner
         self._clock = SourceClock(speed)
-        self._shown_rows = max(shown_rows, model.model.config.context)
+        self._shown_rows = max(_SHOWN_ROWS, model.model.config.context)
         self._trust = Trust(model)
         self._reader: ArrivalReader | None = None
         self._ahead: LookAhead | None = None
@@ -99,25 +97,17 @@ class Monitor:
         self._trust.period = log_format.period
         follower = ProgramFollower(self.programs, schema, log_format.period, self._limits)
         ahead = self._ahead = LookAhead(self.model.model, self._forecasts, self._trust, follower, self._learner)
-        listening = asyncio.create_task(self._listen())
         try:
-            while True:
-                arrived = await self._queue.take(_TICK_S)
-                await self._digest(arrived, self._reader, ahead)
-                self._publish()
-                if listening.done() and not len(self._queue):
-                    listening.result()
-                    return
+            async with listening(self.source, self._queue.put) as heard:
+                while True:
+                    arrived = await self._queue.take(_TICK_S)
+                    await self._digest(arrived, self._reader, ahead)
+                    self._publish()
+                    if heard.done() and not len(self._queue):
+                        heard.result()
+                        return
         finally:
-            listening.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await listening
-            await self.source.close()
             ahead.close()
-
-    async def _listen(self) -> None:
-        async for arrival in self.source.arrivals():
-            self._queue.put(arrival)
 
     async def updates(self) -> AsyncIterator[Snapshot]:
         """A snapshot after every change; a slow listener misses some, never the newest."""
@@ -173,7 +163,7 @@ class Monitor:
             clock=datetime.now(UTC),
             row_age=age,
             forecast_age=self.forecast_age,
-            period=reader.period if reader else 0.0,
+            period=reader.log_format.period if reader else 0.0,
             sensors=schema.sensor_names,
             commands=schema.command_names,
             units={channel.name: channel.unit for channel in schema.channels},
