@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from crossfeed.errors import CrossfeedError
-from crossfeed.live.plan import as_array
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.promises import Outline, PromisedForecast
 from crossfeed.live.row import Row
@@ -52,7 +53,8 @@ class LookAhead:
             if self._forecaster.missing_rows:
                 return None
             plan = self._follower.plan(states, rows[-1].time, rows[-1].values, self._model.horizons[-1])
-            return DueWindow(self._forecaster, as_array(plan, self._model.schema), widen)
+            commands = np.array([plan.commands[name] for name in self._model.schema.command_names]).T
+            return DueWindow(self._forecaster, commands, widen)
 
         def widen(foreseen: WindowForecast) -> WindowForecast:
             if self._tracked is None:
