@@ -11,13 +11,6 @@ from crossfeed.live.source import ALIVE, CONNECTED, RUN, TEXTS, Sample, Value
 from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat
 
 
-def told_names(log_format: LogFormat) -> list[str]:
-    """Every column of a raw frame of this kind: channels, names, and the states that its sessions follow."""
-    cut = log_format.segmentation
-    states = dict.fromkeys(f"@{name}" for name in (*cut.keep, *cut.boundaries))
-    return [*(column.channel for column in log_format.columns if column.constant is None), PROGRAM, *states]
-
-
 def to_frame(
     samples: Iterable[Sample], log_format: LogFormat, held: Mapping[str, Value] | None = None, extra: Sequence[str] = ()
 ) -> pl.DataFrame:
@@ -26,7 +19,10 @@ def to_frame(
     Of two values of a polled channel at the same time the first counts, as of two rows in ingest; where values hold
     until they change, the last.
     """
-    names = [*told_names(log_format), *extra]
+    cut = log_format.segmentation
+    states = dict.fromkeys(f"@{name}" for name in (*cut.keep, *cut.boundaries))  # which its sessions follow
+    measured = (column.channel for column in log_format.columns if column.constant is None)
+    names = [*measured, PROGRAM, *states, *extra]
     rows: list[dict[str, Any]] = []
     state: dict[str, Value] = {CONNECTED: 1.0, **(held or {})}
     for time, together in groupby(sorted(samples, key=attrgetter("time")), key=attrgetter("time")):

@@ -15,14 +15,14 @@ from crossfeed.machines.dialect import sniff
 from crossfeed.machines.mapping import Mapping as LogMapping
 from crossfeed.machines.table import log_format_of
 
-_CHUNK = 1 << 20
+_CHUNK, _POLL_S = 1 << 20, 0.2
 
 
 class GrowingFile:
     """Follows one path; a renamed file is read to its end before the new one under the old name."""
 
-    def __init__(self, path: Path | str, mapping: Path | None, poll_s: float = 0.2) -> None:
-        self.path, self.poll_s = Path(path), poll_s
+    def __init__(self, path: Path | str, mapping: Path | None) -> None:
+        self.path = Path(path)
         self.title = f"the file {self.path}"
         if mapping is None:
             raise ConfigError(
@@ -64,7 +64,7 @@ class GrowingFile:
                 part = _FilePart(self.path, self._kind, self._mapping, self._mapping_path)
                 yield Notice("restart", f"{self.path.name} was rotated: a new file took its place")
             elif not grown:
-                await asyncio.sleep(self.poll_s)
+                await asyncio.sleep(_POLL_S)
             else:
                 await asyncio.sleep(0)
 

@@ -21,7 +21,7 @@ from crossfeed.live.credentials import Credentials
 from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
 from crossfeed.live.source import ALIVE, Arrival, Notice, Sample
-from crossfeed.live.sparkplug import Payload, by_alias, decode
+from crossfeed.live.sparkplug import decode
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _TIMES = ("timestamp", "time", "ts", "t")
@@ -178,10 +178,12 @@ class MqttSource:
         message_type = _message_type(topic)
         if message_type not in ("NBIRTH", "DBIRTH", "NDATA", "DDATA"):
             return
-        payload: Payload = decode(content)
+        payload = decode(content)
         node, owner = self._node(topic), topic.replace(f"/{message_type}/", "/")
         if message_type in ("NBIRTH", "DBIRTH"):
-            self._aliases[owner] = by_alias(payload.metrics)
+            self._aliases[owner] = {
+                one.alias: one.name for one in payload.metrics if one.alias is not None and one.name
+            }
         self._number(node, message_type, payload.sequence)
         names = self._aliases.get(owner, {})
         for metric in payload.metrics:

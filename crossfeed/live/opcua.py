@@ -49,12 +49,10 @@ class OpcUaSource:
         """Connect once, and without a mapping propose one."""
         # In a thread: it takes more than a second, in which a page may already be asked for.
         await asyncio.to_thread(need, "asyncua", "OPC UA", "live")
-        client = await self._connect()
-        try:
-            if self._mapping is None:
-                self._mapping = (await discover(client)).mapping
-        finally:
-            await client.disconnect()
+        if self._mapping is None:
+            self._mapping = (await self.propose()).mapping
+        else:
+            await (await self._connect()).disconnect()
         return self._mapping.log_format(self.title)
 
     def resume(self, position: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from crossfeed.errors import SchemaError
-from crossfeed.live.mapping import LiveMapping, States, with_missing_commands
+from crossfeed.live.mapping import LiveMapping, States
 from crossfeed.machines.column_names import read_name
 from crossfeed.machines.mapping import MappedColumn
 from crossfeed.schema import canonical, conversion
@@ -82,8 +82,10 @@ def propose_mapping(machine: str, nodes: Iterable[FoundNode]) -> Discovery:
             expected="powers, torques, currents, temperatures of spindle and axes",
             remedy="Write a mapping by hand, with a schema of your own; docs/live.md has an example.",
         )
-    mapping = LiveMapping(machine=machine, columns=tuple(ordered), states=States(**states))
-    return Discovery(with_missing_commands(mapping), remarks, unused)
+    # Commands that the source does not tell stand still, as on a machine that lacks them.
+    idle = [MappedColumn(channel=name, constant=0.0) for name in schema.command_names if name not in columns]
+    mapping = LiveMapping(machine=machine, columns=(*ordered, *idle), states=States(**states))
+    return Discovery(mapping, remarks, unused)
 
 
 def _state(owner: str, last: str) -> str | None:

@@ -54,7 +54,6 @@ class PromiseRecord:
     inside: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
     crps: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_RECENT))
     evidence: EProcess = field(default_factory=EProcess)
-    judged: int = 0
 
     @property
     def coverage(self) -> float | None:
@@ -115,7 +114,6 @@ class Promises:
         self._open: deque[PromisedForecast] = deque()
         self._judged = -math.inf
         self.records = {name: PromiseRecord() for name in schema.sensor_names}
-        self.not_followed = 0
 
     def add(self, said: PromisedForecast) -> None:
         """A forecast to be judged."""
@@ -136,10 +134,7 @@ class Promises:
 
     def _compare(self, promise: PromisedForecast, row: Row, rows: Mapping[int, Row], period: float) -> None:
         ahead = round((row.time - promise.row.time) / period)
-        if ahead not in self._horizons:
-            return
-        if not self._followed(promise, ahead, rows, period):
-            self.not_followed += 1
+        if ahead not in self._horizons or not self._followed(promise, ahead, rows, period):
             return
         slot, outline = self._horizons.index(ahead), promise.outline
         x = np.array([np.nan if row.values[name] is None else row.values[name] for name in promise.forecast.sensors])
@@ -149,7 +144,6 @@ class Promises:
                 continue
             record = self.records[name]
             inside = bool(outline.low[slot, column] <= x[column] <= outline.high[slot, column])
-            record.judged += 1
             record.inside.append(inside)
             record.crps.append((float(crps[column]), float(outline.own_crps[slot, column])))
             if slot == 0:

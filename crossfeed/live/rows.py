@@ -21,18 +21,17 @@ _GAP_ROWS = 10  # rows without a sample that end a session where the kind states
 class RowMaker:
     """Takes samples in any order and gives rows in theirs."""
 
-    def __init__(self, log_format: LogFormat, period: float | None = None) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         measured = {column.channel for column in log_format.columns}
         cut = log_format.segmentation
-        self.period = log_format.period if period is None else period
         self._resampling = Resampling(
             sensors=[name for name in log_format.schema.sensor_names if name in measured],
             commands=list(log_format.schema.command_names),
-            period=self.period,
+            period=log_format.period,
             change_driven=log_format.change_driven,
         )
         # A session's length is not known before its end, so that none is too short while it runs.
-        gap_s = _GAP_ROWS * self.period if cut.gap_s is None and not log_format.change_driven else cut.gap_s
+        gap_s = _GAP_ROWS * log_format.period if cut.gap_s is None and not log_format.change_driven else cut.gap_s
         self._kind = replace(log_format, segmentation=replace(cut, gap_s=gap_s, min_rows=1, min_s=0.0))
         self._samples: list[Sample] = []
         self._held: dict[str, Value] = {}
@@ -76,7 +75,7 @@ class RowMaker:
     def _make(self, touched: int, complete: int) -> dict[int, Row]:
         frame = to_frame(self._samples, self._kind, self._held)
         converted, _ = to_schema_units(frame, self._kind)
-        segments = segment(RawRun("live", converted, converted.height, ()), self._kind, self.period)
+        segments = segment(RawRun("live", converted, converted.height, ()), self._kind, self._kind.period)
         if segments.frame.is_empty():
             return {}
         resampled = self._resampling.apply(segments.frame).frame.sort("time", maintain_order=True)

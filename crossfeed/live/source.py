@@ -14,8 +14,7 @@ ALIVE = "@@alive"  # everything in force is still so at this time
 CONNECTED = "@connected"  # 1 while the machine is heard, where values hold until they change
 RUN = "@@run"  # the run that ingest would name after the file
 LINE = "@@line"  # line of the NC program being executed
-FEED_OVERRIDE, RAPID_OVERRIDE, SPINDLE_OVERRIDE = "@@feed_override", "@@rapid_override", "@@spindle_override"
-OVERRIDES = (FEED_OVERRIDE, RAPID_OVERRIDE, SPINDLE_OVERRIDE)
+OVERRIDES = {name: f"@@{name}" for name in ("feed_override", "rapid_override", "spindle_override")}
 TEXTS = (PROGRAM, LABEL, RUN)
 
 Value = float | str | None
@@ -73,7 +72,6 @@ class LiveSource(Protocol):
         """Let go of the machine."""
 
 
-def live_segmentation(gap_s: float = 10.0, base: Segmentation | None = None) -> Segmentation:
+def live_segmentation(base: Segmentation, gap_s: float = 10.0) -> Segmentation:
     """Sessions of a source whose values hold until they change: a connection lost for longer begins a new one."""
-    base = base or Segmentation()
     return replace(base, keep={**base.keep, CONNECTED.removeprefix("@"): 1.0}, gap_s=gap_s)

@@ -36,10 +36,9 @@ async def serve(
     *,
     speed: float = 1.0,
     faults: Sequence[Fault] = (),
-    seconds: float | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Tell the server every step until cancelled, or for so many seconds of the machine's time.
+    """Tell the server every step until cancelled.
 
     Stamps begin at the present and run with the machine's time, `speed` times as fast as ours.
     """
@@ -56,8 +55,6 @@ async def serve(
                 await server.return_()
                 continue
             clock = max(clock, one.time)
-            if seconds is not None and clock > seconds:
-                return
             ahead = begin + clock / speed - time.monotonic()
             await asyncio.sleep(max(ahead, 0.0))
             await server.tell(one, round((origin + one.time) * MICROSECONDS))
