@@ -1,7 +1,7 @@
 """The moment a forecast starts from: a row of the served table, the newest live row, or rows a client sent."""
 
 from collections import OrderedDict
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -12,18 +12,10 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.model.forecast import read_history as read_rows_sent
 from crossfeed.serving.history import History, read_history
 from crossfeed.studio.questions import MomentAsked
+from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.shown_machine import ShownMachine
 
 _REMEMBERED = 128
-
-
-class Moments(Protocol):
-    """Where histories come from."""
-
-    def at(self, session: str | None, at: float | None) -> History:
-        """The rows up to a moment; the newest when none is named."""
-
-    def sessions(self) -> list[dict[str, Any]]:
-        """What can be named."""
 
 
 class TableMoments:
@@ -53,6 +45,35 @@ class TableMoments:
             for group in self.table.groups
             if len(group) > self.model.config.context
         ]
+
+
+class Moments:
+    """The newest moment of what runs beside the service, or a named moment of the table."""
+
+    def __init__(self, table: TableMoments | None, shown_machine: ShownMachine | None) -> None:
+        self.table, self.shown_machine = table, shown_machine
+
+    def at(self, session: str | None, at: float | None) -> History:
+        """The rows up to a moment; the newest when none is named."""
+        newest = session is None and at is None
+        if newest and self.shown_machine is not None and self.shown_machine.history is not None:
+            return self.shown_machine.history
+        if self.table is not None:
+            return self.table.at(session, at)
+        if self.shown_machine is None:
+            raise RefusalError(
+                409,
+                "The service has no history of its own.",
+                expected="rows under 'history' in the request",
+                remedy="Start crossfeed serve with --history or --live.",
+            )
+        if newest:
+            raise RefusalError(409, "Too few live rows have arrived for a forecast.", remedy="Wait some seconds.")
+        raise RefusalError(409, "There is no table to choose a moment from.", expected="no 'session' and no 'at'")
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """What can be named."""
+        return [] if self.table is None else self.table.sessions()
 
 
 def sent_moment(asked: MomentAsked, opened: OpenedModel) -> History:
