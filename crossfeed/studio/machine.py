@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -97,22 +97,18 @@ def live_content(snapshot: Snapshot) -> dict[str, Any]:
                 "period": snapshot.period,
                 "sensors": shown,
                 "commands": snapshot.commands,
-                "units": dict(snapshot.units),
+                "units": snapshot.units,
                 "recent": {
                     "times": recent.times[-SHOWN_ROWS:],
                     "sensors": {name: recent.sensors[name][-SHOWN_ROWS:] for name in shown if name in recent.sensors},
                     "commands": {name: values[-SHOWN_ROWS:] for name, values in recent.commands.items()},
                 },
-                "plan": {
-                    "kind": snapshot.plan.kind,
-                    "sentence": snapshot.plan.sentence,
-                    "commands": dict(snapshot.plan.commands),
-                },
+                "plan": {name: getattr(snapshot.plan, name) for name in ("kind", "sentence", "commands")},
                 "horizons": snapshot.horizons,
-                "forecast": {name: asdict(said) for name, said in snapshot.forecast.items() if name in shown},
-                "lights": {name: asdict(light) for name, light in snapshot.lights.items()},
-                "verdict": asdict(snapshot.verdict),
-                "counters": asdict(snapshot.counters),
+                "forecast": {name: said for name, said in snapshot.forecast.items() if name in shown},
+                "lights": snapshot.lights,
+                "verdict": snapshot.verdict,
+                "counters": snapshot.counters,
                 "notices": snapshot.notices,
                 "learning": snapshot.learning,
             }

@@ -29,13 +29,8 @@ class Replay:
         self._so_far = IntervalRecord()
         self._rows = 0
         self._content: dict[str, Any] = {}
-        self._history: History | None = None
+        self.history: History | None = None  # the rows up to the moment that is shown
         self._changed = asyncio.Condition()
-
-    @property
-    def history(self) -> History | None:
-        """The rows up to the moment that is shown."""
-        return self._history
 
     def snapshot(self) -> dict[str, Any]:
         """What is known at this moment."""
@@ -83,7 +78,7 @@ class Replay:
         )
         self._so_far.promise(row, said.horizons, low, high)
         self._rows += 1
-        self._history = history
+        self.history = history
         self._content = self._told(history, said, planned, known)
 
     def calibration(self) -> dict[str, dict[str, Any]]:
