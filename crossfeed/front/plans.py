@@ -21,9 +21,7 @@ def readable_plan(plan: Any, moment: History, now: float | None) -> Any:
 
     `now` is the clock of the last measured row where the history has one that the plan may share.
     """
-    if isinstance(plan, Path | str):
-        return plan
-    if isinstance(plan, np.ndarray):
+    if isinstance(plan, Path | str | np.ndarray):
         return plan
     rows = plan.to_polars() if isinstance(plan, Table) else to_polars(plan, "plan")
     named = {read_header(column).name: column for column in rows.columns}

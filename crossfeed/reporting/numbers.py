@@ -1,7 +1,7 @@
 """How numbers are written: as many digits as matter, a dash for what is not defined."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from crossfeed.reporting.blocks import CellFormat
@@ -33,20 +33,20 @@ def share(value: float | None) -> str:
     return f"{percent:.1f} %" if math.isfinite(percent) else MISSING
 
 
-def interval(value: Mapping[str, Any] | None, write: Any = number) -> str:
+def interval(value: Mapping[str, Any] | None) -> str:
     """An estimate with its bounds, or with its spread over seeds; alone where there are too few runs for any."""
-    told, doubt = interval_parts(value, write)
+    told, doubt = interval_parts(value, number)
     return told if not doubt else f"{told} {doubt}" if doubt.startswith("±") else f"{told} ({doubt})"
 
 
-def interval_parts(value: Mapping[str, Any] | None, write: Any = number) -> tuple[str, str]:
+def interval_parts(value: Mapping[str, Any] | None, write: Callable[[Any], str]) -> tuple[str, str]:
     """The same in two parts, for two lines of a narrow cell: the estimate, and its bounds or its spread."""
     if value is None or value.get("estimate") is None:
         return MISSING, ""
-    told = str(write(value["estimate"]))
+    told = write(value["estimate"])
 
     def alike(other: float) -> str:
-        return _alike(other, told) if write is number else str(write(other))
+        return _alike(other, told) if write is number else write(other)
 
     if value.get("spread") is not None:
         return told, f"± {alike(value['spread'])}"

@@ -65,10 +65,7 @@ class XY:
     highest: float | None = None
 
     def x_range(self) -> tuple[float, float]:
-        shown = self._x_values()
-        for bars in self.bars:
-            shown += bars.edges
-        return _range(shown)
+        return _range([*self._x_values(), *(edge for bars in self.bars for edge in bars.edges)])
 
     def _x_values(self) -> list[Number]:
         return [x for line in self.lines for x in line.x] + [x for band in self.bands for x in band.x]

@@ -67,7 +67,7 @@ class Metrics:
             answered = [({"route": route, "status": code}, n) for (route, code), n in sorted(self._requests.items())]
             refused = [({"status": status}, n) for status, n in sorted(self._refused.items())]
             seconds = [({"route": route}, one) for route, one in sorted(self._seconds.items())]
-            stopped = [({}, self._cancelled)]
+            stopped: list[Sample] = [({}, self._cancelled)]
             lines = [
                 *_lines("crossfeed_up_seconds", "Seconds since the start.", "gauge", [({}, up)]),
                 *_lines("process_cpu_seconds_total", "CPU time.", "counter", [({}, time.process_time())]),

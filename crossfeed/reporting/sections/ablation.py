@@ -5,7 +5,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns, filled
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import OpeningFacts, StudyFacts
 from crossfeed.study.record.conditions import RMSE_COMPONENTS
@@ -124,23 +124,13 @@ def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> R
         ("masked", "masked"), ("long_horizon", "worst horizon"), ("calibration", "calibration penalty"),
         ("command_ratio", "shuffled / true"), *((f"target_{key}", f"target {title}") for key, title in _TARGET.items()),
     )  # fmt: skip
-    shown = tuple(column for column in heads if any(row.get(column.key) is not None for row in rows))
-    lowest = (
-        "clean",
-        "schema_drop",
-        "masked",
-        "long_horizon",
-        "calibration",
-        "target_rmse",
-        "target_mae",
-        "target_crps",
-        "target_nll",
-    )
+    errors = tuple(f"target_{key}" for key in ("rmse", "mae", "crps", "nll"))
+    lowest = (*RMSE_COMPONENTS, "calibration", *errors)
     caption = (
         f"{name}: source validation and target by arm, mean ± standard deviation over seeds; runs that the latent gate "
         "flagged count and are marked."
     )
-    return ReportTable(f"ablation-{name}", caption, shown, tuple(rows), lowest=lowest)
+    return ReportTable(f"ablation-{name}", caption, filled(heads, rows), tuple(rows), lowest=lowest)
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, Any] | None:

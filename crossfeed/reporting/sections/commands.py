@@ -53,11 +53,8 @@ def _figure(use: CommandUse) -> Figure:
 
 def _table(use: CommandUse) -> ReportTable:
     rows = tuple(
-        {
-            "plan": name, **plain(plan), "worse": f"{plan.runs_worse} of {plan.runs}",
-        }
-        for name, plan in use.plans.items()
-    )  # fmt: skip
+        {"plan": name, **plain(plan), "worse": f"{plan.runs_worse} of {plan.runs}"} for name, plan in use.plans.items()
+    )
     heads = columns(
         ("plan", "false plan", "text"), ("meaning", "what it is", "text"), ("rmse", "RMSE"),
         ("rmse_ratio", "RMSE ratio (95 % over runs)", "interval", "RMSE ratio"),

@@ -6,19 +6,15 @@ from typing import Any
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.numbers import plural
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.rivals import standing
 
 THIS_MODEL = "this model"
 _TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
 _METRICS = {
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "crps": "CRPS",
-    "nll": "NLL",
-    "coverage90": "in 90 %",
-    "command_use": "cmd",
-}
+    "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %", "command_use": "cmd",
+}  # fmt: skip
 
 
 def sections(found: Artefacts) -> list[Section]:
@@ -41,13 +37,9 @@ def sections(found: Artefacts) -> list[Section]:
     return [Section("comparison", "Baselines", lead, tuple(blocks))]
 
 
-def _known(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [row for row in content["rows"] if row["seeds"]]
-
-
 def _figure(found: Artefacts) -> Figure:
     content = found.comparison
-    rows, panels = _known(content), list[Dots]()
+    rows, panels = [row for row in content["rows"] if row["seeds"]], list[Dots]()
     for name in content["sets"]:
         own = found.on_target() if name == "target" else found.on_source()
         dots = [Dot(None)] if own else []
@@ -109,13 +101,14 @@ def _own_row(own: ModelResult) -> dict[str, Any]:
 def _paper(found: Artefacts) -> ReportTable:
     """Method, source RMSE, target RMSE, target NLL, notes: the layout of the paper's transfer table."""
     rows = []
-    for row in _known(found.comparison):
+    for row in found.comparison["rows"]:
+        if not row["seeds"]:
+            continue
         plan = "command-cond." if row["uses_future_commands"] else "no plan"
-        seeds = f"{row['seeds']} seed{'s' if row['seeds'] != 1 else ''}"
         rows.append(
             {
                 "method": row["model"], "source": _value(row, "source.rmse"), "target": _value(row, "target.rmse"),
-                "nll": row["mean"].get("target.nll"), "notes": f"{plan}; {seeds}",
+                "nll": row["mean"].get("target.nll"), "notes": f"{plan}; {plural(row['seeds'], 'seed')}",
             }
         )  # fmt: skip
     study, known, own = found.study, found.on_target(), found.on_source()
@@ -131,8 +124,7 @@ def _paper(found: Artefacts) -> ReportTable:
         )  # fmt: skip
     heads = columns(
         ("method", "Method", "text"), ("source", "Source RMSE"), ("target", "Target zero-shot RMSE"),
-        ("nll", "Target NLL"),
-        ("notes", "Notes", "text"),
+        ("nll", "Target NLL"), ("notes", "Notes", "text"),
     )  # fmt: skip
     caption = "Zero-shot transfer in the paper's layout. NLL contains its constant, 0.919. Lowest target RMSE in bold."
     return ReportTable("transfer", caption, heads, tuple(rows), label="target", lowest=("target",), folded=True)

@@ -90,11 +90,9 @@ def _tests(known: ModelResult) -> list[Block]:
         for one in rows
         if one.first == known.name
     ]
-    return (
-        [Note(f"{known.name} run by run (exact sign-flip test, Holm): against {'; against '.join(told)}.")]
-        if told
-        else []
-    )
+    if not told:
+        return []
+    return [Note(f"{known.name} run by run (exact sign-flip test, Holm): against {'; against '.join(told)}.")]
 
 
 def _details(found: Artefacts) -> list[Section]:
@@ -116,11 +114,9 @@ def _details(found: Artefacts) -> list[Section]:
 def _horizons(known: Mapping[str, ModelResult]) -> Figure:
     panels = []
     for side, one in known.items():
-        by_horizon = one.evaluation.by_horizon
-        lines = []
-        for colour, forecaster in enumerate(
-            [one.name, *(name for name in by_horizon if name not in one.evaluation.models)]
-        ):
+        by_horizon, lines = one.evaluation.by_horizon, []
+        floors = (name for name in by_horizon if name not in one.evaluation.models)
+        for colour, forecaster in enumerate((one.name, *floors)):
             rows = by_horizon[forecaster]
             shown = "model" if forecaster == one.name else forecaster
             steps, errors = [int(label) for label in rows], [row["rmse"] for row in rows.values()]
@@ -130,12 +126,8 @@ def _horizons(known: Mapping[str, ModelResult]) -> Figure:
         label = "seconds ahead" if one.evaluation.period == 1.0 else "rows ahead"
         panels.append(XY(f"RMSE by horizon: {side}", label, "RMSE (z-units)", tuple(capped), from_zero=True))
     legend = (("model", 0, "line"), ("persistence", 1, "line"), ("linear drift", 2, "line"))
-    return Figure(
-        "by-horizon",
-        "Errors grow with the distance; the model should grow slower than the floors.",
-        tuple(panels),
-        legend,
-    )
+    caption = "Errors grow with the distance; the model should grow slower than the floors."
+    return Figure("by-horizon", caption, tuple(panels), legend)
 
 
 def _channels_figure(known: ModelResult) -> Figure:

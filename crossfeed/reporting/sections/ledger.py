@@ -24,11 +24,8 @@ def sections(found: Artefacts) -> list[Section]:
             f"Locked on {study.lock['time']}: {study.lock['candidate']}, seed {study.lock['seed']} "
             f"(the {study.lock.get('seed_rule', 'median')} one)."
         )
-        blocks.append(
-            ReportTable(
-                "lock", caption, columns(("what", "frozen", "text"), ("sha256", "SHA-256", "text")), tuple(frozen)
-            )
-        )
+        heads = columns(("what", "frozen", "text"), ("sha256", "SHA-256", "text"))
+        blocks.append(ReportTable("lock", caption, heads, tuple(frozen)))
     if study.openings:
         rows = tuple(
             {
