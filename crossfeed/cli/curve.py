@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.options import Device, SplitBy
+
 
 def curve(
     table: Annotated[Path, typer.Option("--table", "-t", help="The table of one machine.")],
@@ -20,11 +22,9 @@ def curve(
     seeds: Annotated[int, typer.Option(help="Training seeds for each model that has randomness.")] = 1,
     jobs: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
     fleet: Annotated[str, typer.Option(help="Another model of many machines than the one that is shipped.")] = "fleet",
-    split_by: Annotated[
-        Literal["session", "program", "run", "day"], typer.Option(help="What stays on one side.")
-    ] = "session",
+    split_by: SplitBy = "session",
     windows: Annotated[int, typer.Option(help="Judge by at most so many windows, evenly spread.")] = 4000,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    device: Device = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print the curve as JSON.")] = False,
 ) -> None:
     """Draw the error of every model against minutes of own logs, and say who overtakes the fleet when.

@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
-data = typer.Typer(help="Public data sets and the description of your own logs.", no_args_is_help=True)
+from crossfeed.cli.options import Json
+
+app = typer.Typer(name="data", help="Public data sets and the description of your own logs.", no_args_is_help=True)
 
 
-@data.command("list")
-def list_log_formats(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+@app.command("list")
+def list_log_formats(json: Json = False) -> None:
     """List the kinds of log that crossfeed knows.
 
     Example: crossfeed data list
@@ -26,7 +28,7 @@ def list_log_formats(json: Annotated[bool, typer.Option("--json", help="Print JS
         show_log_formats(log_formats, output())
 
 
-@data.command()
+@app.command()
 def show(
     what: Annotated[str, typer.Argument(help="A kind of log, or a table made by `crossfeed ingest`.")],
     json: Annotated[bool, typer.Option("--json", help="Print the manifest of a table as JSON.")] = False,
@@ -49,7 +51,7 @@ def show(
         show_log_format(log_format_named(what), output())
 
 
-@data.command()
+@app.command()
 def divide(
     table: Annotated[Path, typer.Argument(help="A table made by `crossfeed ingest`.")],
     first: Annotated[Path, typer.Argument(help="Table to write: the runs to learn from.")],
@@ -77,7 +79,7 @@ def divide(
         typer.echo(f"{path}: {len({group.run for group in part.groups})} runs, {len(part):,} rows")
 
 
-@data.command()
+@app.command()
 def template(
     source: Annotated[
         Path | None, typer.Option("--from", help="A log, a folder of logs or a Devices.xml to write the mapping from.")
@@ -97,7 +99,7 @@ def template(
     typer.echo(template_from(source), nl=False)
 
 
-@data.command()
+@app.command()
 def fetch(
     log_format: Annotated[str, typer.Argument(help="thws, joanneum or michigan.")],
     to: Annotated[Path, typer.Option("--to", "--out", "-o", help="Folder to download to.")],

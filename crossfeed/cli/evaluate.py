@@ -5,11 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.options import Device, JsonOfAll, Model
 from crossfeed.cli.start import quick_start
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    model: Model,
     table: Annotated[Path, typer.Option("--table", "-t", help="The table to forecast.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for evaluation.json.")] = None,
     source: Annotated[
@@ -33,8 +34,8 @@ def evaluate(
         bool,
         typer.Option("--new-sensors", help="Judge sensors that the model never met too (if begun with fleet)."),
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    device: Device = "auto",
+    json: JsonOfAll = False,
 ) -> None:
     """Measure a model beside its floors: errors, calibration, command use, robustness, with run-level intervals.
 

@@ -5,7 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
-app = typer.Typer(help="Thousands of simulated machines to learn from.", no_args_is_help=True)
+from crossfeed.cli.options import Device, Json, JsonSummary
+
+app = typer.Typer(name="fleet", help="Thousands of simulated machines to learn from.", no_args_is_help=True)
 
 
 @app.command()
@@ -17,7 +19,7 @@ def generate(
     jobs: Annotated[int, typer.Option(min=1, help="Shards made at a time.")] = 2,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Cores of this machine, or a Ray cluster.")] = "local",
     address: Annotated[str | None, typer.Option(help="For --engine ray: the address of the cluster.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: JsonSummary = False,
 ) -> None:
     """Simulate random machines, parts and people, and write what their controllers show as tables.
 
@@ -50,7 +52,7 @@ def describe(
     folder: _Fleet,
     table: _Real,
     rename: _Renames = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Put a real log beside the fleet: ranges, standing rows, resolution, noise and memory of every shared channel.
 
@@ -76,7 +78,7 @@ def compare(
     folder: _Fleet,
     table: _Real,
     rename: _Renames = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Let trees tell windows of the fleet from windows of a real log, and say what gives the fleet away.
 
@@ -115,9 +117,9 @@ def train(
     steps: Annotated[int, typer.Option(min=1, help="Batches of 256 windows.")] = 36_000,
     seed: Annotated[int, typer.Option(min=0, help="Start of the weights and order of the windows.")] = 0,
     pretrained: Annotated[Path | None, typer.Option(help="Go on from this model of many machines.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: JsonSummary = False,
 ) -> None:
     """Train one model on all machines of a fleet; the shipped model `fleet` was made so.
 

@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import JsonOfAll
+
 
 def inspect(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run or of an adaptation.")],
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    json: JsonOfAll = False,
 ) -> None:
     """Show configuration, channels, normaliser, provenance, sizes and hashes of a model file.
 

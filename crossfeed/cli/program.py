@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import MotionFile
+
 
 def program(
     file: Annotated[str, typer.Argument(help="NC program (Siemens 840D or ISO), or a name such as bundled:bracket.")],
-    limits: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
+    limits: MotionFile = None,
     feed_override: Annotated[float, typer.Option(help="Feed override, in per cent.")] = 100.0,
     rapid_override: Annotated[float, typer.Option(help="Rapid override, in per cent, up to 100.")] = 100.0,
     rate: Annotated[float, typer.Option(help="Commands per second in the picture and the CSV file.")] = 1.0,

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.options import JsonSummary
+
 
 def simulate(
     out: Annotated[Path | None, typer.Argument(help="Folder for the logs; none with --serve.")] = None,
@@ -37,7 +39,7 @@ def simulate(
         typer.Option(help="For --serve: outage=60, late, doubled, out-of-order, skew=3, dead-node; can be repeated."),
     ] = None,
     port: Annotated[int, typer.Option(help="For --serve: the port, 0 for the protocol's usual one.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: JsonSummary = False,
 ) -> None:
     """Simulate machines at work and write their logs, or serve one of them live.
 

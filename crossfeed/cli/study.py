@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from crossfeed.cli import study_ready
-from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs, Json
+from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs, Json
 
 if TYPE_CHECKING:
     from crossfeed.study.export import Weights
     from crossfeed.study.record.rules import LockedSeed
 
 app = typer.Typer(
+    name="study",
     help="The sealed study: candidates, source-only search, confirmation, lock, one opening of the target, ledger.",
     no_args_is_help=True,
 )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs
+from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs
 
 
 def ready(

@@ -1,6 +1,5 @@
 """How a study is shown on a terminal."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from crossfeed.cli.render.grid import print_json, print_table
@@ -25,7 +24,7 @@ def ranking(study: "Study", as_json: bool = False) -> None:
 
     lines = study.rank()
     if as_json:
-        print_json([asdict(line) for line in lines])
+        print_json(lines)
         return
     shown = list(lines[0].components) if lines else []
     names = ["candidate", "robust", "paper", "seeds", "flags", *(SHORT[name] for name in shown)]
@@ -78,8 +77,7 @@ def standing(study: "Study", as_json: bool = False) -> None:
     if as_json:
         facts = {name: study.protocol[name] for name in ("name", "protocol_version")}
         runs = {row["status"]: row["count"] for row in counts}
-        ledger = [asdict(entry) for entry in study.ledger()]
-        print_json({**facts, "runs": runs, "refusals": study.refusals(), "ledger": ledger})
+        print_json({**facts, "runs": runs, "refusals": study.refusals(), "ledger": study.ledger()})
         return
     console.print(f"Protocol {study.protocol['name']}, version {study.protocol['protocol_version']}")
     console.print("Runs: " + (", ".join(f"{row['count']} {row['status']}" for row in counts) or "none planned"))
