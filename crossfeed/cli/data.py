@@ -19,13 +19,12 @@ def list_log_formats(json: Json = False) -> None:
     from crossfeed.cli.render.grid import print_json
     from crossfeed.cli.render.logs import show_log_formats
     from crossfeed.machines.log_formats import NAMES, log_format_named
-    from crossfeed.progress import output
 
     log_formats = [log_format_named(name) for name in NAMES]
     if json:
         print_json([{"kind": log.name, "title": log.title, "licence": log.licence} for log in log_formats])
     else:
-        show_log_formats(log_formats, output())
+        show_log_formats(log_formats)
 
 
 @app.command()
@@ -41,14 +40,13 @@ def show(
     from crossfeed.cli.render.logs import show_log_format, show_table
     from crossfeed.ingest.table import Table
     from crossfeed.machines.log_formats import log_format_named
-    from crossfeed.progress import output
 
     if json:
         print_json(Table.read(what).manifest)
     elif Path(what).suffix == ".parquet":
-        show_table(Path(what), output())
+        show_table(Path(what))
     else:
-        show_log_format(log_format_named(what), output())
+        show_log_format(log_format_named(what))
 
 
 @app.command()

@@ -33,9 +33,10 @@ def export(
     """
     from dataclasses import asdict
 
-    from crossfeed.cli.render.grid import plural, print_json
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.errors import ConfigError
     from crossfeed.export.export import export_model
+    from crossfeed.reporting.numbers import plural
 
     try:
         levels = [float(level) for level in quantiles.split(",") if level.strip()]

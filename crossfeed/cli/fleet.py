@@ -30,13 +30,12 @@ def generate(
     from crossfeed.cli.render.fleet import show_shards
     from crossfeed.cli.render.grid import print_json
     from crossfeed.fleet.shards import FleetPlan, generate
-    from crossfeed.progress import output
 
     shards = generate(out, FleetPlan(machines, minutes, seed), jobs, engine, address)
     if json:
         print_json([asdict(shard) | {"path": str(shard.path)} for shard in shards])
     else:
-        show_shards(out, shards, output())
+        show_shards(out, shards)
 
 
 _Fleet = Annotated[Path, typer.Argument(help="Folder that `crossfeed fleet generate` wrote.")]
@@ -64,13 +63,12 @@ def describe(
     from crossfeed.cli.render.grid import print_json
     from crossfeed.fleet.describe import describe
     from crossfeed.ingest.table import Table
-    from crossfeed.progress import output
 
     matches = describe(folder, Table.read(table), _renamed(rename))
     if json:
         print_json([asdict(match) | {"inside": match.inside} for match in matches])
     else:
-        show_matches(matches, output())
+        show_matches(matches)
 
 
 @app.command()
@@ -90,13 +88,12 @@ def compare(
     from crossfeed.cli.render.grid import print_json
     from crossfeed.fleet.compare import compare_with_real
     from crossfeed.ingest.table import Table
-    from crossfeed.progress import output
 
     found = compare_with_real(folder, Table.read(table), _renamed(rename))
     if json:
         print_json(asdict(found) | {"inside": found.inside})
     else:
-        show_comparison(found, output())
+        show_comparison(found)
 
 
 def _renamed(pairs: list[str] | None) -> dict[str, str]:

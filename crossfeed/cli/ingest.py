@@ -32,7 +32,6 @@ def ingest(
     from crossfeed.cli.render.logs import show_manifest
     from crossfeed.ingest.pipeline import ingest as run_ingest
     from crossfeed.machines.log_formats import log_format_named
-    from crossfeed.progress import output
 
     table = run_ingest(
         log_format_named(log_format, mapping), path, rule=rule, period=period, deviation=std, machine=machine,
@@ -41,7 +40,5 @@ def ingest(
     table.write(out)
     if json:
         print_json(table.manifest)
-        return
-    console = output()
-    show_manifest(table.manifest, console)
-    console.print(f"wrote {out}", markup=False)
+    else:
+        show_manifest(table.manifest, out)

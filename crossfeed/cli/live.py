@@ -148,13 +148,10 @@ def to_table(
     """
     from crossfeed.cli.render.logs import show_manifest
     from crossfeed.live.to_table import spool_to_table
-    from crossfeed.progress import output
 
     table = spool_to_table(spool, period=period, machine=machine)
     table.write(out)
-    screen = output()
-    show_manifest(table.manifest, screen)
-    screen.print(f"wrote {out}", markup=False)
+    show_manifest(table.manifest, out)
 
 
 @app.command()

@@ -62,12 +62,12 @@ def serve(
     try:
         from crossfeed.studio.start import Live, start
 
-        beside = None
+        machine = None
         if live is not None:
             options = source_options(mapping, live_security, live_certificate, live_key, live_trust, live_credentials)
-            beside = Live(live, options, programs, learn)
+            machine = Live(live, options, programs, learn)
         start(
-            model, history=history, live=beside, speed=speed, limits=limits, runs=runs or (), device=device,
+            model, history=history, live=machine, speed=speed, limits=limits, runs=runs or (), device=device,
             token_file=token_file, open_page=open_page, host=host, port=port, certificate=certificate, key=key,
             proxy_does_tls=proxy_does_tls, names=tuple(name or ()),
         )  # fmt: skip

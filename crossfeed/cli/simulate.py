@@ -72,10 +72,9 @@ def simulate(
     if json:
         print_json([summary.as_dict() for summary in summaries])
         return
-    console = output()
-    show_simulated(summaries, console)
+    show_simulated(summaries)
     if plots and program is None and fleet is None:
-        console.print(f"wrote {out / 'sheet.png'}", markup=False)
+        output().print(f"wrote {out / 'sheet.png'}", markup=False)
 
 
 def _serve(

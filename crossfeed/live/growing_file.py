@@ -31,12 +31,12 @@ class GrowingFile:
                 remedy=f"Write one with `crossfeed live discover file:{self.path} > mapping.yaml` and check it.",
             )
         self._mapping_path, self._mapping = mapping, LogMapping.from_yaml(mapping)
-        self._kind = log_format_of(self._mapping, mapping)
+        self._log_format = log_format_of(self._mapping, mapping)
         self._position: Mapping[str, Any] = {}
 
     async def open(self) -> LogFormat:
         """The kind that the mapping describes; the file may appear later."""
-        return self._kind
+        return self._log_format
 
     def resume(self, position: Mapping[str, Any]) -> None:
         self._position = position
@@ -48,7 +48,7 @@ class GrowingFile:
         for part in self._earlier_parts():
             for arrival in part.arrivals():
                 yield arrival
-        part = _FilePart(self.path, self._kind, self._mapping, self._mapping_path)
+        part = _FilePart(self.path, self._log_format, self._mapping, self._mapping_path)
         if part.exists() and part.identity() == self._position.get("file"):
             part.offset = min(int(self._position["offset"]), part.size())
         while True:
@@ -61,7 +61,7 @@ class GrowingFile:
                 for arrival in part.arrivals():
                     yield arrival
                 part.close()
-                part = _FilePart(self.path, self._kind, self._mapping, self._mapping_path)
+                part = _FilePart(self.path, self._log_format, self._mapping, self._mapping_path)
                 yield Notice("restart", f"{self.path.name} was rotated: a new file took its place")
             elif not grown:
                 await asyncio.sleep(_POLL_S)
@@ -75,7 +75,7 @@ class GrowingFile:
             return
         for path in sorted(self.path.parent.glob(f"{self.path.stem}*")):
             if path != self.path and path.is_file() and _identity(path.stat()) == wanted:
-                part = _FilePart(path, self._kind, self._mapping, self._mapping_path)
+                part = _FilePart(path, self._log_format, self._mapping, self._mapping_path)
                 part.offset = int(self._position["offset"])
                 yield part
                 part.close()

@@ -66,9 +66,9 @@ class LookAhead:
         if found is None:
             return None
         assert plan is not None
-        said = PromisedForecast(rows[-1], plan, found.forecast, found.outline, found.doubt)
-        self._trust.promise(said)
-        return said
+        promised = PromisedForecast(rows[-1], plan, found.forecast, found.outline, found.doubt)
+        self._trust.promise(promised)
+        return promised
 
     def _learn(self, rows: Sequence[Row]) -> bool:
         """Let the model learn; True when it changed. What goes wrong with learning must not cost the forecasts."""

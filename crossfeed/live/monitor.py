@@ -59,7 +59,7 @@ class Monitor:
         self._reader: ArrivalReader | None = None
         self._ahead: LookAhead | None = None
         self._queue = BoundedQueue()
-        self._said: PromisedForecast | None = None
+        self._promised: PromisedForecast | None = None
         self._next_forecast = 0.0
         self._problem = self._absent = ""
         self._listeners: set[asyncio.Event] = set()
@@ -137,25 +137,25 @@ class Monitor:
         unread, reread = reader.unread, reader.reread
         reader.unread, reader.reread = 0, False
         try:
-            self._said = await ahead.look(reader.rows.running(), reader.states, unread, reread)
+            self._promised = await ahead.look(reader.rows.running(), reader.states, unread, reread)
             self._problem = ""
         except CrossfeedError as error:
-            self._said, self._problem = None, error.found
+            self._promised, self._problem = None, error.found
             reader.reread = True
 
     @property
     def forecast_age(self) -> float | None:
         """Seconds since the end of the row from which the present forecast starts."""
-        return None if self._said is None else self._clock.age(self._said.row.time)
+        return None if self._promised is None else self._clock.age(self._promised.row.time)
 
     def snapshot(self) -> Snapshot:
         """Everything that is known now."""
-        model, schema, reader, said = self.model.model, self.model.model.schema, self._reader, self._said
+        model, schema, reader, promised = self.model.model, self.model.model.schema, self._reader, self._promised
         rows = reader.rows if reader else None
         age = None if rows is None or rows.newest is None else self._clock.age(rows.newest.time)
-        told = {column.channel for column in reader.log_format.columns} if reader else set()
+        channels = {column.channel for column in reader.log_format.columns} if reader else set()
         missing = model.config.context - (len(rows.running()) if rows is not None else 0)
-        lights = self._trust.lights(told, age, self._problem, max(missing, 0))
+        lights = self._trust.lights(channels, age, self._problem, max(missing, 0))
         verdict = Light(worst(lights), self._trust.verdict(lights, self._clock.remark))
         return Snapshot(
             machine=reader.log_format.machine if reader else "",
@@ -168,9 +168,9 @@ class Monitor:
             commands=schema.command_names,
             units={channel.name: channel.unit for channel in schema.channels},
             recent=Recent.of(list(rows) if rows is not None else [], schema),
-            plan=said.plan if said else PlanUsed("none", "there is no forecast yet"),
+            plan=promised.plan if promised else PlanUsed("none", "there is no forecast yet"),
             horizons=tuple(model.horizons),
-            forecast=said.intervals() if said else {},
+            forecast=promised.intervals() if promised else {},
             lights=lights,
             verdict=Light("red", self._absent) if self._absent else verdict,
             counters=reader.counters(self._queue.dropped) if reader else Counters(),

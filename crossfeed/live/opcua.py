@@ -40,8 +40,9 @@ class OpcUaSource:
         self._client: Any = None
         self._newest: int | None = None
         self._lost_at: int | None = None
+        self._names: dict[Any, str] = {}
         self._degraded: set[str] = set()
-        self._told: dict[str, int] = {}
+        self._last_stamps: dict[str, int] = {}
         self._awaited: set[str] | None = None
         self._waiting: list[tuple[str, Any]] = []
 
@@ -138,9 +139,9 @@ class OpcUaSource:
         assert self._mapping is not None
         ua = need("asyncua", "OPC UA", "live").ua
         names = self._mapping.names()
-        handler = _Handler(self, {ua.NodeId.from_string(native): name for native, name in names.items()})
+        self._names = {ua.NodeId.from_string(native): name for native, name in names.items()}
         self._awaited, self._waiting = set(names.values()), []
-        subscription = await client.create_subscription(self._mapping.publishing_ms, handler)
+        subscription = await client.create_subscription(self._mapping.publishing_ms, self)
         nodes = [client.get_node(native) for native in names]
         results = await subscription.subscribe_data_change(
             nodes, queuesize=_QUEUE, sampling_interval=self._mapping.sampling_ms
@@ -168,6 +169,15 @@ class OpcUaSource:
         if self._newest is not None and stamp > self._newest + round(_WATCH_S * MICROSECONDS):
             self._newest = stamp
             self._put(Sample(ALIVE, 1.0, stamp))
+
+    def datachange_notification(self, node: Any, _: Any, data: Any) -> None:
+        """What the subscription calls for every change."""
+        name = self._names.get(node.nodeid)
+        if name is not None:
+            self.tell(name, data.monitored_item.Value)
+
+    def status_change_notification(self, _: Any) -> None:
+        """The clock that is read every second finds out by itself that the subscription ended."""
 
     def tell(self, name: str, data: Any) -> None:
         """One notification; the first of each node says what is in force, and its stamp may be of long ago."""
@@ -198,10 +208,10 @@ class OpcUaSource:
         good = data.StatusCode is None or not data.StatusCode.is_bad()
         self._newest = stamp if self._newest is None else max(stamp, self._newest)
         if data.StatusCode is not None and data.StatusCode.value & _OVERFLOW == _OVERFLOW:
-            begin = self._told.get(name, stamp)
+            begin = self._last_stamps.get(name, stamp)
             seconds = (stamp - begin) / MICROSECONDS
             self._put(Notice("gap", f"the server lost values of {name} within {seconds:.1f} s", begin, stamp, name))
-        self._told[name] = stamp
+        self._last_stamps[name] = stamp
         if name == PROGRAM:
             told: float | str | None = str(value or "")
         elif not good or not isinstance(value, int | float):
@@ -227,21 +237,6 @@ class OpcUaSource:
 
     def _put(self, arrival: Arrival) -> None:
         self._arrivals.put_nowait(arrival)
-
-
-class _Handler:
-    """What the subscription calls for every change."""
-
-    def __init__(self, source: OpcUaSource, names: Mapping[Any, str]) -> None:
-        self._source, self._names = source, names
-
-    def datachange_notification(self, node: Any, _: Any, data: Any) -> None:
-        name = self._names.get(node.nodeid)
-        if name is not None:
-            self._source.tell(name, data.monitored_item.Value)
-
-    def status_change_notification(self, _: Any) -> None:
-        """The clock that is read every second finds out by itself that the subscription ended."""
 
 
 def _stamp_of(data: Any) -> int:

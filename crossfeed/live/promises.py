@@ -56,8 +56,13 @@ class PromiseRecord:
     evidence: EProcess = field(default_factory=EProcess)
 
     @property
-    def coverage(self) -> float | None:
-        return sum(self.inside) / len(self.inside) if self.inside else None
+    def coverage(self) -> float:
+        return sum(self.inside) / len(self.inside)
+
+    @property
+    def words(self) -> str:
+        """The coverage in words."""
+        return f"{self.coverage:.0%} of the last {len(self.inside)} values lay inside {LEVEL:.0%}"
 
     @property
     def crps_ratio(self) -> float | None:
@@ -76,9 +81,9 @@ class Outline:
     own_crps: np.ndarray  # the CRPS that the forecast expects of itself: its mean over its own ranks
 
     @classmethod
-    def of(cls, said: Distribution) -> "Outline":
-        median, low, high, *inner = said.quantiles((0.5, _LOW, _HIGH, *_INNER_RANKS))
-        own = said.crps(torch.stack([low, *inner, high])).mean(0)
+    def of(cls, distribution: Distribution) -> "Outline":
+        median, low, high, *inner = distribution.quantiles((0.5, _LOW, _HIGH, *_INNER_RANKS))
+        own = distribution.crps(torch.stack([low, *inner, high])).mean(0)
         return cls(median.numpy(), low.numpy(), high.numpy(), own.numpy())
 
     def __getitem__(self, window: int) -> "Outline":
@@ -115,9 +120,9 @@ class Promises:
         self._judged = -math.inf
         self.records = {name: PromiseRecord() for name in schema.sensor_names}
 
-    def add(self, said: PromisedForecast) -> None:
+    def add(self, promised: PromisedForecast) -> None:
         """A forecast to be judged."""
-        self._open.append(said)
+        self._open.append(promised)
 
     def judge(self, rows: Sequence[Row], period: float) -> None:
         """Compare every new row with what was promised for it."""

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from crossfeed.reporting.blocks import CellFormat
+if TYPE_CHECKING:
+    from crossfeed.reporting.blocks import CellFormat
 
 MISSING = "–"
 LIGHTS = {"good": "● yes", "fair": "◐ with care", "bad": "○ no", "unknown": "· not known"}
@@ -79,7 +80,7 @@ def short_hash(value: Any) -> str:
     return str(value)[:12] if value else MISSING
 
 
-def written(value: Any, cell_format: CellFormat) -> str:
+def written(value: Any, cell_format: "CellFormat") -> str:
     """One cell as text."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return MISSING

@@ -26,7 +26,7 @@ class Machine:
     """Reads the monitor, never the machine."""
 
     def __init__(self, opened: OpenedModel, monitor: Monitor, companion: Companion | None = None) -> None:
-        self.opened, self.monitor, self._companion, self._so_far = opened, monitor, companion, IntervalRecord()
+        self.opened, self.monitor, self._companion, self._record = opened, monitor, companion, IntervalRecord()
 
     async def run(self) -> None:
         """Listen, and compare what was forecast with what came; a companion begins before and ends with it."""
@@ -53,13 +53,13 @@ class Machine:
             rows = [round(time / snapshot.period) for time in recent.times]
             for index, row in enumerate(rows):
                 if row > seen:
-                    self._so_far.observe(row, {name: values[index] for name, values in recent.sensors.items()})
+                    self._record.observe(row, {name: values[index] for name, values in recent.sensors.items()})
             seen = rows[-1]
             behind = (snapshot.forecast_age or 0.0) - (snapshot.row_age or 0.0)
             if snapshot.forecast and abs(behind) < snapshot.period / 2.0:
                 low = {name: said.low for name, said in snapshot.forecast.items()}
                 high = {name: said.high for name, said in snapshot.forecast.items()}
-                self._so_far.promise(seen, snapshot.horizons, low, high)
+                self._record.promise(seen, snapshot.horizons, low, high)
 
     def snapshot(self) -> dict[str, Any]:
         return live_content(self.monitor.snapshot())
@@ -79,7 +79,7 @@ class Machine:
 
     def calibration(self) -> dict[str, dict[str, Any]]:
         """How the intervals have held since the start, by sensor."""
-        return self._so_far.content()
+        return self._record.content()
 
 
 def live_content(snapshot: Snapshot) -> dict[str, Any]:

@@ -51,11 +51,6 @@ def estimate(interval: "Interval") -> str:
     return number(interval.estimate) + ("" if interval.low is None else f" ({bounds(interval)})")
 
 
-def plural(count: int, noun: str) -> str:
-    """One run, two runs."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def say_absent(console: "Console", absent: Mapping[str, float]) -> None:
     """Which commands a table lacks, and what they are taken for."""
     for name, value in absent.items():

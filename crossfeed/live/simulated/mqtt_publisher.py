@@ -60,8 +60,7 @@ class MqttPublisher:
         if self._sparkplug:
             await self._publish_sparkplug({**values, **states}, stamp // 1000)
         else:
-            content = {name.replace("/", "."): value for name, value in {**values, **states}.items()}
-            message = json.dumps({"timestamp": stamp / 1e6, **_nested(content)})
+            message = json.dumps({"timestamp": stamp / 1e6, **_nested({**values, **states})})
             await self._publish(f"{self._feed.name}/state", message.encode())
         await asyncio.sleep(0)
 
@@ -109,6 +108,6 @@ def _name(channel: str) -> str:
 def _nested(flat: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for name, value in flat.items():
-        owner, _, last = name.partition(".")
+        owner, _, last = name.partition("/")
         content.setdefault(owner, {})[last] = value
     return content
