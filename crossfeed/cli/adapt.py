@@ -31,14 +31,11 @@ def adapt(
     """
     from crossfeed.adaptation.fewshot import parse_fractions
     from crossfeed.cli.render.adaptation import show_adaptation
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.front.adapt import adaptations
 
     result = adaptations(
         model, table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate, seed=seed,
         source=source, out=out, device=device,
     ).result  # fmt: skip
-    if json:
-        print_json(result.to_dict())
-    else:
-        show_adaptation(result)
+    print_result(result, json, lambda: show_adaptation(result))

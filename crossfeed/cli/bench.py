@@ -25,11 +25,8 @@ def bench(
     Example: crossfeed bench --size tiny --batch 32 --device cpu
     """
     from crossfeed.cli.render.bench import show_bench
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.training.bench.bench import bench as measure
 
     found = measure(size, preset, batch, device, seconds, tuple(assign or ()))
-    if json:
-        print_json(found)
-    else:
-        show_bench(found)
+    print_result(found, json, lambda: show_bench(found))

@@ -34,7 +34,7 @@ def compare(
     from crossfeed.baselines.compare import compare as run
     from crossfeed.baselines.options import budget_of, config_of
     from crossfeed.cli.render.comparison import show_comparison
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.ingest.table import Table
 
     comparison = run(
@@ -42,7 +42,4 @@ def compare(
         models=models, seeds=seeds, budget=budget_of(budget, epochs, steps), size=size,
         repositories=repo or (), config=config_of(size, split_by, stride), device=device, jobs=jobs,
     )  # fmt: skip
-    if json:
-        print_json(comparison.table)
-    else:
-        show_comparison(comparison.table, comparison.folder)
+    print_result(comparison.table, json, lambda: show_comparison(comparison.table, comparison.folder))

@@ -52,7 +52,7 @@ def plan(
     Example: crossfeed control plan run/ --history log.parquet --program part.mpf --limits limits.yaml --out plan/
     """
     from crossfeed.cli.render.control import show_advice
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.control.advise import advise
     from crossfeed.control.task import knob_text, read_task
     from crossfeed.programs.limits import read_limits as read_motion_limits
@@ -67,10 +67,7 @@ def plan(
         motion_limits=read_motion_limits(motion) if motion else None, device=device, out=out,
         write_program=write_program, rehearse_on=rehearse_on,
     )  # fmt: skip
-    if json:
-        print_json(advice.content)
-    else:
-        show_advice(advice.content, advice.files)
+    print_result(advice.content, json, lambda: show_advice(advice.content, advice.files))
 
 
 @app.command()
@@ -124,7 +121,7 @@ def judge(
     Example: crossfeed control judge log.csv --policy policy.yaml
     """
     from crossfeed.cli.render.control import show_values
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.control.offpolicy.estimate import METHODS
     from crossfeed.control.offpolicy.estimate import judge as estimate
     from crossfeed.control.offpolicy.log import read_log
@@ -133,10 +130,7 @@ def judge(
     read = read_log(log)
     chosen = read_policy(policy, read.features)
     found = [estimate(read, chosen, method, clip=clip) for method in METHODS]
-    if json:
-        print_json(found)
-    else:
-        show_values(found, float(read.reward_NH.sum(axis=1).mean()))
+    print_result(found, json, lambda: show_values(found, float(read.reward_NH.sum(axis=1).mean())))
 
 
 @app.command()

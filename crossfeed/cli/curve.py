@@ -32,14 +32,11 @@ def curve(
     Example: crossfeed curve --table own.parquet --models fleet,crossfeed,tide,persistence --out curve
     """
     from crossfeed.cli.render.curve import show_curve
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.front.curve import curve as draw
 
     found = draw(
         table, models, minutes, out=out, size=size, budget=budget, seeds=seeds, jobs=jobs, fleet=fleet,
         split_by=split_by, windows=windows, device=device,
     )  # fmt: skip
-    if json:
-        print_json(found.to_dict())
-    else:
-        show_curve(found, out)
+    print_result(found, json, lambda: show_curve(found, out))

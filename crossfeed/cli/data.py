@@ -16,15 +16,13 @@ def list_log_formats(json: Json = False) -> None:
 
     Example: crossfeed data list
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.logs import show_log_formats
     from crossfeed.machines.log_formats import NAMES, log_format_named
 
     log_formats = [log_format_named(name) for name in NAMES]
-    if json:
-        print_json([{"kind": log.name, "title": log.title, "licence": log.licence} for log in log_formats])
-    else:
-        show_log_formats(log_formats)
+    facts = [{"kind": log.name, "title": log.title, "licence": log.licence} for log in log_formats]
+    print_result(facts, json, lambda: show_log_formats(log_formats))
 
 
 @app.command()

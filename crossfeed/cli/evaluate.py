@@ -43,16 +43,13 @@ def evaluate(
     """
     with quick_start():
         from crossfeed.cli.render.evaluation import show_evaluation
-        from crossfeed.cli.render.grid import print_json
+        from crossfeed.cli.render.grid import print_result
         from crossfeed.front.evaluate import evaluate as judge_on_table
 
     found = judge_on_table(
         model, table, source or (), part=part, suite=suite, unit=unit, machine=machine, new_sensors=new_sensors,
         out=out, device=device,
     )  # fmt: skip
-    if json:
-        print_json(found.to_dict())
-    else:
-        show_evaluation(found)
+    print_result(found, json, lambda: show_evaluation(found))
     if not found.models:
         raise typer.Exit(1)

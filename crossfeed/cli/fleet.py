@@ -28,14 +28,12 @@ def generate(
     from dataclasses import asdict
 
     from crossfeed.cli.render.fleet import show_shards
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.fleet.shards import FleetPlan, generate
 
     shards = generate(out, FleetPlan(machines, minutes, seed), jobs, engine, address)
-    if json:
-        print_json([asdict(shard) | {"path": str(shard.path)} for shard in shards])
-    else:
-        show_shards(out, shards)
+    facts = [asdict(shard) | {"path": str(shard.path)} for shard in shards]
+    print_result(facts, json, lambda: show_shards(out, shards))
 
 
 _Fleet = Annotated[Path, typer.Argument(help="Folder that `crossfeed fleet generate` wrote.")]
@@ -60,15 +58,12 @@ def describe(
     from dataclasses import asdict
 
     from crossfeed.cli.render.fleet import show_matches
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.fleet.describe import describe
     from crossfeed.ingest.table import Table
 
     matches = describe(folder, Table.read(table), _renamed(rename))
-    if json:
-        print_json([asdict(match) | {"inside": match.inside} for match in matches])
-    else:
-        show_matches(matches)
+    print_result([asdict(match) | {"inside": match.inside} for match in matches], json, lambda: show_matches(matches))
 
 
 @app.command()
@@ -85,15 +80,12 @@ def compare(
     from dataclasses import asdict
 
     from crossfeed.cli.render.fleet import show_comparison
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.fleet.compare import compare_with_real
     from crossfeed.ingest.table import Table
 
     found = compare_with_real(folder, Table.read(table), _renamed(rename))
-    if json:
-        print_json(asdict(found) | {"inside": found.inside})
-    else:
-        show_comparison(found)
+    print_result(asdict(found) | {"inside": found.inside}, json, lambda: show_comparison(found))
 
 
 def _renamed(pairs: list[str] | None) -> dict[str, str]:
@@ -122,14 +114,11 @@ def train(
 
     Example: crossfeed fleet train fleet --out fleet-model
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.training import show_training
     from crossfeed.fleet.train import fleet_config, train_fleet
 
     result = train_fleet(
         fleet, out, fleet_config(size, steps, seed), device=device, resume=resume, pretrained=pretrained
     )
-    if json:
-        print_json(result.summary)
-    else:
-        show_training(result.summary, result.model)
+    print_result(result.summary, json, lambda: show_training(result.summary, result.model))

@@ -28,7 +28,7 @@ def ingest(
 
     Example: crossfeed ingest joanneum logs/joanneum target.parquet
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.logs import show_manifest
     from crossfeed.ingest.pipeline import ingest as run_ingest
     from crossfeed.machines.log_formats import log_format_named
@@ -38,7 +38,4 @@ def ingest(
         unpack_limit=unpack_limit * 1e9,
     )  # fmt: skip
     table.write(out)
-    if json:
-        print_json(table.manifest)
-    else:
-        show_manifest(table.manifest, out)
+    print_result(table.manifest, json, lambda: show_manifest(table.manifest, out))

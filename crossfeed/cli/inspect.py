@@ -16,12 +16,9 @@ def inspect(
 
     Example: crossfeed inspect run
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.model import show_model
     from crossfeed.training.record.inspection import describe
 
     description = describe(model)
-    if json:
-        print_json(description)
-    else:
-        show_model(description)
+    print_result(description, json, lambda: show_model(description))

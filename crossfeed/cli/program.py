@@ -24,7 +24,7 @@ def program(
 
     Example: crossfeed program part.mpf --plot part.png --csv commands.csv
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.program import show_program
     from crossfeed.programs.bundled import program_path
     from crossfeed.programs.export import write_commands
@@ -45,7 +45,4 @@ def program(
         write_commands(trajectory.sample(rate, "mean"), trajectory.tools, csv)
         console().print(f"Commands written to {csv}", markup=False)
     summary = summarise(parsed, trajectory)
-    if json:
-        print_json(summary)
-    else:
-        show_program(summary)
+    print_result(summary, json, lambda: show_program(summary))

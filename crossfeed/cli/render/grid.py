@@ -1,7 +1,7 @@
 """What everything on a terminal shares: one grid, one way to write a number and its bounds, one JSON document."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -60,6 +60,14 @@ def say_absent(console: "Console", absent: Mapping[str, float]) -> None:
 def print_json(content: Any) -> None:
     """One JSON document on standard output and nothing else."""
     print(json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_result(content: Any, as_json: bool, show: Callable[[], None]) -> None:
+    """A result as one JSON document where that was asked for, else as `show` prints it for people."""
+    if as_json:
+        print_json(content)
+    else:
+        show()
 
 
 def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
