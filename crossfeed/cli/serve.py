@@ -60,16 +60,22 @@ def serve(
     # Until the service is up nothing that is made is garbage, and looking for some takes half a second.
     gc.disable()
     try:
-        from crossfeed.studio.start import Live, start
+        from crossfeed.configuration import parse
+        from crossfeed.studio.settings import ServeSettings
+        from crossfeed.studio.start import Live, make_service, start
 
         machine = None
         if live is not None:
             options = source_options(mapping, live_security, live_certificate, live_key, live_trust, live_credentials)
             machine = Live(live, options, programs, learn)
-        start(
-            model, history=history, live=machine, speed=speed, limits=limits, runs=runs or (), device=device,
-            token_file=token_file, open_page=open_page, host=host, port=port, certificate=certificate, key=key,
-            proxy_does_tls=proxy_does_tls, names=tuple(name or ()),
+        address = {
+            "host": host, "port": port, "certificate": certificate, "key": key, "proxy_does_tls": proxy_does_tls,
+            "names": tuple(name or ()),
+        }  # fmt: skip
+        service = make_service(
+            model, parse(ServeSettings, address, "The address"), history=history, live=machine, speed=speed,
+            limits=limits, runs=runs or (), device=device, token_file=token_file,
         )  # fmt: skip
+        start(service, token_file, open_page)
     finally:
         gc.enable()

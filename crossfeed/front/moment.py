@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from crossfeed.evaluation.opened_model import OpenedModel
 
-_ON_THE_CLOCK = 0.01  # periods by which a row may be early or late
+ON_THE_CLOCK = 0.01  # periods by which a row or a plan may be early or late
 Named = dict[str, tuple[str, str | None]]  # for every name the column and the unit it states
 
 
@@ -166,7 +166,7 @@ def _period(time: np.ndarray, wanted: float | None) -> float:
     usual = float(np.median(steps)) if len(steps) else wanted or 1.0
     if wanted is None:
         return usual
-    if abs(usual - wanted) > _ON_THE_CLOCK * wanted:
+    if abs(usual - wanted) > ON_THE_CLOCK * wanted:
         check_row_period(usual, wanted, "The history", "the model was trained on one")
     return wanted
 

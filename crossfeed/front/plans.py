@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import ForecastError, TableError
+from crossfeed.front.moment import ON_THE_CLOCK
 from crossfeed.ingest.frames import read_header, to_polars
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import conversion
 from crossfeed.serving.history import History
-
-_ON_THE_CLOCK = 0.01  # periods by which a plan may begin early or late
 
 
 def readable_plan(plan: Any, moment: History, now: float | None) -> Any:
@@ -50,7 +49,7 @@ def _check_begin(begin: float | None, now: float | None, period: float) -> None:
     if begin is None or now is None:
         return
     expected = (0.0, period, now + period)
-    if not any(abs(begin - start) <= _ON_THE_CLOCK * period for start in expected):
+    if not any(abs(begin - start) <= ON_THE_CLOCK * period for start in expected):
         raise TableError(
             f"The plan begins at {begin:,.6g} s, but the history ends at {now:,.6g} s.",
             expected=f"a plan from {now + period:,.6g} s on, or one that counts from 0 or {period:g} s",

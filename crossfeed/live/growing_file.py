@@ -49,8 +49,8 @@ class GrowingFile:
             for arrival in part.arrivals():
                 yield arrival
         part = _FilePart(self.path, self._log_format, self._mapping, self._mapping_path)
-        if part.exists() and part.identity() == self._position.get("file"):
-            part.offset = min(int(self._position["offset"]), part.size())
+        if self.path.is_file() and _identity(status := self.path.stat()) == self._position.get("file"):
+            part.offset = min(int(self._position["offset"]), status.st_size)
         while True:
             grown = False
             for arrival in part.arrivals():
@@ -63,10 +63,8 @@ class GrowingFile:
                 part.close()
                 part = _FilePart(self.path, self._log_format, self._mapping, self._mapping_path)
                 yield Notice("restart", f"{self.path.name} was rotated: a new file took its place")
-            elif not grown:
-                await asyncio.sleep(_POLL_S)
             else:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.0 if grown else _POLL_S)
 
     def _earlier_parts(self) -> Iterator["_FilePart"]:
         """The file in which an earlier process stopped, if it has been renamed since: its rest comes first."""
@@ -91,15 +89,6 @@ class _FilePart:
         self._head: bytes | None = None
         self._unread = b""
 
-    def exists(self) -> bool:
-        return self.path.is_file()
-
-    def identity(self) -> str:
-        return _identity(self.path.stat())
-
-    def size(self) -> int:
-        return self.path.stat().st_size
-
     def replaced(self) -> bool:
         """Whether another file stands under the name, or this one was cut to less than was read."""
         if self._file is None or not self.path.exists():
@@ -114,7 +103,7 @@ class _FilePart:
     def arrivals(self) -> Iterator[Arrival]:
         """Whole lines that were not read yet, as samples, and a mark behind them."""
         if self._file is None:
-            if not self.exists():
+            if not self.path.is_file():
                 return
             self._file = self.path.open("rb")
         if self._head is None and not self._find_head():

@@ -109,7 +109,7 @@ class MtconnectSource:
             answer = await get(self.address + path)
             async with asyncio.timeout(30.0):
                 page = await answer.whole()
-            answer.close()
+            answer.writer.close()
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             raise LogError(
                 f"There is no MTConnect agent at {self.address}: {error or 'no answer'}.",
@@ -163,7 +163,7 @@ class MtconnectSource:
                 for arrival in self._tell(page):
                     yield arrival
         finally:
-            answer.close()
+            answer.writer.close()
 
     async def _begin(self) -> AsyncIterator[Arrival]:
         """Where everything stands, after which the stream goes on; what lies between is a gap."""

@@ -10,11 +10,8 @@ from crossfeed.machines.mapping import MappedColumn
 from crossfeed.schema import canonical, conversion
 
 # Browse names of OPC 40502 and 40501 under a spindle, an axis or the channel, with the quantity they have.
-_SPINDLE = {
-    "CmdSpeed": ("speed", "rpm"), "ActPower": ("power", "kW"), "ActTorque": ("torque", "N m"),
-    "ActCurrent": ("current", "A"),
-}  # fmt: skip
 _AXIS = {"ActPower": ("power", "kW"), "ActTorque": ("torque", "N m"), "ActCurrent": ("current", "A")}
+_SPINDLE = {"CmdSpeed": ("speed", "rpm"), **_AXIS}
 _STATES = {
     "ActProgramName": "program", "ActProgramFile": "program", "ActMainProgramName": "program", "Name": "program",
     "ActProgramLine": "line", "ActMainProgramLine": "line", "CmdOverride": "feed_override",
@@ -97,12 +94,10 @@ def _state(owner: str, last: str) -> str | None:
 
 def _channel(node: FoundNode, owner: str, last: str) -> tuple[str | None, str | None, str]:
     drive = _drive(owner)
-    if drive == "spindle" and last in _SPINDLE:
-        ending, unit = _SPINDLE[last]
-        return f"spindle_{ending}", unit, "OPC 40502 spindle"
-    if drive in ("x", "y", "z") and last in _AXIS:
-        ending, unit = _AXIS[last]
-        return f"{drive}_{ending}", unit, "OPC 40502 axis"
+    part, endings = ("spindle", _SPINDLE) if drive == "spindle" else ("axis", _AXIS)
+    if drive and last in endings:
+        ending, unit = endings[last]
+        return f"{drive}_{ending}", unit, f"OPC 40502 {part}"
     said = read_name(f"{owner} {last}")
     where = drive or said.drive
     if where == "ambient" and said.quantity == "temperature":

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -85,35 +85,19 @@ class Machine:
 def live_content(snapshot: Snapshot) -> dict[str, Any]:
     """A snapshot as JSON: the last rows, and only sensors that the machine tells."""
     shown = [name for name in snapshot.sensors if name in snapshot.lights]
-    recent = snapshot.recent
-    return dict(
-        plain(
-            {
-                "machine": snapshot.machine,
-                "source": snapshot.source,
-                "clock": snapshot.clock.isoformat(),
-                "row_age": snapshot.row_age,
-                "forecast_age": snapshot.forecast_age,
-                "period": snapshot.period,
-                "sensors": shown,
-                "commands": snapshot.commands,
-                "units": snapshot.units,
-                "recent": {
-                    "times": recent.times[-SHOWN_ROWS:],
-                    "sensors": {name: recent.sensors[name][-SHOWN_ROWS:] for name in shown if name in recent.sensors},
-                    "commands": {name: values[-SHOWN_ROWS:] for name, values in recent.commands.items()},
-                },
-                "plan": {name: getattr(snapshot.plan, name) for name in ("kind", "sentence", "commands")},
-                "horizons": snapshot.horizons,
-                "forecast": {name: said for name, said in snapshot.forecast.items() if name in shown},
-                "lights": snapshot.lights,
-                "verdict": snapshot.verdict,
-                "counters": snapshot.counters,
-                "notices": snapshot.notices,
-                "learning": snapshot.learning,
-            }
-        )
-    )
+    recent, plan = snapshot.recent, snapshot.plan
+    content = {item.name: getattr(snapshot, item.name) for item in fields(snapshot)} | {
+        "clock": snapshot.clock.isoformat(),
+        "sensors": shown,
+        "recent": {
+            "times": recent.times[-SHOWN_ROWS:],
+            "sensors": {name: recent.sensors[name][-SHOWN_ROWS:] for name in shown if name in recent.sensors},
+            "commands": {name: values[-SHOWN_ROWS:] for name, values in recent.commands.items()},
+        },
+        "plan": {"kind": plan.kind, "sentence": plan.sentence, "commands": plan.commands},
+        "forecast": {name: said for name, said in snapshot.forecast.items() if name in shown},
+    }
+    return dict(plain(content))
 
 
 def live_moment(opened: OpenedModel, snapshot: Snapshot) -> History | None:

@@ -65,7 +65,7 @@ def make_service(place: Place) -> Callable[..., Service]:
         limits: dict[str, Any] | None = None, history: bool = True, speed: float = 50.0, **address: Any
     ) -> Service:
         settings = ServeSettings(limits=Limits(**(limits or {})), **{"port": 8400, **address})
-        return start(place.model, settings, place.log if history else None, speed=speed, device="cpu")
+        return start(place.model, settings, history=place.log if history else None, speed=speed, device="cpu")
 
     return make
 
