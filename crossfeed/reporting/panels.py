@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 from crossfeed.evaluation.statistics import Interval
@@ -104,6 +105,12 @@ class Dot:
     def of(cls, interval: Interval | None) -> "Dot":
         """An interval as a dot; none where there is no interval."""
         return cls(None) if interval is None else cls(interval.estimate, interval.low, interval.high)
+
+    @classmethod
+    def over(cls, values: Iterable[Number]) -> "Dot":
+        """The mean of what is known, with its range."""
+        known = [value for value in values if value is not None]
+        return cls(fmean(known), min(known), max(known)) if known else cls(None)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns, filled
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns, filled, section
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import OpeningFacts, StudyFacts
 from crossfeed.study.record.conditions import RMSE_COMPONENTS
@@ -29,7 +29,7 @@ def sections(found: Artefacts) -> list[Section]:
         "Arms that were declared before any of their runs existed, with the condition under which they might open the "
         "target. Look at errors and calibration together: instance normalisation can buy the one with the other."
     )
-    return [Section("ablation", "Declared ablations", lead, tuple(blocks))]
+    return section("ablation", "Declared ablations", lead, blocks)
 
 
 def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
@@ -80,16 +80,11 @@ def _target(opening: OpeningFacts, name: str, arm: str) -> list[Mapping[str, Any
     return [scores for run, scores in opening.result.scores.items() if run.rsplit("-", 1)[0] == f"{name}.{arm}"]
 
 
-def _dot(values: Sequence[float | None]) -> Dot:
-    known = [value for value in values if value is not None]
-    return Dot(fmean(known), min(known), max(known)) if known else Dot(None)
-
-
 def _figure(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> Figure:
     panels = [
         Dots(
             "Source validation", "RMSE (z-units)", RMSE_COMPONENTS,
-            tuple((arm, number, tuple(_dot([one["components"][part] for one in bundles]) for part in RMSE_COMPONENTS))
+            tuple((arm, number, tuple(Dot.over(one["components"][part] for one in bundles) for part in RMSE_COMPONENTS))
                   for number, (arm, bundles) in enumerate(source.items())),
         )
     ]  # fmt: skip
@@ -99,7 +94,7 @@ def _figure(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> 
             ("Target: share inside the 90 % interval", ("coverage90",), (0.9, "nominal")),
         ):  # fmt: skip
             series = tuple(
-                (arm, number, tuple(_dot([one.get(key) for one in scores]) for key in keys))
+                (arm, number, tuple(Dot.over(one.get(key) for one in scores) for key in keys))
                 for number, (arm, scores) in enumerate(target.items())
             )
             panels.append(Dots(title, "z-units" if reference is None else "share", keys, series, reference))

@@ -5,7 +5,7 @@ from typing import Any
 
 from crossfeed.evaluation.records import Calibration
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import INK, XY, Bars, Line
 
 _COLOURS = {"idle": 0, "steady": 1, "start-up": 2, "stop": 3}
@@ -28,7 +28,7 @@ def sections(found: Artefacts) -> list[Section]:
         "Do the stated probabilities come true? The histogram should be flat: a heap at both ends means too sure, a "
         "heap in the middle too cautious, one end biased. Coverage should lie on the diagonal, in every regime."
     )
-    return [Section("calibration", "Calibration", lead, tuple(blocks))]
+    return section("calibration", "Calibration", lead, blocks)
 
 
 def _conformal(found: Artefacts) -> Mapping[str, Any] | None:

@@ -7,7 +7,7 @@ from crossfeed.evaluation.records import CommandUse
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns, section
 from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 
@@ -22,13 +22,11 @@ def sections(found: Artefacts) -> list[Section]:
     for one in found.evaluations:
         if one.counterfactual is not None:
             blocks += _counterfactual(one.counterfactual)
-    if not blocks:
-        return []
     lead = (
         "The forecast is shown a false plan while the truth stays. A forecast that listens gets worse: a ratio of 1 "
         "means not listened to. Late and early plans must both cost something, or command and state are off by one row."
     )
-    return [Section("commands", "Command use and counterfactuals", lead, tuple(blocks))]
+    return section("commands", "Command use and counterfactuals", lead, blocks)
 
 
 def _figure(use: CommandUse) -> Figure:

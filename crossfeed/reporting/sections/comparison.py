@@ -5,7 +5,7 @@ from typing import Any
 
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts, ModelResult
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.numbers import plural
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.rivals import standing
@@ -34,7 +34,7 @@ def sections(found: Artefacts) -> list[Section]:
         "Everything a user might pick instead, trained on the same windows for the same number of epochs. Look whether "
         "anyone simpler is as good; then take the simpler one."
     )
-    return [Section("comparison", "Baselines", lead, tuple(blocks))]
+    return section("comparison", "Baselines", lead, blocks)
 
 
 def _figure(found: Artefacts) -> Figure:

@@ -5,7 +5,7 @@ from typing import Any
 
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, ContrastLine
 from crossfeed.study.leave_one_out import MachineLine
@@ -27,13 +27,11 @@ def sections(found: Artefacts) -> list[Section]:
         blocks += _contrast(name, [line for line in lines if line.contrast == name])
     if study and study.strangers:
         blocks.append(_strangers(study.strangers))
-    if not blocks:
-        return []
     lead = (
         "One factor at a time against a reference, paired by seed on one split. Read the interval and the number of "
         "seeds on which the arm is better; p values that so few pairs cannot reach are not spoken of."
     )
-    return [Section("contrasts", "Contrasts", lead, tuple(blocks))]
+    return section("contrasts", "Contrasts", lead, blocks)
 
 
 def _strangers(lines: Sequence[MachineLine]) -> ReportTable:

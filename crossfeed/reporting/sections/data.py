@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.evaluation.verdict import words
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, Tone, columns, filled
+from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, Tone, columns, filled, section
 from crossfeed.reporting.numbers import plural
 
 
@@ -21,10 +21,8 @@ def _audit(found: Artefacts) -> list[Section]:
         blocks.append(_tables(found))
     for report in found.audits:
         blocks += _findings(report)
-    if not blocks:
-        return []
     lead = "What the tables hold, and whether anything in them contradicts physics, units or causality."
-    return [Section("data", "Data audit", lead, tuple(blocks))]
+    return section("data", "Data audit", lead, blocks)
 
 
 def _findings(report: Mapping[str, Any]) -> list[Block]:

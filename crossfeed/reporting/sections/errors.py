@@ -8,7 +8,7 @@ from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts, ModelResult
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
 _HEADLINE = columns(
@@ -53,14 +53,12 @@ def _tables(found: Artefacts) -> list[Section]:
         blocks += _tests(known)
         for who, why in known.evaluation.excluded.items():
             blocks.append(Note(f"{who} is left out: {why}", "fair"))
-    if not blocks:
-        return []
     lead = (
         "The model beside what costs nothing: repeating the last value, and continuing the line. Skill is 1 − error / "
         "error of persistence: above 0 is better than the last value. RMSE is that of the forecast's mean, MAE that of "
         "its median. Intervals resample whole runs."
     )
-    return [Section("results", "Source and target", lead, tuple(blocks))]
+    return section("results", "Source and target", lead, blocks)
 
 
 def _size(found: Evaluation) -> str:
@@ -108,7 +106,7 @@ def _details(found: Artefacts) -> list[Section]:
         "Where the errors lie. Look for channels left of the line (the last value is better there) and for regimes in "
         "which the error jumps: start-ups and stops are what a forecast is for."
     )
-    return [Section("details", "Errors by horizon, channel, regime and run", lead, tuple(blocks))]
+    return section("details", "Errors by horizon, channel, regime and run", lead, blocks)
 
 
 def _horizons(known: Mapping[str, ModelResult]) -> Figure:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.numbers import plural
 from crossfeed.study.record.ledger import Entry
 
@@ -54,7 +54,7 @@ def sections(found: Artefacts) -> list[Section]:
         "The order in which things happened: candidates first, then the lock, then the target, once. Compare the head "
         "hash with the one that was kept elsewhere."
     )
-    return [Section("ledger", "Lock and ledger", lead, tuple(blocks))]
+    return section("ledger", "Lock and ledger", lead, blocks)
 
 
 def _verification(found: Artefacts) -> Note:

@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.configuration import leaves
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
@@ -39,7 +39,7 @@ def sections(found: Artefacts) -> list[Section]:
         f"Candidates by the {study.score} score ({decides} of the pool decide what is large), measured on source "
         "validation alone. Lower is better; look whether the leader leads in most components or in one."
     )
-    return [Section("ranking", "Ranking", lead, tuple(blocks))]
+    return section("ranking", "Ranking", lead, blocks)
 
 
 def _figure(study: StudyFacts) -> Figure:
@@ -52,8 +52,8 @@ def _figure(study: StudyFacts) -> Figure:
     )  # fmt: skip
     parts = Dots(
         "Clean and schema-drop RMSE", "RMSE (z-units)", names,
-        (("clean", 2, tuple(_range(study, name, "clean") for name in names)),
-         ("schema-drop", 3, tuple(_range(study, name, "schema_drop") for name in names))),
+        (("clean", 2, tuple(Dot.over(_values(study, name, "clean")) for name in names)),
+         ("schema-drop", 3, tuple(Dot.over(_values(study, name, "schema_drop")) for name in names))),
     )  # fmt: skip
     legend = tuple((name, colour, "points") for name, colour, _ in (*panel.series, *parts.series))
     caption = "The two scores of every candidate, and the two heaviest components with their range over seeds."
@@ -66,11 +66,6 @@ def _values(study: StudyFacts, candidate: str, component: str) -> list[float]:
         for run in study.searched
         if run.candidate == candidate and run.status == "finished"
     ]
-
-
-def _range(study: StudyFacts, candidate: str, component: str) -> Dot:
-    values = _values(study, candidate, component)
-    return Dot(fmean(values), min(values), max(values)) if values else Dot(None)
 
 
 def _finite(value: float) -> float | None:

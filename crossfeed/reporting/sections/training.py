@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts, RunFacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import XY, Line
 
 # Latents by what they are called in a figure, and their colours.
@@ -28,7 +28,7 @@ def sections(found: Artefacts) -> list[Section]:
         f"How run {run.name} learned. Validation should fall and then flatten; a curve that rises while training "
         "still falls means memorising."
     )
-    return [Section("training", "Training", lead, tuple(blocks))]
+    return section("training", "Training", lead, blocks)
 
 
 def _line(rows: Sequence[Mapping[str, Any]], key: str, name: str, colour: int, style: Any = "line") -> Line:

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, FigureChoice, Note, ReportTable, Section, columns, filled
+from crossfeed.reporting.blocks import Block, Figure, FigureChoice, Note, ReportTable, Section, columns, filled, section
 from crossfeed.reporting.panels import INK, XY, Band, Line
 from crossfeed.serving.measures import Peak
 from crossfeed.serving.result import PlanComparison, PlanEnergy, PlanForecast, WhatIfResult
@@ -16,13 +16,11 @@ def sections(found: Artefacts) -> list[Section]:
     blocks: list[Block] = []
     for number, answer in enumerate(found.forecasts, start=1):
         blocks += _forecast(answer, "" if number == 1 else f"-{number}")
-    if not blocks:
-        return []
     lead = (
         "The same machine from the same moment under different plans. Where the bands of two plans do not overlap, the "
         "plan makes a difference the model is sure of; far ahead the bands must widen."
     )
-    return [Section("what-if", "What if", lead, tuple(blocks))]
+    return section("what-if", "What if", lead, blocks)
 
 
 def _forecast(answer: WhatIfResult, suffix: str) -> list[Block]:
