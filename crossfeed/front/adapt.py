@@ -6,7 +6,9 @@ from pathlib import Path
 from crossfeed.adaptation.model_adaptation import Adaptation, adapt_model, plans
 from crossfeed.adaptation.parameters import Mode
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.front.fitted_model import FittedModel, as_model, in_memory
+from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.front.fitted_model import FittedModel, as_model
 from crossfeed.front.moment import as_table
 from crossfeed.ingest.table import Table
 
@@ -54,8 +56,9 @@ def adapt(
             remedy="Give more samples, or longer runs.",
         )
     opened = fitted.opened
-    for name, adapted in found.models.items():
-        opened = in_memory(adapted.model, name, adapted.provenance, fitted.opened.sha256)
+    for name, adapted in found.models.items():  # at most one, which lies in no file yet
+        forecaster = WorldModelForecaster(adapted.model, name)
+        opened = OpenedModel(Path(f"{name}.safetensors"), forecaster, opened.sha256, adapted.provenance)
     return FittedModel(opened, fitted.summary, found.result)
 
 

@@ -56,14 +56,14 @@ def prepare_to_draw() -> None:
 
 
 @contextmanager
-def easel() -> "Iterator[Easel]":
+def panel_drawer() -> "Iterator[PanelDrawer]":
     """Draw any number of panels in the house style."""
     with house_style(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the page has fonts of its own
-        yield Easel()
+        yield PanelDrawer()
 
 
-class Easel:
+class PanelDrawer:
     """Keeps its axes and empties them, because making axes costs more than filling them; draws equal panels once."""
 
     # What this process has drawn for pages: a report that is written again is drawn only where it changed.

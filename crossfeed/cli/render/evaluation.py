@@ -57,11 +57,11 @@ def show_evaluation(found: Evaluation) -> None:
 
 def verdict_lines(found: Evaluation, model: str) -> list[str]:
     """The answer first, then each channel with its reasons."""
-    from crossfeed.reporting.sections.verdict import listening, overall
+    from crossfeed.reporting.sections.verdict import command_sentence, headline_sentence
 
     verdict = found.verdict(model)
     rows = [f"  {one.channel}: {WORDS[one.light]}, {'; '.join(one.reasons)}" for one in verdict.channels]
-    told = [line for line in (overall(found, model), listening(found, model)) if line]
+    told = [line for line in (headline_sentence(found, model), command_sentence(found, model)) if line]
     return [f"May it be trusted on {words(_machines(found))}? {verdict.answer}", *told, *rows]
 
 

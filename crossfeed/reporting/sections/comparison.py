@@ -8,7 +8,7 @@ from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.numbers import plural
 from crossfeed.reporting.panels import Dot, Dots
-from crossfeed.reporting.rivals import standing
+from crossfeed.reporting.rivals import against_rivals
 
 THIS_MODEL = "this model"
 _TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
@@ -23,7 +23,8 @@ def sections(found: Artefacts) -> list[Section]:
     if not content.get("rows"):
         return []
     blocks: list[Block] = [_figure(found)]
-    blocks += [Note(told, "fair" if "as good or better" in told else "good") for told in [standing(found)] if told]
+    if told := against_rivals(found):
+        blocks.append(Note(told, "fair" if "as good or better" in told else "good"))
     blocks += [_table(found, name) for name in content["sets"]]
     if "target" in content["sets"]:
         blocks.append(_paper(found))
