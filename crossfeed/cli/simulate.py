@@ -7,6 +7,8 @@ import typer
 
 from crossfeed.cli.options import JsonSummary
 
+Protocol = Literal["opcua", "mtconnect", "mqtt", "sparkplug"]
+
 
 def simulate(
     out: Annotated[Path | None, typer.Argument(help="Folder for the logs; none with --serve.")] = None,
@@ -30,7 +32,7 @@ def simulate(
     material: Annotated[str | None, typer.Option(help="For --program: aluminium, steel or pla.")] = None,
     stock_top: Annotated[float, typer.Option(help="For --program: z of the stock's top face in mm.")] = 0.0,
     serve: Annotated[
-        Literal["opcua", "mtconnect", "mqtt", "sparkplug"] | None,
+        Protocol | None,
         typer.Option(help="Run the machine live behind a real server on the loopback address, until Ctrl-C."),
     ] = None,
     speed: Annotated[float, typer.Option(min=0.1, help="For --serve: so many times faster than real time.")] = 1.0,
@@ -78,9 +80,8 @@ def simulate(
 
 
 def _serve(
-    protocol: Literal["opcua", "mtconnect", "mqtt", "sparkplug"], machine: str, program: str, seed: int, speed: float,
-    faults: list[str], port: int,
-) -> None:  # fmt: skip
+    protocol: Protocol, machine: str, program: str, seed: int, speed: float, faults: list[str], port: int
+) -> None:
     """Run a machine behind a server until Ctrl-C."""
     import asyncio
     import logging

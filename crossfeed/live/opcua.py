@@ -15,7 +15,7 @@ from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.opcua_discovery import discover
 from crossfeed.live.opcua_names import Discovery
 from crossfeed.live.opcua_security import Security, secure
-from crossfeed.live.source import ALIVE, Arrival, Notice, Sample
+from crossfeed.live.source import ALIVE, Arrival, Notice, Sample, Value
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _WATCH_S, _ANSWER_S = 1.0, 4.0
@@ -146,15 +146,13 @@ class OpcUaSource:
         results = await subscription.subscribe_data_change(
             nodes, queuesize=_QUEUE, sampling_interval=self._mapping.sampling_ms
         )
-        for name, result in zip(names.values(), results, strict=True):
-            if not isinstance(result, int) and self._awaited is not None:
+        pairs = zip(names.values(), results, strict=True)
+        unknown = [(name, result) for name, result in pairs if not isinstance(result, int)]
+        for name, result in unknown:
+            if self._awaited is not None:
                 self._awaited.discard(name)
-            if not isinstance(result, int) and name not in self._degraded:
-                self._degraded.add(name)
-                self._put(
-                    Notice("degraded", f"the server does not know the node of {name}: {result.name}", channel=name)
-                )
-        if all(not isinstance(result, int) for result in results):
+            self._degrade(name, f"the server does not know the node of {name}: {result.name}")
+        if len(unknown) == len(results):
             raise LogError("The server knows none of the mapped nodes.", remedy="Discover the nodes again.")
         clock = client.get_node(ua.ObjectIds.Server_ServerStatus_CurrentTime)
         while True:
@@ -212,18 +210,20 @@ class OpcUaSource:
             seconds = (stamp - begin) / MICROSECONDS
             self._put(Notice("gap", f"the server lost values of {name} within {seconds:.1f} s", begin, stamp, name))
         self._last_stamps[name] = stamp
+        told: Value = float(value) if good and isinstance(value, int | float) else None
         if name == PROGRAM:
-            told: float | str | None = str(value or "")
-        elif not good or not isinstance(value, int | float):
-            told = None
-        else:
-            told = float(value)
-        if not good and name not in self._degraded:
-            self._degraded.add(name)
-            self._put(Notice("degraded", f"{name} has no good value: {data.StatusCode.name}", channel=name))
-        elif good:
+            told = str(value or "")
+        if good:
             self._degraded.discard(name)
+        else:
+            self._degrade(name, f"{name} has no good value: {data.StatusCode.name}")
         self._put(Sample(name, told, stamp))
+
+    def _degrade(self, name: str, text: str) -> None:
+        """Say once that a channel cannot be had, until it is good again."""
+        if name not in self._degraded:
+            self._degraded.add(name)
+            self._put(Notice("degraded", text, channel=name))
 
     def _end_of_gap(self, stamp: int) -> None:
         begin = self._lost_at

@@ -142,7 +142,7 @@ class Promises:
         if ahead not in self._horizons or not self._followed(promise, ahead, rows, period):
             return
         slot, outline = self._horizons.index(ahead), promise.outline
-        x = np.array([np.nan if row.values[name] is None else row.values[name] for name in promise.forecast.sensors])
+        x = row.floats(promise.forecast.sensors)
         crps = promise.forecast.distribution[slot].crps(torch.from_numpy(np.nan_to_num(x))).numpy()
         for column, name in enumerate(promise.forecast.sensors):
             if name not in promise.forecast.measured or not np.isfinite(x[column]):

@@ -41,7 +41,7 @@ class TrackedIntervals:
         for index, number in enumerate(clock.tolist()):
             for position, horizon in enumerate(self._horizons):
                 if (row := by_number.get(number + horizon)) is not None:
-                    x[index, position] = [np.nan if row.values[name] is None else row.values[name] for name in names]
+                    x[index, position] = row.floats(names)
         centre, spread = (np.stack([made[part] for made in self._made]) for part in (1, 2))
         return ForecastTrace(clock, centre, spread, x, np.isfinite(x))
 

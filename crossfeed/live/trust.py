@@ -48,8 +48,7 @@ class Trust:
 
     def _distances(self, row: Row) -> dict[str, float]:
         names = self._schema.sensor_names
-        values = np.array([np.nan if row.values[name] is None else row.values[name] for name in names], dtype=float)
-        z = np.abs(self._model.model.normaliser.transform_sensors(values))
+        z = np.abs(self._model.model.normaliser.transform_sensors(row.floats(names)))
         return {name: float(one) for name, one in zip(names, z, strict=True) if np.isfinite(one)}
 
     def _beyond(self, plan: PlanUsed) -> str:

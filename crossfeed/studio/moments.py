@@ -83,9 +83,7 @@ def sent_moment(asked: MomentAsked, opened: OpenedModel) -> History:
     unknown = [name for name in columns if name not in names]
     if unknown:
         raise TableError(f"The history has the unknown column '{unknown[0]}'.", expected=f"some of {', '.join(names)}")
-    numbers = {
-        name: np.array([np.nan if value is None else value for value in values]) for name, values in columns.items()
-    }
+    numbers = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
     read_rows_sent(model, numbers)  # refuses what is too short, in other units, or without commands
     rows = len(next(iter(numbers.values())))
     absent = np.full(rows, np.nan)

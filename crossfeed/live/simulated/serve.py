@@ -9,7 +9,7 @@ from crossfeed.live.simulated.faults import Fault, Outage, with_faults
 from crossfeed.live.simulated.feed import SimulatedFeed, Step
 from crossfeed.machines.declaration import MICROSECONDS
 
-Protocol_ = Literal["opcua", "mtconnect", "mqtt", "sparkplug"]
+ProtocolName = Literal["opcua", "mtconnect", "mqtt", "sparkplug"]
 
 
 class SimulatedServer(Protocol):
@@ -62,7 +62,7 @@ async def serve(
         await server.stop()
 
 
-def make_server(protocol: Protocol_, feed: SimulatedFeed, port: int = 0) -> SimulatedServer:
+def make_server(protocol: ProtocolName, feed: SimulatedFeed, port: int = 0) -> SimulatedServer:
     """The server of a protocol on the loopback address; port 0 takes the protocol's usual one."""
     if protocol == "opcua":
         from crossfeed.live.simulated.opcua_server import OpcUaServer
