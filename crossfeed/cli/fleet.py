@@ -79,13 +79,13 @@ def compare(
     """
     from dataclasses import asdict
 
-    from crossfeed.cli.render.fleet import show_comparison
+    from crossfeed.cli.render.fleet import show_fleet_comparison
     from crossfeed.cli.render.grid import print_result
     from crossfeed.fleet.compare import compare_with_real
     from crossfeed.ingest.table import Table
 
     found = compare_with_real(folder, Table.read(table), _renamed(rename))
-    print_result(asdict(found) | {"inside": found.inside}, json, lambda: show_comparison(found))
+    print_result(asdict(found) | {"inside": found.inside}, json, lambda: show_fleet_comparison(found))
 
 
 def _renamed(pairs: list[str] | None) -> dict[str, str]:

@@ -32,12 +32,9 @@ class MtconnectSource:
         self.address, self.title = address.rstrip("/"), f"the MTConnect agent {address}"
         self._mapping = DeviceMapping.from_yaml(mapping) if mapping is not None else None
         self._names: dict[str, str] = {}
-        self._execution = ""
-        self._texts: set[str] = set()
         self._instance: int | None = None
         self._next: int | None = None
         self._newest = 0
-        self._active: str | None = None
 
     async def open(self) -> LogFormat:
         """Ask the agent what there is and choose channels for it."""
@@ -65,8 +62,6 @@ class MtconnectSource:
                 self._names.setdefault(_key(one.item), OVERRIDES[one.name])
         if proposal.program is not None:
             self._names[_key(by_name[proposal.program])] = PROGRAM
-        if proposal.execution is not None:
-            self._execution = _key(by_name[proposal.execution])
         return replace(
             LOG_FORMAT,
             name="live",

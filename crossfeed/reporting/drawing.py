@@ -234,7 +234,7 @@ def _fill_dots(panel: Dots, marks: Artists) -> tuple[float, float, float, float]
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.grid(visible=False, axis="y")
     if panel.reference is not None:
-        marks.add(axes.axvline(panel.reference[0], color=SOFT, linewidth=1.1, linestyle=(0, (2, 3))))
+        marks.add(axes.axvline(panel.reference, color=SOFT, linewidth=1.1, linestyle=(0, (2, 3))))
     for order, (series, colour, dots) in enumerate(panel.series):
         shift = (order - (len(panel.series) - 1) / 2) * min(7.0, each / max(len(panel.series), 1)) / each
         for position, (row, dot) in enumerate(zip(panel.rows, dots, strict=True)):

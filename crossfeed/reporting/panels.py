@@ -121,12 +121,13 @@ class Dots:
     x_label: str
     rows: tuple[str, ...]
     series: tuple[tuple[str, int, tuple[Dot, ...]], ...]
-    reference: tuple[float, str] | None = None
+    # Where a line stands to which all rows compare.
+    reference: float | None = None
     # Values beyond these limits are drawn at the edge with an arrow, so that one row cannot squeeze all others.
     limits: tuple[float, float] | None = None
 
     def x_range(self) -> tuple[float, float]:
-        shown: list[Number] = [self.reference[0]] if self.reference else []
+        shown: list[Number] = [self.reference] if self.reference is not None else []
         for _, _, dots in self.series:
             for dot in dots:
                 shown += [dot.value, dot.low, dot.high]

@@ -49,7 +49,7 @@ def show_matches(matches: Sequence[Match]) -> None:
     console.print(f"{inside} of {plural(len(matches), 'fact')} lie within what nine of ten simulated machines show")
 
 
-def show_comparison(found: FleetComparison) -> None:
+def show_fleet_comparison(found: FleetComparison) -> None:
     """Print how well the fleet is told from the real log, and the features that do it."""
     console = output()
     console.print(

@@ -91,7 +91,7 @@ def _figure(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> 
     if any(target.values()):
         for title, keys, reference in (
             ("Target: errors", ("rmse", "mae", "crps"), None),
-            ("Target: share inside the 90 % interval", ("coverage90",), (0.9, "nominal")),
+            ("Target: share inside the 90 % interval", ("coverage90",), 0.9),
         ):  # fmt: skip
             series = tuple(
                 (arm, number, tuple(Dot.over(one.get(key) for one in scores) for key in keys))

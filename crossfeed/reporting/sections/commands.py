@@ -34,7 +34,7 @@ def _figure(use: CommandUse) -> Figure:
         Dots(
             "All channels together", "RMSE under the false plan / true plan", tuple(use.plans),
             (("ratio", 0, tuple(Dot.of(plan.rmse_ratio) for plan in use.plans.values())),),
-            (1.0, "not listened to"), (0.5, 4.0),
+            reference=1.0, limits=(0.5, 4.0),
         )
     ]  # fmt: skip
     channels = use.shuffled_by_channel
@@ -42,7 +42,7 @@ def _figure(use: CommandUse) -> Figure:
         panels.append(
             Dots(
                 "Shuffled plan, channel by channel", "RMSE ratio", tuple(channels),
-                (("ratio", 0, tuple(map(Dot.of, channels.values()))),), (1.0, "not listened to"), (0.5, 4.0),
+                (("ratio", 0, tuple(map(Dot.of, channels.values()))),), reference=1.0, limits=(0.5, 4.0),
             )
         )  # fmt: skip
     caption = "Dots right of the dotted line: the plan matters. 95 % intervals over runs."
@@ -68,7 +68,7 @@ def _counterfactual(content: Mapping[str, Any]) -> list[Block]:
     panel = Dots(
         f"Effect foreseen on {content['machine']}", "R² of the predicted change (1 = all of it)", tuple(rows),
         (("effect", 0, tuple(Dot.of(Interval(**row["effect_r2"])) for row in rows.values())),),
-        (0.0, "nothing foreseen"), (-1.0, 1.0),
+        reference=0.0, limits=(-1.0, 1.0),
     )  # fmt: skip
     listed = tuple(
         {

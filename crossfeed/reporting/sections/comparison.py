@@ -48,7 +48,7 @@ def _figure(found: Artefacts) -> Figure:
             mean, spread = row["mean"][f"{name}.rmse"], row["spread"][f"{name}.rmse"]
             dots.append(Dot(mean, None if spread is None else mean - spread, None if spread is None else mean + spread))
         floor = next((row["mean"][f"{name}.rmse"] for row in rows if row["model"] == "persistence"), None)
-        reference = (float(floor), "persistence") if floor is not None else None
+        reference = float(floor) if floor is not None else None
         limits = (0.0, 2.5 * float(floor)) if floor is not None else None
         models = [str(row["model"]) for row in rows]
         series = [("baselines", 0, tuple(dots))]

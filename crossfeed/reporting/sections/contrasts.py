@@ -74,7 +74,7 @@ def _figure(name: str, lines: list[ContrastLine]) -> Figure:
     dots = tuple(Dot(line.difference, line.low, line.high) for line in lines[1:])
     panel = Dots(
         f"{name}: clean RMSE against {lines[0].arm}", "difference (left of 0: the arm is better)",
-        tuple(line.arm for line in lines[1:]), (("difference", 0, dots),), reference=(0.0, "no difference"),
+        tuple(line.arm for line in lines[1:]), (("difference", 0, dots),), reference=0.0,
     )  # fmt: skip
     return Figure(f"contrast-{name}", "Mean paired difference with its 95 % bootstrap interval over seeds.", (panel,))
 

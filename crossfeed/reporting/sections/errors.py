@@ -138,11 +138,11 @@ def _channels_figure(known: ModelResult) -> Figure:
     names = tuple(f"{channel} [{row.unit}]" for channel, row in rows.items())
     skill = Dots(
         "Skill against the last value", "1 − RMSE / RMSE of persistence", names,
-        (("skill", 0, tuple(dot(row, "skill_rmse") for row in rows.values())),), (0.0, "no better"), (-1.0, 1.0),
+        (("skill", 0, tuple(dot(row, "skill_rmse") for row in rows.values())),), reference=0.0, limits=(-1.0, 1.0),
     )  # fmt: skip
     coverage = Dots(
         "Share inside the 90 % interval", "share (0.9 is right)", names,
-        (("coverage", 1, tuple(dot(row, "coverage90") for row in rows.values())),), (0.9, "nominal"), (0.0, 1.02),
+        (("coverage", 1, tuple(dot(row, "coverage90") for row in rows.values())),), reference=0.9, limits=(0.0, 1.02),
     )  # fmt: skip
     caption = (
         "Each channel with its 95 % interval over runs: right of the dotted line is better than the last value; "

@@ -44,7 +44,7 @@ def _corruptions(rows: Mapping[str, Any]) -> Dots:
         ratios = [row[severity].get("rmse_ratio") for row in rows.values()]
         dots = tuple(Dot.of(Interval(**ratio) if ratio else None) for ratio in ratios)
         series.append((severity, _COLOURS[severity], dots))
-    return Dots("RMSE over clean RMSE", "ratio", tuple(rows), tuple(series), (1.0, "unharmed"), (0.5, 4.0))
+    return Dots("RMSE over clean RMSE", "ratio", tuple(rows), tuple(series), reference=1.0, limits=(0.5, 4.0))
 
 
 def _curves(found: Evaluation, name: str) -> list[XY]:
