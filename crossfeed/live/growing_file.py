@@ -87,7 +87,6 @@ class _FilePart:
         self._mapping, self._mapping_path = mapping, mapping_path
         self._file: Any = None
         self._head: bytes | None = None
-        self._unread = b""
 
     def replaced(self) -> bool:
         """Whether another file stands under the name, or this one was cut to less than was read."""
