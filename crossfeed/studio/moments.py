@@ -1,6 +1,6 @@
 """The moment a forecast starts from: a row of the served table, the newest live row, or rows a client sent."""
 
-from collections import OrderedDict
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,7 @@ class TableMoments:
     def __init__(self, table: Table, opened: OpenedModel, file: str) -> None:
         opened.check_rows(table.period, f"The table {file}")
         self.table, self.model, self.file = align(table, opened.model.schema), opened.model, file
-        self._known: OrderedDict[tuple[str | None, float | None], History] = OrderedDict()
-
-    def at(self, session: str | None, at: float | None) -> History:
-        if (session, at) not in self._known:
-            self._known[session, at] = read_history(self.table, self.model, session, at)
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return self._known[session, at]
+        self.at = lru_cache(_REMEMBERED)(partial(read_history, self.table, self.model))
 
     def sessions(self) -> list[dict[str, Any]]:
         return [

@@ -1,7 +1,7 @@
 // Requests to our own service; every error arrives as one sentence a person can act on.
 import { element } from "./dom.js";
 
-export class Problem extends Error {}
+class Problem extends Error {}
 
 async function read(response) {
   let content = null;
