@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.live.source import RUN, Arrival, Mark, Notice, Sample
+from crossfeed.live.source import RUN, Arrival, LiveSource, Mark, Notice, Sample
 from crossfeed.machines.declaration import CLOCK, LogFormat
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.mapping import Mapping as LogMapping
@@ -18,7 +18,7 @@ from crossfeed.machines.table import log_format_of
 _CHUNK, _POLL_S = 1 << 20, 0.2
 
 
-class GrowingFile:
+class GrowingFile(LiveSource):
     """Follows one path; a renamed file is read to its end before the new one under the old name."""
 
     def __init__(self, path: Path | str, mapping: Path | None) -> None:
@@ -40,9 +40,6 @@ class GrowingFile:
 
     def resume(self, position: Mapping[str, Any]) -> None:
         self._position = position
-
-    async def close(self) -> None:
-        """Nothing stays open between two looks."""
 
     async def arrivals(self) -> AsyncIterator[Arrival]:
         for part in self._earlier_parts():

@@ -20,7 +20,7 @@ from crossfeed.live.backoff import backoff
 from crossfeed.live.credentials import Credentials
 from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
-from crossfeed.live.source import ALIVE, Arrival, Notice, Sample
+from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample
 from crossfeed.live.sparkplug import decode
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
@@ -29,7 +29,7 @@ _DISCOVERY_S = 5.0
 _SPARKPLUG = "spBv1.0"
 
 
-class MqttSource:
+class MqttSource(LiveSource):
     """Topics under a filter; in JSON a value is named TOPIC#KEY, in Sparkplug by its metric."""
 
     def __init__(self, address: str, mapping: Path | None = None, credentials: Credentials | None = None) -> None:
@@ -94,12 +94,6 @@ class MqttSource:
                 f"There is no MQTT broker at {self._host}:{self._port}, or it refuses us: {error}.",
                 expected="an address such as mqtt://192.168.0.10:1883/mill_7",
             ) from error
-
-    def resume(self, position: Mapping[str, Any]) -> None:
-        """A broker keeps nothing for us."""
-
-    async def close(self) -> None:
-        """The connection ends with its reader."""
 
     async def arrivals(self) -> AsyncIterator[Arrival]:
         waits = backoff()

@@ -12,7 +12,7 @@ from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.backoff import backoff
 from crossfeed.live.http_stream import get
 from crossfeed.live.mtconnect_page import OutOfRangeError, StreamsPage, read_page
-from crossfeed.live.source import ALIVE, LINE, OVERRIDES, Arrival, Mark, Notice, Sample, live_segmentation
+from crossfeed.live.source import ALIVE, LINE, OVERRIDES, Arrival, LiveSource, Mark, Notice, Sample, live_segmentation
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.machines.devices import Item, read_devices
 from crossfeed.machines.mtconnect import LOG_FORMAT
@@ -25,7 +25,7 @@ _UNAVAILABLE = "UNAVAILABLE"
 Found = TypeVar("Found")
 
 
-class MtconnectSource:
+class MtconnectSource(LiveSource):
     """One device of an agent; a mapping of the kind `crossfeed ingest mtconnect` takes renames or drops items."""
 
     def __init__(self, address: str, mapping: Path | None = None) -> None:
@@ -115,9 +115,6 @@ class MtconnectSource:
     def resume(self, position: Mapping[str, Any]) -> None:
         self._instance, self._next = int(position["instance"]), int(position["next"])
         self._newest = int(position.get("newest", 0))
-
-    async def close(self) -> None:
-        """Every stream ends with its reader."""
 
     async def arrivals(self) -> AsyncIterator[Arrival]:
         waits = backoff()

@@ -1,7 +1,7 @@
 """OPC UA: subscribe to mapped nodes, notice what was lost, come back when the server does. Read only."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.opcua_discovery import discover
 from crossfeed.live.opcua_names import Discovery
 from crossfeed.live.opcua_security import Security, secure
-from crossfeed.live.source import ALIVE, Arrival, Notice, Sample, Value
+from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, Value
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _WATCH_S, _ANSWER_S = 1.0, 4.0
@@ -23,7 +23,7 @@ _QUEUE = 200  # values a server keeps of each node between two publications
 _OVERFLOW = 0x0480  # bits of a status code: the server's queue was full, and values before this one are lost
 
 
-class OpcUaSource:
+class OpcUaSource(LiveSource):
     """One server, one subscription; a node that the server does not know costs that channel alone."""
 
     def __init__(
@@ -55,9 +55,6 @@ class OpcUaSource:
         else:
             await (await self._connect()).disconnect()
         return self._mapping.log_format(self.title)
-
-    def resume(self, position: Mapping[str, Any]) -> None:
-        """A server does not repeat what nobody heard."""
 
     async def close(self) -> None:
         if self._client is not None:

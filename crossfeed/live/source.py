@@ -65,11 +65,13 @@ class LiveSource(Protocol):
     def arrivals(self) -> AsyncIterator[Arrival]:
         """Everything that arrives, for as long as anyone listens; lost connections are taken up again inside."""
 
-    def resume(self, position: Mapping[str, Any]) -> None:
+    def resume(self, position: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Go on from a mark of an earlier process; call it before `arrivals`."""
+        return  # nothing to do where nothing is kept for us
 
     async def close(self) -> None:
         """Let go of the machine."""
+        return  # nothing to do where nothing stays open between two looks
 
 
 def live_segmentation(base: Segmentation, gap_s: float = 10.0) -> Segmentation:

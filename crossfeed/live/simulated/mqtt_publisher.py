@@ -8,13 +8,14 @@ from typing import Any
 from crossfeed.extras import need
 from crossfeed.live.simulated.feed import SimulatedFeed, Step
 from crossfeed.live.simulated.opcua_server import node_path
+from crossfeed.live.simulated.serve import SimulatedServer
 from crossfeed.live.sparkplug import Metric, Payload, encode
 
 _GROUP = "crossfeed"
 _REBIRTH = 50  # steps between two births: a listener that comes late, and may not ask, hears the next one
 
 
-class MqttPublisher:
+class MqttPublisher(SimulatedServer):
     """JSON: one message a step on NAME/state. Sparkplug: a birth with aliases, then what changed."""
 
     def __init__(self, feed: SimulatedFeed, port: int, sparkplug: bool = False) -> None:
@@ -46,12 +47,6 @@ class MqttPublisher:
                 await client.__aexit__(None, None, None)
         if broker is not None:
             await broker.shutdown()
-
-    async def vanish(self) -> None:
-        await self.stop()
-
-    async def return_(self) -> None:
-        await self.start()
 
     async def tell(self, step: Step, stamp: int) -> None:
         values = {_name(channel): None if channel in step.missing else value for channel, value in step.values.items()}

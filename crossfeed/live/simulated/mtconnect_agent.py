@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape, quoteattr
 
 from crossfeed.live.simulated.feed import SimulatedFeed, Step
+from crossfeed.live.simulated.serve import SimulatedServer
 from crossfeed.machines.declaration import MICROSECONDS
 from crossfeed.schema import canonical, conversion
 
@@ -59,7 +60,7 @@ class _Observation:
     value: str
 
 
-class MtconnectAgent:
+class MtconnectAgent(SimulatedServer):
     """One device; values are written in the units that the standard asks for."""
 
     def __init__(self, feed: SimulatedFeed, port: int, buffer: int = 16384) -> None:
@@ -83,17 +84,11 @@ class MtconnectAgent:
         self._server = await asyncio.start_server(self._answer, "127.0.0.1", self._port)
 
     async def stop(self) -> None:
-        await self.vanish()
-
-    async def vanish(self) -> None:
         if self._server is not None:
             self._server.close()
             for connection in list(self._connections):
                 connection.close()
             self._server = None
-
-    async def return_(self) -> None:
-        await self.start()
 
     async def tell(self, step: Step, stamp: int) -> None:
         """Values that changed become observations; the buffer never holds a repeated one."""

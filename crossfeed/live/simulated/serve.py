@@ -25,9 +25,11 @@ class SimulatedServer(Protocol):
 
     async def vanish(self) -> None:
         """Drop every connection and take no new one, as when a cable is pulled."""
+        await self.stop()
 
     async def return_(self) -> None:
         """Take connections again."""
+        await self.start()
 
 
 async def serve(
