@@ -33,9 +33,10 @@ def adapt(
     from crossfeed.cli.render.adaptation import show_adaptation
     from crossfeed.cli.render.grid import print_result
     from crossfeed.front.adapt import adaptations
+    from crossfeed.front.fitted_model import load
 
     result = adaptations(
-        model, table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate, seed=seed,
-        source=source, out=out, device=device,
+        load(model, device), table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate,
+        seed=seed, source=source, out=out,
     ).result  # fmt: skip
     print_result(result, json, lambda: show_adaptation(result))

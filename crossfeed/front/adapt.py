@@ -63,21 +63,10 @@ def adapt(
 
 
 def adaptations(
-    model: FittedModel | Path | str,
-    table: Table | Path | str,
-    samples: float | Sequence[float] = 0.2,
-    *,
-    online: bool = False,
-    mode: Mode = "predictor",
-    steps: int | None = None,
-    rate: float = 1e-4,
-    seed: int = 0,
-    source: Table | Path | str | None = None,
-    out: Path | str | None = None,
-    device: str = "auto",
-) -> Adaptation:
+    fitted: FittedModel, table: Table | Path | str, samples: float | Sequence[float], *, online: bool, mode: Mode,
+    steps: int | None, rate: float, seed: int, source: Table | Path | str | None, out: Path | str | None,
+) -> Adaptation:  # fmt: skip
     """All that `adapt` finds, with one model for each machine of the table where it learns online."""
-    fitted = as_model(model, device)
     read = as_table(table, fitted.schema)
     given = [samples] if isinstance(samples, int | float) else list(samples)
     shares = tuple(_share(sample, read) for sample in given)

@@ -98,7 +98,7 @@ class FittedModel:
             return self.meets(history, at).forecast(history, plan, horizons, session=session, at=at)
         asked = check_trained(self.network, horizons)
         moment, now = moment_of(self.opened, history, session, at)
-        (planned,) = read_plans({"plan": readable_plan(plan, moment, now)}, moment)
+        (planned,) = read_plans({"plan": readable_plan(plan, now, moment.period)}, moment)
         check_reach(planned.commands, asked, moment.period)
         rows = np.concatenate([moment.sensors, moment.commands], axis=1)[-self.context :]
         said = self.network.forecast(rows, planned.commands[: max(asked)], asked)

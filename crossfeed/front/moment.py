@@ -28,9 +28,7 @@ ON_THE_CLOCK = 0.01  # periods by which a row or a plan may be early or late
 Named = dict[str, tuple[str, str | None]]  # for every name the column and the unit it states
 
 
-def moment_of(
-    opened: "OpenedModel", history: Any, session: str | None = None, at: float | None = None
-) -> tuple[History, float]:
+def moment_of(opened: "OpenedModel", history: Any, session: str | None, at: float | None) -> tuple[History, float]:
     """The rows before the forecast, checked against the model, and the clock of the last of them."""
     model = opened.model
     if isinstance(history, Table | Path | str):
