@@ -51,7 +51,7 @@ class Monitor:
         A learner (`crossfeed.live.learning`) moves a copy of the model while it watches.
         """
         self.model, self.source, self.programs, self.patient = model, source, programs, patient
-        self._forecasts = forecasts or SharedForecasts(model.model)
+        self._forecasts = SharedForecasts(model.model) if forecasts is None else forecasts
         self._limits, self._learner = limits or MotionLimits(), learner
         self._clock = SourceClock(speed)
         self._shown_rows = max(_SHOWN_ROWS, model.model.config.context)
