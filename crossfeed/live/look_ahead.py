@@ -29,7 +29,7 @@ class LookAhead:
         forecasts: SharedForecasts,
         trust: Trust,
         follower: ProgramFollower,
-        learner: "LiveLearner | None" = None,
+        learner: "LiveLearner | None",
     ) -> None:
         self._model, self._forecasts, self._trust, self._follower = model, forecasts, trust, follower
         self._forecaster = LiveForecaster(forecasts.model)

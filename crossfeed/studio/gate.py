@@ -38,7 +38,7 @@ a browser that is in can make another one under "Another device".</p></html>"""
 class Gate:
     """Lets through what may pass; everything else is refused in words, counted and logged."""
 
-    def __init__(self, app: App, settings: ServeSettings, keys: Keys, metrics: Metrics, styles: str = "") -> None:
+    def __init__(self, app: App, settings: ServeSettings, keys: Keys, metrics: Metrics, styles: str) -> None:
         self.app, self.settings, self.keys, self.metrics = app, settings, keys, metrics
         self.port = settings.port  # until the one is known that was given when any was asked for
         self.headers = {"content-security-policy": _POLICY.format(styles), **_HEADERS}

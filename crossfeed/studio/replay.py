@@ -22,7 +22,7 @@ _LEVELS = (0.05, 0.5, 0.95)
 class Replay:
     """Walks along the sessions of a table; at the end it begins again."""
 
-    def __init__(self, opened: OpenedModel, moments: TableMoments, speed: float = 1.0) -> None:
+    def __init__(self, opened: OpenedModel, moments: TableMoments, speed: float) -> None:
         self.opened, self.moments, self.speed = opened, moments, speed
         context = opened.model.config.context
         self._groups = [group for group in moments.table.groups if len(group) > context + 1]

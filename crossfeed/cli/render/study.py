@@ -56,7 +56,7 @@ def show_runs(runs: "DataFrame") -> None:
     print_table(f"{len(rows)} runs", runs.columns, rows)
 
 
-def show_status(study: "Study", as_json: bool = False) -> None:
+def show_status(study: "Study", as_json: bool) -> None:
     """Counts, next steps, ledger."""
     console = output()
     counts = study.runs()["status"].value_counts().to_dicts() if study.store.runs() else []

@@ -18,7 +18,7 @@ _REBIRTH = 50  # steps between two births: a listener that comes late, and may n
 class MqttPublisher(SimulatedServer):
     """JSON: one message a step on NAME/state. Sparkplug: a birth with aliases, then what changed."""
 
-    def __init__(self, feed: SimulatedFeed, port: int, sparkplug: bool = False) -> None:
+    def __init__(self, feed: SimulatedFeed, port: int, sparkplug: bool) -> None:
         self._feed, self._port, self._sparkplug = feed, port, sparkplug
         topic = f"spBv1.0/{_GROUP}/#" if sparkplug else f"{feed.name}/#"
         self.address = f"mqtt://127.0.0.1:{port}/{topic}"
