@@ -14,11 +14,11 @@ from live_setting import answering, free_port, run_servers, untrained, whole_map
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.shared_forecasts import SharedForecasts
-from crossfeed.live.simulated.serve import Protocol_
+from crossfeed.live.simulated.serve import ProtocolName
 from crossfeed.live.sources import SourceOptions, open_source
 
 
-def machines(count: int, seconds: float, protocol: Protocol_) -> None:
+def machines(count: int, seconds: float, protocol: ProtocolName) -> None:
     """Machines at 10 Hz, all monitors on one core, their servers on another."""
     logging.getLogger("asyncua").setLevel(logging.CRITICAL)
     ports = [free_port() for _ in range(count)]
@@ -39,7 +39,7 @@ def machines(count: int, seconds: float, protocol: Protocol_) -> None:
 
 
 async def _watch(
-    model: OpenedModel, protocol: Protocol_, ports: list[int], seconds: float
+    model: OpenedModel, protocol: ProtocolName, ports: list[int], seconds: float
 ) -> tuple[list[float], int, int, float]:
     for port in ports:
         await answering(port)

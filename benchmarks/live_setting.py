@@ -12,7 +12,7 @@ import numpy as np
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.ingest.table import Group, Table
 from crossfeed.live.simulated.feed import SimulatedFeed
-from crossfeed.live.simulated.serve import Protocol_, make_server, serve
+from crossfeed.live.simulated.serve import ProtocolName, make_server, serve
 from crossfeed.model.presets import crossfeed
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
@@ -22,7 +22,7 @@ from crossfeed.windows.split import split_table
 PERIOD = 1.0
 
 
-def run_servers(protocol: Protocol_, ports: list[int], speed: float = 1.0, rate: float = 10.0) -> None:
+def run_servers(protocol: ProtocolName, ports: list[int], speed: float = 1.0, rate: float = 10.0) -> None:
     async def work() -> None:
         feeds = [SimulatedFeed("spinner_620", rate_hz=rate, seed=number) for number in range(len(ports))]
         servers = [make_server(protocol, feed, port) for feed, port in zip(feeds, ports)]

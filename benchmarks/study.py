@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from crossfeed.cli.render.study import ranking, target_result
+from crossfeed.cli.render.study import show_ranking, show_target_result
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.log_formats import log_format_named
@@ -124,12 +124,12 @@ def run(folder: Path, protocol: str, candidates: int, jobs: int) -> Phases:
     with phases.phase("confirm", finished) as found:
         confirmed = study.confirm(engine, MOST_SEEDS)
         found += [f"{count} seeds: {name}" for count, name in confirmed.leaders.items()]
-    ranking(study)
+    show_ranking(study)
     if _lock(phases, study):
         with phases.phase("unseal") as found:
             result = study.unseal()
             found.append(_scores(result))
-        target_result(result)
+        show_target_result(result)
         name, arms = ABLATIONS[protocol]
         with phases.phase(f"declared ablation {name}", finished) as found:
             study.declare(name, arms, PAIRS, CONDITION)

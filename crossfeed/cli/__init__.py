@@ -62,31 +62,23 @@ def options(
         raise typer.Exit
 
 
-START, DATA, MODEL, RESEARCH = "Start here", "Logs become tables", "The model and its answers", "Research"
-app.command(rich_help_panel=START)(demo.demo)
-app.command(rich_help_panel=DATA)(program.program)
-app.command(rich_help_panel=DATA)(simulate.simulate)
-app.add_typer(data.data, name="data", rich_help_panel=DATA)
-app.command(rich_help_panel=DATA)(ingest.ingest)
-app.command(rich_help_panel=DATA)(audit.audit)
-app.command(rich_help_panel=DATA)(windows.windows)
-app.command(rich_help_panel=MODEL)(train.train)
-app.command(rich_help_panel=MODEL)(inspect.inspect)
-app.command(rich_help_panel=MODEL)(evaluate.evaluate)
-app.command(rich_help_panel=MODEL)(adapt.adapt)
-app.command(rich_help_panel=MODEL)(forecast.forecast)
-app.command("what-if", rich_help_panel=MODEL)(what_if.what_if)
-app.add_typer(live.app, name="live", rich_help_panel=MODEL)
-app.command(rich_help_panel=MODEL)(serve.serve)
-app.command(rich_help_panel=MODEL)(export.export)
-app.add_typer(control.app, name="control", rich_help_panel=MODEL)
-app.add_typer(fleet.app, name="fleet", rich_help_panel=RESEARCH)
-app.command(rich_help_panel=RESEARCH)(compare.compare)
-app.command(rich_help_panel=RESEARCH)(curve.curve)
-app.add_typer(study.app, name="study", rich_help_panel=RESEARCH)
-app.command(rich_help_panel=RESEARCH)(report.report)
-app.command(rich_help_panel=RESEARCH)(reproduce.reproduce)
-app.command(rich_help_panel=RESEARCH)(bench.bench)
+PANELS = {
+    "Start here": (demo.demo,),
+    "Logs become tables": (
+        program.program, simulate.simulate, data.app, ingest.ingest, audit.audit, windows.windows,
+    ),
+    "The model and its answers": (
+        train.train, inspect.inspect, evaluate.evaluate, adapt.adapt, forecast.forecast, what_if.what_if, live.app,
+        serve.serve, export.export, control.app,
+    ),
+    "Research": (fleet.app, compare.compare, curve.curve, study.app, report.report, reproduce.reproduce, bench.bench),
+}  # fmt: skip
+for panel, commands in PANELS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=panel)
+        else:
+            app.command(rich_help_panel=panel)(command)
 
 
 def main() -> None:
@@ -97,14 +89,9 @@ def main() -> None:
         app()
     except CrossfeedError as error:
         from rich.console import Console
+        from rich.markup import escape
 
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {_escape(str(error))}")
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
         sys.exit(ERROR)
     except KeyboardInterrupt:  # before a command began
         sys.exit(STOPPED)
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

@@ -5,9 +5,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.options import Device, JsonOfAll, Model
+
 
 def adapt(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    model: Model,
     table: Annotated[Path, typer.Option("--table", "-t", help="The table of the new machine.")],
     fractions: Annotated[str, typer.Option(help="Leading shares of each run to learn from.")] = "0,0.05,0.1,0.2",
     online: Annotated[bool, typer.Option("--online", help="Learn while the machine runs instead.")] = False,
@@ -19,8 +21,8 @@ def adapt(
     seed: Annotated[int, typer.Option(help="Seed of the batches.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for adaptation.json and models.")] = None,
     source: Annotated[Path | None, typer.Option(help="Source table, for models with a robust normaliser.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    device: Device = "auto",
+    json: JsonOfAll = False,
 ) -> None:
     """Adapt a model to another machine and judge it on rows it has not learned from.
 
@@ -29,14 +31,12 @@ def adapt(
     """
     from crossfeed.adaptation.fewshot import parse_fractions
     from crossfeed.cli.render.adaptation import show_adaptation
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.front.adapt import adaptations
+    from crossfeed.front.fitted_model import load
 
     result = adaptations(
-        model, table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate, seed=seed,
-        source=source, out=out, device=device,
+        load(model, device), table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate,
+        seed=seed, source=source, out=out,
     ).result  # fmt: skip
-    if json:
-        print_json(result.to_dict())
-    else:
-        show_adaptation(result)
+    print_result(result, json, lambda: show_adaptation(result))

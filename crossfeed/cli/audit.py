@@ -22,7 +22,7 @@ def audit(
     Example: crossfeed audit source.parquet target.parquet --split split.json
     """
     from crossfeed.cli.render.audit import show_audit
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.front.audit import audit as run_audit
 
     logs = []
@@ -32,8 +32,5 @@ def audit(
             raise typer.BadParameter(f"'{text}' should look like joanneum=logs/joanneum", param_hint="--raw")
         logs.append((log_format, Path(path)))
     report = run_audit(tables, split=split, normaliser=normaliser, windows=windows, raw=logs, only=only or ())
-    if json:
-        print_json(report.to_dict())
-    else:
-        show_audit(report)
+    print_result(report, json, lambda: show_audit(report))
     raise typer.Exit(report.exit_code)

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import Device
+
 
 def bench(
     size: Annotated[
@@ -11,7 +13,7 @@ def bench(
     ] = None,
     preset: Annotated[str, typer.Option(help="crossfeed (default) or paper.")] = "crossfeed",
     batch: Annotated[int | None, typer.Option(help="Windows in a batch; 128 on a GPU, 32 on a CPU.", min=2)] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    device: Device = "auto",
     seconds: Annotated[float, typer.Option(help="About how long each figure is measured.", min=0.0)] = 4.0,
     assign: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting of the preset.")
@@ -23,11 +25,8 @@ def bench(
     Example: crossfeed bench --size tiny --batch 32 --device cpu
     """
     from crossfeed.cli.render.bench import show_bench
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.training.bench.bench import bench as measure
 
     found = measure(size, preset, batch, device, seconds, tuple(assign or ()))
-    if json:
-        print_json(found)
-    else:
-        show_bench(found)
+    print_result(found, json, lambda: show_bench(found))

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.options import Device, SplitBy
+
 
 def compare(
     source: Annotated[
@@ -18,13 +20,11 @@ def compare(
     budget: Annotated[Literal["smoke", "demo", "paper"], typer.Option(help="Epochs and steps for all.")] = "demo",
     epochs: Annotated[int | None, typer.Option(help="Another number of epochs than the budget's.")] = None,
     steps: Annotated[int | None, typer.Option(help="Another number of batches per epoch.")] = None,
-    split_by: Annotated[
-        Literal["session", "program", "run", "day"], typer.Option(help="What stays on one side.")
-    ] = "session",
+    split_by: SplitBy = "session",
     stride: Annotated[int, typer.Option(help="Take every n-th window, to learn from and to be scored on.")] = 1,
     jobs: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
     repo: Annotated[list[Path] | None, typer.Option(help="Clone of official PatchTST or iTransformer code.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    device: Device = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Train the world model and its competitors on the same windows, score them alike, print one table.
@@ -34,7 +34,7 @@ def compare(
     from crossfeed.baselines.compare import compare as run
     from crossfeed.baselines.options import budget_of, config_of
     from crossfeed.cli.render.comparison import show_comparison
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.ingest.table import Table
 
     comparison = run(
@@ -42,7 +42,4 @@ def compare(
         models=models, seeds=seeds, budget=budget_of(budget, epochs, steps), size=size,
         repositories=repo or (), config=config_of(size, split_by, stride), device=device, jobs=jobs,
     )  # fmt: skip
-    if json:
-        print_json(comparison.table)
-    else:
-        show_comparison(comparison.table, comparison.folder)
+    print_result(comparison.table, json, lambda: show_comparison(comparison.table, comparison.folder))

@@ -5,12 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
+from crossfeed.cli.options import Device, JsonOfAll, Model, MotionFile, Session
+
 app = typer.Typer(
+    name="control",
     help="From forecasts to decisions: overrides for a program, and when to leave it alone. It writes files only.",
     no_args_is_help=True,
 )
 
-Model = Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")]
 Limits = Annotated[Path | None, typer.Option("--limits", help="YAML file with the task: limits, objective, knobs.")]
 LimitTexts = Annotated[
     list[str] | None, typer.Option("--limit", help="A further limit, such as 'spindle_power<=8 kW'; can be repeated.")
@@ -30,8 +32,8 @@ def plan(
     base_load: Annotated[str | None, typer.Option(help="What the machine draws beside its drives: '1.4 kW'.")] = None,
     within: Annotated[str | None, typer.Option(help="Least energy within this time: '280 s'.")] = None,
     leave: Annotated[list[str] | None, typer.Option(help="A tool whose cuts stay as written; repeatable.")] = None,
-    motion: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
-    session: Annotated[str | None, typer.Option(help="Session of the history; the last one if left out.")] = None,
+    motion: MotionFile = None,
+    session: Session = None,
     at: Annotated[float | None, typer.Option(help="Seconds after the session's first row.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for plan.json, schedule.csv, blocks.csv, plan.png.")
@@ -42,16 +44,15 @@ def plan(
     ] = None,
     samples: Annotated[int, typer.Option(help="Sampled futures, at least 20.")] = 32,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    device: Device = "auto",
+    json: JsonOfAll = False,
 ) -> None:
     """Plan the overrides of a program: act where the gain is sure and no limit is in danger, else leave it alone.
 
     Example: crossfeed control plan run/ --history log.parquet --program part.mpf --limits limits.yaml --out plan/
     """
-    from json import dumps
-
     from crossfeed.cli.render.control import show_advice
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.control.advise import advise
     from crossfeed.control.task import knob_text, read_task
     from crossfeed.programs.limits import read_limits as read_motion_limits
@@ -66,10 +67,7 @@ def plan(
         motion_limits=read_motion_limits(motion) if motion else None, device=device, out=out,
         write_program=write_program, rehearse_on=rehearse_on,
     )  # fmt: skip
-    if json:
-        typer.echo(dumps(advice.content, indent=2, ensure_ascii=False))
-    else:
-        show_advice(advice.content, advice.files)
+    print_result(advice.content, json, lambda: show_advice(advice.content, advice.files))
 
 
 @app.command()
@@ -116,16 +114,14 @@ def judge(
     log: Annotated[Path, typer.Argument(help="CSV with run, stretch, override, reward and features.")],
     policy: Annotated[Path, typer.Option(help="YAML file: intercept, weights by feature, spread.")],
     clip: Annotated[float, typer.Option(help="Weights above this are cut.")] = 20.0,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    json: JsonOfAll = False,
 ) -> None:
     """What a policy would have earned, from logs of another one: five estimates with intervals, or a refusal.
 
     Example: crossfeed control judge log.csv --policy policy.yaml
     """
-    from dataclasses import asdict
-    from json import dumps
-
     from crossfeed.cli.render.control import show_values
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.control.offpolicy.estimate import METHODS
     from crossfeed.control.offpolicy.estimate import judge as estimate
     from crossfeed.control.offpolicy.log import read_log
@@ -134,10 +130,7 @@ def judge(
     read = read_log(log)
     chosen = read_policy(policy, read.features)
     found = [estimate(read, chosen, method, clip=clip) for method in METHODS]
-    if json:
-        typer.echo(dumps([asdict(value) for value in found], indent=2))
-    else:
-        show_values(found, float(read.reward_NH.sum(axis=1).mean()))
+    print_result(found, json, lambda: show_values(found, float(read.reward_NH.sum(axis=1).mean())))
 
 
 @app.command()

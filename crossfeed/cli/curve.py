@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.options import Device, SplitBy
+
 
 def curve(
     table: Annotated[Path, typer.Option("--table", "-t", help="The table of one machine.")],
@@ -20,11 +22,9 @@ def curve(
     seeds: Annotated[int, typer.Option(help="Training seeds for each model that has randomness.")] = 1,
     jobs: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
     fleet: Annotated[str, typer.Option(help="Another model of many machines than the one that is shipped.")] = "fleet",
-    split_by: Annotated[
-        Literal["session", "program", "run", "day"], typer.Option(help="What stays on one side.")
-    ] = "session",
+    split_by: SplitBy = "session",
     windows: Annotated[int, typer.Option(help="Judge by at most so many windows, evenly spread.")] = 4000,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    device: Device = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print the curve as JSON.")] = False,
 ) -> None:
     """Draw the error of every model against minutes of own logs, and say who overtakes the fleet when.
@@ -32,14 +32,11 @@ def curve(
     Example: crossfeed curve --table own.parquet --models fleet,crossfeed,tide,persistence --out curve
     """
     from crossfeed.cli.render.curve import show_curve
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.front.curve import curve as draw
 
     found = draw(
         table, models, minutes, out=out, size=size, budget=budget, seeds=seeds, jobs=jobs, fleet=fleet,
         split_by=split_by, windows=windows, device=device,
     )  # fmt: skip
-    if json:
-        print_json(found.to_dict())
-    else:
-        show_curve(found, out)
+    print_result(found, json, lambda: show_curve(found, out))

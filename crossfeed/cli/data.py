@@ -5,28 +5,27 @@ from typing import Annotated
 
 import typer
 
-data = typer.Typer(help="Public data sets and the description of your own logs.", no_args_is_help=True)
+from crossfeed.cli.options import Json
+
+app = typer.Typer(name="data", help="Public data sets and the description of your own logs.", no_args_is_help=True)
 
 
-@data.command("list")
-def list_log_formats(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+@app.command("list")
+def list_log_formats(json: Json = False) -> None:
     """List the kinds of log that crossfeed knows.
 
     Example: crossfeed data list
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.logs import show_log_formats
     from crossfeed.machines.log_formats import NAMES, log_format_named
-    from crossfeed.progress import output
 
     log_formats = [log_format_named(name) for name in NAMES]
-    if json:
-        print_json([{"kind": log.name, "title": log.title, "licence": log.licence} for log in log_formats])
-    else:
-        show_log_formats(log_formats, output())
+    facts = [{"kind": log.name, "title": log.title, "licence": log.licence} for log in log_formats]
+    print_result(facts, json, lambda: show_log_formats(log_formats))
 
 
-@data.command()
+@app.command()
 def show(
     what: Annotated[str, typer.Argument(help="A kind of log, or a table made by `crossfeed ingest`.")],
     json: Annotated[bool, typer.Option("--json", help="Print the manifest of a table as JSON.")] = False,
@@ -39,17 +38,16 @@ def show(
     from crossfeed.cli.render.logs import show_log_format, show_table
     from crossfeed.ingest.table import Table
     from crossfeed.machines.log_formats import log_format_named
-    from crossfeed.progress import output
 
     if json:
         print_json(Table.read(what).manifest)
     elif Path(what).suffix == ".parquet":
-        show_table(Path(what), output())
+        show_table(Path(what))
     else:
-        show_log_format(log_format_named(what), output())
+        show_log_format(log_format_named(what))
 
 
-@data.command()
+@app.command()
 def divide(
     table: Annotated[Path, typer.Argument(help="A table made by `crossfeed ingest`.")],
     first: Annotated[Path, typer.Argument(help="Table to write: the runs to learn from.")],
@@ -77,7 +75,7 @@ def divide(
         typer.echo(f"{path}: {len({group.run for group in part.groups})} runs, {len(part):,} rows")
 
 
-@data.command()
+@app.command()
 def template(
     source: Annotated[
         Path | None, typer.Option("--from", help="A log, a folder of logs or a Devices.xml to write the mapping from.")
@@ -97,7 +95,7 @@ def template(
     typer.echo(template_from(source), nl=False)
 
 
-@data.command()
+@app.command()
 def fetch(
     log_format: Annotated[str, typer.Argument(help="thws, joanneum or michigan.")],
     to: Annotated[Path, typer.Option("--to", "--out", "-o", help="Folder to download to.")],

@@ -5,11 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.options import Device, JsonOfAll, Model
 from crossfeed.cli.start import quick_start
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    model: Model,
     table: Annotated[Path, typer.Option("--table", "-t", help="The table to forecast.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for evaluation.json.")] = None,
     source: Annotated[
@@ -33,8 +34,8 @@ def evaluate(
         bool,
         typer.Option("--new-sensors", help="Judge sensors that the model never met too (if begun with fleet)."),
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    device: Device = "auto",
+    json: JsonOfAll = False,
 ) -> None:
     """Measure a model beside its floors: errors, calibration, command use, robustness, with run-level intervals.
 
@@ -42,16 +43,13 @@ def evaluate(
     """
     with quick_start():
         from crossfeed.cli.render.evaluation import show_evaluation
-        from crossfeed.cli.render.grid import print_json
+        from crossfeed.cli.render.grid import print_result
         from crossfeed.front.evaluate import evaluate as judge_on_table
 
     found = judge_on_table(
         model, table, source or (), part=part, suite=suite, unit=unit, machine=machine, new_sensors=new_sensors,
         out=out, device=device,
     )  # fmt: skip
-    if json:
-        print_json(found.to_dict())
-    else:
-        show_evaluation(found)
+    print_result(found, json, lambda: show_evaluation(found))
     if not found.models:
         raise typer.Exit(1)

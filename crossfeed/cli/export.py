@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import JsonOfAll, Model
+
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    model: Model,
     out: Annotated[Path, typer.Option("--out", "-o", help="The ONNX file to write.")],
     quantiles: Annotated[
         str,
@@ -23,7 +25,7 @@ def export(
         typer.Option("--table", "-t", help="Rows on which the smaller file is compared with the model, by CRPS."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write int8 although it costs more than 1 % CRPS.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    json: JsonOfAll = False,
 ) -> None:
     """Write a model as one ONNX file that numpy and onnxruntime can use (crossfeed.edge), checked against torch.
 
@@ -31,9 +33,10 @@ def export(
     """
     from dataclasses import asdict
 
-    from crossfeed.cli.render.grid import plural, print_json
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.errors import ConfigError
     from crossfeed.export.export import export_model
+    from crossfeed.reporting.numbers import plural
 
     try:
         levels = [float(level) for level in quantiles.split(",") if level.strip()]

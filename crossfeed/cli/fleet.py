@@ -5,7 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
-app = typer.Typer(help="Thousands of simulated machines to learn from.", no_args_is_help=True)
+from crossfeed.cli.options import Device, Json, JsonSummary
+
+app = typer.Typer(name="fleet", help="Thousands of simulated machines to learn from.", no_args_is_help=True)
 
 
 @app.command()
@@ -17,7 +19,7 @@ def generate(
     jobs: Annotated[int, typer.Option(min=1, help="Shards made at a time.")] = 2,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Cores of this machine, or a Ray cluster.")] = "local",
     address: Annotated[str | None, typer.Option(help="For --engine ray: the address of the cluster.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: JsonSummary = False,
 ) -> None:
     """Simulate random machines, parts and people, and write what their controllers show as tables.
 
@@ -26,15 +28,12 @@ def generate(
     from dataclasses import asdict
 
     from crossfeed.cli.render.fleet import show_shards
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.fleet.shards import FleetPlan, generate
-    from crossfeed.progress import output
 
     shards = generate(out, FleetPlan(machines, minutes, seed), jobs, engine, address)
-    if json:
-        print_json([asdict(shard) | {"path": str(shard.path)} for shard in shards])
-    else:
-        show_shards(out, shards, output())
+    facts = [asdict(shard) | {"path": str(shard.path)} for shard in shards]
+    print_result(facts, json, lambda: show_shards(out, shards))
 
 
 _Fleet = Annotated[Path, typer.Argument(help="Folder that `crossfeed fleet generate` wrote.")]
@@ -50,7 +49,7 @@ def describe(
     folder: _Fleet,
     table: _Real,
     rename: _Renames = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Put a real log beside the fleet: ranges, standing rows, resolution, noise and memory of every shared channel.
 
@@ -59,16 +58,12 @@ def describe(
     from dataclasses import asdict
 
     from crossfeed.cli.render.fleet import show_matches
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.fleet.describe import describe
     from crossfeed.ingest.table import Table
-    from crossfeed.progress import output
 
     matches = describe(folder, Table.read(table), _renamed(rename))
-    if json:
-        print_json([asdict(match) | {"inside": match.inside} for match in matches])
-    else:
-        show_matches(matches, output())
+    print_result([asdict(match) | {"inside": match.inside} for match in matches], json, lambda: show_matches(matches))
 
 
 @app.command()
@@ -76,7 +71,7 @@ def compare(
     folder: _Fleet,
     table: _Real,
     rename: _Renames = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Let trees tell windows of the fleet from windows of a real log, and say what gives the fleet away.
 
@@ -84,17 +79,13 @@ def compare(
     """
     from dataclasses import asdict
 
-    from crossfeed.cli.render.fleet import show_comparison
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.fleet import show_fleet_comparison
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.fleet.compare import compare_with_real
     from crossfeed.ingest.table import Table
-    from crossfeed.progress import output
 
     found = compare_with_real(folder, Table.read(table), _renamed(rename))
-    if json:
-        print_json(asdict(found) | {"inside": found.inside})
-    else:
-        show_comparison(found, output())
+    print_result(asdict(found) | {"inside": found.inside}, json, lambda: show_fleet_comparison(found))
 
 
 def _renamed(pairs: list[str] | None) -> dict[str, str]:
@@ -115,22 +106,19 @@ def train(
     steps: Annotated[int, typer.Option(min=1, help="Batches of 256 windows.")] = 36_000,
     seed: Annotated[int, typer.Option(min=0, help="Start of the weights and order of the windows.")] = 0,
     pretrained: Annotated[Path | None, typer.Option(help="Go on from this model of many machines.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: JsonSummary = False,
 ) -> None:
     """Train one model on all machines of a fleet; the shipped model `fleet` was made so.
 
     Example: crossfeed fleet train fleet --out fleet-model
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.training import show_training
     from crossfeed.fleet.train import fleet_config, train_fleet
 
     result = train_fleet(
         fleet, out, fleet_config(size, steps, seed), device=device, resume=resume, pretrained=pretrained
     )
-    if json:
-        print_json(result.summary)
-    else:
-        show_training(result.summary, result.model)
+    print_result(result.summary, json, lambda: show_training(result.summary, result.model))

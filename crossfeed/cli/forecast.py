@@ -1,30 +1,30 @@
 """`crossfeed forecast`: what the sensors will do next, at the horizons the model was trained for."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from crossfeed.cli.options import At, Channels, Commands, Device, History, JsonOfAll, Model, Plot, Session
 from crossfeed.cli.start import quick_start
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def forecast(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
-    history: Annotated[Path, typer.Option(help="Table with the rows before the forecast.")],
-    commands: Annotated[
-        str, typer.Option("--commands", "-c", help="CSV, Parquet, NC program, or 'table': what really followed.")
-    ],
-    session: Annotated[str | None, typer.Option(help="Session of the history; the last one if left out.")] = None,
-    at: Annotated[
-        float | None, typer.Option(help="Seconds after the session's first row; its end if left out.")
-    ] = None,
+    model: Model,
+    history: History,
+    commands: Commands,
+    session: Session = None,
+    at: At = None,
     horizons: Annotated[str, typer.Option(help="Some of the trained rows ahead, with commas in between.")] = "",
-    channels: Annotated[str, typer.Option(help="Sensors in the figure, with commas in between.")] = "",
+    channels: Channels = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the rows as CSV or Parquet.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the figure as PNG, SVG or PDF.")] = None,
+    plot: Plot = None,
     compare: Annotated[list[str] | None, typer.Option(hidden=True, help="Belongs to what-if.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    device: Device = "auto",
+    json: JsonOfAll = False,
 ) -> None:
     """Forecast in one pass what the sensors will do next under one plan; `what-if` rolls whole plans forward.
 
@@ -34,7 +34,6 @@ def forecast(
         from crossfeed.cli.render.grid import print_json
         from crossfeed.errors import ConfigError
         from crossfeed.front.fitted_model import load
-        from crossfeed.front.rows_file import write_rows
         from crossfeed.plots import save_figure
 
     if compare:
@@ -44,10 +43,23 @@ def forecast(
     asked = [int(word) for word in horizons.split(",") if word]
     said = load(model, device).forecast(history, commands, asked or None, session=session, at=at)
     if out is not None:
-        write_rows(said.to_polars(), out)
+        _write(said.to_polars(), out)
     if plot is not None:
         save_figure(said.plot([name.strip() for name in channels.split(",") if name.strip()]), plot)
     if json:
         print_json(said.to_polars().to_dicts())
     else:
         typer.echo(repr(said))
+
+
+def _write(rows: "pl.DataFrame", out: Path) -> None:
+    from crossfeed.atomic import atomic_file
+    from crossfeed.errors import StorageError
+
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise StorageError(f"Rows cannot be written as '{out.name}'.", expected="a name that ends in .csv or .parquet")
+    with atomic_file(out) as temporary:
+        if out.suffix.lower() == ".csv":
+            rows.write_csv(temporary)
+        else:
+            rows.write_parquet(temporary)

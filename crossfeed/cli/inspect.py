@@ -5,21 +5,20 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import JsonOfAll
+
 
 def inspect(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run or of an adaptation.")],
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    json: JsonOfAll = False,
 ) -> None:
     """Show configuration, channels, normaliser, provenance, sizes and hashes of a model file.
 
     Example: crossfeed inspect run
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.model import show_model
     from crossfeed.training.record.inspection import describe
 
     description = describe(model)
-    if json:
-        print_json(description)
-    else:
-        show_model(description)
+    print_result(description, json, lambda: show_model(description))

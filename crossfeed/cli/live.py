@@ -5,23 +5,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from crossfeed.cli.options import MachineName, Model, MotionFile, TableFile
+
 if TYPE_CHECKING:
     from crossfeed.live.sources import SourceOptions
 
 app = typer.Typer(
-    help="Beside a running machine: watch it, record it. Read only, nothing is ever sent to it.", no_args_is_help=True
+    name="live",
+    help="Beside a running machine: watch it, record it. Read only, nothing is ever sent to it.",
+    no_args_is_help=True,
 )
 
 Address = Annotated[str, typer.Argument(help="file:LOG.csv, opc.tcp://HOST:4840, http://HOST:5000, mqtt://HOST/TOPIC.")]
 MappingFile = Annotated[Path | None, typer.Option(help="What the source's names mean; `live discover` proposes one.")]
 Speed = Annotated[float, typer.Option(min=0.01, help="The source is a replay that runs so many times faster.")]
-Policy = Annotated[str | None, typer.Option("--security", help="OPC UA: Basic256Sha256 or Aes256Sha256RsaPss.")]
-Certificate = Annotated[Path | None, typer.Option(help="OPC UA: our own certificate; `live certificate` makes one.")]
+Policy = Annotated[str | None, typer.Option(help="OPC UA: Basic256Sha256 or Aes256Sha256RsaPss.")]
+Certificate = Annotated[
+    Path | None, typer.Option(help="OPC UA: our own certificate; `crossfeed live certificate` makes one.")
+]
 Key = Annotated[Path | None, typer.Option(help="OPC UA: the private key of our certificate.")]
-Trusted = Annotated[Path | None, typer.Option("--trust", help="OPC UA: folder with the certificates that are trusted.")]
+Trusted = Annotated[Path | None, typer.Option(help="OPC UA: folder with the certificates that are trusted.")]
 Login = Annotated[
-    Path | None,
-    typer.Option("--credentials", help="YAML with user and password, mode 600; or CROSSFEED_LIVE_USER and _PASSWORD."),
+    Path | None, typer.Option(help="YAML with user and password, mode 600; or CROSSFEED_LIVE_USER and _PASSWORD.")
 ]
 
 
@@ -44,13 +49,13 @@ def source_options(
 
 @app.command()
 def watch(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    model: Model,
     source: Address,
     mapping: MappingFile = None,
     programs: Annotated[
         Path | None, typer.Option(help="Folder with the NC programs: the running one becomes the plan.")
     ] = None,
-    limits: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
+    limits: MotionFile = None,
     learn: Annotated[
         Path | None, typer.Option(help="Learn while watching; the journal and the learned model go into this folder.")
     ] = None,
@@ -133,9 +138,9 @@ def record(
 @app.command("to-table")
 def to_table(
     spool: Annotated[Path, typer.Argument(help="A folder that `crossfeed live record` wrote.")],
-    out: Annotated[Path, typer.Argument(help="The Parquet file to write; the manifest goes beside it.")],
+    out: TableFile,
     period: Annotated[float | None, typer.Option(help="Seconds between rows (default: as the source says).")] = None,
-    machine: Annotated[str | None, typer.Option(help="Name of the machine in the table.")] = None,
+    machine: MachineName = None,
 ) -> None:
     """Make a canonical table of a spool, by the very code that ingests logs.
 
@@ -143,15 +148,10 @@ def to_table(
     """
     from crossfeed.cli.render.logs import show_manifest
     from crossfeed.live.to_table import spool_to_table
-    from crossfeed.progress import output
 
-    if out.suffix.lower() != ".parquet":
-        raise typer.BadParameter(f"{out} must end in .parquet", param_hint="OUT")
     table = spool_to_table(spool, period=period, machine=machine)
     table.write(out)
-    screen = output()
-    show_manifest(table.manifest, screen)
-    screen.print(f"wrote {out}", markup=False)
+    show_manifest(table.manifest, out)
 
 
 @app.command()

@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import MotionFile
+
 
 def program(
     file: Annotated[str, typer.Argument(help="NC program (Siemens 840D or ISO), or a name such as bundled:bracket.")],
-    limits: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
+    limits: MotionFile = None,
     feed_override: Annotated[float, typer.Option(help="Feed override, in per cent.")] = 100.0,
     rapid_override: Annotated[float, typer.Option(help="Rapid override, in per cent, up to 100.")] = 100.0,
     rate: Annotated[float, typer.Option(help="Commands per second in the picture and the CSV file.")] = 1.0,
@@ -22,7 +24,7 @@ def program(
 
     Example: crossfeed program part.mpf --plot part.png --csv commands.csv
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.program import show_program
     from crossfeed.programs.bundled import program_path
     from crossfeed.programs.export import write_commands
@@ -43,7 +45,4 @@ def program(
         write_commands(trajectory.sample(rate, "mean"), trajectory.tools, csv)
         console().print(f"Commands written to {csv}", markup=False)
     summary = summarise(parsed, trajectory)
-    if json:
-        print_json(summary)
-    else:
-        show_program(summary)
+    print_result(summary, json, lambda: show_program(summary))

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import JsonOfAll
+
 
 def reproduce(
     run: Annotated[Path, typer.Argument(help="The folder of a finished training run.")],
@@ -14,21 +16,19 @@ def reproduce(
     ] = None,
     pretrained: Annotated[Path | None, typer.Option(help="The file its body came from, where it had one.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Keep the second run here.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    json: JsonOfAll = False,
 ) -> None:
     """Train a finished run again from its own configuration and compare every bit; exit code 1 if one differs.
 
     Example: crossfeed reproduce run/ --table source.parquet
     """
-    from dataclasses import asdict
-    from json import dumps
-
+    from crossfeed.cli.render.grid import print_json
     from crossfeed.ingest.table import Table
     from crossfeed.training.reproduce import reproduce as run_again
 
     found = run_again(run, [Table.read(path) for path in table], threads=threads, pretrained=pretrained, out=out)
     if json:
-        typer.echo(dumps(asdict(found), indent=2, ensure_ascii=False))
+        print_json(found)
     else:
         typer.echo(found.verdict)
         for line in found.differences:

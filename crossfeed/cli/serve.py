@@ -5,9 +5,12 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.live import Certificate, Key, Login, Policy, Trusted, source_options
+from crossfeed.cli.options import Device, Model, MotionFile
+
 
 def serve(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    model: Model,
     history: Annotated[Path | None, typer.Option(help="Table to forecast from; it is played back as if live.")] = None,
     live: Annotated[
         str | None,
@@ -18,20 +21,13 @@ def serve(
     learn: Annotated[
         Path | None, typer.Option(help="Learn while watching the live machine; journal and model go into this folder.")
     ] = None,
-    live_security: Annotated[str | None, typer.Option(help="OPC UA: Basic256Sha256 or Aes256Sha256RsaPss.")] = None,
-    live_certificate: Annotated[
-        Path | None, typer.Option(help="OPC UA: our own certificate; `crossfeed live certificate` makes one.")
-    ] = None,
-    live_key: Annotated[Path | None, typer.Option(help="OPC UA: the private key of our certificate.")] = None,
-    live_trust: Annotated[
-        Path | None, typer.Option(help="OPC UA: folder with the certificates that are trusted.")
-    ] = None,
-    live_credentials: Annotated[
-        Path | None,
-        typer.Option(help="YAML with user and password, mode 600; or CROSSFEED_LIVE_USER and _PASSWORD."),
-    ] = None,
+    live_security: Policy = None,
+    live_certificate: Certificate = None,
+    live_key: Key = None,
+    live_trust: Trusted = None,
+    live_credentials: Login = None,
     speed: Annotated[float, typer.Option(min=0.1, max=100.0, help="How fast table or source are played back.")] = 1.0,
-    limits: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
+    limits: MotionFile = None,
     runs: Annotated[
         list[Path] | None, typer.Option(help="Folder with studies and comparisons to show; can be repeated.")
     ] = None,
@@ -51,7 +47,7 @@ def serve(
         Path | None, typer.Option(help="Keep the token for programs in this file, over restarts.")
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Serve a model: a page in the browser, an API for programs, both on this machine alone unless told otherwise.
 
@@ -64,17 +60,22 @@ def serve(
     # Until the service is up nothing that is made is garbage, and looking for some takes half a second.
     gc.disable()
     try:
-        from crossfeed.cli.live import source_options
-        from crossfeed.studio.start import Live, start
+        from crossfeed.configuration import parse
+        from crossfeed.studio.settings import ServeSettings
+        from crossfeed.studio.start import Live, make_service, start
 
-        beside = None
+        machine = None
         if live is not None:
             options = source_options(mapping, live_security, live_certificate, live_key, live_trust, live_credentials)
-            beside = Live(live, options, programs, learn)
-        start(
-            model, history=history, live=beside, speed=speed, limits=limits, runs=runs or (), device=device,
-            token_file=token_file, open_page=open_page, host=host, port=port, certificate=certificate, key=key,
-            proxy_does_tls=proxy_does_tls, names=tuple(name or ()),
+            machine = Live(live, options, programs, learn)
+        address = {
+            "host": host, "port": port, "certificate": certificate, "key": key, "proxy_does_tls": proxy_does_tls,
+            "names": tuple(name or ()),
+        }  # fmt: skip
+        service = make_service(
+            model, parse(ServeSettings, address, "The address"), history=history, live=machine, speed=speed,
+            limits=limits, runs=runs or (), device=device, token_file=token_file,
         )  # fmt: skip
+        start(service, token_file, open_page)
     finally:
         gc.enable()

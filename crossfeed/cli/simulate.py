@@ -5,6 +5,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.options import JsonSummary
+
+Protocol = Literal["opcua", "mtconnect", "mqtt", "sparkplug"]
+
 
 def simulate(
     out: Annotated[Path | None, typer.Argument(help="Folder for the logs; none with --serve.")] = None,
@@ -28,7 +32,7 @@ def simulate(
     material: Annotated[str | None, typer.Option(help="For --program: aluminium, steel or pla.")] = None,
     stock_top: Annotated[float, typer.Option(help="For --program: z of the stock's top face in mm.")] = 0.0,
     serve: Annotated[
-        Literal["opcua", "mtconnect", "mqtt", "sparkplug"] | None,
+        Protocol | None,
         typer.Option(help="Run the machine live behind a real server on the loopback address, until Ctrl-C."),
     ] = None,
     speed: Annotated[float, typer.Option(min=0.1, help="For --serve: so many times faster than real time.")] = 1.0,
@@ -37,7 +41,7 @@ def simulate(
         typer.Option(help="For --serve: outage=60, late, doubled, out-of-order, skew=3, dead-node; can be repeated."),
     ] = None,
     port: Annotated[int, typer.Option(help="For --serve: the port, 0 for the protocol's usual one.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: JsonSummary = False,
 ) -> None:
     """Simulate machines at work and write their logs, or serve one of them live.
 
@@ -70,16 +74,14 @@ def simulate(
     if json:
         print_json([summary.as_dict() for summary in summaries])
         return
-    console = output()
-    show_simulated(summaries, console)
+    show_simulated(summaries)
     if plots and program is None and fleet is None:
-        console.print(f"wrote {out / 'sheet.png'}", markup=False)
+        output().print(f"wrote {out / 'sheet.png'}", markup=False)
 
 
 def _serve(
-    protocol: Literal["opcua", "mtconnect", "mqtt", "sparkplug"], machine: str, program: str, seed: int, speed: float,
-    faults: list[str], port: int,
-) -> None:  # fmt: skip
+    protocol: Protocol, machine: str, program: str, seed: int, speed: float, faults: list[str], port: int
+) -> None:
     """Run a machine behind a server until Ctrl-C."""
     import asyncio
     import logging

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from crossfeed.cli import study_ready
-from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs, Json
+from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs, Json
 
 if TYPE_CHECKING:
     from crossfeed.study.export import Weights
     from crossfeed.study.record.rules import LockedSeed
 
 app = typer.Typer(
+    name="study",
     help="The sealed study: candidates, source-only search, confirmation, lock, one opening of the target, ledger.",
     no_args_is_help=True,
 )
@@ -63,7 +64,7 @@ def search(
 
     Example: crossfeed study search mystudy --seeds 4 --jobs 2
     """
-    from crossfeed.cli.render.study import ranking
+    from crossfeed.cli.render.study import show_ranking
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
 
@@ -74,7 +75,7 @@ def search(
     elif not planned:
         study.plan(chosen, seeds)
     study.search(where)
-    ranking(study)
+    show_ranking(study)
 
 
 @app.command()
@@ -90,13 +91,13 @@ def confirm(
 
     Example: crossfeed study confirm mystudy --jobs 2
     """
-    from crossfeed.cli.render.study import ranking
+    from crossfeed.cli.render.study import show_ranking
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
 
     study = Study(folder)
     found = study.confirm(make_engine(engine, jobs, address, gpus_per_run), most_seeds)
-    ranking(study)
+    show_ranking(study)
     for seeds, name in found.leaders.items():
         typer.echo(f"{seeds} seeds: {name}")
     typer.echo("The leader stands." if found.stable else "The leader still changes: locking will be refused.")
@@ -153,10 +154,12 @@ def unseal(
 
     Example: crossfeed study unseal mystudy
     """
-    from crossfeed.cli.render.study import target_result
+    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.study import show_target_result
     from crossfeed.study.study import Study
 
-    target_result(Study(folder).unseal(declared), as_json=json)
+    result = Study(folder).unseal(declared)
+    print_result(result, json, lambda: show_target_result(result))
 
 
 @app.command()
@@ -181,11 +184,12 @@ def verify(
 
     Example: crossfeed study verify mystudy
     """
-    from crossfeed.cli.render.study import verification
+    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.study import show_verification
     from crossfeed.study.export import verify_anything
 
     found = verify_anything(folder)
-    verification(found, as_json=json)
+    print_result(found, json, lambda: show_verification(found))
     if found.problems:
         raise typer.Exit(1)
 
@@ -224,10 +228,10 @@ def status(folder: Folder, json: Json = False) -> None:
 
     Example: crossfeed study status mystudy
     """
-    from crossfeed.cli.render.study import standing
+    from crossfeed.cli.render.study import show_status
     from crossfeed.study.study import Study
 
-    standing(Study(folder), as_json=json)
+    show_status(Study(folder), as_json=json)
 
 
 @app.command(name="rank")
@@ -236,10 +240,12 @@ def rank_(folder: Folder, json: Json = False) -> None:
 
     Example: crossfeed study rank mystudy --json
     """
-    from crossfeed.cli.render.study import ranking
+    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.study import show_ranking
     from crossfeed.study.study import Study
 
-    ranking(Study(folder), as_json=json)
+    study = Study(folder)
+    print_result(study.rank(), json, lambda: show_ranking(study))
 
 
 @app.command()
@@ -248,10 +254,12 @@ def runs(folder: Folder, json: Json = False) -> None:
 
     Example: crossfeed study runs mystudy --json
     """
-    from crossfeed.cli.render.study import run_table
+    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.study import show_runs
     from crossfeed.study.study import Study
 
-    run_table(Study(folder), as_json=json)
+    found = Study(folder).runs()
+    print_result(found.to_dicts(), json, lambda: show_runs(found))
 
 
 @app.command()
@@ -260,10 +268,14 @@ def show(folder: Folder, run: Annotated[str, typer.Argument(help="Name of a run,
 
     Example: crossfeed study show mystudy preset-0
     """
-    from crossfeed.cli.render.study import one_run
+    from crossfeed.cli.render.grid import print_json
+    from crossfeed.errors import ConfigError
     from crossfeed.study.study import Study
 
-    one_run(Study(folder), run)
+    found = next((one for one in Study(folder).store.runs() if one.name == run), None)
+    if found is None:
+        raise ConfigError(f"The study has no run named '{run}'.", remedy="List them with crossfeed study runs.")
+    print_json(found)
 
 
 app.command()(study_ready.ready)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli.study_options import Address, Engine, Folder, Gpus, Jobs
+from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs
 
 
 def ready(
@@ -28,7 +28,7 @@ def ready(
 
     Example: crossfeed study ready initialisation mystudy --source source.parquet --seeds 5
     """
-    from crossfeed.cli.render.arms import arms_table
+    from crossfeed.cli.render.arms import show_arms
     from crossfeed.configuration import parse_assignments
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
@@ -38,7 +38,7 @@ def ready(
     study = Study.open_or_init(folder, source, target or [], protocol, size, changes, shared=shared or [])
     study.ready(kind, seeds, only or [])
     study.search(where)
-    arms_table(study)
+    show_arms(study)
 
 
 def contrast(
@@ -50,7 +50,7 @@ def contrast(
 
     Example: crossfeed study contrast mystudy --metric schema_drop
     """
-    from crossfeed.cli.render.arms import arms_table
+    from crossfeed.cli.render.arms import show_arms
     from crossfeed.study.study import Study
 
-    arms_table(Study(folder), metric, json)
+    show_arms(Study(folder), metric, json)

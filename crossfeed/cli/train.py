@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.options import Device, JsonSummary
+
 
 def train(
     table: Annotated[list[Path], typer.Option("--table", "-t", help="A table to train on; several are balanced.")],
@@ -28,10 +30,10 @@ def train(
             help="Weights to begin with: auto takes the shipped 'fleet' where it fits, none begins with fresh ones.",
         ),
     ] = "auto",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
+    device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: JsonSummary = False,
 ) -> None:
     """Train a world model, and compare it with its floors on validation windows.
 

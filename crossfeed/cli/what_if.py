@@ -5,39 +5,36 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import At, Channels, Commands, Device, History, JsonOfAll, Model, MotionFile, Plot, Session
 from crossfeed.cli.start import quick_start
 
 
 def what_if(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
-    history: Annotated[Path, typer.Option(help="Table with the rows before the forecast.")],
-    commands: Annotated[
-        str, typer.Option("--commands", "-c", help="CSV, Parquet, NC program, or 'table': what really followed.")
-    ],
+    model: Model,
+    history: History,
+    commands: Commands,
     compare: Annotated[
         list[str] | None, typer.Option(help="A further plan, such as part.mpf@feed=80; can be repeated.")
     ] = None,
-    session: Annotated[str | None, typer.Option(help="Session of the history; the last one if left out.")] = None,
-    at: Annotated[
-        float | None, typer.Option(help="Seconds after the session's first row; its end if left out.")
-    ] = None,
+    session: Session = None,
+    at: At = None,
     seconds: Annotated[float | None, typer.Option(help="Forecast only the first seconds of every plan.")] = None,
     samples: Annotated[int, typer.Option(help="Sampled futures per plan, at least 20.")] = 64,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same futures.")] = 0,
     limit: Annotated[
         list[str] | None, typer.Option(help="Chance of passing NAME=VALUE, such as spindle_power=5.")
     ] = None,
-    channels: Annotated[str, typer.Option(help="Sensors in the figure, with commas in between.")] = "",
+    channels: Channels = "",
     feed_override: Annotated[float, typer.Option(help="Feed override of NC programs, in per cent.")] = 100.0,
     rapid_override: Annotated[float, typer.Option(help="Rapid override of NC programs, in per cent.")] = 100.0,
     spindle_override: Annotated[float, typer.Option(help="Spindle override of NC programs, in per cent.")] = 100.0,
-    limits: Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")] = None,
+    limits: MotionFile = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for forecast.json, forecast.csv, forecast.png.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the figure as PNG, SVG or PDF.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    plot: Plot = None,
+    device: Device = "auto",
+    json: JsonOfAll = False,
 ) -> None:
     """Roll plans forward in sampled futures: every row of every sensor, energy, peaks; several plans side by side.
 

@@ -12,7 +12,8 @@ from crossfeed.live.simulated.feed import SimulatedFeed
 from crossfeed.live.simulated.serve import make_server, serve
 from crossfeed.programs.bundled import program_path
 from crossfeed.progress import console
-from crossfeed.studio.start import Live, start
+from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.start import Live, make_service, start
 
 MACHINE, PROGRAM = "spinner_630", "bundled:face_pocket"
 
@@ -30,7 +31,7 @@ def show_live(folder: Path, port: int = 8400, open_page: bool = True) -> None:
 
     programs = program_path(PROGRAM).parent
     live = Live(f"opc.tcp://127.0.0.1:{opcua}/crossfeed", programs=programs, companion=work)
-    start(locked_model(folder), live=live, port=port, open_page=open_page, runs=(folder,))
+    start(make_service(locked_model(folder), ServeSettings(port=port), live=live, runs=(folder,)), open_page=open_page)
 
 
 def locked_model(folder: Path) -> Path:

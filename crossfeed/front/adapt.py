@@ -6,7 +6,9 @@ from pathlib import Path
 from crossfeed.adaptation.model_adaptation import Adaptation, adapt_model, plans
 from crossfeed.adaptation.parameters import Mode
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.front.fitted_model import FittedModel, as_model, in_memory
+from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.front.fitted_model import FittedModel, as_model
 from crossfeed.front.moment import as_table
 from crossfeed.ingest.table import Table
 
@@ -54,27 +56,17 @@ def adapt(
             remedy="Give more samples, or longer runs.",
         )
     opened = fitted.opened
-    for name, adapted in found.models.items():
-        opened = in_memory(adapted.model, name, adapted.provenance, fitted.opened.sha256)
+    for name, adapted in found.models.items():  # at most one, which lies in no file yet
+        forecaster = WorldModelForecaster(adapted.model, name)
+        opened = OpenedModel(Path(f"{name}.safetensors"), forecaster, opened.sha256, adapted.provenance)
     return FittedModel(opened, fitted.summary, found.result)
 
 
 def adaptations(
-    model: FittedModel | Path | str,
-    table: Table | Path | str,
-    samples: float | Sequence[float] = 0.2,
-    *,
-    online: bool = False,
-    mode: Mode = "predictor",
-    steps: int | None = None,
-    rate: float = 1e-4,
-    seed: int = 0,
-    source: Table | Path | str | None = None,
-    out: Path | str | None = None,
-    device: str = "auto",
-) -> Adaptation:
+    fitted: FittedModel, table: Table | Path | str, samples: float | Sequence[float], *, online: bool, mode: Mode,
+    steps: int | None, rate: float, seed: int, source: Table | Path | str | None, out: Path | str | None,
+) -> Adaptation:  # fmt: skip
     """All that `adapt` finds, with one model for each machine of the table where it learns online."""
-    fitted = as_model(model, device)
     read = as_table(table, fitted.schema)
     given = [samples] if isinstance(samples, int | float) else list(samples)
     shares = tuple(_share(sample, read) for sample in given)

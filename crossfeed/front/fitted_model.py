@@ -9,7 +9,6 @@ import numpy as np
 
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.front.moment import as_table, moment_of
 from crossfeed.front.plans import check_reach, check_trained, readable_plan
 from crossfeed.grid import Grid
@@ -99,7 +98,7 @@ class FittedModel:
             return self.meets(history, at).forecast(history, plan, horizons, session=session, at=at)
         asked = check_trained(self.network, horizons)
         moment, now = moment_of(self.opened, history, session, at)
-        (planned,) = read_plans({"plan": readable_plan(plan, moment, now)}, moment)
+        (planned,) = read_plans({"plan": readable_plan(plan, now, moment.period)}, moment)
         check_reach(planned.commands, asked, moment.period)
         rows = np.concatenate([moment.sensors, moment.commands], axis=1)[-self.context :]
         said = self.network.forecast(rows, planned.commands[: max(asked)], asked)
@@ -189,8 +188,3 @@ def as_model(model: "FittedModel | Path | str", device: str = "auto") -> FittedM
         f"A {type(model).__name__} is no fitted model.",
         expected="what cf.fit, cf.adapt or cf.load return, or the path of a model",
     )
-
-
-def in_memory(network: WorldModel, name: str, provenance: dict[str, Any], sha256: str) -> OpenedModel:
-    """A network that lies in no file yet, with the origin its file will state."""
-    return OpenedModel(Path(f"{name}.safetensors"), WorldModelForecaster(network, name), sha256, provenance)

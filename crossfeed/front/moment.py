@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 
     from crossfeed.evaluation.opened_model import OpenedModel
 
-_ON_THE_CLOCK = 0.01  # periods by which a row may be early or late
+ON_THE_CLOCK = 0.01  # periods by which a row or a plan may be early or late
+Named = dict[str, tuple[str, str | None]]  # for every name the column and the unit it states
 
 
-def moment_of(
-    opened: "OpenedModel", history: Any, session: str | None = None, at: float | None = None
-) -> tuple[History, float]:
+def moment_of(opened: "OpenedModel", history: Any, session: str | None, at: float | None) -> tuple[History, float]:
     """The rows before the forecast, checked against the model, and the clock of the last of them."""
     model = opened.model
     if isinstance(history, Table | Path | str):
@@ -85,10 +84,10 @@ def table_of_rows(frame: Any, schema: Schema, period: float | None) -> Table:
     return Table(schema, (group,), time, sensors, commands, found, {"origin": "a frame in memory"})
 
 
-def _named(rows: "pl.DataFrame", schema: Schema) -> dict[str, tuple[str, str | None]]:
-    """For every name the column and the unit it states; unknown columns are refused."""
+def _named(rows: "pl.DataFrame", schema: Schema) -> Named:
+    """Which column holds what; unknown columns are refused."""
     known = (*schema.sensor_names, *schema.command_names, "time", *KEYS)
-    named: dict[str, tuple[str, str | None]] = {}
+    named: Named = {}
     for column in rows.columns:
         name, unit = read_header(column)
         if name in named:
@@ -106,7 +105,7 @@ def _named(rows: "pl.DataFrame", schema: Schema) -> dict[str, tuple[str, str | N
     return named
 
 
-def _only(rows: "pl.DataFrame", named: dict[str, tuple[str, str | None]], key: str) -> str | None:
+def _only(rows: "pl.DataFrame", named: Named, key: str) -> str | None:
     """The one machine, session, run or program of the rows; programs may follow each other within a session."""
     if key not in named:
         return None
@@ -121,7 +120,7 @@ def _only(rows: "pl.DataFrame", named: dict[str, tuple[str, str | None]], key: s
     return names[-1]
 
 
-def _clock(rows: "pl.DataFrame", named: dict[str, tuple[str, str | None]]) -> np.ndarray:
+def _clock(rows: "pl.DataFrame", named: Named) -> np.ndarray:
     """Seconds that grow from row to row."""
     import polars as pl
 
@@ -165,14 +164,12 @@ def _period(time: np.ndarray, wanted: float | None) -> float:
     usual = float(np.median(steps)) if len(steps) else wanted or 1.0
     if wanted is None:
         return usual
-    if abs(usual - wanted) > _ON_THE_CLOCK * wanted:
+    if abs(usual - wanted) > ON_THE_CLOCK * wanted:
         check_row_period(usual, wanted, "The history", "the model was trained on one")
     return wanted
 
 
-def _values(
-    rows: "pl.DataFrame", named: dict[str, tuple[str, str | None]], schema: Schema, names: tuple[str, ...]
-) -> np.ndarray:
+def _values(rows: "pl.DataFrame", named: Named, schema: Schema, names: tuple[str, ...]) -> np.ndarray:
     """Columns (rows, names) in the units of the schema; NaN where nothing was measured."""
     import polars as pl
 

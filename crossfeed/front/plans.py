@@ -7,23 +7,16 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import ForecastError, TableError
+from crossfeed.front.moment import ON_THE_CLOCK
 from crossfeed.ingest.frames import read_header, to_polars
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import conversion
-from crossfeed.serving.history import History
-
-_ON_THE_CLOCK = 0.01  # periods by which a plan may begin early or late
 
 
-def readable_plan(plan: Any, moment: History, now: float | None) -> Any:
-    """A plan in a form that `read_plans` takes; frames are checked for what only the moment can tell.
-
-    `now` is the clock of the last measured row where the history has one that the plan may share.
-    """
-    if isinstance(plan, Path | str):
-        return plan
-    if isinstance(plan, np.ndarray):
+def readable_plan(plan: Any, now: float, period: float) -> Any:
+    """A plan in a form that `read_plans` takes; the clock of a frame must fit that of the last measured row."""
+    if isinstance(plan, Path | str | np.ndarray):
         return plan
     rows = plan.to_polars() if isinstance(plan, Table) else to_polars(plan, "plan")
     named = {read_header(column).name: column for column in rows.columns}
@@ -43,16 +36,16 @@ def readable_plan(plan: Any, moment: History, now: float | None) -> Any:
         seconds = rows[column] * conversion(read_header(column).unit or "s", "s").scale
     else:
         raise TableError(f"The column '{column}' of the plan holds {dtype}.", expected="seconds, or time stamps")
-    _check_begin(seconds[0], now, moment.period)
+    _check_begin(seconds[0], now, period)
     return rows
 
 
-def _check_begin(begin: float | None, now: float | None, period: float) -> None:
+def _check_begin(begin: float | None, now: float, period: float) -> None:
     """A plan counts from its own beginning, or goes on where the history ends; anything between is a mistake."""
-    if begin is None or now is None:
+    if begin is None:
         return
     expected = (0.0, period, now + period)
-    if not any(abs(begin - start) <= _ON_THE_CLOCK * period for start in expected):
+    if not any(abs(begin - start) <= ON_THE_CLOCK * period for start in expected):
         raise TableError(
             f"The plan begins at {begin:,.6g} s, but the history ends at {now:,.6g} s.",
             expected=f"a plan from {now + period:,.6g} s on, or one that counts from 0 or {period:g} s",
@@ -88,9 +81,9 @@ def check_reach(commands: np.ndarray, horizons: Sequence[int], period: float) ->
         )
 
 
-def readable_plans(plans: Any, moment: History, now: float | None) -> list[Any] | dict[str, Any]:
+def readable_plans(plans: Any, now: float, period: float) -> list[Any] | dict[str, Any]:
     """All plans of a question: a dict names them, a list or a single one is named by files and places."""
     if isinstance(plans, Mapping) and not all(np.ndim(plan) == 1 for plan in plans.values()):
-        return {str(name): readable_plan(plan, moment, now) for name, plan in plans.items()}
+        return {str(name): readable_plan(plan, now, period) for name, plan in plans.items()}
     several = plans if isinstance(plans, list | tuple) else [plans]
-    return [readable_plan(plan, moment, now) for plan in several]
+    return [readable_plan(plan, now, period) for plan in several]

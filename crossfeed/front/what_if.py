@@ -55,7 +55,7 @@ def what_if(
     moment, now = moment_of(fitted.opened, history, session, at)
     asked = dict(limits) if isinstance(limits, Mapping) else read_limits(limits, fitted.schema)
     return roll_forward(
-        fitted.opened, moment, readable_plans(plans, moment, now), seconds=seconds,
+        fitted.opened, moment, readable_plans(plans, now, moment.period), seconds=seconds,
         samples=samples, seed=seed, limits=asked, channels=channels, overrides=overrides,
         motion_limits=motion_limits, out=out, plot=plot,
     )  # fmt: skip

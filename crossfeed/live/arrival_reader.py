@@ -13,7 +13,7 @@ from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.schema import Schema
 
 _SHOWN_NOTICES = 20
-_FOLLOWED = (PROGRAM, LINE, *OVERRIDES)
+_FOLLOWED = (PROGRAM, LINE, *OVERRIDES.values())
 
 
 class ArrivalReader:
@@ -27,10 +27,6 @@ class ArrivalReader:
         self.unread, self.reread = 0, False
         self._maker = RowMaker(log_format)
         self._counts: Counter[str] = Counter()
-
-    @property
-    def period(self) -> float:
-        return self._maker.period
 
     def take(self, arrived: Sequence[Arrival]) -> bool:
         """Take everything in; True when it brought new rows, or changed some."""

@@ -3,19 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
 import polars as pl
 
-from crossfeed.live.source import ALIVE, CONNECTED, RUN, TEXTS, Sample, Value
+from crossfeed.live.source import ALIVE, CONNECTED, TEXTS, Sample, Value
 from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat
-
-
-def told_names(log_format: LogFormat) -> list[str]:
-    """Every column of a raw frame of this kind: channels, names, and the states that its sessions follow."""
-    cut = log_format.segmentation
-    states = dict.fromkeys(f"@{name}" for name in (*cut.keep, *cut.boundaries))
-    return [*(column.channel for column in log_format.columns if column.constant is None), PROGRAM, *states]
 
 
 def to_frame(
@@ -26,8 +18,11 @@ def to_frame(
     Of two values of a polled channel at the same time the first counts, as of two rows in ingest; where values hold
     until they change, the last.
     """
-    names = [*told_names(log_format), *extra]
-    rows: list[dict[str, Any]] = []
+    cut = log_format.segmentation
+    states = dict.fromkeys(f"@{name}" for name in (*cut.keep, *cut.boundaries))  # which its sessions follow
+    measured = (column.channel for column in log_format.columns if column.constant is None)
+    times: list[int] = []
+    columns: dict[str, list[Value]] = {name: [] for name in (*measured, PROGRAM, *states, *extra)}
     state: dict[str, Value] = {CONNECTED: 1.0, **(held or {})}
     for time, together in groupby(sorted(samples, key=attrgetter("time")), key=attrgetter("time")):
         told: dict[str, Value] = {}
@@ -38,14 +33,11 @@ def to_frame(
         if log_format.change_driven:
             state |= told
             told = state
-        rows.append({CLOCK: time, **{name: told.get(name) for name in names}})
-    columns = {name: [row[name] for row in rows] for name in names}
-    frame = pl.DataFrame(
-        [
-            pl.Series(CLOCK, [row[CLOCK] for row in rows], dtype=pl.Int64),
-            *(pl.Series(name, values, dtype=_type_of(name, values, log_format)) for name, values in columns.items()),
-        ]
-    )
+        times.append(time)
+        for name, values in columns.items():
+            values.append(told.get(name))
+    series = [pl.Series(name, values, dtype=_type_of(name, values, log_format)) for name, values in columns.items()]
+    frame = pl.DataFrame([pl.Series(CLOCK, times, dtype=pl.Int64), *series])
     constants = [pl.lit(c.constant, pl.Float64).alias(c.channel) for c in log_format.columns if c.constant is not None]
     return frame.with_columns(pl.col(PROGRAM).fill_null(""), *constants)
 
@@ -60,7 +52,7 @@ def gap_samples(log_format: LogFormat, begin: int, end: int) -> list[Sample]:
 
 
 def _type_of(name: str, values: Sequence[Value], log_format: LogFormat) -> type[pl.DataType]:
-    if name in TEXTS or name == RUN:
+    if name in TEXTS:
         return pl.String
     wanted = log_format.segmentation.keep.get(name.removeprefix("@"))
     text = isinstance(wanted, str) or any(isinstance(value, str) for value in values)

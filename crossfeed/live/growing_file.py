@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.live.source import RUN, Arrival, Mark, Notice, Sample
+from crossfeed.live.source import RUN, Arrival, LiveSource, Mark, Notice, Sample
 from crossfeed.machines.declaration import CLOCK, LogFormat
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.mapping import Mapping as LogMapping
 from crossfeed.machines.table import log_format_of
 
-_CHUNK = 1 << 20
+_CHUNK, _POLL_S = 1 << 20, 0.2
 
 
-class GrowingFile:
+class GrowingFile(LiveSource):
     """Follows one path; a renamed file is read to its end before the new one under the old name."""
 
-    def __init__(self, path: Path | str, mapping: Path | None, poll_s: float = 0.2) -> None:
-        self.path, self.poll_s = Path(path), poll_s
+    def __init__(self, path: Path | str, mapping: Path | None) -> None:
+        self.path = Path(path)
         self.title = f"the file {self.path}"
         if mapping is None:
             raise ConfigError(
@@ -31,26 +31,23 @@ class GrowingFile:
                 remedy=f"Write one with `crossfeed live discover file:{self.path} > mapping.yaml` and check it.",
             )
         self._mapping_path, self._mapping = mapping, LogMapping.from_yaml(mapping)
-        self._kind = log_format_of(self._mapping, mapping)
+        self._log_format = log_format_of(self._mapping, mapping)
         self._position: Mapping[str, Any] = {}
 
     async def open(self) -> LogFormat:
         """The kind that the mapping describes; the file may appear later."""
-        return self._kind
+        return self._log_format
 
     def resume(self, position: Mapping[str, Any]) -> None:
         self._position = position
-
-    async def close(self) -> None:
-        """Nothing stays open between two looks."""
 
     async def arrivals(self) -> AsyncIterator[Arrival]:
         for part in self._earlier_parts():
             for arrival in part.arrivals():
                 yield arrival
-        part = _FilePart(self.path, self._kind, self._mapping, self._mapping_path)
-        if part.exists() and part.identity() == self._position.get("file"):
-            part.offset = min(int(self._position["offset"]), part.size())
+        part = _FilePart(self.path, self._log_format, self._mapping, self._mapping_path)
+        if self.path.is_file() and _identity(status := self.path.stat()) == self._position.get("file"):
+            part.offset = min(int(self._position["offset"]), status.st_size)
         while True:
             grown = False
             for arrival in part.arrivals():
@@ -61,12 +58,10 @@ class GrowingFile:
                 for arrival in part.arrivals():
                     yield arrival
                 part.close()
-                part = _FilePart(self.path, self._kind, self._mapping, self._mapping_path)
+                part = _FilePart(self.path, self._log_format, self._mapping, self._mapping_path)
                 yield Notice("restart", f"{self.path.name} was rotated: a new file took its place")
-            elif not grown:
-                await asyncio.sleep(self.poll_s)
             else:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.0 if grown else _POLL_S)
 
     def _earlier_parts(self) -> Iterator["_FilePart"]:
         """The file in which an earlier process stopped, if it has been renamed since: its rest comes first."""
@@ -75,7 +70,7 @@ class GrowingFile:
             return
         for path in sorted(self.path.parent.glob(f"{self.path.stem}*")):
             if path != self.path and path.is_file() and _identity(path.stat()) == wanted:
-                part = _FilePart(path, self._kind, self._mapping, self._mapping_path)
+                part = _FilePart(path, self._log_format, self._mapping, self._mapping_path)
                 part.offset = int(self._position["offset"])
                 yield part
                 part.close()
@@ -89,16 +84,6 @@ class _FilePart:
         self._mapping, self._mapping_path = mapping, mapping_path
         self._file: Any = None
         self._head: bytes | None = None
-        self._unread = b""
-
-    def exists(self) -> bool:
-        return self.path.is_file()
-
-    def identity(self) -> str:
-        return _identity(self.path.stat())
-
-    def size(self) -> int:
-        return self.path.stat().st_size
 
     def replaced(self) -> bool:
         """Whether another file stands under the name, or this one was cut to less than was read."""
@@ -114,7 +99,7 @@ class _FilePart:
     def arrivals(self) -> Iterator[Arrival]:
         """Whole lines that were not read yet, as samples, and a mark behind them."""
         if self._file is None:
-            if not self.exists():
+            if not self.path.is_file():
                 return
             self._file = self.path.open("rb")
         if self._head is None and not self._find_head():

@@ -52,9 +52,6 @@ class Answer:
             if len(waiting) > _LONGEST:
                 raise LogError("A part of the stream never ends.", expected="parts with a Content-length")
 
-    def close(self) -> None:
-        self.writer.close()
-
 
 def _first_part(waiting: bytes) -> tuple[int, int] | None:
     """Where the first complete part begins and ends; its length stands in its head."""

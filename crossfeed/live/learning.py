@@ -127,7 +127,7 @@ class LiveLearner:
         context, horizons = model.config.context, model.horizons
 
         def values(names: Sequence[str]) -> np.ndarray:
-            return np.array([[row.values[name] for name in names] for row in rows], dtype=np.float64)
+            return np.stack([row.floats(names) for row in rows])
 
         x = model.normaliser.transform_sensors(values(model.schema.sensor_names))
         a = model.normaliser.transform_commands(values(model.schema.command_names)).astype(np.float32)

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from crossfeed.errors import CrossfeedError
-from crossfeed.live.plan import as_array
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.promises import Outline, PromisedForecast
 from crossfeed.live.row import Row
@@ -28,7 +29,7 @@ class LookAhead:
         forecasts: SharedForecasts,
         trust: Trust,
         follower: ProgramFollower,
-        learner: "LiveLearner | None" = None,
+        learner: "LiveLearner | None",
     ) -> None:
         self._model, self._forecasts, self._trust, self._follower = model, forecasts, trust, follower
         self._forecaster = LiveForecaster(forecasts.model)
@@ -52,7 +53,8 @@ class LookAhead:
             if self._forecaster.missing_rows:
                 return None
             plan = self._follower.plan(states, rows[-1].time, rows[-1].values, self._model.horizons[-1])
-            return DueWindow(self._forecaster, as_array(plan, self._model.schema), widen)
+            commands = np.array([plan.commands[name] for name in self._model.schema.command_names]).T
+            return DueWindow(self._forecaster, commands, widen)
 
         def widen(foreseen: WindowForecast) -> WindowForecast:
             if self._tracked is None:
@@ -64,9 +66,9 @@ class LookAhead:
         if found is None:
             return None
         assert plan is not None
-        said = PromisedForecast(rows[-1], plan, found.forecast, found.outline, found.doubt)
-        self._trust.promise(said)
-        return said
+        promised = PromisedForecast(rows[-1], plan, found.forecast, found.outline, found.doubt)
+        self._trust.promise(promised)
+        return promised
 
     def _learn(self, rows: Sequence[Row]) -> bool:
         """Let the model learn; True when it changed. What goes wrong with learning must not cost the forecasts."""

@@ -32,9 +32,6 @@ class MachineRows:
             )
         self._rows: deque[Row] = deque(maxlen=longest)
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)
 

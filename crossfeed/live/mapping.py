@@ -1,13 +1,12 @@
 """What the nodes, topics and metrics of a live source mean: the mapping that `crossfeed live discover` proposes."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import ConfigDict, Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.live.source import FEED_OVERRIDE, LINE, RAPID_OVERRIDE, SPINDLE_OVERRIDE, live_segmentation
+from crossfeed.live.source import LINE, OVERRIDES, live_segmentation
 from crossfeed.machines.declaration import PROGRAM, LogFormat, NativeColumn, Segmentation
 from crossfeed.machines.mapping import MappedColumn, read_mapping
 from crossfeed.schema import Schema, canonical
@@ -24,14 +23,8 @@ class States(CheckedForm):
 
     def names(self) -> dict[str, str]:
         """Native name -> name under which it is told."""
-        told = {
-            PROGRAM: self.program,
-            LINE: self.line,
-            FEED_OVERRIDE: self.feed_override,
-            RAPID_OVERRIDE: self.rapid_override,
-            SPINDLE_OVERRIDE: self.spindle_override,
-        }
-        return {native: name for name, native in told.items() if native is not None}
+        told = {"program": PROGRAM, "line": LINE, **OVERRIDES}
+        return {native: told[field] for field, native in self.model_dump().items() if native is not None}
 
 
 class LiveMapping(CheckedForm):
@@ -64,7 +57,7 @@ class LiveMapping(CheckedForm):
             return Schema.from_mapping(self.schema_, origin="The schema in the mapping")
         return canonical()
 
-    def log_format(self, title: str, change_driven: bool = True) -> LogFormat:
+    def log_format(self, title: str) -> LogFormat:
         """What the source will tell."""
         schema = self.schema_used
         columns = tuple(
@@ -73,7 +66,6 @@ class LiveMapping(CheckedForm):
             )
             for c in self.columns
         )
-        base = Segmentation(gap_s=self.gap_s)
         return LogFormat(
             name="live",
             title=title,
@@ -81,9 +73,9 @@ class LiveMapping(CheckedForm):
             schema=schema,
             columns=columns,
             period=self.period,
-            segmentation=live_segmentation(self.gap_s, base) if change_driven else base,
+            segmentation=live_segmentation(Segmentation(), self.gap_s),
             read=lambda log_format, path: iter(()),  # noqa: ARG005 (it is heard, not read)
-            change_driven=change_driven,
+            change_driven=True,
         )
 
     def names(self) -> dict[str, str]:
@@ -107,15 +99,3 @@ class LiveMapping(CheckedForm):
         lines.append(f"publishing_ms: {self.publishing_ms:g}")
         lines += [f"# not used: {name}" for name in unused]
         return "\n".join(lines) + "\n"
-
-
-def with_missing_commands(mapping: LiveMapping) -> LiveMapping:
-    """Commands of the schema that the source does not tell stand still, as on a machine that lacks them."""
-    told = {column.channel for column in mapping.columns}
-    idle = [MappedColumn(channel=name, constant=0.0) for name in mapping.schema_used.command_names if name not in told]
-    return mapping.model_copy(update={"columns": (*mapping.columns, *idle)})
-
-
-def without(log_format: LogFormat, channels: set[str]) -> LogFormat:
-    """A kind that does not tell some of its sensors."""
-    return replace(log_format, columns=tuple(column for column in log_format.columns if column.channel not in channels))

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from crossfeed.live.clock import SourceClock
 from crossfeed.live.look_ahead import LookAhead
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.promises import PromisedForecast
-from crossfeed.live.queue import BoundedQueue
+from crossfeed.live.queue import BoundedQueue, listening
 from crossfeed.live.shared_forecasts import SharedForecasts
 from crossfeed.live.snapshot import Counters, Light, PlanUsed, Recent, Snapshot, worst
 from crossfeed.live.source import Arrival, LiveSource
@@ -45,7 +44,6 @@ class Monitor:
         limits: MotionLimits | None = None,
         learner: "LiveLearner | None" = None,
         speed: float = 1.0,
-        shown_rows: int = _SHOWN_ROWS,
         patient: bool = False,
     ) -> None:
         """A patient one waits for a machine that is not there yet; monitors with the same `forecasts` share passes.
@@ -53,15 +51,15 @@ class Monitor:
         A learner (`crossfeed.live.learning`) moves a copy of the model while it watches.
         """
         self.model, self.source, self.programs, self.patient = model, source, programs, patient
-        self._forecasts = forecasts or SharedForecasts(model.model)
+        self._forecasts = SharedForecasts(model.model) if forecasts is None else forecasts
         self._limits, self._learner = limits or MotionLimits(), learner
         self._clock = SourceClock(speed)
-        self._shown_rows = max(shown_rows, model.model.config.context)
+        self._shown_rows = max(_SHOWN_ROWS, model.model.config.context)
         self._trust = Trust(model)
         self._reader: ArrivalReader | None = None
         self._ahead: LookAhead | None = None
         self._queue = BoundedQueue()
-        self._said: PromisedForecast | None = None
+        self._promised: PromisedForecast | None = None
         self._next_forecast = 0.0
         self._problem = self._absent = ""
         self._listeners: set[asyncio.Event] = set()
@@ -99,25 +97,17 @@ class Monitor:
         self._trust.period = log_format.period
         follower = ProgramFollower(self.programs, schema, log_format.period, self._limits)
         ahead = self._ahead = LookAhead(self.model.model, self._forecasts, self._trust, follower, self._learner)
-        listening = asyncio.create_task(self._listen())
         try:
-            while True:
-                arrived = await self._queue.take(_TICK_S)
-                await self._digest(arrived, self._reader, ahead)
-                self._publish()
-                if listening.done() and not len(self._queue):
-                    listening.result()
-                    return
+            async with listening(self.source, self._queue.put) as heard:
+                while True:
+                    arrived = await self._queue.take(_TICK_S)
+                    await self._digest(arrived, self._reader, ahead)
+                    self._publish()
+                    if heard.done() and not len(self._queue):
+                        heard.result()
+                        return
         finally:
-            listening.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await listening
-            await self.source.close()
             ahead.close()
-
-    async def _listen(self) -> None:
-        async for arrival in self.source.arrivals():
-            self._queue.put(arrival)
 
     async def updates(self) -> AsyncIterator[Snapshot]:
         """A snapshot after every change; a slow listener misses some, never the newest."""
@@ -147,25 +137,25 @@ class Monitor:
         unread, reread = reader.unread, reader.reread
         reader.unread, reader.reread = 0, False
         try:
-            self._said = await ahead.look(reader.rows.running(), reader.states, unread, reread)
+            self._promised = await ahead.look(reader.rows.running(), reader.states, unread, reread)
             self._problem = ""
         except CrossfeedError as error:
-            self._said, self._problem = None, error.found
+            self._promised, self._problem = None, error.found
             reader.reread = True
 
     @property
     def forecast_age(self) -> float | None:
         """Seconds since the end of the row from which the present forecast starts."""
-        return None if self._said is None else self._clock.age(self._said.row.time)
+        return None if self._promised is None else self._clock.age(self._promised.row.time)
 
     def snapshot(self) -> Snapshot:
         """Everything that is known now."""
-        model, schema, reader, said = self.model.model, self.model.model.schema, self._reader, self._said
+        model, schema, reader, promised = self.model.model, self.model.model.schema, self._reader, self._promised
         rows = reader.rows if reader else None
         age = None if rows is None or rows.newest is None else self._clock.age(rows.newest.time)
-        told = {column.channel for column in reader.log_format.columns} if reader else set()
+        channels = {column.channel for column in reader.log_format.columns} if reader else set()
         missing = model.config.context - (len(rows.running()) if rows is not None else 0)
-        lights = self._trust.lights(told, age, self._problem, max(missing, 0))
+        lights = self._trust.lights(channels, age, self._problem, max(missing, 0))
         verdict = Light(worst(lights), self._trust.verdict(lights, self._clock.remark))
         return Snapshot(
             machine=reader.log_format.machine if reader else "",
@@ -173,14 +163,14 @@ class Monitor:
             clock=datetime.now(UTC),
             row_age=age,
             forecast_age=self.forecast_age,
-            period=reader.period if reader else 0.0,
+            period=reader.log_format.period if reader else 0.0,
             sensors=schema.sensor_names,
             commands=schema.command_names,
             units={channel.name: channel.unit for channel in schema.channels},
             recent=Recent.of(list(rows) if rows is not None else [], schema),
-            plan=said.plan if said else PlanUsed("none", "there is no forecast yet"),
+            plan=promised.plan if promised else PlanUsed("none", "there is no forecast yet"),
             horizons=tuple(model.horizons),
-            forecast=said.intervals() if said else {},
+            forecast=promised.intervals() if promised else {},
             lights=lights,
             verdict=Light("red", self._absent) if self._absent else verdict,
             counters=reader.counters(self._queue.dropped) if reader else Counters(),

@@ -20,8 +20,8 @@ from crossfeed.live.backoff import backoff
 from crossfeed.live.credentials import Credentials
 from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
-from crossfeed.live.source import ALIVE, Arrival, Notice, Sample
-from crossfeed.live.sparkplug import Payload, by_alias, decode
+from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample
+from crossfeed.live.sparkplug import decode
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _TIMES = ("timestamp", "time", "ts", "t")
@@ -29,7 +29,7 @@ _DISCOVERY_S = 5.0
 _SPARKPLUG = "spBv1.0"
 
 
-class MqttSource:
+class MqttSource(LiveSource):
     """Topics under a filter; in JSON a value is named TOPIC#KEY, in Sparkplug by its metric."""
 
     def __init__(self, address: str, mapping: Path | None = None, credentials: Credentials | None = None) -> None:
@@ -44,6 +44,7 @@ class MqttSource:
         self._names = self._mapping.names() if self._mapping is not None else {}
         self._aliases: dict[str, dict[int, str]] = {}
         self._sequence: dict[str, int] = {}
+        self._missing: dict[str, int] = {}  # messages by node, as their numbers say
         self._seen: dict[str, tuple[int, Any]] = {}
         self._newest = 0
         self._dead_since: int | None = None
@@ -94,12 +95,6 @@ class MqttSource:
                 expected="an address such as mqtt://192.168.0.10:1883/mill_7",
             ) from error
 
-    def resume(self, position: Mapping[str, Any]) -> None:
-        """A broker keeps nothing for us."""
-
-    async def close(self) -> None:
-        """The connection ends with its reader."""
-
     async def arrivals(self) -> AsyncIterator[Arrival]:
         waits = backoff()
         lost = False
@@ -129,7 +124,10 @@ class MqttSource:
         except LogError as error:
             yield Notice("degraded", error.found)
             return
-        yield from self._missed(topic)
+        missing = self._missing.pop(_node(topic), 0)
+        if missing and self._newest:
+            self._lost_at = self._lost_at or self._newest
+            yield Notice("degraded", f"{missing} messages of {_node(topic)} are missing")
         for native, value, stamp, historical in told:
             name = self._names.get(native)
             if name is None:
@@ -155,14 +153,6 @@ class MqttSource:
             seconds = (stamp - begin) / MICROSECONDS
             yield Notice("gap", f"nothing was heard for {seconds:.1f} s", begin, stamp)
 
-    def _missed(self, topic: str) -> Iterator[Arrival]:
-        """A gap where the numbers of Sparkplug messages do not follow each other."""
-        node = self._node(topic)
-        jump = self._sequence.pop(f"{node}!", None)
-        if jump is not None and self._newest:
-            self._lost_at = self._lost_at or self._newest
-            yield Notice("degraded", f"{jump} messages of {node} are missing")
-
     def _values(self, topic: str, content: bytes) -> Iterator[tuple[str, Any, int, bool]]:
         """Native name, value, stamp and whether it is history, of everything in a message."""
         if topic.startswith(f"{_SPARKPLUG}/"):
@@ -170,18 +160,16 @@ class MqttSource:
         else:
             yield from _json(topic, content)
 
-    def _node(self, topic: str) -> str:
-        parts = topic.split("/")
-        return "/".join([*parts[1:2], *parts[3:4]])
-
     def _sparkplug(self, topic: str, content: bytes) -> Iterator[tuple[str, Any, int, bool]]:
         message_type = _message_type(topic)
         if message_type not in ("NBIRTH", "DBIRTH", "NDATA", "DDATA"):
             return
-        payload: Payload = decode(content)
-        node, owner = self._node(topic), topic.replace(f"/{message_type}/", "/")
+        payload = decode(content)
+        node, owner = _node(topic), topic.replace(f"/{message_type}/", "/")
         if message_type in ("NBIRTH", "DBIRTH"):
-            self._aliases[owner] = by_alias(payload.metrics)
+            self._aliases[owner] = {
+                one.alias: one.name for one in payload.metrics if one.alias is not None and one.name
+            }
         self._number(node, message_type, payload.sequence)
         names = self._aliases.get(owner, {})
         for metric in payload.metrics:
@@ -191,12 +179,17 @@ class MqttSource:
                 yield name, metric.value, stamp * 1000, metric.historical
 
     def _number(self, node: str, message_type: str, sequence: int | None) -> None:
+        """Messages of a node are numbered from 0 to 255; those that do not follow each other leave a gap."""
         if sequence is None:
             return
-        before = self._sequence.get(node)
-        if before is not None and message_type != "NBIRTH" and (jump := (sequence - before - 1) % 256):
-            self._sequence[f"{node}!"] = jump
+        if node in self._sequence and message_type != "NBIRTH":
+            self._missing[node] = (sequence - self._sequence[node] - 1) % 256
         self._sequence[node] = sequence
+
+
+def _node(topic: str) -> str:
+    parts = topic.split("/")
+    return "/".join([*parts[1:2], *parts[3:4]])
 
 
 def _message_type(topic: str) -> str:

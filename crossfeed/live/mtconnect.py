@@ -1,29 +1,18 @@
 """MTConnect agents: /probe says what there is, /current where it stands, /sample streams what changes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.backoff import backoff
 from crossfeed.live.http_stream import get
 from crossfeed.live.mtconnect_page import OutOfRangeError, StreamsPage, read_page
-from crossfeed.live.source import (
-    ALIVE,
-    FEED_OVERRIDE,
-    LINE,
-    RAPID_OVERRIDE,
-    SPINDLE_OVERRIDE,
-    Arrival,
-    Mark,
-    Notice,
-    Sample,
-    live_segmentation,
-)
+from crossfeed.live.source import ALIVE, LINE, OVERRIDES, Arrival, LiveSource, Mark, Notice, Sample, live_segmentation
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.machines.devices import Item, read_devices
 from crossfeed.machines.mtconnect import LOG_FORMAT
@@ -33,26 +22,23 @@ from crossfeed.schema import canonical
 
 _INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 100, 2000, 10000
 _UNAVAILABLE = "UNAVAILABLE"
-_OVERRIDES = {"feed_override": FEED_OVERRIDE, "rapid_override": RAPID_OVERRIDE, "spindle_override": SPINDLE_OVERRIDE}
+Found = TypeVar("Found")
 
 
-class MtconnectSource:
+class MtconnectSource(LiveSource):
     """One device of an agent; a mapping of the kind `crossfeed ingest mtconnect` takes renames or drops items."""
 
     def __init__(self, address: str, mapping: Path | None = None) -> None:
         self.address, self.title = address.rstrip("/"), f"the MTConnect agent {address}"
         self._mapping = DeviceMapping.from_yaml(mapping) if mapping is not None else None
         self._names: dict[str, str] = {}
-        self._execution = ""
-        self._texts: set[str] = set()
         self._instance: int | None = None
         self._next: int | None = None
         self._newest = 0
-        self._active: str | None = None
 
     async def open(self) -> LogFormat:
         """Ask the agent what there is and choose channels for it."""
-        device, items = await self.devices()
+        device, items = await self._device()
         proposal = propose(items)
         where = f"{self.address}/probe"
         if self._mapping is not None:
@@ -69,16 +55,13 @@ class MtconnectSource:
             if column.constant is None:
                 self._names[_key(by_name[column.native])] = column.channel
         for item in items.values():
-            if item.type == "LINE" or item.type == "LINE_NUMBER":
+            if item.type in ("LINE", "LINE_NUMBER"):
                 self._names.setdefault(_key(item), LINE)
         for one in proposal.channels:
-            if one.name in _OVERRIDES:
-                self._names.setdefault(_key(one.item), _OVERRIDES[one.name])
-        base = replace(LOG_FORMAT.segmentation, keep={}, drop_programs=(), boundaries=())
+            if one.name in OVERRIDES:
+                self._names.setdefault(_key(one.item), OVERRIDES[one.name])
         if proposal.program is not None:
             self._names[_key(by_name[proposal.program])] = PROGRAM
-        if proposal.execution is not None:
-            self._execution = _key(by_name[proposal.execution])
         return replace(
             LOG_FORMAT,
             name="live",
@@ -87,21 +70,23 @@ class MtconnectSource:
             schema=schema,
             columns=columns,
             period=self._mapping.period if self._mapping and self._mapping.period else LOG_FORMAT.period,
-            segmentation=live_segmentation(base=replace(base, min_s=0.0)),
+            segmentation=live_segmentation(
+                replace(LOG_FORMAT.segmentation, keep={}, drop_programs=(), boundaries=(), min_s=0.0)
+            ),
             prepare=None,
         )
 
-    async def probe(self) -> bytes:
-        """The device model as the agent gives it."""
-        return await self._page("/probe")
-
-    async def devices(self) -> tuple[str, Mapping[str, Item]]:
-        """The device that is meant, and its items."""
-        page = await self.probe()
+    async def read_model(self, read: Callable[[Path], Found]) -> Found:
+        """What a reader of files finds in the device model that the agent gives."""
+        page = await self._page("/probe")
         with TemporaryDirectory(prefix="crossfeed-live-") as folder:
             file = Path(folder) / "Devices.xml"
             file.write_bytes(page)
-            devices = read_devices(file)
+            return read(file)
+
+    async def _device(self) -> tuple[str, Mapping[str, Item]]:
+        """The device that is meant, and its items."""
+        devices = await self.read_model(read_devices)
         wanted = self._mapping.device if self._mapping is not None else None
         if wanted is None and len(devices) == 1:
             return next(iter(devices.items()))
@@ -119,7 +104,7 @@ class MtconnectSource:
             answer = await get(self.address + path)
             async with asyncio.timeout(30.0):
                 page = await answer.whole()
-            answer.close()
+            answer.writer.close()
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             raise LogError(
                 f"There is no MTConnect agent at {self.address}: {error or 'no answer'}.",
@@ -130,9 +115,6 @@ class MtconnectSource:
     def resume(self, position: Mapping[str, Any]) -> None:
         self._instance, self._next = int(position["instance"]), int(position["next"])
         self._newest = int(position.get("newest", 0))
-
-    async def close(self) -> None:
-        """Every stream ends with its reader."""
 
     async def arrivals(self) -> AsyncIterator[Arrival]:
         waits = backoff()
@@ -173,7 +155,7 @@ class MtconnectSource:
                 for arrival in self._tell(page):
                     yield arrival
         finally:
-            answer.close()
+            answer.writer.close()
 
     async def _begin(self) -> AsyncIterator[Arrival]:
         """Where everything stands, after which the stream goes on; what lies between is a gap."""

@@ -1,7 +1,7 @@
 """OPC UA: subscribe to mapped nodes, notice what was lost, come back when the server does. Read only."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.opcua_discovery import discover
 from crossfeed.live.opcua_names import Discovery
 from crossfeed.live.opcua_security import Security, secure
-from crossfeed.live.source import ALIVE, Arrival, Notice, Sample
+from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, Value
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _WATCH_S, _ANSWER_S = 1.0, 4.0
@@ -23,7 +23,7 @@ _QUEUE = 200  # values a server keeps of each node between two publications
 _OVERFLOW = 0x0480  # bits of a status code: the server's queue was full, and values before this one are lost
 
 
-class OpcUaSource:
+class OpcUaSource(LiveSource):
     """One server, one subscription; a node that the server does not know costs that channel alone."""
 
     def __init__(
@@ -40,8 +40,9 @@ class OpcUaSource:
         self._client: Any = None
         self._newest: int | None = None
         self._lost_at: int | None = None
+        self._names: dict[Any, str] = {}
         self._degraded: set[str] = set()
-        self._told: dict[str, int] = {}
+        self._last_stamps: dict[str, int] = {}
         self._awaited: set[str] | None = None
         self._waiting: list[tuple[str, Any]] = []
 
@@ -49,16 +50,11 @@ class OpcUaSource:
         """Connect once, and without a mapping propose one."""
         # In a thread: it takes more than a second, in which a page may already be asked for.
         await asyncio.to_thread(need, "asyncua", "OPC UA", "live")
-        client = await self._connect()
-        try:
-            if self._mapping is None:
-                self._mapping = (await discover(client)).mapping
-        finally:
-            await client.disconnect()
+        if self._mapping is None:
+            self._mapping = (await self.propose()).mapping
+        else:
+            await (await self._connect()).disconnect()
         return self._mapping.log_format(self.title)
-
-    def resume(self, position: Mapping[str, Any]) -> None:
-        """A server does not repeat what nobody heard."""
 
     async def close(self) -> None:
         if self._client is not None:
@@ -140,22 +136,20 @@ class OpcUaSource:
         assert self._mapping is not None
         ua = need("asyncua", "OPC UA", "live").ua
         names = self._mapping.names()
-        handler = _Handler(self, {ua.NodeId.from_string(native): name for native, name in names.items()})
+        self._names = {ua.NodeId.from_string(native): name for native, name in names.items()}
         self._awaited, self._waiting = set(names.values()), []
-        subscription = await client.create_subscription(self._mapping.publishing_ms, handler)
+        subscription = await client.create_subscription(self._mapping.publishing_ms, self)
         nodes = [client.get_node(native) for native in names]
         results = await subscription.subscribe_data_change(
             nodes, queuesize=_QUEUE, sampling_interval=self._mapping.sampling_ms
         )
-        for name, result in zip(names.values(), results, strict=True):
-            if not isinstance(result, int) and self._awaited is not None:
+        pairs = zip(names.values(), results, strict=True)
+        unknown = [(name, result) for name, result in pairs if not isinstance(result, int)]
+        for name, result in unknown:
+            if self._awaited is not None:
                 self._awaited.discard(name)
-            if not isinstance(result, int) and name not in self._degraded:
-                self._degraded.add(name)
-                self._put(
-                    Notice("degraded", f"the server does not know the node of {name}: {result.name}", channel=name)
-                )
-        if all(not isinstance(result, int) for result in results):
+            self._degrade(name, f"the server does not know the node of {name}: {result.name}")
+        if len(unknown) == len(results):
             raise LogError("The server knows none of the mapped nodes.", remedy="Discover the nodes again.")
         clock = client.get_node(ua.ObjectIds.Server_ServerStatus_CurrentTime)
         while True:
@@ -170,6 +164,15 @@ class OpcUaSource:
         if self._newest is not None and stamp > self._newest + round(_WATCH_S * MICROSECONDS):
             self._newest = stamp
             self._put(Sample(ALIVE, 1.0, stamp))
+
+    def datachange_notification(self, node: Any, _: Any, data: Any) -> None:
+        """What the subscription calls for every change."""
+        name = self._names.get(node.nodeid)
+        if name is not None:
+            self.tell(name, data.monitored_item.Value)
+
+    def status_change_notification(self, _: Any) -> None:
+        """The clock that is read every second finds out by itself that the subscription ended."""
 
     def tell(self, name: str, data: Any) -> None:
         """One notification; the first of each node says what is in force, and its stamp may be of long ago."""
@@ -200,22 +203,24 @@ class OpcUaSource:
         good = data.StatusCode is None or not data.StatusCode.is_bad()
         self._newest = stamp if self._newest is None else max(stamp, self._newest)
         if data.StatusCode is not None and data.StatusCode.value & _OVERFLOW == _OVERFLOW:
-            begin = self._told.get(name, stamp)
+            begin = self._last_stamps.get(name, stamp)
             seconds = (stamp - begin) / MICROSECONDS
             self._put(Notice("gap", f"the server lost values of {name} within {seconds:.1f} s", begin, stamp, name))
-        self._told[name] = stamp
+        self._last_stamps[name] = stamp
+        told: Value = float(value) if good and isinstance(value, int | float) else None
         if name == PROGRAM:
-            told: float | str | None = str(value or "")
-        elif not good or not isinstance(value, int | float):
-            told = None
-        else:
-            told = float(value)
-        if not good and name not in self._degraded:
-            self._degraded.add(name)
-            self._put(Notice("degraded", f"{name} has no good value: {data.StatusCode.name}", channel=name))
-        elif good:
+            told = str(value or "")
+        if good:
             self._degraded.discard(name)
+        else:
+            self._degrade(name, f"{name} has no good value: {data.StatusCode.name}")
         self._put(Sample(name, told, stamp))
+
+    def _degrade(self, name: str, text: str) -> None:
+        """Say once that a channel cannot be had, until it is good again."""
+        if name not in self._degraded:
+            self._degraded.add(name)
+            self._put(Notice("degraded", text, channel=name))
 
     def _end_of_gap(self, stamp: int) -> None:
         begin = self._lost_at
@@ -229,21 +234,6 @@ class OpcUaSource:
 
     def _put(self, arrival: Arrival) -> None:
         self._arrivals.put_nowait(arrival)
-
-
-class _Handler:
-    """What the subscription calls for every change."""
-
-    def __init__(self, source: OpcUaSource, names: Mapping[Any, str]) -> None:
-        self._source, self._names = source, names
-
-    def datachange_notification(self, node: Any, _: Any, data: Any) -> None:
-        name = self._names.get(node.nodeid)
-        if name is not None:
-            self._source.tell(name, data.monitored_item.Value)
-
-    def status_change_notification(self, _: Any) -> None:
-        """The clock that is read every second finds out by itself that the subscription ended."""
 
 
 def _stamp_of(data: Any) -> int:

@@ -4,17 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from crossfeed.errors import SchemaError
-from crossfeed.live.mapping import LiveMapping, States, with_missing_commands
+from crossfeed.live.mapping import LiveMapping, States
 from crossfeed.machines.column_names import read_name
 from crossfeed.machines.mapping import MappedColumn
 from crossfeed.schema import canonical, conversion
 
 # Browse names of OPC 40502 and 40501 under a spindle, an axis or the channel, with the quantity they have.
-_SPINDLE = {
-    "CmdSpeed": ("speed", "rpm"), "ActPower": ("power", "kW"), "ActTorque": ("torque", "N m"),
-    "ActCurrent": ("current", "A"),
-}  # fmt: skip
 _AXIS = {"ActPower": ("power", "kW"), "ActTorque": ("torque", "N m"), "ActCurrent": ("current", "A")}
+_SPINDLE = {"CmdSpeed": ("speed", "rpm"), **_AXIS}
 _STATES = {
     "ActProgramName": "program", "ActProgramFile": "program", "ActMainProgramName": "program", "Name": "program",
     "ActProgramLine": "line", "ActMainProgramLine": "line", "CmdOverride": "feed_override",
@@ -82,8 +79,10 @@ def propose_mapping(machine: str, nodes: Iterable[FoundNode]) -> Discovery:
             expected="powers, torques, currents, temperatures of spindle and axes",
             remedy="Write a mapping by hand, with a schema of your own; docs/live.md has an example.",
         )
-    mapping = LiveMapping(machine=machine, columns=tuple(ordered), states=States(**states))
-    return Discovery(with_missing_commands(mapping), remarks, unused)
+    # Commands that the source does not tell stand still, as on a machine that lacks them.
+    idle = [MappedColumn(channel=name, constant=0.0) for name in schema.command_names if name not in columns]
+    mapping = LiveMapping(machine=machine, columns=(*ordered, *idle), states=States(**states))
+    return Discovery(mapping, remarks, unused)
 
 
 def _state(owner: str, last: str) -> str | None:
@@ -95,12 +94,10 @@ def _state(owner: str, last: str) -> str | None:
 
 def _channel(node: FoundNode, owner: str, last: str) -> tuple[str | None, str | None, str]:
     drive = _drive(owner)
-    if drive == "spindle" and last in _SPINDLE:
-        ending, unit = _SPINDLE[last]
-        return f"spindle_{ending}", unit, "OPC 40502 spindle"
-    if drive in ("x", "y", "z") and last in _AXIS:
-        ending, unit = _AXIS[last]
-        return f"{drive}_{ending}", unit, "OPC 40502 axis"
+    part, endings = ("spindle", _SPINDLE) if drive == "spindle" else ("axis", _AXIS)
+    if drive and last in endings:
+        ending, unit = endings[last]
+        return f"{drive}_{ending}", unit, f"OPC 40502 {part}"
     said = read_name(f"{owner} {last}")
     where = drive or said.drive
     if where == "ambient" and said.quantity == "temperature":

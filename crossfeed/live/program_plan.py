@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.live.plan import held_plan
 from crossfeed.live.snapshot import PlanUsed
-from crossfeed.live.source import FEED_OVERRIDE, LINE, RAPID_OVERRIDE, SPINDLE_OVERRIDE, Value
+from crossfeed.live.source import LINE, OVERRIDES, Value
 from crossfeed.machines.declaration import PROGRAM
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
@@ -18,10 +17,14 @@ from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import CommandTrace
 from crossfeed.schema import Schema, conversion
 
-_TOLD = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
+_UNITS = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
 _FINE_HZ = 10.0
 _LONGEST = 3600  # rows of a program that are looked ahead
 _STEP = 5.0  # per cent: overrides are planned in these steps
+
+
+class _NotFollowedError(Exception):
+    """Why the last command has to stand for the program."""
 
 
 @dataclass(slots=True)
@@ -37,38 +40,49 @@ class ProgramFollower:
 
     def plan(self, states: Mapping[str, Value], now: float, last: Mapping[str, float | None], steps: int) -> PlanUsed:
         """The commands of the next rows: those of the program where it can be followed, else the last one held."""
+        try:
+            return self._program_plan(states, now, steps)
+        except _NotFollowedError as reason:
+            commands = {name: (float(last[name] or 0.0),) * steps for name in self.schema.command_names}
+            return PlanUsed("held", f"the last command is held: {reason}", commands)
+
+    def _program_plan(self, states: Mapping[str, Value], now: float, steps: int) -> PlanUsed:
         program, line = states.get(PROGRAM), states.get(LINE)
         if self.folder is None:
-            return held_plan(last, self.schema, steps, "no folder with NC programs was given (--programs)")
+            raise _NotFollowedError("no folder with NC programs was given (--programs)")
         if not program:
-            return held_plan(last, self.schema, steps, "the control runs no program")
+            raise _NotFollowedError("the control runs no program")
         if not isinstance(line, float):
-            return held_plan(last, self.schema, steps, "the control does not tell the line it executes")
-        missing = [name for name in self.schema.command_names if name not in _TOLD]
+            raise _NotFollowedError("the control does not tell the line it executes")
+        missing = [name for name in self.schema.command_names if name not in _UNITS]
         if missing:
-            return held_plan(last, self.schema, steps, f"a program does not tell {', '.join(missing)}")
+            raise _NotFollowedError(f"a program does not tell {', '.join(missing)}")
         path = _find(self.folder, str(program))
         if path is None:
-            return held_plan(last, self.schema, steps, f"there is no file {program} in {self.folder.name}")
-        overrides = tuple(_rounded(states.get(name)) for name in (FEED_OVERRIDE, RAPID_OVERRIDE, SPINDLE_OVERRIDE))
+            raise _NotFollowedError(f"there is no file {program} in {self.folder.name}")
+        overrides = tuple(_rounded(states.get(name)) for name in OVERRIDES.values())
         try:
             trace = _planned(path, path.stat().st_mtime_ns, overrides, self.limits)
         except (CrossfeedError, OSError) as error:
-            return held_plan(last, self.schema, steps, f"{path.name} cannot be planned: {error}")
-        return self._from_line(trace, path.name, int(line), now, last, steps, overrides)
+            raise _NotFollowedError(f"{path.name} cannot be planned: {error}") from error
+        number = int(line)
+        commands, following = self._commands_ahead(trace, path.name, number, now, steps)
+        feed, rapid, spindle = overrides
+        knobs = f"feed {feed:g} %, rapid {rapid:g} %, spindle {spindle:g} %"
+        sentence = f"the running program {path.name} from line {number} on, at {knobs}"
+        return PlanUsed("program", sentence, commands, following)
 
-    def _from_line(
-        self, trace: CommandTrace, name: str, line: int, now: float, last: Mapping[str, float | None], steps: int,
-        overrides: tuple[float, ...],
-    ) -> PlanUsed:  # fmt: skip
+    def _commands_ahead(
+        self, trace: CommandTrace, name: str, line: int, now: float, steps: int
+    ) -> tuple[dict[str, tuple[float, ...]], dict[str, tuple[float, ...]]]:
+        """The commands of the next rows, and of those after them to the end of the program."""
         if self._seen != (name, line):
             self._seen, self._since = (name, line), now
         bins = np.flatnonzero(trace.line == line)
         if not len(bins):
-            after = np.flatnonzero(trace.line > line)
-            if not len(after):
-                return held_plan(last, self.schema, steps, f"line {line} of {name} moves nothing, and nothing follows")
-            bins = after[:1]
+            bins = np.flatnonzero(trace.line > line)[:1]
+            if not len(bins):
+                raise _NotFollowedError(f"line {line} of {name} moves nothing, and nothing follows")
         # A line may last for many bins, or be met again in a loop: the stay on it says how far along it is.
         stay = round((now - self._since) * _FINE_HZ)
         begin = int(bins[min(stay, len(bins) - 1)])
@@ -76,14 +90,12 @@ class ProgramFollower:
         rows = max(steps, min(_LONGEST, -(-(len(trace.line) - begin) // width)))
         commands, following = {}, {}
         for channel in self.schema.commands:
-            factor = conversion(_TOLD[channel.name], channel.unit)
+            factor = conversion(_UNITS[channel.name], channel.unit)
             fine = np.asarray(getattr(trace, channel.name), dtype=np.float64)[begin : begin + rows * width]
             fine = np.concatenate([fine, np.zeros(rows * width - len(fine))])
             values = tuple((fine.reshape(rows, width).mean(axis=1) * factor.scale + factor.offset).tolist())
             commands[channel.name], following[channel.name] = values[:steps], values[steps:]
-        feed, rapid, spindle = overrides
-        knobs = f"feed {feed:g} %, rapid {rapid:g} %, spindle {spindle:g} %"
-        return PlanUsed("program", f"the running program {name} from line {line} on, at {knobs}", commands, following)
+        return commands, following
 
 
 def _find(folder: Path, program: str) -> Path | None:

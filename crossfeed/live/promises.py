@@ -54,11 +54,15 @@ class PromiseRecord:
     inside: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT))
     crps: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_RECENT))
     evidence: EProcess = field(default_factory=EProcess)
-    judged: int = 0
 
     @property
-    def coverage(self) -> float | None:
-        return sum(self.inside) / len(self.inside) if self.inside else None
+    def coverage(self) -> float:
+        return sum(self.inside) / len(self.inside)
+
+    @property
+    def words(self) -> str:
+        """The coverage in words."""
+        return f"{self.coverage:.0%} of the last {len(self.inside)} values lay inside {LEVEL:.0%}"
 
     @property
     def crps_ratio(self) -> float | None:
@@ -77,9 +81,9 @@ class Outline:
     own_crps: np.ndarray  # the CRPS that the forecast expects of itself: its mean over its own ranks
 
     @classmethod
-    def of(cls, said: Distribution) -> "Outline":
-        median, low, high, *inner = said.quantiles((0.5, _LOW, _HIGH, *_INNER_RANKS))
-        own = said.crps(torch.stack([low, *inner, high])).mean(0)
+    def of(cls, distribution: Distribution) -> "Outline":
+        median, low, high, *inner = distribution.quantiles((0.5, _LOW, _HIGH, *_INNER_RANKS))
+        own = distribution.crps(torch.stack([low, *inner, high])).mean(0)
         return cls(median.numpy(), low.numpy(), high.numpy(), own.numpy())
 
     def __getitem__(self, window: int) -> "Outline":
@@ -115,11 +119,10 @@ class Promises:
         self._open: deque[PromisedForecast] = deque()
         self._judged = -math.inf
         self.records = {name: PromiseRecord() for name in schema.sensor_names}
-        self.not_followed = 0
 
-    def add(self, said: PromisedForecast) -> None:
+    def add(self, promised: PromisedForecast) -> None:
         """A forecast to be judged."""
-        self._open.append(said)
+        self._open.append(promised)
 
     def judge(self, rows: Sequence[Row], period: float) -> None:
         """Compare every new row with what was promised for it."""
@@ -136,20 +139,16 @@ class Promises:
 
     def _compare(self, promise: PromisedForecast, row: Row, rows: Mapping[int, Row], period: float) -> None:
         ahead = round((row.time - promise.row.time) / period)
-        if ahead not in self._horizons:
-            return
-        if not self._followed(promise, ahead, rows, period):
-            self.not_followed += 1
+        if ahead not in self._horizons or not self._followed(promise, ahead, rows, period):
             return
         slot, outline = self._horizons.index(ahead), promise.outline
-        x = np.array([np.nan if row.values[name] is None else row.values[name] for name in promise.forecast.sensors])
+        x = row.floats(promise.forecast.sensors)
         crps = promise.forecast.distribution[slot].crps(torch.from_numpy(np.nan_to_num(x))).numpy()
         for column, name in enumerate(promise.forecast.sensors):
             if name not in promise.forecast.measured or not np.isfinite(x[column]):
                 continue
             record = self.records[name]
             inside = bool(outline.low[slot, column] <= x[column] <= outline.high[slot, column])
-            record.judged += 1
             record.inside.append(inside)
             record.crps.append((float(crps[column]), float(outline.own_crps[slot, column])))
             if slot == 0:

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
-from crossfeed.live.source import Arrival, Sample
+from crossfeed.live.source import Arrival, LiveSource, Sample
 
 LONGEST = 100_000
 
@@ -41,3 +43,21 @@ class BoundedQueue:
         self._waiting.clear()
         self._filled.clear()
         return taken
+
+
+@asynccontextmanager
+async def listening(source: LiveSource, put: Callable[[Arrival], None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Hand on whatever the source tells, in a task of its own, until the block ends; then the source is closed."""
+
+    async def listen() -> None:
+        async for arrival in source.arrivals():
+            put(arrival)
+
+    task = asyncio.create_task(listen())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await task
+        await source.close()

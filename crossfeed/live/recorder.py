@@ -4,12 +4,11 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from crossfeed.errors import LogError
 from crossfeed.live.clock import SourceClock
-from crossfeed.live.queue import LONGEST, BoundedQueue
+from crossfeed.live.queue import BoundedQueue, listening
 from crossfeed.live.rows import LATEST_S
 from crossfeed.live.source import Arrival, LiveSource, Mark, Notice, Sample
 from crossfeed.live.spool import HEADER, SpoolRecord, SpoolWriter, last_position
@@ -62,12 +61,12 @@ class LiveRecorder:
 
 
 async def record(
-    source: LiveSource, folder: Path, *, speed: float = 1.0, longest: int = LONGEST, on_flush: OnFlush | None = None
+    source: LiveSource, folder: Path, *, speed: float = 1.0, on_flush: OnFlush | None = None
 ) -> dict[str, float]:
     """Record a source until cancelled or at its end; a spool that exists is continued where it stopped."""
     try:
         with locked(folder / LOCK, wait=False):
-            return await _record(source, folder, speed, longest, on_flush)
+            return await _record(source, folder, speed, on_flush)
     except HeldElsewhereError:
         raise LogError(
             f"Another process records into {folder}.",
@@ -75,42 +74,35 @@ async def record(
         ) from None
 
 
-async def _record(
-    source: LiveSource, folder: Path, speed: float, longest: int, on_flush: OnFlush | None
-) -> dict[str, float]:
+async def _record(source: LiveSource, folder: Path, speed: float, on_flush: OnFlush | None) -> dict[str, float]:
     log_format = await source.open()
     if (folder / HEADER).exists() and (position := last_position(folder)) is not None:
         source.resume(position)
-    recorder, queue, clock = LiveRecorder(folder, log_format, source.title), BoundedQueue(longest), SourceClock(speed)
+    recorder, queue, clock = LiveRecorder(folder, log_format, source.title), BoundedQueue(), SourceClock(speed)
 
-    async def listen() -> None:
-        async for arrival in source.arrivals():
-            if isinstance(arrival, Sample):
-                clock.see(arrival.time)
-            queue.put(arrival)
+    def put(arrival: Arrival) -> None:
+        if isinstance(arrival, Sample):
+            clock.see(arrival.time)
+        queue.put(arrival)
 
     def counts() -> dict[str, float]:
         names = ("samples", "late", "doubled", "gap", "reconnect", "restart", "degraded")
         told: dict[str, float] = {name: recorder.counts[name] for name in names}
         return told | {"dropped": queue.dropped, "skew": round(clock.skew, 3)}
 
-    listening = asyncio.create_task(listen())
     flushed = time.monotonic()
-    try:
-        while True:
-            for arrival in await queue.take(FLUSH_S / 4):
-                recorder.take(arrival)
-            if time.monotonic() - flushed >= FLUSH_S or listening.done():
-                await asyncio.to_thread(recorder.flush)
-                flushed = time.monotonic()
-                if on_flush is not None:
-                    on_flush(counts())
-            if listening.done() and not len(queue):
-                listening.result()
-                return counts()
-    finally:
-        listening.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await listening
-        recorder.close()
-        await source.close()
+    async with listening(source, put) as heard:
+        try:
+            while True:
+                for arrival in await queue.take(FLUSH_S / 4):
+                    recorder.take(arrival)
+                if time.monotonic() - flushed >= FLUSH_S or heard.done():
+                    await asyncio.to_thread(recorder.flush)
+                    flushed = time.monotonic()
+                    if on_flush is not None:
+                        on_flush(counts())
+                if heard.done() and not len(queue):
+                    heard.result()
+                    return counts()
+        finally:
+            recorder.close()

@@ -1,7 +1,9 @@
 """One row as it is born beside the machine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,3 +13,7 @@ class Row:
     time: float
     values: Mapping[str, float | None]
     begins: bool  # nothing is known about the moment before it: a new session
+
+    def floats(self, names: Sequence[str]) -> np.ndarray:
+        """The values of these channels; NaN is absent."""
+        return np.array([self.values[name] for name in names], dtype=np.float64)

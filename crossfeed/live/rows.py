@@ -21,19 +21,18 @@ _GAP_ROWS = 10  # rows without a sample that end a session where the kind states
 class RowMaker:
     """Takes samples in any order and gives rows in theirs."""
 
-    def __init__(self, log_format: LogFormat, period: float | None = None) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         measured = {column.channel for column in log_format.columns}
         cut = log_format.segmentation
-        self.period = log_format.period if period is None else period
         self._resampling = Resampling(
             sensors=[name for name in log_format.schema.sensor_names if name in measured],
             commands=list(log_format.schema.command_names),
-            period=self.period,
+            period=log_format.period,
             change_driven=log_format.change_driven,
         )
         # A session's length is not known before its end, so that none is too short while it runs.
-        gap_s = _GAP_ROWS * self.period if cut.gap_s is None and not log_format.change_driven else cut.gap_s
-        self._kind = replace(log_format, segmentation=replace(cut, gap_s=gap_s, min_rows=1, min_s=0.0))
+        gap_s = _GAP_ROWS * log_format.period if cut.gap_s is None and not log_format.change_driven else cut.gap_s
+        self._log_format = replace(log_format, segmentation=replace(cut, gap_s=gap_s, min_rows=1, min_s=0.0))
         self._samples: list[Sample] = []
         self._held: dict[str, Value] = {}
         self._given: dict[int, Row] = {}
@@ -53,7 +52,7 @@ class RowMaker:
     def mask(self, begin: int, end: int) -> None:
         """Nothing is known between these source times: values do not hold across them."""
         self._masked.append((begin, end))
-        self._samples += gap_samples(self._kind, begin, end)
+        self._samples += gap_samples(self._log_format, begin, end)
         self._touched = begin if self._touched is None else min(self._touched, begin)
 
     def rows(self) -> list[Row]:
@@ -74,9 +73,9 @@ class RowMaker:
         return fresh
 
     def _make(self, touched: int, complete: int) -> dict[int, Row]:
-        frame = to_frame(self._samples, self._kind, self._held)
-        converted, _ = to_schema_units(frame, self._kind)
-        segments = segment(RawRun("live", converted, converted.height, ()), self._kind, self.period)
+        frame = to_frame(self._samples, self._log_format, self._held)
+        converted, _ = to_schema_units(frame, self._log_format)
+        segments = segment(RawRun("live", converted, converted.height, ()), self._log_format, self._log_format.period)
         if segments.frame.is_empty():
             return {}
         resampled = self._resampling.apply(segments.frame)[0].sort("time", maintain_order=True)
@@ -108,7 +107,7 @@ class RowMaker:
         if old:
             last = old[-1].time
             for sample in old:
-                if self._kind.change_driven or (
+                if self._log_format.change_driven or (
                     sample.channel in self._resampling.commands and sample.value is not None
                 ):
                     self._held[sample.channel] = sample.value
@@ -119,7 +118,7 @@ class RowMaker:
 
     def _anchor(self, old: list[Sample], last: int) -> list[Sample]:
         """The row before the kept ones: it says since when their first samples stand, and which commands hold."""
-        if self._kind.change_driven:
+        if self._log_format.change_driven:
             return [Sample(name, value, last) for name, value in self._held.items()]
         row = {sample.channel: sample for sample in old if sample.time == last}
         held = {name: Sample(name, value, last) for name, value in self._held.items()}

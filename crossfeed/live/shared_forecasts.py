@@ -47,16 +47,15 @@ class DueWindow:
 Prepare = Callable[[], DueWindow | None]
 
 
-class SharedForecasts:
-    """One model for all who watch; given to several monitors, it forecasts for those that are due in one pass."""
+class SharedForecasts(SharedPass[Prepare, WindowForecast | None]):
+    """One model for all who watch; given to several monitors, it forecasts for those that are due in one pass.
+
+    Asked for the window that a function makes, in the thread of the pass; the answer is None where it makes none.
+    """
 
     def __init__(self, model: WorldModel) -> None:
+        super().__init__(_answer_all, _MOST)
         self.model = packed(model.eval())
-        self._pass: SharedPass[Prepare, WindowForecast | None] = SharedPass(_answer_all, _MOST)
-
-    async def ask(self, prepare: Prepare) -> WindowForecast | None:
-        """The forecast for the window that `prepare` makes, in the thread of the pass; None where it makes none."""
-        return await self._pass.ask(prepare)
 
 
 def _answer_all(questions: Sequence[Prepare]) -> list[WindowForecast | Exception | None]:

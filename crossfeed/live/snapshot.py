@@ -22,8 +22,7 @@ class Light:
 
 def worst(lights: Mapping[str, Light]) -> Colour:
     """The colour that counts for the whole."""
-    colours = {light.colour for light in lights.values()}
-    return next((colour for colour in _WORST if colour in colours), "green")
+    return min((light.colour for light in lights.values()), key=_WORST.index, default="green")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ ALIVE = "@@alive"  # everything in force is still so at this time
 CONNECTED = "@connected"  # 1 while the machine is heard, where values hold until they change
 RUN = "@@run"  # the run that ingest would name after the file
 LINE = "@@line"  # line of the NC program being executed
-FEED_OVERRIDE, RAPID_OVERRIDE, SPINDLE_OVERRIDE = "@@feed_override", "@@rapid_override", "@@spindle_override"
-OVERRIDES = (FEED_OVERRIDE, RAPID_OVERRIDE, SPINDLE_OVERRIDE)
+OVERRIDES = {name: f"@@{name}" for name in ("feed_override", "rapid_override", "spindle_override")}
 TEXTS = (PROGRAM, LABEL, RUN)
 
 Value = float | str | None
@@ -66,14 +65,15 @@ class LiveSource(Protocol):
     def arrivals(self) -> AsyncIterator[Arrival]:
         """Everything that arrives, for as long as anyone listens; lost connections are taken up again inside."""
 
-    def resume(self, position: Mapping[str, Any]) -> None:
+    def resume(self, position: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Go on from a mark of an earlier process; call it before `arrivals`."""
+        return  # nothing to do where nothing is kept for us
 
     async def close(self) -> None:
         """Let go of the machine."""
+        return  # nothing to do where nothing stays open between two looks
 
 
-def live_segmentation(gap_s: float = 10.0, base: Segmentation | None = None) -> Segmentation:
+def live_segmentation(base: Segmentation, gap_s: float = 10.0) -> Segmentation:
     """Sessions of a source whose values hold until they change: a connection lost for longer begins a new one."""
-    base = base or Segmentation()
     return replace(base, keep={**base.keep, CONNECTED.removeprefix("@"): 1.0}, gap_s=gap_s)

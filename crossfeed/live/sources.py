@@ -67,23 +67,12 @@ async def discover_mapping(address: str, options: SourceOptions | None = None) -
         return template_from(Path(rest.removeprefix("//")))
     source = open_source(address, options)
     if scheme == "http":
-        return await _discover_device(address)
+        from crossfeed.live.mtconnect import MtconnectSource
+        from crossfeed.machines.template import template_from
+
+        return await MtconnectSource(address).read_model(template_from)
     from crossfeed.live.mqtt import MqttSource
     from crossfeed.live.opcua import OpcUaSource
 
     assert isinstance(source, OpcUaSource | MqttSource)
     return f"# Proposed for {address}; check every line.\n{(await source.propose()).to_yaml()}"
-
-
-async def _discover_device(address: str) -> str:
-    """The mapping that `crossfeed data template` writes of a device model, for the model that an agent gives."""
-    from tempfile import TemporaryDirectory
-
-    from crossfeed.live.mtconnect import MtconnectSource
-    from crossfeed.machines.template import template_from
-
-    page = await MtconnectSource(address).probe()
-    with TemporaryDirectory(prefix="crossfeed-live-") as folder:
-        file = Path(folder) / "Devices.xml"
-        file.write_bytes(page)
-        return template_from(file)

@@ -5,7 +5,7 @@ is_historical 5, is_null 7, then the value in 10 (int), 11 (long), 12 (float), 1
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from crossfeed.errors import LogError
@@ -24,7 +24,6 @@ class Metric:
     time: int | None = None
     alias: int | None = None
     historical: bool = False
-    datatype: int = _DOUBLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,6 @@ def _metric(content: bytes) -> Metric:
         time if isinstance(time, int) else None,
         alias if isinstance(alias, int) else None,
         bool(found.get(5, 0)),
-        datatype,
     )
 
 
@@ -158,8 +156,3 @@ def _key(number: int, wire: int) -> bytes:
 def _text(number: int, text: str) -> bytes:
     content = text.encode()
     return _key(number, _BYTES) + _varint(len(content)) + content
-
-
-def by_alias(metrics: Iterable[Metric]) -> dict[int, str]:
-    """The names that a birth gives to its aliases."""
-    return {metric.alias: metric.name for metric in metrics if metric.alias is not None and metric.name is not None}

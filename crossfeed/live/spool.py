@@ -10,7 +10,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -142,9 +142,9 @@ def spooled_format(folder: Path) -> LogFormat:
         title=str(told["source"]),
         machine=told["machine"],
         schema=Schema.from_mapping(told["schema"], origin=str(folder / HEADER)),
-        columns=tuple(_column(column) for column in told["columns"]),
+        columns=tuple(NativeColumn(**_with_tuples(column)) for column in told["columns"]),
         period=told["period"],
-        segmentation=_segmentation(told["segmentation"]),
+        segmentation=Segmentation(**_with_tuples(told["segmentation"])),
         read=lambda log_format, path: iter(()),  # noqa: ARG005 (`to_table` brings its own)
         change_driven=told["change_driven"],
         local_time=told["local_time"],
@@ -164,14 +164,9 @@ def described(log_format: LogFormat) -> dict[str, Any]:
     }
 
 
-def _column(told: dict[str, Any]) -> NativeColumn:
-    valid: Sequence[float] | None = told.pop("valid")
-    return NativeColumn(**told, valid=None if valid is None else (valid[0], valid[1]))
-
-
-def _segmentation(told: dict[str, Any]) -> Segmentation:
-    content: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in told.items()}
-    return Segmentation(**content)
+def _with_tuples(content: dict[str, Any]) -> dict[str, Any]:
+    """Fields as they were before JSON, which has lists alone."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
 
 
 def _header(folder: Path) -> dict[str, Any]:

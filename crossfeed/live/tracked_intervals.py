@@ -41,18 +41,18 @@ class TrackedIntervals:
         for index, number in enumerate(clock.tolist()):
             for position, horizon in enumerate(self._horizons):
                 if (row := by_number.get(number + horizon)) is not None:
-                    x[index, position] = [np.nan if row.values[name] is None else row.values[name] for name in names]
+                    x[index, position] = row.floats(names)
         centre, spread = (np.stack([made[part] for made in self._made]) for part in (1, 2))
         return ForecastTrace(clock, centre, spread, x, np.isfinite(x))
 
 
-def _widened(said: Distribution, width_LHC: np.ndarray) -> Quantiles:
+def _widened(distribution: Distribution, width_LHC: np.ndarray) -> Quantiles:
     """The same median and mean with intervals of `width` predicted standard deviations to either side."""
-    centre, spread = centre_and_spread(said)
+    centre, spread = centre_and_spread(distribution)
     # Higher levels must not lie inside lower ones, whatever the widths were tracked to.
     widths = torch.from_numpy(np.maximum.accumulate(width_LHC, axis=0))
     pairs = list(zip(sorted(LEVELS), widths, strict=True))
     below = [(0.5 - level / 2.0, centre - width * spread) for level, width in reversed(pairs)]
     above = [(0.5 + level / 2.0, centre + width * spread) for level, width in pairs]
     levels, values = zip(*below, (0.5, centre), *above, strict=True)
-    return Quantiles(levels, torch.stack(values, -1), said.plain().mean)
+    return Quantiles(levels, torch.stack(values, -1), distribution.plain().mean)

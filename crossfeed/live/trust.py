@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.live.promises import LEVEL, PromisedForecast, Promises, spans_of
+from crossfeed.live.promises import PromisedForecast, Promises, spans_of
 from crossfeed.live.row import Row
 from crossfeed.live.snapshot import Light, PlanUsed, worst
 from crossfeed.model.sensors.model import SensorModel
@@ -41,15 +41,14 @@ class Trust:
             self._far = self._distances(rows[-1])
         self.promises.judge(rows, self.period)
 
-    def promise(self, said: PromisedForecast) -> None:
+    def promise(self, promised: PromisedForecast) -> None:
         """A forecast that was made from the newest row."""
-        self.promises.add(said)
-        self._outside, self._doubt = self._beyond(said.plan), self._disagreement(said.doubt)
+        self.promises.add(promised)
+        self._outside, self._doubt = self._beyond(promised.plan), self._disagreement(promised.doubt)
 
     def _distances(self, row: Row) -> dict[str, float]:
         names = self._schema.sensor_names
-        values = np.array([np.nan if row.values[name] is None else row.values[name] for name in names], dtype=float)
-        z = np.abs(self._model.model.normaliser.transform_sensors(values))
+        z = np.abs(self._model.model.normaliser.transform_sensors(row.floats(names)))
         return {name: float(one) for name, one in zip(names, z, strict=True) if np.isfinite(one)}
 
     def _beyond(self, plan: PlanUsed) -> str:
@@ -73,9 +72,9 @@ class Trust:
             return ""
         return f"this is unlike what was learned: the members of the model differ by {doubt:.2g}, usually {usual:.2g}"
 
-    def lights(self, told: set[str], age: float | None, problem: str, missing: int) -> dict[str, Light]:
+    def lights(self, channels: set[str], age: float | None, problem: str, missing: int) -> dict[str, Light]:
         """One light for each sensor that the source tells."""
-        names = [name for name in self._schema.sensor_names if name in told]
+        names = [name for name in self._schema.sensor_names if name in channels]
         return {name: self._light(name, age, problem, missing, len(names)) for name in names}
 
     def _light(self, name: str, age: float | None, problem: str, missing: int, sensors: int) -> Light:
@@ -97,10 +96,9 @@ class Trust:
     def _judged(self, name: str, sensors: int) -> Light | None:
         """What the kept and broken promises say."""
         record = self.promises.records[name]
-        coverage, ratio = record.coverage, record.crps_ratio
-        if coverage is None or len(record.inside) < _ENOUGH:
+        if len(record.inside) < _ENOUGH:
             return None
-        share = f"{coverage:.0%} of the last {len(record.inside)} values lay inside {LEVEL:.0%}"
+        coverage, ratio, share = record.coverage, record.crps_ratio, record.words
         if record.evidence.wealth >= _EVIDENCE * sensors:
             if coverage < _COVERED:
                 return Light("red", f"the machine no longer does what is forecast: {share}")
@@ -122,9 +120,8 @@ class Trust:
 
     def _kept(self, name: str) -> Light:
         record = self.promises.records[name]
-        if record.coverage is None or len(record.inside) < _ENOUGH:
-            return Light("green", f"in time; {len(record.inside)} forecasts checked so far")
-        return Light("green", f"{record.coverage:.0%} of the last {len(record.inside)} values lay inside {LEVEL:.0%}")
+        checked = len(record.inside)
+        return Light("green", f"in time; {checked} forecasts checked so far" if checked < _ENOUGH else record.words)
 
     def verdict(self, lights: Mapping[str, Light], remark: str) -> str:
         """One sentence for the whole."""

@@ -39,18 +39,6 @@ class ModelResult:
 
 
 @dataclass(frozen=True)
-class Extras:
-    """Folders and files named by the user; None means: look beside the study."""
-
-    comparison: Path | None = None
-    evaluation: Path | None = None
-    adaptation: Path | None = None
-    forecast: Path | None = None
-    curve: Path | None = None
-    audits: Sequence[Path] = ()
-
-
-@dataclass(frozen=True)
 class Artefacts:
     """Everything a report can speak of."""
 
@@ -86,9 +74,18 @@ class Artefacts:
         return _with_numbers(self.evaluation(own=False))
 
 
-def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
-    """Read a study or a run, and what lies beside it."""
-    folder, extras = Path(folder), extras or Extras()
+def gather(
+    folder: Path | str,
+    *,
+    comparison: Path | str | None = None,
+    evaluation: Path | str | None = None,
+    adaptation: Path | str | None = None,
+    forecast: Path | str | None = None,
+    curve: Path | str | None = None,
+    audits: Sequence[Path | str] = (),
+) -> Artefacts:
+    """Read a study or a run, and what lies beside it where the user named nothing else."""
+    folder = Path(folder)
     if (folder / "study" / "study.db").is_file() and not (folder / "study.db").is_file():
         folder = folder / "study"
     if not (folder / "study.db").is_file() and not (folder / "run.json").is_file():
@@ -101,18 +98,20 @@ def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
     run_folder, beside = _shown_run(folder, study), folder.parent
     # A user may call the folder of a result anything; what was made with this very model belongs to it.
     own = _model_hash(folder) if study is None else None
-    evaluations = _files(_named(extras.evaluation, beside / EVALUATION), "evaluation.json")
-    evaluations = evaluations or _made_with(own, folder, "evaluation.json")
-    adaptations = _files(_named(extras.adaptation, beside / ADAPTATION), "adaptation.json")
-    adaptations = adaptations or _made_with(own, folder, "adaptation.json")
+
+    def results(given: Path | str | None, usual: str, name: str) -> list[Path]:
+        return _files(_named(given, beside / usual), name) or _made_with(own, folder, name)
+
+    evaluations = results(evaluation, EVALUATION, "evaluation.json")
+    adaptations = results(adaptation, ADAPTATION, "adaptation.json")
+    forecasts = results(forecast, FORECAST, "forecast.json")
+    decisions = results(None, CONTROL, "plan.json")
     # A comparison that still runs has no table yet.
-    comparisons = _files(_named(extras.comparison, beside / COMPARISON), "table.json")[:1]
-    forecasts = _files(_named(extras.forecast, beside / FORECAST), "forecast.json")
-    forecasts = forecasts or _made_with(own, folder, "forecast.json")
-    decisions = _files(beside / CONTROL, "plan.json") or _made_with(own, folder, "plan.json")
+    comparisons = _files(_named(comparison, beside / COMPARISON), "table.json")[:1]
     inside = _existing(folder / CURVE / "curve.json")
-    curves = [*_files(_named(extras.curve, beside / CURVE), "curve.json"), *inside][:1]
-    audits = [*(extras.audits or _existing(beside / AUDIT))]
+    curves = [*_files(_named(curve, beside / CURVE), "curve.json"), *inside][:1]
+    audited = [Path(path) for path in audits] or _existing(beside / AUDIT)
+    runs = [run_folder] if run_folder else []
     return Artefacts(
         folder=folder,
         study=study,
@@ -123,17 +122,8 @@ def gather(folder: Path | str, extras: Extras | None = None) -> Artefacts:
         curve=read_sealed(curves[0]) if curves else {},
         forecasts=[WhatIfResult.from_dict(read_sealed(path), str(path)) for path in forecasts],
         decisions=[read_sealed(path) for path in decisions],
-        audits=[read_sealed(path) for path in audits],
-        files=(
-            *([run_folder] if run_folder else []),
-            *evaluations,
-            *adaptations,
-            *comparisons,
-            *curves,
-            *forecasts,
-            *decisions,
-            *audits,
-        ),
+        audits=[read_sealed(path) for path in audited],
+        files=(*runs, *evaluations, *adaptations, *comparisons, *curves, *forecasts, *decisions, *audited),
         simulated=any(read_sealed(path).get("data") == "simulated" for path in _existing(beside / DEMO)),
     )
 
@@ -155,17 +145,17 @@ def _shown_run(folder: Path, study: StudyFacts | None) -> Path | None:
     """The run whose curves are shown: the folder itself, the locked run, or the best one so far."""
     if study is None:
         return folder
-    wanted = [study.shown_run] if study.shown_run else []
-    return next((folder / "runs" / name for name in wanted if (folder / "runs" / name / "run.json").is_file()), None)
+    shown = folder / "runs" / study.shown_run if study.shown_run else None
+    return shown if shown is not None and (shown / "run.json").is_file() else None
 
 
-def _named(given: Path | None, usual: Path) -> Path | None:
+def _named(given: Path | str | None, usual: Path) -> Path | None:
     """A folder the user named must be there; the usual one may be."""
-    if given is not None:
-        if not given.exists():
-            raise ConfigError(f"{given} does not exist.", remedy="Check the path, or leave the option away.")
-        return given
-    return usual if usual.exists() else None
+    if given is None:
+        return usual if usual.exists() else None
+    if not Path(given).exists():
+        raise ConfigError(f"{given} does not exist.", remedy="Check the path, or leave the option away.")
+    return Path(given)
 
 
 def _with_numbers(found: Evaluation | None) -> ModelResult | None:

@@ -142,6 +142,16 @@ def estimate(value: Any) -> Any:
     return value.get("estimate") if isinstance(value, Mapping) else value
 
 
+def section(anchor: str, title: str, lead: str, blocks: Sequence[Block]) -> list[Section]:
+    """One section, or none where there is nothing to show."""
+    return [Section(anchor, title, lead, tuple(blocks))] if blocks else []
+
+
+def filled(heads: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+    """Only the columns of which any row says something."""
+    return tuple(column for column in heads if any(row.get(column.key) is not None for row in rows))
+
+
 def columns(*given: Sequence[str]) -> tuple[Column, ...]:
     """Columns from (key, title, format, latex) with the usual defaults."""
     return tuple(Column(*one) for one in given)  # type: ignore[arg-type]

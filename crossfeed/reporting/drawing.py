@@ -56,14 +56,14 @@ def prepare_to_draw() -> None:
 
 
 @contextmanager
-def easel() -> "Iterator[Easel]":
+def panel_drawer() -> "Iterator[PanelDrawer]":
     """Draw any number of panels in the house style."""
     with house_style(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the page has fonts of its own
-        yield Easel()
+        yield PanelDrawer()
 
 
-class Easel:
+class PanelDrawer:
     """Keeps its axes and empties them, because making axes costs more than filling them; draws equal panels once."""
 
     # What this process has drawn for pages: a report that is written again is drawn only where it changed.
@@ -234,7 +234,7 @@ def _fill_dots(panel: Dots, marks: Artists) -> tuple[float, float, float, float]
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.grid(visible=False, axis="y")
     if panel.reference is not None:
-        marks.add(axes.axvline(panel.reference[0], color=SOFT, linewidth=1.1, linestyle=(0, (2, 3))))
+        marks.add(axes.axvline(panel.reference, color=SOFT, linewidth=1.1, linestyle=(0, (2, 3))))
     for order, (series, colour, dots) in enumerate(panel.series):
         shift = (order - (len(panel.series) - 1) / 2) * min(7.0, each / max(len(panel.series), 1)) / each
         for position, (row, dot) in enumerate(zip(panel.rows, dots, strict=True)):

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from crossfeed.processes import beside, each_taken_once
 from crossfeed.progress import progress
 from crossfeed.reporting.blocks import Document, Figure
-from crossfeed.reporting.drawing import easel, prepare_to_draw
+from crossfeed.reporting.drawing import panel_drawer, prepare_to_draw
 from crossfeed.reporting.figure_files import figure_file
 
 # Below this many drawings a second process would cost more than it saves.
@@ -66,7 +66,7 @@ def _draw_all(
     orders: Iterable[tuple[int, FigureOrder]], advance: Callable[[float], None] | None = None
 ) -> dict[str, DrawnFigure]:
     drawn, done = {}, 0
-    with easel() as one:
+    with panel_drawer() as one:
         for number, order in orders:
             drawings = [one.draw(panel, order.becomes_file) for panel in order.figure.panels]
             file = figure_file(order.figure, drawings) if order.becomes_file else None

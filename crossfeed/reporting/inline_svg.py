@@ -17,7 +17,7 @@ INK, SOFT, RULE = "#1b2430", "#56616e", "#dfe4ea"
 _NAMES = {INK: "--ink", SOFT: "--soft", RULE: "--rule"} | {colour: f"--c{n}" for n, colour in enumerate(COLOURS)}
 
 
-def series_tag(name: str, hint: str = "", values: Sequence[Sequence[float]] = ()) -> str:
+def series_tag(name: str, hint: str, values: Sequence[Sequence[float]]) -> str:
     """The tag that opens the group of one series."""
     data = f' data-values="{escape(json.dumps(values))}"' if values else ""
     title = f"<title>{escape(hint)}</title>" if hint else ""

@@ -1,10 +1,11 @@
 """How numbers are written: as many digits as matter, a dash for what is not defined."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from crossfeed.reporting.blocks import CellFormat
+if TYPE_CHECKING:
+    from crossfeed.reporting.blocks import CellFormat
 
 MISSING = "–"
 LIGHTS = {"good": "● yes", "fair": "◐ with care", "bad": "○ no", "unknown": "· not known"}
@@ -33,20 +34,20 @@ def share(value: float | None) -> str:
     return f"{percent:.1f} %" if math.isfinite(percent) else MISSING
 
 
-def interval(value: Mapping[str, Any] | None, write: Any = number) -> str:
+def interval(value: Mapping[str, Any] | None) -> str:
     """An estimate with its bounds, or with its spread over seeds; alone where there are too few runs for any."""
-    told, doubt = interval_parts(value, write)
+    told, doubt = interval_parts(value, number)
     return told if not doubt else f"{told} {doubt}" if doubt.startswith("±") else f"{told} ({doubt})"
 
 
-def interval_parts(value: Mapping[str, Any] | None, write: Any = number) -> tuple[str, str]:
+def interval_parts(value: Mapping[str, Any] | None, write: Callable[[Any], str]) -> tuple[str, str]:
     """The same in two parts, for two lines of a narrow cell: the estimate, and its bounds or its spread."""
     if value is None or value.get("estimate") is None:
         return MISSING, ""
-    told = str(write(value["estimate"]))
+    told = write(value["estimate"])
 
     def alike(other: float) -> str:
-        return _alike(other, told) if write is number else str(write(other))
+        return _alike(other, told) if write is number else write(other)
 
     if value.get("spread") is not None:
         return told, f"± {alike(value['spread'])}"
@@ -79,7 +80,7 @@ def short_hash(value: Any) -> str:
     return str(value)[:12] if value else MISSING
 
 
-def written(value: Any, cell_format: CellFormat) -> str:
+def written(value: Any, cell_format: "CellFormat") -> str:
     """One cell as text."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return MISSING

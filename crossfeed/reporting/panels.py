@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 from crossfeed.evaluation.statistics import Interval
@@ -65,10 +66,7 @@ class XY:
     highest: float | None = None
 
     def x_range(self) -> tuple[float, float]:
-        shown = self._x_values()
-        for bars in self.bars:
-            shown += bars.edges
-        return _range(shown)
+        return _range([*self._x_values(), *(edge for bars in self.bars for edge in bars.edges)])
 
     def _x_values(self) -> list[Number]:
         return [x for line in self.lines for x in line.x] + [x for band in self.bands for x in band.x]
@@ -108,6 +106,12 @@ class Dot:
         """An interval as a dot; none where there is no interval."""
         return cls(None) if interval is None else cls(interval.estimate, interval.low, interval.high)
 
+    @classmethod
+    def over(cls, values: Iterable[Number]) -> "Dot":
+        """The mean of what is known, with its range."""
+        known = [value for value in values if value is not None]
+        return cls(fmean(known), min(known), max(known)) if known else cls(None)
+
 
 @dataclass(frozen=True)
 class Dots:
@@ -117,12 +121,13 @@ class Dots:
     x_label: str
     rows: tuple[str, ...]
     series: tuple[tuple[str, int, tuple[Dot, ...]], ...]
-    reference: tuple[float, str] | None = None
+    # Where a line stands to which all rows compare.
+    reference: float | None = None
     # Values beyond these limits are drawn at the edge with an arrow, so that one row cannot squeeze all others.
     limits: tuple[float, float] | None = None
 
     def x_range(self) -> tuple[float, float]:
-        shown: list[Number] = [self.reference[0]] if self.reference else []
+        shown: list[Number] = [self.reference] if self.reference is not None else []
         for _, _, dots in self.series:
             for dot in dots:
                 shown += [dot.value, dot.low, dot.high]

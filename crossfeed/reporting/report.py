@@ -10,7 +10,7 @@ from pathlib import Path
 import crossfeed
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import StorageError
-from crossfeed.reporting.artefacts import Artefacts, Extras, gather
+from crossfeed.reporting.artefacts import Artefacts, gather
 from crossfeed.reporting.blocks import Document, Section
 from crossfeed.reporting.drawn_figures import Drawings, DrawnFigure, draw_figures
 from crossfeed.reporting.page import page
@@ -75,12 +75,10 @@ def write_report(
     audits: Sequence[Path | str] = (),
 ) -> Written:
     """Report on a study or a run; what is not named is looked for beside it. `out` is `folder/report` by default."""
-    named = {
-        "comparison": comparison, "evaluation": evaluation, "adaptation": adaptation, "forecast": forecast,
-        "curve": curve,
-    }  # fmt: skip
-    paths = {name: None if path is None else Path(path) for name, path in named.items()}
-    found = gather(folder, Extras(**paths, audits=tuple(Path(path) for path in audits)))
+    found = gather(
+        folder, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast, curve=curve,
+        audits=audits,
+    )  # fmt: skip
     document = compose(found)
     out_folder = Path(out) if out is not None else found.folder / "report"
     report = out_folder / "report.html"

@@ -48,7 +48,7 @@ def _channels(seeds: list[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def standing(found: Artefacts) -> str:
+def against_rivals(found: Artefacts) -> str:
     """Whether anyone who was run is ahead, in one sentence; nothing where nobody was."""
     known, others = found.on_target(), rivals(found)
     if known is None or not others:

@@ -87,10 +87,7 @@ def build_app(service: Service) -> Gate:
 
     @app.get("/api/sessions", tags=["model"], summary="Moments that can be named")
     async def sessions() -> dict[str, Any]:
-        return {
-            "sessions": engine.moments.sessions() if engine.moments else [],
-            "live": service.shown_machine is not None,
-        }
+        return {"sessions": engine.moments.sessions(), "live": service.shown_machine is not None}
 
     @app.post("/api/forecast", tags=["model"], summary="Forecast at the trained horizons, under one plan or several")
     async def forecast(asked: ForecastAsked, request: Request) -> dict[str, Any]:
@@ -141,7 +138,7 @@ def build_app(service: Service) -> Gate:
 
     @app.post("/api/link", tags=["service"], summary="A link that lets one more browser in, once", status_code=201)
     async def link() -> dict[str, str]:
-        return {"link": f"{settings.address(gate.port)}{ENTER}{keys.link()}"}
+        return {"link": gate.link()}
 
     @app.get(ENTER + "{code}", include_in_schema=False)
     async def enter(code: str) -> HTMLResponse:

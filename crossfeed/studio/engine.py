@@ -44,10 +44,10 @@ class Question:
 
 @dataclass(eq=False)
 class ForecastEngine:
-    """A model that answers; `moments` is None when clients must send their rows."""
+    """A model that answers."""
 
     opened: OpenedModel
-    moments: Moments | None
+    moments: Moments
     uploads: Uploads
     limits: Limits
     motion: MotionLimits
@@ -56,13 +56,6 @@ class ForecastEngine:
         """The rows before the forecast."""
         if asked.history is not None:
             return sent_moment(asked, self.opened)
-        if self.moments is None:
-            raise RefusalError(
-                409,
-                "The service has no history of its own.",
-                expected="rows under 'history' in the request",
-                remedy="Start crossfeed serve with --history or --live.",
-            )
         return self.moments.at(asked.session, asked.at)
 
     def questions(self, asked: ForecastAsked) -> tuple[History, list[Question]]:
@@ -81,14 +74,14 @@ class ForecastEngine:
         answers: list[dict[str, Any] | Exception] = [CrossfeedError("There was no answer.")] * len(questions)
         for horizons in {question.horizons for question in questions}:
             indices = [index for index, question in enumerate(questions) if question.horizons == horizons]
+            told: Sequence[dict[str, Any] | Exception]
             try:
                 told = self._together([questions[index] for index in indices], horizons)
-                for index, answer in zip(indices, told):
-                    answers[index] = answer
             except CrossfeedError:
                 # One bad question must not spoil the others: ask again one by one.
-                for index in indices:
-                    answers[index] = self._alone(questions[index], horizons)
+                told = [self._alone(questions[index], horizons) for index in indices]
+            for index, answer in zip(indices, told):
+                answers[index] = answer
         return answers
 
     def _alone(self, question: Question, horizons: tuple[int, ...]) -> dict[str, Any] | Exception:

@@ -25,23 +25,10 @@ def model_facts(opened: OpenedModel, limits: Limits) -> dict[str, Any]:
         "context": model.config.context,
         "horizons": list(model.horizons),
         "sensors": [
-            {
-                "name": channel.name,
-                "quantity": channel.quantity,
-                "unit": channel.unit,
-                "learned": channel.name not in model.normaliser.unseen,
-            }
+            {**channel.model_dump(), "learned": channel.name not in model.normaliser.unseen}
             for channel in model.schema.sensors
         ],
-        "commands": [
-            {
-                "name": channel.name,
-                "quantity": channel.quantity,
-                "unit": channel.unit,
-                "range": ranges.get(channel.name),
-            }
-            for channel in model.schema.commands
-        ],
+        "commands": [{**channel.model_dump(), "range": ranges.get(channel.name)} for channel in model.schema.commands],
         "shuffled_command_ratio": provenance.get("shuffled_command_ratio"),
         "programs": [PREFIX + name for name in bundled_programs()],
         "limits": limits.model_dump(),

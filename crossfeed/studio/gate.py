@@ -38,14 +38,14 @@ a browser that is in can make another one under "Another device".</p></html>"""
 class Gate:
     """Lets through what may pass; everything else is refused in words, counted and logged."""
 
-    def __init__(self, app: App, settings: ServeSettings, keys: Keys, metrics: Metrics, styles: str = "") -> None:
+    def __init__(self, app: App, settings: ServeSettings, keys: Keys, metrics: Metrics, styles: str) -> None:
         self.app, self.settings, self.keys, self.metrics = app, settings, keys, metrics
-        self.port = settings.port
+        self.port = settings.port  # until the one is known that was given when any was asked for
         self.headers = {"content-security-policy": _POLICY.format(styles), **_HEADERS}
 
-    def listen_on(self, port: int) -> None:
-        """The port that was given when any was asked for."""
-        self.port = port
+    def link(self) -> str:
+        """A link that lets one browser in, once."""
+        return f"{self.settings.address(self.port)}{ENTER}{self.keys.link()}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):

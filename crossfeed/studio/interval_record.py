@@ -1,6 +1,6 @@
 """How the intervals have held since the start: every promise is compared with the row it was made for."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +23,8 @@ class IntervalRecord:
 
     def __init__(self) -> None:
         self._open: deque[_Promise] = deque()
-        self._inside: dict[str, int] = {}
-        self._due: dict[str, int] = {}
+        self._inside: Counter[str] = Counter()
+        self._due: Counter[str] = Counter()
 
     def forget(self) -> None:
         """Promises made before a gap cannot come due."""
@@ -48,23 +48,19 @@ class IntervalRecord:
             for name, low in promise.low.items():
                 true = values.get(name)
                 if true is not None and true == true:
-                    self._due[name] = self._due.get(name, 0) + 1
-                    inside = low[slot] <= true <= promise.high[name][slot]
-                    self._inside[name] = self._inside.get(name, 0) + int(inside)
+                    self._due[name] += 1
+                    self._inside[name] += int(low[slot] <= true <= promise.high[name][slot])
 
     def content(self) -> dict[str, dict[str, Any]]:
         """Forecasts that came due, and the share of them that held."""
-        return {
-            name: {"forecasts": count, "inside90": self._inside.get(name, 0) / count}
-            for name, count in self._due.items()
-        }
+        return {name: {"forecasts": due, "inside90": self._inside[name] / due} for name, due in self._due.items()}
 
     def light(self, name: str) -> dict[str, str]:
         """What the count says about one sensor."""
-        count = self._due.get(name, 0)
+        count = self._due[name]
         if count < ENOUGH:
             return {"colour": "amber", "sentence": f"only {count} forecasts came due so far; {ENOUGH} are needed"}
-        share = self._inside.get(name, 0) / count
+        share = self._inside[name] / count
         told = f"{share:.0%} of {count:,} values fell inside their 90 % interval"
         if share < COVERAGE_BAD:
             return {"colour": "red", "sentence": f"{told}: far too sure of itself"}

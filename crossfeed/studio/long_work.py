@@ -23,12 +23,12 @@ class LongWork:
     def __init__(self, at_once: int, waiting: int, seconds: float, metrics: Metrics) -> None:
         self.at_once, self.waiting, self.seconds, self.metrics = at_once, waiting, seconds, metrics
         self._threads = ThreadPoolExecutor(at_once, "what-ifs")
-        self._inside = 0
+        self.inside = 0  # pieces of work that are under way or wait
 
     async def do(self, work: Callable[[Callable[[], None]], Result]) -> Result:
         """The result; cancelling this, or its time running out, ends the work at its next question."""
-        if self._inside >= self.at_once + self.waiting:
-            raise RefusalError(503, f"{self._inside} comparisons are under way.", remedy="Try again in some seconds.")
+        if self.inside >= self.at_once + self.waiting:
+            raise RefusalError(503, f"{self.inside} comparisons are under way.", remedy="Try again in some seconds.")
         stopped = threading.Event()
 
         def go_on() -> None:
@@ -39,7 +39,7 @@ class LongWork:
             go_on()
             return work(go_on)
 
-        self._inside += 1
+        self.inside += 1
         future = self._threads.submit(begin)
         # The place is free only when the thread is: work that was given up still ends first.
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._leave))
@@ -58,13 +58,8 @@ class LongWork:
         finally:
             stopped.set()
 
-    @property
-    def inside(self) -> int:
-        """How many pieces of work are under way or wait."""
-        return self._inside
-
     def _leave(self) -> None:
-        self._inside -= 1
+        self.inside -= 1
 
     def close(self) -> None:
         """Let the threads end."""

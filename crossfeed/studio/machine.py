@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class Machine:
     """Reads the monitor, never the machine."""
 
     def __init__(self, opened: OpenedModel, monitor: Monitor, companion: Companion | None = None) -> None:
-        self.opened, self.monitor, self._companion, self._so_far = opened, monitor, companion, IntervalRecord()
+        self.opened, self.monitor, self._companion, self._record = opened, monitor, companion, IntervalRecord()
 
     async def run(self) -> None:
         """Listen, and compare what was forecast with what came; a companion begins before and ends with it."""
@@ -53,13 +53,13 @@ class Machine:
             rows = [round(time / snapshot.period) for time in recent.times]
             for index, row in enumerate(rows):
                 if row > seen:
-                    self._so_far.observe(row, {name: values[index] for name, values in recent.sensors.items()})
+                    self._record.observe(row, {name: values[index] for name, values in recent.sensors.items()})
             seen = rows[-1]
             behind = (snapshot.forecast_age or 0.0) - (snapshot.row_age or 0.0)
             if snapshot.forecast and abs(behind) < snapshot.period / 2.0:
                 low = {name: said.low for name, said in snapshot.forecast.items()}
                 high = {name: said.high for name, said in snapshot.forecast.items()}
-                self._so_far.promise(seen, snapshot.horizons, low, high)
+                self._record.promise(seen, snapshot.horizons, low, high)
 
     def snapshot(self) -> dict[str, Any]:
         return live_content(self.monitor.snapshot())
@@ -79,45 +79,25 @@ class Machine:
 
     def calibration(self) -> dict[str, dict[str, Any]]:
         """How the intervals have held since the start, by sensor."""
-        return self._so_far.content()
+        return self._record.content()
 
 
 def live_content(snapshot: Snapshot) -> dict[str, Any]:
     """A snapshot as JSON: the last rows, and only sensors that the machine tells."""
     shown = [name for name in snapshot.sensors if name in snapshot.lights]
-    recent = snapshot.recent
-    return dict(
-        plain(
-            {
-                "machine": snapshot.machine,
-                "source": snapshot.source,
-                "clock": snapshot.clock.isoformat(),
-                "row_age": snapshot.row_age,
-                "forecast_age": snapshot.forecast_age,
-                "period": snapshot.period,
-                "sensors": shown,
-                "commands": snapshot.commands,
-                "units": dict(snapshot.units),
-                "recent": {
-                    "times": recent.times[-SHOWN_ROWS:],
-                    "sensors": {name: recent.sensors[name][-SHOWN_ROWS:] for name in shown if name in recent.sensors},
-                    "commands": {name: values[-SHOWN_ROWS:] for name, values in recent.commands.items()},
-                },
-                "plan": {
-                    "kind": snapshot.plan.kind,
-                    "sentence": snapshot.plan.sentence,
-                    "commands": dict(snapshot.plan.commands),
-                },
-                "horizons": snapshot.horizons,
-                "forecast": {name: asdict(said) for name, said in snapshot.forecast.items() if name in shown},
-                "lights": {name: asdict(light) for name, light in snapshot.lights.items()},
-                "verdict": asdict(snapshot.verdict),
-                "counters": asdict(snapshot.counters),
-                "notices": snapshot.notices,
-                "learning": snapshot.learning,
-            }
-        )
-    )
+    recent, plan = snapshot.recent, snapshot.plan
+    content = {item.name: getattr(snapshot, item.name) for item in fields(snapshot)} | {
+        "clock": snapshot.clock.isoformat(),
+        "sensors": shown,
+        "recent": {
+            "times": recent.times[-SHOWN_ROWS:],
+            "sensors": {name: recent.sensors[name][-SHOWN_ROWS:] for name in shown if name in recent.sensors},
+            "commands": {name: values[-SHOWN_ROWS:] for name, values in recent.commands.items()},
+        },
+        "plan": {"kind": plan.kind, "sentence": plan.sentence, "commands": plan.commands},
+        "forecast": {name: said for name, said in snapshot.forecast.items() if name in shown},
+    }
+    return dict(plain(content))
 
 
 def live_moment(opened: OpenedModel, snapshot: Snapshot) -> History | None:

@@ -5,37 +5,21 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 Sample = tuple[Mapping[str, str], float]
 
 
-@dataclass
 class Histogram:
     """Counts below fixed edges, with their sum."""
 
-    edges: tuple[float, ...]
-    counts: list[int] = field(default_factory=list)
-    total: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.counts = [0] * (len(self.edges) + 1)
+    def __init__(self, edges: tuple[float, ...]) -> None:
+        self.edges, self.counts, self.total = edges, [0] * (len(edges) + 1), 0.0
 
     def observe(self, value: float) -> None:
         self.counts[bisect_left(self.edges, value)] += 1
         self.total += value
-
-
-@dataclass(frozen=True)
-class Gauge:
-    """A value that is asked for when somebody looks."""
-
-    name: str
-    help: str
-    read: Callable[[], Iterable[Sample]]
-    metric_type: str = "gauge"
 
 
 class Metrics:
@@ -47,7 +31,7 @@ class Metrics:
         self._refused: Counter[str] = Counter()
         self._seconds: dict[str, Histogram] = {}
         self._batches = Histogram(SIZES)
-        self._gauges: list[Gauge] = []
+        self._gauges: list[tuple[str, str, Callable[[], Iterable[Sample]]]] = []
         self._began = time.monotonic()
         self._cancelled = 0
 
@@ -72,53 +56,39 @@ class Metrics:
         with self._lock:
             self._cancelled += 1
 
-    def watch(self, gauge: Gauge) -> None:
-        """Show a value of somebody else's."""
-        self._gauges.append(gauge)
+    def watch(self, name: str, meaning: str, read: Callable[[], Iterable[Sample]]) -> None:
+        """Show a value of somebody else's, who is asked when somebody looks."""
+        self._gauges.append((name, meaning, read))
 
     def text(self) -> str:
         """Everything, one sample a line."""
         with self._lock:
+            up = time.monotonic() - self._began
+            answered = [({"route": route, "status": code}, n) for (route, code), n in sorted(self._requests.items())]
+            refused = [({"status": status}, n) for status, n in sorted(self._refused.items())]
+            seconds = [({"route": route}, one) for route, one in sorted(self._seconds.items())]
+            stopped: list[Sample] = [({}, self._cancelled)]
             lines = [
-                *_lines("crossfeed_up_seconds", "Seconds since the start.", "gauge", [({}, self._up())]),
+                *_lines("crossfeed_up_seconds", "Seconds since the start.", "gauge", [({}, up)]),
                 *_lines("process_cpu_seconds_total", "CPU time.", "counter", [({}, time.process_time())]),
-                *_lines(
-                    "crossfeed_requests_total",
-                    "Requests that were answered.",
-                    "counter",
-                    [({"route": route, "status": status}, n) for (route, status), n in sorted(self._requests.items())],
-                ),
-                *_lines(
-                    "crossfeed_refused_total",
-                    "Requests that the gate refused.",
-                    "counter",
-                    [({"status": status}, n) for status, n in sorted(self._refused.items())],
-                ),
-                *_lines(
-                    "crossfeed_cancelled_total", "Work stopped because its client left.", "counter",
-                    [({}, self._cancelled)],
-                ),
-                *_histograms(
-                    "crossfeed_request_seconds", "Time to the answer.",
-                    [({"route": route}, one) for route, one in sorted(self._seconds.items())],
-                ),
+                *_lines("crossfeed_requests_total", "Requests that were answered.", "counter", answered),
+                *_lines("crossfeed_refused_total", "Requests that the gate refused.", "counter", refused),
+                *_lines("crossfeed_cancelled_total", "Work stopped because its client left.", "counter", stopped),
+                *_histograms("crossfeed_request_seconds", "Time to the answer.", seconds),
                 *_histograms("crossfeed_batch_size", "Forecasts that shared one pass.", [({}, self._batches)]),
-            ]  # fmt: skip
-        for gauge in self._gauges:
-            lines += _lines(gauge.name, gauge.help, gauge.metric_type, gauge.read())
+            ]
+        for name, meaning, read in self._gauges:
+            lines += _lines(name, meaning, "gauge", read())
         return "\n".join(lines) + "\n"
 
-    def _up(self) -> float:
-        return time.monotonic() - self._began
 
-
-def _lines(name: str, told: str, metric_type: str, samples: Iterable[Sample]) -> list[str]:
-    head = [f"# HELP {name} {told}", f"# TYPE {name} {metric_type}"]
+def _lines(name: str, meaning: str, metric_type: str, samples: Iterable[Sample]) -> list[str]:
+    head = [f"# HELP {name} {meaning}", f"# TYPE {name} {metric_type}"]
     return head + [f"{name}{_labels(labels)} {_number(value)}" for labels, value in samples]
 
 
-def _histograms(name: str, told: str, samples: Iterable[tuple[Mapping[str, str], Histogram]]) -> list[str]:
-    lines = [f"# HELP {name} {told}", f"# TYPE {name} histogram"]
+def _histograms(name: str, meaning: str, samples: Iterable[tuple[Mapping[str, str], Histogram]]) -> list[str]:
+    lines = [f"# HELP {name} {meaning}", f"# TYPE {name} histogram"]
     for labels, histogram in samples:
         running = 0
         for edge, count in zip((*histogram.edges, float("inf")), histogram.counts):

@@ -1,7 +1,7 @@
 """The moment a forecast starts from: a row of the served table, the newest live row, or rows a client sent."""
 
-from collections import OrderedDict
-from typing import Any, Protocol
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -12,18 +12,10 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.model.forecast import read_history as read_rows_sent
 from crossfeed.serving.history import History, read_history
 from crossfeed.studio.questions import MomentAsked
+from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.shown_machine import ShownMachine
 
 _REMEMBERED = 128
-
-
-class Moments(Protocol):
-    """Where histories come from."""
-
-    def at(self, session: str | None, at: float | None) -> History:
-        """The rows up to a moment; the newest when none is named."""
-
-    def sessions(self) -> list[dict[str, Any]]:
-        """What can be named."""
 
 
 class TableMoments:
@@ -32,14 +24,7 @@ class TableMoments:
     def __init__(self, table: Table, opened: OpenedModel, file: str) -> None:
         opened.check_rows(table.period, f"The table {file}")
         self.table, self.model, self.file = align(table, opened.model.schema), opened.model, file
-        self._known: OrderedDict[tuple[str | None, float | None], History] = OrderedDict()
-
-    def at(self, session: str | None, at: float | None) -> History:
-        if (session, at) not in self._known:
-            self._known[session, at] = read_history(self.table, self.model, session, at)
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return self._known[session, at]
+        self.at = lru_cache(_REMEMBERED)(partial(read_history, self.table, self.model))
 
     def sessions(self) -> list[dict[str, Any]]:
         return [
@@ -55,6 +40,35 @@ class TableMoments:
         ]
 
 
+class Moments:
+    """The newest moment of what runs beside the service, or a named moment of the table."""
+
+    def __init__(self, table: TableMoments | None, shown_machine: ShownMachine | None) -> None:
+        self.table, self.shown_machine = table, shown_machine
+
+    def at(self, session: str | None, at: float | None) -> History:
+        """The rows up to a moment; the newest when none is named."""
+        newest = session is None and at is None
+        if newest and self.shown_machine is not None and self.shown_machine.history is not None:
+            return self.shown_machine.history
+        if self.table is not None:
+            return self.table.at(session, at)
+        if self.shown_machine is None:
+            raise RefusalError(
+                409,
+                "The service has no history of its own.",
+                expected="rows under 'history' in the request",
+                remedy="Start crossfeed serve with --history or --live.",
+            )
+        if newest:
+            raise RefusalError(409, "Too few live rows have arrived for a forecast.", remedy="Wait some seconds.")
+        raise RefusalError(409, "There is no table to choose a moment from.", expected="no 'session' and no 'at'")
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """What can be named."""
+        return [] if self.table is None else self.table.sessions()
+
+
 def sent_moment(asked: MomentAsked, opened: OpenedModel) -> History:
     """The rows that came with a request."""
     model, columns = opened.model, asked.history or {}
@@ -62,9 +76,7 @@ def sent_moment(asked: MomentAsked, opened: OpenedModel) -> History:
     unknown = [name for name in columns if name not in names]
     if unknown:
         raise TableError(f"The history has the unknown column '{unknown[0]}'.", expected=f"some of {', '.join(names)}")
-    numbers = {
-        name: np.array([np.nan if value is None else value for value in values]) for name, values in columns.items()
-    }
+    numbers = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
     read_rows_sent(model, numbers)  # refuses what is too short, in other units, or without commands
     rows = len(next(iter(numbers.values())))
     absent = np.full(rows, np.nan)

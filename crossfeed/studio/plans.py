@@ -17,7 +17,6 @@ from crossfeed.studio.refusal import RefusalError
 from crossfeed.studio.settings import Limits
 from crossfeed.studio.uploads import Uploads
 
-HELD = "the last command, held"
 HELD_ROWS = 16  # at least; a model that looks further ahead gets more
 
 
@@ -71,29 +70,24 @@ def _plan(
             plan = PlannedCommands(kept.name + suffix, "program", kept.name, commands, remarks)
             return plan if steps is None else plan.first(steps)
         rows = plan_columns(kept.columns or {}, history.schema, history.period, kept.name)
-        return _changed(PlannedCommands(kept.name, "file", kept.name, rows), history, overrides, suffix, steps)
-    if asked.kind == "commands":
+        plan = PlannedCommands(kept.name, "file", kept.name, rows)
+    elif asked.kind == "commands":
         if asked.commands is None:
             raise ConfigError("A plan of the kind 'commands' has no rows.", expected="a list for each command")
         rows = plan_columns(asked.commands, history.schema, history.period, asked.name or "sent with the request")
-        return _changed(PlannedCommands("sent rows", "array", None, rows), history, overrides, suffix, steps)
-    if asked.kind == "followed" and len(history.following_commands):
-        followed = read_plans([FOLLOWED], history)[0]
-        return _changed(replace(followed, name="as planned"), history, overrides, suffix, steps)
-    rows = np.repeat(history.commands[-1:], held_rows, axis=0)
-    if not np.isfinite(rows).all():
-        raise TableError("The last row lacks a command, so it cannot be held.", expected="a value of every command")
-    return _changed(PlannedCommands(HELD, "array", None, rows), history, overrides, suffix, steps)
-
-
-def _changed(
-    plan: PlannedCommands, history: History, overrides: Overrides, suffix: str, steps: int | None
-) -> PlannedCommands:
-    """The plan under the knobs; what really followed is known only where nothing was changed."""
+        plan = PlannedCommands("sent rows", "array", None, rows)
+    elif asked.kind == "followed" and len(history.following_commands):
+        plan = replace(read_plans([FOLLOWED], history)[0], name="as planned")
+    else:
+        rows = np.repeat(history.commands[-1:], held_rows, axis=0)
+        if not np.isfinite(rows).all():
+            raise TableError("The last row lacks a command, so it cannot be held.", expected="a value of every command")
+        plan = PlannedCommands("the last command, held", "array", None, rows)
     plan = plan if steps is None else plan.first(steps)
     if not suffix:
         return plan
     commands = under_overrides(plan.commands, history.schema, overrides)
+    # What really followed is known only where nothing was changed.
     return replace(plan, name=plan.name + suffix, commands=commands, truth=None, warnings=(*plan.warnings, REMARK))
 
 

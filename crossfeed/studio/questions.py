@@ -10,11 +10,7 @@ Columns = dict[str, list[float | None]]
 Per_cent = Annotated[float, Field(ge=1.0, le=300.0)]
 
 
-class RequestBody(CheckedForm):
-    """Unknown fields are mistakes, and are refused."""
-
-
-class PlanAsked(RequestBody):
+class PlanAsked(CheckedForm):
     """Commands to come: what followed in the log, what the program will do, the last command, rows, an NC program."""
 
     name: str = Field(default="", max_length=60, description="How the answer calls it.")
@@ -34,7 +30,7 @@ class PlanAsked(RequestBody):
     spindle: Per_cent = Field(default=100.0, description="Spindle override in per cent.")
 
 
-class MomentAsked(RequestBody):
+class MomentAsked(CheckedForm):
     """The rows before the forecast: the newest, a moment of the served table, or rows sent along."""
 
     session: str | None = Field(default=None, max_length=200, description="Session of the served table.")

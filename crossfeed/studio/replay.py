@@ -22,20 +22,15 @@ _LEVELS = (0.05, 0.5, 0.95)
 class Replay:
     """Walks along the sessions of a table; at the end it begins again."""
 
-    def __init__(self, opened: OpenedModel, moments: TableMoments, speed: float = 1.0) -> None:
+    def __init__(self, opened: OpenedModel, moments: TableMoments, speed: float) -> None:
         self.opened, self.moments, self.speed = opened, moments, speed
         context = opened.model.config.context
         self._groups = [group for group in moments.table.groups if len(group) > context + 1]
-        self._so_far = IntervalRecord()
+        self._record = IntervalRecord()
         self._rows = 0
         self._content: dict[str, Any] = {}
-        self._history: History | None = None
+        self.history: History | None = None  # the rows up to the moment that is shown
         self._changed = asyncio.Condition()
-
-    @property
-    def history(self) -> History | None:
-        """The rows up to the moment that is shown."""
-        return self._history
 
     def snapshot(self) -> dict[str, Any]:
         """What is known at this moment."""
@@ -56,7 +51,7 @@ class Replay:
         context, period = self.opened.model.config.context, self.moments.table.period
         while self._groups:
             for group in self._groups:
-                self._so_far.forget()
+                self._record.forget()
                 for row in range(context - 1, len(group)):
                     await asyncio.to_thread(self._step, group, row)
                     async with self._changed:
@@ -68,7 +63,7 @@ class Replay:
         start = float(table.time[group.start])
         history = self.moments.at(group.key, float(table.time[group.start + row]) - start)
         names = model.schema.sensor_names
-        self._so_far.observe(row, dict(zip(names, history.sensors[-1].tolist())))
+        self._record.observe(row, dict(zip(names, history.sensors[-1].tolist())))
         longest = model.horizons[-1]
         planned = history.following_commands[:longest]
         known = len(planned)
@@ -81,21 +76,21 @@ class Replay:
         low, high = (
             {name: values[:, names.index(name)] for name in said.measured} for values in said.quantiles((0.05, 0.95))
         )
-        self._so_far.promise(row, said.horizons, low, high)
+        self._record.promise(row, said.horizons, low, high)
         self._rows += 1
-        self._history = history
-        self._content = self._told(history, said, planned, known)
+        self.history = history
+        self._content = self._moment_content(history, said, planned, known)
 
     def calibration(self) -> dict[str, dict[str, Any]]:
         """Share of the values that fell inside their 90 % interval, by sensor."""
-        return self._so_far.content()
+        return self._record.content()
 
-    def _told(self, history: History, said: Forecast, planned: np.ndarray, known: int) -> dict[str, Any]:
+    def _moment_content(self, history: History, said: Forecast, planned: np.ndarray, known: int) -> dict[str, Any]:
         schema, shown = history.schema, slice(-SHOWN_ROWS, None)
         present = {name: schema.sensor_names.index(name) for name in said.measured}
         low, median, high = said.quantiles(_LEVELS)
         count = len(history.sensors[shown])
-        lights = {name: self._so_far.light(name) for name in present}
+        lights = {name: self._record.light(name) for name in present}
         sentence = (
             "the commands that really followed in the log"
             if known == len(planned)

@@ -67,7 +67,9 @@ def _study(folder: Path) -> dict[str, Any]:
     return {
         "runs": {**Counter(run.status for run in runs), "planned": len(runs)},
         "done": len(judged),
-        "under_way": [_epoch(folder / "runs" / run.name, run.name) for run in runs if run.status == "running"],
+        "under_way": [
+            {"name": run.name, "epochs": _epochs(folder / "runs" / run.name)} for run in runs if run.status == "running"
+        ],
         "score": score,
         "ranking": [
             {"candidate": one.candidate, "seeds": one.seeds, "score": getattr(one, score)} for one in ranking[:12]
@@ -78,9 +80,10 @@ def _study(folder: Path) -> dict[str, Any]:
     }
 
 
-def _epoch(folder: Path, name: str) -> dict[str, Any]:
-    history = read_history(folder / "history.parquet") if (folder / "history.parquet").is_file() else []
-    return {"name": name, "epochs": len(history)}
+def _epochs(folder: Path) -> int:
+    """How many epochs of a run are finished."""
+    history = folder / "history.parquet"
+    return len(read_history(history)) if history.is_file() else 0
 
 
 def _comparison(folder: Path) -> dict[str, Any]:
@@ -102,14 +105,9 @@ def _comparison(folder: Path) -> dict[str, Any]:
         "finished": (folder / "table.json").is_file(),
         "done": len(rows),
         "results": rows,
-        "settings": _few(identity),
+        "settings": {key: value for key, value in identity.items() if isinstance(value, str | int | float | bool)},
     }
 
 
-def _few(identity: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in identity.items() if isinstance(value, str | int | float | bool)}
-
-
 def _training(folder: Path) -> dict[str, Any]:
-    history = read_history(folder / "history.parquet") if (folder / "history.parquet").is_file() else []
-    return {"finished": (folder / "summary.json").is_file(), "epochs": len(history)}
+    return {"finished": (folder / "summary.json").is_file(), "epochs": _epochs(folder)}

@@ -10,7 +10,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.studio.access import log
 from crossfeed.studio.app import build_app
 from crossfeed.studio.certificate import check_certificate
-from crossfeed.studio.gate import ENTER, Gate
+from crossfeed.studio.gate import Gate
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
 
@@ -22,11 +22,11 @@ def serve(service: Service, ready: Callable[[str, str], None]) -> None:
         check_certificate(settings.certificate, settings.key)
     gate = build_app(service)
     listening = listen(settings)
-    gate.listen_on(listening.getsockname()[1])
+    gate.port = listening.getsockname()[1]
     service.taking_connections = asyncio.Event()
 
     def open_house() -> None:
-        ready(*addresses(service, gate))
+        ready(settings.address(gate.port), gate.link())
         assert service.taking_connections is not None
         service.taking_connections.set()
 
@@ -35,12 +35,6 @@ def serve(service: Service, ready: Callable[[str, str], None]) -> None:
         server.run(sockets=[listening])
     finally:
         listening.close()
-
-
-def addresses(service: Service, gate: Gate) -> tuple[str, str]:
-    """The plain address, and the link that lets a browser in."""
-    address = service.settings.address(gate.port)
-    return address, f"{address}{ENTER}{service.keys.link()}"
 
 
 def listen(settings: ServeSettings) -> socket.socket:

@@ -5,9 +5,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from crossfeed.configuration import parse
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.source import read_table
 from crossfeed.programs.limits import MotionLimits, read_limits
@@ -38,8 +37,9 @@ class Live:
     companion: "Companion | None" = None
 
 
-def start(
+def make_service(
     model: Path,
+    settings: ServeSettings,
     *,
     history: Path | None = None,
     live: Live | None = None,
@@ -48,27 +48,6 @@ def start(
     runs: Sequence[Path] = (),
     device: str = "auto",
     token_file: Path | None = None,
-    open_page: bool = False,
-    **address: Any,
-) -> None:
-    """Serve until Ctrl-C."""
-    settings = parse(ServeSettings, address, "The address")
-    service = make_service(model, settings, history, speed, limits, runs, device, token_file, live)
-    console().print(f"Serving [bold]{service.opened.forecaster.name}[/]. Stop with Ctrl-C.")
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    serve(service, lambda address, link: _ready(service, address, link, token_file, open_page))
-
-
-def make_service(
-    model: Path,
-    settings: ServeSettings,
-    history: Path | None = None,
-    speed: float = 1.0,
-    limits: Path | None = None,
-    runs: Sequence[Path] = (),
-    device: str = "auto",
-    token_file: Path | None = None,
-    live: Live | None = None,
 ) -> Service:
     """Open everything that is named; what is wrong with it is said before anybody connects."""
     keys = Keys.fresh() if token_file is None else Keys.kept_in(token_file)
@@ -111,6 +90,13 @@ def _folders(opened: OpenedModel, named: Sequence[Path]) -> Sequence[Path]:
     if folder is None:
         return ()
     return (folder.parent,) if (folder / "study.db").is_file() else (folder,)
+
+
+def start(service: Service, token_file: Path | None = None, open_page: bool = False) -> None:
+    """Serve until Ctrl-C."""
+    console().print(f"Serving [bold]{service.opened.forecaster.name}[/]. Stop with Ctrl-C.")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    serve(service, lambda address, link: _ready(service, address, link, token_file, open_page))
 
 
 def _ready(service: Service, address: str, link: str, token_file: Path | None, open_page: bool) -> None:

@@ -7,6 +7,8 @@ from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.json_file import plain
 
+_SHOWN = ("channel", "unit", "light", "reasons", "skill", "coverage")
+
 
 def recorded_verdict(opened: OpenedModel) -> dict[str, Any]:
     """The verdict of the study or of the evaluations that lie with the model; a sentence where there are none."""
@@ -27,19 +29,9 @@ def recorded_verdict(opened: OpenedModel) -> dict[str, Any]:
                 "question": found.question,
                 "answer": found.answer,
                 "tone": found.tone,
-                "sentences": list(found.sentences),
-                "channels": [
-                    {
-                        "channel": light.channel,
-                        "unit": light.unit,
-                        "light": light.light,
-                        "reasons": list(light.reasons),
-                        "skill": light.skill,
-                        "coverage": light.coverage,
-                    }
-                    for light in found.lights
-                ],
-                "next": list(found.next_steps),
+                "sentences": found.sentences,
+                "channels": [{name: getattr(light, name) for name in _SHOWN} for light in found.lights],
+                "next": found.next_steps,
             }
         )
     )

@@ -28,7 +28,8 @@ def test_the_locked_model_is_served_beside_a_machine_behind_opc_ua(
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "lock.json").write_text(json.dumps({"run": "best"}))
     asked: dict[str, Any] = {}
-    monkeypatch.setattr(demo_live, "start", lambda model, **given: asked.update(given, model=model))
+    monkeypatch.setattr(demo_live, "make_service", lambda model, _, **given: asked.update(given, model=model))
+    monkeypatch.setattr(demo_live, "start", lambda _, **__: None)
     demo_live.show_live(tmp_path, port=0, open_page=False)
     assert asked["model"] == tmp_path / "study" / "runs" / "best" / "model.safetensors"
     live: studio.Live = asked["live"]

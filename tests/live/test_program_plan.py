@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crossfeed.live.program_plan import ProgramFollower
-from crossfeed.live.source import FEED_OVERRIDE, LINE
+from crossfeed.live.source import LINE, OVERRIDES
 from crossfeed.machines.declaration import PROGRAM
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.limits import MotionLimits
@@ -52,7 +52,7 @@ def test_a_lower_override_makes_the_same_path_slower(folder: Path) -> None:
     line = float(fine.line[int(np.argmax(np.asarray(fine.cutting)))])
     told = {PROGRAM: "face_pocket.mpf", LINE: line}
     full = _follower(folder).plan(told, 0.0, LAST, 8)
-    slow = _follower(folder).plan({**told, FEED_OVERRIDE: 50.0}, 0.0, LAST, 8)
+    slow = _follower(folder).plan({**told, OVERRIDES["feed_override"]: 50.0}, 0.0, LAST, 8)
     assert "feed 50 %" in slow.sentence
 
     def travel(commands: dict[str, tuple[float, ...]]) -> float:

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.reporting.blocks import Figure
-from crossfeed.reporting.drawing import HEIGHT, LONGEST_NAME, WIDTH, Easel, easel, shortened, without_common_start
+from crossfeed.reporting.drawing import (
+    HEIGHT,
+    LONGEST_NAME,
+    WIDTH,
+    PanelDrawer,
+    panel_drawer,
+    shortened,
+    without_common_start,
+)
 from crossfeed.reporting.figure_files import figure_file
 from crossfeed.reporting.panels import XY, Band, Bars, Dot, Dots, Line, Panel
 
@@ -18,7 +26,7 @@ NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
 
 
 def draw(panel: Panel) -> str:
-    with easel() as one:
+    with panel_drawer() as one:
         return str(one.draw(panel).svg)
 
 
@@ -104,21 +112,21 @@ def test_a_panel_without_a_single_number_is_still_a_panel() -> None:
 def test_a_panel_is_the_same_after_another_was_drawn_on_the_same_axes() -> None:
     first = XY("one", "x", "y", (Line("a", [0, 1], [0, 1]),), level=(0.5, "half"), moment=0.5)
     other = XY("two", "seconds", "kW", (Line("b", [0, 9], [-5, 5]),), (Band("c", [0, 9], [-5, 0], [0, 5]),), low=True)
-    with easel() as fresh:
+    with panel_drawer() as fresh:
         alone = without_ids(fresh, first)
-    Easel._kept.clear()
-    with easel() as used:
+    PanelDrawer._kept.clear()
+    with panel_drawer() as used:
         used.draw(other)
         assert without_ids(used, first) == alone
 
 
-def without_ids(one: Easel, panel: Panel) -> str:
+def without_ids(one: PanelDrawer, panel: Panel) -> str:
     return re.sub(r"[pm][0-9a-f]{10}", "", str(one.draw(panel).svg))
 
 
 def test_two_drawings_on_a_page_share_no_name() -> None:
     panels = [XY(title, "x", "y", (Line("a", [0, 1], [0, 1], style="marked"),)) for title in ("one", "two")]
-    with easel() as one:
+    with panel_drawer() as one:
         names = [set(re.findall(r' id="([^"]+)"', str(one.draw(panel).svg))) for panel in panels]
     assert names[0]
     assert not names[0] & names[1]
@@ -126,7 +134,7 @@ def test_two_drawings_on_a_page_share_no_name() -> None:
 
 def test_equal_panels_are_drawn_once() -> None:
     panel = XY("one", "x", "y", (Line("a", [0, 1], [0, 1]),))
-    with easel() as one:
+    with panel_drawer() as one:
         first = one.draw(panel, pixels=True)
         assert one.draw(XY("one", "x", "y", (Line("a", [0, 1], [0, 1]),))) is first
 
@@ -139,7 +147,7 @@ def test_the_file_of_a_figure_holds_the_drawings_of_the_page(tmp_path: Path) -> 
         XY("two", "x", "y", (Line("a", [0, 1], [1, 0], 1),), low=True),
     )
     figure = Figure("f", "caption", panels, (("a $", 1, "line"), ("b", 0, "band"), ("c", 2, "points")))
-    with easel() as one:
+    with panel_drawer() as one:
         drawings = [one.draw(panel, pixels=True) for panel in panels]
     (tmp_path / "f.png").write_bytes(figure_file(figure, drawings))
     pixels = np.asarray(imread(tmp_path / "f.png"))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts, gather
-from crossfeed.reporting.rivals import rivals, standing
+from crossfeed.reporting.rivals import against_rivals, rivals
 from crossfeed.reporting.sections.comparison import THIS_MODEL, sections
 from crossfeed.reporting.sections.verdict import verdict
 from tests.reporting import material
@@ -28,9 +28,10 @@ def test_a_rival_ahead_was_not_mentioned_in_the_verdict(complete: Path) -> None:
     windows, rmse, channels = on_target(complete)
     ahead = material.result("ridge", windows, 0.5 * rmse, {name: 0.5 * error for name, error in channels.items()})
     found = with_rivals(complete, ahead, material.result("gru", windows, 3 * rmse, {}))
-    assert "Of 2 rivals that were run on the same windows one is as good or better by RMSE: ridge (" in standing(found)
+    told = "Of 2 rivals that were run on the same windows one is as good or better by RMSE: ridge ("
+    assert told in against_rivals(found)
     box = verdict(found)
-    assert standing(found) in box.sentences
+    assert against_rivals(found) in box.sentences
     judged = [light for light in box.lights if light.light != "unknown"]
     assert judged
     assert all(light.light != "good" for light in judged)
@@ -42,7 +43,7 @@ def test_a_rival_behind_takes_nothing_away(complete: Path) -> None:
     before = [light.light for light in verdict(gather(complete)).lights]
     behind = material.result("ridge", windows, 2 * rmse, {name: 2 * error for name, error in channels.items()})
     found = with_rivals(complete, behind)
-    assert "none is as good by RMSE; the best is ridge" in standing(found)
+    assert "none is as good by RMSE; the best is ridge" in against_rivals(found)
     assert [light.light for light in verdict(found).lights] == before
 
 
@@ -52,7 +53,7 @@ def test_rivals_on_other_windows_and_our_own_arms_do_not_count(complete: Path) -
     others += [material.result(name, windows, 0.1 * rmse, {}) for name in ("crossfeed", "paper", "persistence")]
     found = with_rivals(complete, *others)
     assert rivals(found) == []
-    assert standing(found) == ""
+    assert against_rivals(found) == ""
 
 
 def test_seeds_of_a_rival_are_averaged(complete: Path) -> None:

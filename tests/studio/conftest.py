@@ -65,7 +65,7 @@ def make_service(place: Place) -> Callable[..., Service]:
         limits: dict[str, Any] | None = None, history: bool = True, speed: float = 50.0, **address: Any
     ) -> Service:
         settings = ServeSettings(limits=Limits(**(limits or {})), **{"port": 8400, **address})
-        return start(place.model, settings, place.log if history else None, speed=speed, device="cpu")
+        return start(place.model, settings, history=place.log if history else None, speed=speed, device="cpu")
 
     return make
 
@@ -109,7 +109,7 @@ class Running:
 
     @property
     def link(self) -> str:
-        return f"{self.address}/enter/{self.service.keys.link()}"
+        return self.gate.link()
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def running(service: Service) -> Iterator[Running]:
 
     gate, ready = build_app(service), threading.Event()
     listening = listen(service.settings)
-    gate.listen_on(listening.getsockname()[1])
+    gate.port = listening.getsockname()[1]
     server = make_server(gate, service.settings, ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.studio.metrics import Gauge, Metrics
+from crossfeed.studio.metrics import Metrics
 
 SAMPLE = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\.)*",?)+\})? (\+Inf|[-+.\de]+)')
 
@@ -15,7 +15,7 @@ def test_every_line_is_a_comment_or_a_sample_and_buckets_add_up(answers: list[tu
     metrics = Metrics()
     for route, seconds in answers:
         metrics.answered(route, 200, seconds)
-    metrics.watch(Gauge("crossfeed_odd", "A label with quotes.", lambda: [({"name": 'a"b\\c\nd'}, 1.0)]))
+    metrics.watch("crossfeed_odd", "A label with quotes.", lambda: [({"name": 'a"b\\c\nd'}, 1.0)])
     lines = metrics.text().split("\n")
     assert lines[-1] == ""
     assert all(line.startswith("# ") or SAMPLE.fullmatch(line) for line in lines[:-1]), lines

@@ -3,8 +3,7 @@
 from rich.console import Console
 
 from crossfeed.adaptation.result import AdaptationResult, FewShotResult, OnlineResult
-from crossfeed.cli.render.grid import estimate, grid, number
-from crossfeed.cli.render.notes import absent_commands
+from crossfeed.cli.render.grid import estimate, grid, number, say_absent
 from crossfeed.progress import output
 
 METRICS = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "crps": "CRPS", "nll": "NLL", "coverage90": "cover 90 %"}
@@ -20,7 +19,7 @@ def show_adaptation(result: AdaptationResult) -> None:
         _online(console, result.online, result.windows)
     if result.sensors_taken_in:
         console.print(_taken_in(result), highlight=False)
-    absent_commands(console, result.absent_commands)
+    say_absent(console, result.absent_commands)
     for path in result.models:
         console.print(f"model: {path}", markup=False, soft_wrap=True, highlight=False)
     if not result.models:

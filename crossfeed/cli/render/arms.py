@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from crossfeed.study.study import Study
 
 
-def arms_table(study: "Study", metric: str = "clean", as_json: bool = False) -> None:
+def show_arms(study: "Study", metric: str = "clean", as_json: bool = False) -> None:
     """What ready studies and declared ablations found: machines left out, arms against their reference."""
     from crossfeed.study.contrast import comparisons
 

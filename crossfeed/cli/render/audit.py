@@ -5,8 +5,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from crossfeed.audits.finding import SEVERITIES, AuditReport, Finding
-from crossfeed.cli.render.grid import plural
 from crossfeed.progress import output
+from crossfeed.reporting.numbers import plural
 
 COLOURS = {"violation": "bold red", "warning": "yellow", "note": "dim"}
 

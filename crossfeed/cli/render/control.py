@@ -13,7 +13,7 @@ from crossfeed.progress import output
 _SHOWN = 24  # blocks
 
 
-def show_advice(content: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
+def show_advice(content: Mapping[str, Any], files: Sequence[Path]) -> None:
     """Print the verdict, the blocks that matter most, what was left alone and why."""
     console = output()
     console.print(f"[bold]{escape(content['program'])}[/]: {escape(content['verdict'])}")

@@ -4,8 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
-from crossfeed.cli.render.grid import bounds, grid, number
-from crossfeed.cli.render.notes import absent_commands, sensors_not_read
+from crossfeed.cli.render.grid import bounds, grid, number, say_absent
 from crossfeed.evaluation.corruptions import SEVERITIES
 from crossfeed.evaluation.records import ChannelScores, CommandUse, Metrics
 from crossfeed.evaluation.result import Evaluation
@@ -26,8 +25,13 @@ def show_evaluation(found: Evaluation) -> None:
     console.print(_headline(found))
     if not found.floors_have_spread:
         console.print("The floors are points: give --source, the table the model was trained on, for their spread.")
-    absent_commands(console, found.absent_commands)
-    sensors_not_read(console, found.sensors_not_read)
+    say_absent(console, found.absent_commands)
+    if found.sensors_not_read:
+        console.print(
+            f"[yellow]note:[/] never met before, so not read: {', '.join(found.sensors_not_read)} (a model that began "
+            "with fleet judges them with --new-sensors, and takes them in with `crossfeed adapt`)",
+            highlight=False,
+        )
     for name, reason in found.excluded.items():
         console.print(f"[yellow]left out:[/] {name}: {reason}", highlight=False)
     for comparison in (one for rows in found.comparisons for one in rows):
@@ -53,11 +57,11 @@ def show_evaluation(found: Evaluation) -> None:
 
 def verdict_lines(found: Evaluation, model: str) -> list[str]:
     """The answer first, then each channel with its reasons."""
-    from crossfeed.reporting.sections.verdict import listening, overall
+    from crossfeed.reporting.sections.verdict import command_sentence, headline_sentence
 
     verdict = found.verdict(model)
     rows = [f"  {one.channel}: {WORDS[one.light]}, {'; '.join(one.reasons)}" for one in verdict.channels]
-    told = [line for line in (overall(found, model), listening(found, model)) if line]
+    told = [line for line in (headline_sentence(found, model), command_sentence(found, model)) if line]
     return [f"May it be trusted on {words(_machines(found))}? {verdict.answer}", *told, *rows]
 
 

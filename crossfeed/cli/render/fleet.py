@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from crossfeed.cli.render.grid import grid, number, plural, short
+from crossfeed.cli.render.grid import grid, number, short
 from crossfeed.fleet.compare import FleetComparison
 from crossfeed.fleet.describe import FACTS, Match
 from crossfeed.fleet.shards import ShardSummary
+from crossfeed.progress import output
+from crossfeed.reporting.numbers import plural
 
 
-def show_shards(folder: Path, shards: Sequence[ShardSummary], console: Console) -> None:
+def show_shards(folder: Path, shards: Sequence[ShardSummary]) -> None:
     """Print what a fleet folder holds now, period by period."""
+    console = output()
     table = grid("", ["rows every", "shards", "machines", "rows"], words=1, boxed=False)
     machines, rows = Counter[float](), Counter[float]()
     for shard in shards:
@@ -32,8 +33,9 @@ def show_shards(folder: Path, shards: Sequence[ShardSummary], console: Console) 
     )
 
 
-def show_matches(matches: Sequence[Match], console: Console) -> None:
+def show_matches(matches: Sequence[Match]) -> None:
     """Print a real log's channels beside what nine of ten simulated machines show; a cross marks what lies outside."""
+    console = output()
     table = grid("", ["channel", "machines", *FACTS], words=1)
     for channel in dict.fromkeys(match.channel for match in matches):
         own = [match for match in matches if match.channel == channel]
@@ -47,8 +49,9 @@ def show_matches(matches: Sequence[Match], console: Console) -> None:
     console.print(f"{inside} of {plural(len(matches), 'fact')} lie within what nine of ten simulated machines show")
 
 
-def show_comparison(found: FleetComparison, console: Console) -> None:
+def show_fleet_comparison(found: FleetComparison) -> None:
     """Print how well the fleet is told from the real log, and the features that do it."""
+    console = output()
     console.print(
         f"{found.machine}: {plural(found.real_windows, 'real window')} against {found.fleet_windows:,} of "
         f"{plural(found.fleet_machines, 'machine')} of the fleet, a row every {found.period:g} s",

@@ -1,7 +1,7 @@
 """What everything on a terminal shares: one grid, one way to write a number and its bounds, one JSON document."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -9,6 +9,8 @@ from rich.table import Table
 from crossfeed.json_file import plain
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from crossfeed.evaluation.statistics import Interval
 
 MISSING = "-"
@@ -34,9 +36,9 @@ def number(value: float | None) -> str:
     return f"{value:.3f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.3g}"
 
 
-def short(value: float | None, sign: str = "") -> str:
+def short(value: float | None) -> str:
     """Three digits that matter, for quantities of any size in their own unit."""
-    return MISSING if value is None else f"{value:{sign}.3g}"
+    return MISSING if value is None else f"{value:.3g}"
 
 
 def bounds(interval: "Interval") -> str:
@@ -49,14 +51,23 @@ def estimate(interval: "Interval") -> str:
     return number(interval.estimate) + ("" if interval.low is None else f" ({bounds(interval)})")
 
 
-def plural(count: int, noun: str) -> str:
-    """One run, two runs."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def say_absent(console: "Console", absent: Mapping[str, float]) -> None:
+    """Which commands a table lacks, and what they are taken for."""
+    for name, value in absent.items():
+        console.print(f"[yellow]note:[/] the table has no {name}; it is taken as {value:g} throughout", highlight=False)
 
 
 def print_json(content: Any) -> None:
     """One JSON document on standard output and nothing else."""
     print(json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_result(content: Any, as_json: bool, show: Callable[[], None]) -> None:
+    """A result as one JSON document where that was asked for, else as `show` prints it for people."""
+    if as_json:
+        print_json(content)
+    else:
+        show()
 
 
 def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

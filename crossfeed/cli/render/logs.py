@@ -13,11 +13,12 @@ from crossfeed.cli.render.grid import MISSING, grid, short
 from crossfeed.ingest.table import Table
 from crossfeed.machines.declaration import LogFormat
 from crossfeed.machines.simulated.summary import LogSummary
+from crossfeed.progress import output
 
 
-def show_manifest(manifest: dict[str, Any], console: Console) -> None:
+def show_manifest(manifest: dict[str, Any], written: Path | None = None) -> None:
     """Print what came in, what was kept, what was repaired, and the channels with units and ranges."""
-    counts = manifest["counts"]
+    console, counts = output(), manifest["counts"]
     console.print(f"[bold]{manifest['machine']}[/] ({manifest['kind']}), licence {manifest['licence']}")
     doubled = counts["duplicates_dropped"]
     console.print(
@@ -41,6 +42,8 @@ def show_manifest(manifest: dict[str, Any], console: Console) -> None:
     for finding in manifest["findings"]:
         console.print(f"  [yellow]note[/]: {finding}")
     console.print(_channels(manifest["channels"]))
+    if written is not None:
+        console.print(f"wrote {written}", markup=False)
 
 
 def _channels(channels: dict[str, Any]) -> Grid:
@@ -54,26 +57,26 @@ def _channels(channels: dict[str, Any]) -> Grid:
     return table
 
 
-def show_table(path: Path, console: Console) -> None:
+def show_table(path: Path) -> None:
     """Print the manifest of a table, or for a foreign table what can be said about it."""
     table = Table.read(path)
     if "counts" in table.manifest:
-        show_manifest(table.manifest, console)
+        show_manifest(table.manifest)
         return
-    console.print(
+    output().print(
         f"{path} was not made by crossfeed: {len(table):,} rows of {table.period:g} s in {len(table.groups)} groups, "
         f"{int(table.present().sum())} of {len(table.schema.sensors)} sensors of the schema '{table.schema.name}'"
     )
 
 
-def show_log_formats(log_formats: Sequence[LogFormat], console: Console) -> None:
+def show_log_formats(log_formats: Sequence[LogFormat]) -> None:
     """Print every kind of log that is known, and the one that a mapping describes."""
     table = grid("", ["kind", "what", "channels", "licence", "fetch"], words=5, boxed=False)
     for log in log_formats:
         channels = f"{len(log.schema.sensors)} + {len(log.schema.commands)}"
         table.add_row(log.name, log.title, channels, log.licence, "yes" if log.downloads else "by hand")
     table.add_row("table", "any CSV or Parquet, described by a mapping", "yours", "yours", MISSING)
-    console.print(table)
+    output().print(table)
 
 
 def show_licence(log: LogFormat, console: Console) -> None:
@@ -83,8 +86,9 @@ def show_licence(log: LogFormat, console: Console) -> None:
         console.print("[bold red]Not for commercial use.[/]")
 
 
-def show_log_format(log: LogFormat, console: Console) -> None:
+def show_log_format(log: LogFormat) -> None:
     """Print what a kind of log declares: columns with the factors derived from their units, and the rules."""
+    console = output()
     show_licence(log, console)
     if log.notes:
         console.print(f"note: {log.notes}")
@@ -100,8 +104,9 @@ def show_log_format(log: LogFormat, console: Console) -> None:
     console.print(table)
 
 
-def show_simulated(summaries: Sequence[LogSummary], console: Console) -> None:
+def show_simulated(summaries: Sequence[LogSummary]) -> None:
     """Print what the simulator wrote; the ranges of the channels while there are few machines."""
+    console = output()
     table = grid("", ["machine", "files", "rows written", "rows kept", "sessions", "machine time"])
     for summary in summaries:
         counts = (len(summary.files), summary.raw_rows, summary.rows, summary.sessions)

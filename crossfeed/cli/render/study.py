@@ -1,13 +1,13 @@
 """How a study is shown on a terminal."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from crossfeed.cli.render.grid import print_json, print_table
-from crossfeed.errors import ConfigError
 from crossfeed.progress import output
 
 if TYPE_CHECKING:
+    from polars import DataFrame
+
     from crossfeed.study.record.score import CandidateScore
     from crossfeed.study.study import Study
     from crossfeed.study.verify import Verification
@@ -18,15 +18,12 @@ SHORT = {
 }  # fmt: skip
 
 
-def ranking(study: "Study", as_json: bool = False) -> None:
+def show_ranking(study: "Study") -> None:
     """Candidates by the protocol's score, with the other score beside it."""
     from crossfeed.study.record.rules import score_of
     from crossfeed.study.record.score import leaders_disagree
 
     lines = study.rank()
-    if as_json:
-        print_json([asdict(line) for line in lines])
-        return
     shown = list(lines[0].components) if lines else []
     names = ["candidate", "robust", "paper", "seeds", "flags", *(SHORT[name] for name in shown)]
     rows = [
@@ -53,33 +50,20 @@ def _flags(line: "CandidateScore") -> str:
     return ", ".join(flags + ([f"dropped after {line.dropped_after}"] if line.dropped_after else []))
 
 
-def run_table(study: "Study", as_json: bool = False) -> None:
+def show_runs(runs: "DataFrame") -> None:
     """Every run on a line."""
-    frame = study.runs()
-    if as_json:
-        print_json(frame.to_dicts())
-        return
-    rows = [["" if value is None else value for value in row.values()] for row in frame.to_dicts()]
-    print_table(f"{len(rows)} runs", frame.columns, rows)
+    rows = [["" if value is None else value for value in row] for row in runs.rows()]
+    print_table(f"{len(rows)} runs", runs.columns, rows)
 
 
-def one_run(study: "Study", name: str) -> None:
-    """Configuration and outcome of one run."""
-    run = next((run for run in study.store.runs() if run.name == name), None)
-    if run is None:
-        raise ConfigError(f"The study has no run named '{name}'.", remedy="List them with crossfeed study runs.")
-    print_json(run)
-
-
-def standing(study: "Study", as_json: bool = False) -> None:
+def show_status(study: "Study", as_json: bool) -> None:
     """Counts, next steps, ledger."""
     console = output()
     counts = study.runs()["status"].value_counts().to_dicts() if study.store.runs() else []
     if as_json:
         facts = {name: study.protocol[name] for name in ("name", "protocol_version")}
         runs = {row["status"]: row["count"] for row in counts}
-        ledger = [asdict(entry) for entry in study.ledger()]
-        print_json({**facts, "runs": runs, "refusals": study.refusals(), "ledger": ledger})
+        print_json({**facts, "runs": runs, "refusals": study.refusals(), "ledger": study.ledger()})
         return
     console.print(f"Protocol {study.protocol['name']}, version {study.protocol['protocol_version']}")
     console.print("Runs: " + (", ".join(f"{row['count']} {row['status']}" for row in counts) or "none planned"))
@@ -90,14 +74,11 @@ def standing(study: "Study", as_json: bool = False) -> None:
     console.print(f"Ledger head: {study.verify().head}")
 
 
-def target_result(result: dict[str, Any], as_json: bool = False) -> None:
+def show_target_result(result: dict[str, Any]) -> None:
     """The sealed pass beside its floors, and where one model was opened, the verdict on it."""
     from crossfeed.cli.render.evaluation import verdict_lines
     from crossfeed.evaluation.result import Evaluation
 
-    if as_json:
-        print_json(result)
-        return
     names = ["target", "RMSE", "MAE", "R2", "CRPS", "NLL", "coverage 90 %"]
     keys = ("rmse", "mae", "r2", "crps", "nll", "coverage90")
     flagged = result.get("flagged", {})
@@ -113,11 +94,8 @@ def target_result(result: dict[str, Any], as_json: bool = False) -> None:
         output().print("\n".join(verdict_lines(found, found.models[0])), markup=False, soft_wrap=True)
 
 
-def verification(found: "Verification", as_json: bool = False) -> None:
+def show_verification(found: "Verification") -> None:
     """What verify found."""
-    if as_json:
-        print_json(found)
-        return
     console = output()
     for problem in found.problems:
         console.print(f"[red]changed:[/] {problem}")

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from crossfeed.errors import ConfigError
 from crossfeed.live.simulated.feed import Step
 
-FAULTS = ("outage", "late", "doubled", "out-of-order", "skew", "dead-node")
-_DEFAULTS = {"outage": 60.0, "late": 1.5, "doubled": 10.0, "out-of-order": 5.0, "skew": 3.0, "dead-node": 10.0}
 FIRST_S = 20.0  # nothing goes wrong before
 _EVERY = 20  # one step of so many is late
 
@@ -30,10 +28,10 @@ class Outage:
 def read_fault(text: str) -> Fault:
     """`outage=60`, `late`, `doubled`, `out-of-order`, `skew=3`, `dead-node`."""
     kind, _, size = text.partition("=")
-    if kind not in FAULTS:
-        raise ConfigError(f"There is no fault '{kind}'.", expected=f"one of {', '.join(FAULTS)}")
+    if kind not in _FAULTS:
+        raise ConfigError(f"There is no fault '{kind}'.", expected=f"one of {', '.join(_FAULTS)}")
     try:
-        return Fault(kind, float(size) if size else _DEFAULTS[kind])
+        return Fault(kind, float(size or _FAULTS[kind][1]))
     except ValueError as error:
         raise ConfigError(f"The size of the fault '{text}' is no number.", expected=f"such as {kind}=5") from error
 
@@ -42,7 +40,7 @@ def with_faults(steps: Iterable[Step], faults: Iterable[Fault], dead: str) -> It
     """The same steps as a listener meets them; `dead` is the channel of a dead node."""
     told: Iterator[Step | Outage] = iter(steps)
     for fault in faults:
-        told = _APPLY[fault.kind](told, fault.size, dead)
+        told = _FAULTS[fault.kind][0](told, fault.size, dead)
     return told
 
 
@@ -99,11 +97,8 @@ def _dead_node(told: Iterator[Step | Outage], after: float, dead: str) -> Iterat
         yield replace(one, missing=one.missing | {dead}) if gone and isinstance(one, Step) else one
 
 
-_APPLY = {
-    "outage": _outage,
-    "late": _late,
-    "doubled": _doubled,
-    "out-of-order": _out_of_order,
-    "skew": _skew,
-    "dead-node": _dead_node,
-}
+# What each does, and its size where none is given.
+_FAULTS = {
+    "outage": (_outage, 60.0), "late": (_late, 1.5), "doubled": (_doubled, 10.0), "out-of-order": (_out_of_order, 5.0),
+    "skew": (_skew, 3.0), "dead-node": (_dead_node, 10.0),
+}  # fmt: skip

@@ -36,7 +36,7 @@ class SimulatedFeed:
         self, machine: str = "spinner_630", program: str = "bundled:face_pocket", rate_hz: float = 10.0, seed: int = 0
     ) -> None:
         self.parameters = machine_named(machine)
-        self.name, self.rate_hz, self._seed = self.parameters.name, rate_hz, seed
+        self.name, self._seed = self.parameters.name, seed
         self.sensors = self.parameters.logging.sensors
         path = program_path(program)
         text = path.read_text(encoding="utf-8", errors="replace")

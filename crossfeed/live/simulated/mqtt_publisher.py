@@ -8,16 +8,17 @@ from typing import Any
 from crossfeed.extras import need
 from crossfeed.live.simulated.feed import SimulatedFeed, Step
 from crossfeed.live.simulated.opcua_server import node_path
+from crossfeed.live.simulated.serve import SimulatedServer
 from crossfeed.live.sparkplug import Metric, Payload, encode
 
 _GROUP = "crossfeed"
 _REBIRTH = 50  # steps between two births: a listener that comes late, and may not ask, hears the next one
 
 
-class MqttPublisher:
+class MqttPublisher(SimulatedServer):
     """JSON: one message a step on NAME/state. Sparkplug: a birth with aliases, then what changed."""
 
-    def __init__(self, feed: SimulatedFeed, port: int, sparkplug: bool = False) -> None:
+    def __init__(self, feed: SimulatedFeed, port: int, sparkplug: bool) -> None:
         self._feed, self._port, self._sparkplug = feed, port, sparkplug
         topic = f"spBv1.0/{_GROUP}/#" if sparkplug else f"{feed.name}/#"
         self.address = f"mqtt://127.0.0.1:{port}/{topic}"
@@ -47,12 +48,6 @@ class MqttPublisher:
         if broker is not None:
             await broker.shutdown()
 
-    async def vanish(self) -> None:
-        await self.stop()
-
-    async def return_(self) -> None:
-        await self.start()
-
     async def tell(self, step: Step, stamp: int) -> None:
         values = {_name(channel): None if channel in step.missing else value for channel, value in step.values.items()}
         states = {"Channel/ActProgramName": step.program, "Channel/ActProgramLine": float(step.line)}
@@ -60,8 +55,7 @@ class MqttPublisher:
         if self._sparkplug:
             await self._publish_sparkplug({**values, **states}, stamp // 1000)
         else:
-            content = {name.replace("/", "."): value for name, value in {**values, **states}.items()}
-            message = json.dumps({"timestamp": stamp / 1e6, **_nested(content)})
+            message = json.dumps({"timestamp": stamp / 1e6, **_nested({**values, **states})})
             await self._publish(f"{self._feed.name}/state", message.encode())
         await asyncio.sleep(0)
 
@@ -109,6 +103,6 @@ def _name(channel: str) -> str:
 def _nested(flat: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for name, value in flat.items():
-        owner, _, last = name.partition(".")
+        owner, _, last = name.partition("/")
         content.setdefault(owner, {})[last] = value
     return content

@@ -14,18 +14,17 @@ from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape, quoteattr
 
 from crossfeed.live.simulated.feed import SimulatedFeed, Step
+from crossfeed.live.simulated.serve import SimulatedServer
 from crossfeed.machines.declaration import MICROSECONDS
 from crossfeed.schema import canonical, conversion
 
 _BOUNDARY = "crossfeed"
-# Ending of a channel -> type of the data item, element of the stream, units of the standard.
+# Ending of a channel -> type of the data item and units of the standard.
 _TYPES = {
-    "current": ("AMPERAGE", "Amperage", "AMPERE"), "torque": ("TORQUE", "Torque", "NEWTON_METER"),
-    "power": ("WATTAGE", "Wattage", "WATT"), "motor_temp": ("TEMPERATURE", "Temperature", "CELSIUS"),
-    "dc_voltage": ("VOLTAGE_DC", "VoltageDc", "VOLT"), "speed": ("ROTARY_VELOCITY", "RotaryVelocity",
-    "REVOLUTION/MINUTE"), "temp": ("TEMPERATURE", "Temperature", "CELSIUS"),
+    "current": ("AMPERAGE", "AMPERE"), "torque": ("TORQUE", "NEWTON_METER"), "power": ("WATTAGE", "WATT"),
+    "motor_temp": ("TEMPERATURE", "CELSIUS"), "temp": ("TEMPERATURE", "CELSIUS"), "dc_voltage": ("VOLTAGE_DC", "VOLT"),
     # No type of the standard: a mapping has to name it, as it has to with many real agents.
-    "mod_depth": ("MODULATION_DEPTH", "ModulationDepth", "PERCENT"),
+    "mod_depth": ("MODULATION_DEPTH", "PERCENT"),
 }  # fmt: skip
 _NATIVE = {"WATT": "W", "AMPERE": "A", "NEWTON_METER": "N m", "CELSIUS": "degC", "VOLT": "V",
            "REVOLUTION/MINUTE": "rpm", "MILLIMETER/SECOND": "mm/s", "PERCENT": "%"}  # fmt: skip
@@ -39,7 +38,6 @@ class _Item:
     component: str
     owner: str
     type: str
-    element: str
     units: str
     subtype: str = ""
     category: str = "SAMPLE"
@@ -47,6 +45,11 @@ class _Item:
     @property
     def identity(self) -> str:
         return f"{self.owner}_{self.channel}"
+
+    @property
+    def element(self) -> str:
+        """What the streams call it."""
+        return self.type.title().replace("_", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class _Observation:
     value: str
 
 
-class MtconnectAgent:
+class MtconnectAgent(SimulatedServer):
     """One device; values are written in the units that the standard asks for."""
 
     def __init__(self, feed: SimulatedFeed, port: int, buffer: int = 16384) -> None:
@@ -81,17 +84,11 @@ class MtconnectAgent:
         self._server = await asyncio.start_server(self._answer, "127.0.0.1", self._port)
 
     async def stop(self) -> None:
-        await self.vanish()
-
-    async def vanish(self) -> None:
         if self._server is not None:
             self._server.close()
             for connection in list(self._connections):
                 connection.close()
             self._server = None
-
-    async def return_(self) -> None:
-        await self.start()
 
     async def tell(self, step: Step, stamp: int) -> None:
         """Values that changed become observations; the buffer never holds a repeated one."""
@@ -132,26 +129,33 @@ class MtconnectAgent:
         writer.close()
 
     def _sample(self, asked: dict[str, str]) -> str:
-        begin, count = int(asked.get("from", self._first)), int(asked.get("count", "100"))
-        if not self._first <= begin <= self._next:
-            return self._error("OUT_OF_RANGE", f"'from' must be between {self._first} and {self._next}")
-        return self._streams([one for one in self._buffer if one.sequence >= begin][:count])
+        begin = int(asked.get("from", self._first))
+        return self._out_of_range(begin) or self._streams(self._held(begin, asked))
+
+    def _out_of_range(self, begin: int) -> str:
+        """What those are told who ask for a sequence that the buffer does not hold; else nothing."""
+        if self._first <= begin <= self._next:
+            return ""
+        return self._error("OUT_OF_RANGE", f"'from' must be between {self._first} and {self._next}")
+
+    def _held(self, begin: int, asked: dict[str, str]) -> list[_Observation]:
+        return [one for one in self._buffer if one.sequence >= begin][: int(asked.get("count", "100"))]
 
     async def _stream(self, writer: asyncio.StreamWriter, asked: dict[str, str]) -> None:
-        begin, count = int(asked.get("from", self._first)), int(asked.get("count", "100"))
+        begin = int(asked.get("from", self._first))
         interval, heartbeat = float(asked["interval"]) / 1000.0, float(asked.get("heartbeat", "10000")) / 1000.0
         head = f"HTTP/1.1 200 OK\r\nContent-Type: multipart/x-mixed-replace;boundary={_BOUNDARY}\r\n"
         writer.write((head + "Transfer-Encoding: chunked\r\n\r\n").encode())
         while not writer.is_closing():
-            if not self._first <= begin <= self._next:
-                _part(writer, self._error("OUT_OF_RANGE", f"'from' must be between {self._first} and {self._next}"))
+            if refusal := self._out_of_range(begin):
+                _part(writer, refusal)
                 break
-            found = [one for one in self._buffer if one.sequence >= begin][:count]
+            found = self._held(begin, asked)
             if not found:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(heartbeat):
                         await self._news.wait()
-                found = [one for one in self._buffer if one.sequence >= begin][:count]
+                found = self._held(begin, asked)
             _part(writer, self._streams(found))
             begin = found[-1].sequence + 1 if found else begin
             await writer.drain()
@@ -221,26 +225,20 @@ class MtconnectAgent:
 
 def _items(feed: SimulatedFeed) -> Iterable[_Item]:
     for channel in feed.channels:
+        drive, _, ending = channel.partition("_")
         if channel == "spindle_speed":
-            yield _Item(channel, "Rotary", "C", *_TYPES["speed"], subtype="COMMANDED")
-        elif channel.startswith("feed_"):
-            axis = channel[-1].upper()
-            yield _Item(channel, "Linear", axis, "AXIS_FEEDRATE", "AxisFeedrate", "MILLIMETER/SECOND", "COMMANDED")
-        else:
-            drive, _, ending = channel.partition("_")
-            if ending == "motor_temp":
-                yield _Item(channel, "Motor", f"{drive}_motor", *_TYPES[ending])
-            elif ending in _TYPES:
-                component = "Rotary" if drive == "spindle" else "Linear" if drive in "xyz" else "Environmental"
-                owner = "C" if drive == "spindle" else drive.upper() if drive in "xyz" else drive
-                yield _Item(channel, component, owner, *_TYPES[ending])
-    yield _Item("execution", "Path", "path", "EXECUTION", "Execution", "", category="EVENT")
-    yield _Item("program", "Path", "path", "PROGRAM", "Program", "", category="EVENT")
-    yield _Item("line", "Path", "path", "LINE", "Line", "", category="EVENT")
-    yield _Item(
-        "feed_override", "Path", "path", "PATH_FEEDRATE_OVERRIDE", "PathFeedrateOverride", "PERCENT",
-        subtype="PROGRAMMED", category="EVENT",
-    )  # fmt: skip
+            yield _Item(channel, "Rotary", "C", "ROTARY_VELOCITY", "REVOLUTION/MINUTE", "COMMANDED")
+        elif drive == "feed":
+            yield _Item(channel, "Linear", ending.upper(), "AXIS_FEEDRATE", "MILLIMETER/SECOND", "COMMANDED")
+        elif ending == "motor_temp":
+            yield _Item(channel, "Motor", f"{drive}_motor", *_TYPES[ending])
+        elif ending in _TYPES:
+            component = "Rotary" if drive == "spindle" else "Linear" if drive in "xyz" else "Environmental"
+            owner = "C" if drive == "spindle" else drive.upper() if drive in "xyz" else drive
+            yield _Item(channel, component, owner, *_TYPES[ending])
+    for name in ("execution", "program", "line"):
+        yield _Item(name, "Path", "path", name.upper(), "", category="EVENT")
+    yield _Item("feed_override", "Path", "path", "PATH_FEEDRATE_OVERRIDE", "PERCENT", "PROGRAMMED", category="EVENT")
 
 
 def _document(name: str, content: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from crossfeed.extras import need
 from crossfeed.live.simulated.feed import SimulatedFeed, Step
+from crossfeed.live.simulated.serve import SimulatedServer
 from crossfeed.machines.declaration import MICROSECONDS
 from crossfeed.schema import canonical
 
@@ -36,7 +37,7 @@ def node_path(channel: str) -> tuple[str, ...]:
     return "CncAxisList", drive.upper(), _ENDINGS[ending]
 
 
-class OpcUaServer:
+class OpcUaServer(SimulatedServer):
     """The address space is built once a start; with a certificate, only secured endpoints are offered."""
 
     def __init__(

@@ -9,7 +9,7 @@ from crossfeed.live.simulated.faults import Fault, Outage, with_faults
 from crossfeed.live.simulated.feed import SimulatedFeed, Step
 from crossfeed.machines.declaration import MICROSECONDS
 
-Protocol_ = Literal["opcua", "mtconnect", "mqtt", "sparkplug"]
+ProtocolName = Literal["opcua", "mtconnect", "mqtt", "sparkplug"]
 
 
 class SimulatedServer(Protocol):
@@ -25,9 +25,11 @@ class SimulatedServer(Protocol):
 
     async def vanish(self) -> None:
         """Drop every connection and take no new one, as when a cable is pulled."""
+        await self.stop()
 
     async def return_(self) -> None:
         """Take connections again."""
+        await self.start()
 
 
 async def serve(
@@ -36,10 +38,9 @@ async def serve(
     *,
     speed: float = 1.0,
     faults: Sequence[Fault] = (),
-    seconds: float | None = None,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Tell the server every step until cancelled, or for so many seconds of the machine's time.
+    """Tell the server every step until cancelled.
 
     Stamps begin at the present and run with the machine's time, `speed` times as fast as ours.
     """
@@ -56,8 +57,6 @@ async def serve(
                 await server.return_()
                 continue
             clock = max(clock, one.time)
-            if seconds is not None and clock > seconds:
-                return
             ahead = begin + clock / speed - time.monotonic()
             await asyncio.sleep(max(ahead, 0.0))
             await server.tell(one, round((origin + one.time) * MICROSECONDS))
@@ -65,7 +64,7 @@ async def serve(
         await server.stop()
 
 
-def make_server(protocol: Protocol_, feed: SimulatedFeed, port: int = 0) -> SimulatedServer:
+def make_server(protocol: ProtocolName, feed: SimulatedFeed, port: int = 0) -> SimulatedServer:
     """The server of a protocol on the loopback address; port 0 takes the protocol's usual one."""
     if protocol == "opcua":
         from crossfeed.live.simulated.opcua_server import OpcUaServer

@@ -5,7 +5,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns, filled, section
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import OpeningFacts, StudyFacts
 from crossfeed.study.record.conditions import RMSE_COMPONENTS
@@ -29,7 +29,7 @@ def sections(found: Artefacts) -> list[Section]:
         "Arms that were declared before any of their runs existed, with the condition under which they might open the "
         "target. Look at errors and calibration together: instance normalisation can buy the one with the other."
     )
-    return [Section("ablation", "Declared ablations", lead, tuple(blocks))]
+    return section("ablation", "Declared ablations", lead, blocks)
 
 
 def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
@@ -80,26 +80,21 @@ def _target(opening: OpeningFacts, name: str, arm: str) -> list[Mapping[str, Any
     return [scores for run, scores in opening.result.scores.items() if run.rsplit("-", 1)[0] == f"{name}.{arm}"]
 
 
-def _dot(values: Sequence[float | None]) -> Dot:
-    known = [value for value in values if value is not None]
-    return Dot(fmean(known), min(known), max(known)) if known else Dot(None)
-
-
 def _figure(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> Figure:
     panels = [
         Dots(
             "Source validation", "RMSE (z-units)", RMSE_COMPONENTS,
-            tuple((arm, number, tuple(_dot([one["components"][part] for one in bundles]) for part in RMSE_COMPONENTS))
+            tuple((arm, number, tuple(Dot.over(one["components"][part] for one in bundles) for part in RMSE_COMPONENTS))
                   for number, (arm, bundles) in enumerate(source.items())),
         )
     ]  # fmt: skip
     if any(target.values()):
         for title, keys, reference in (
             ("Target: errors", ("rmse", "mae", "crps"), None),
-            ("Target: share inside the 90 % interval", ("coverage90",), (0.9, "nominal")),
+            ("Target: share inside the 90 % interval", ("coverage90",), 0.9),
         ):  # fmt: skip
             series = tuple(
-                (arm, number, tuple(_dot([one.get(key) for one in scores]) for key in keys))
+                (arm, number, tuple(Dot.over(one.get(key) for one in scores) for key in keys))
                 for number, (arm, scores) in enumerate(target.items())
             )
             panels.append(Dots(title, "z-units" if reference is None else "share", keys, series, reference))
@@ -124,23 +119,13 @@ def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> R
         ("masked", "masked"), ("long_horizon", "worst horizon"), ("calibration", "calibration penalty"),
         ("command_ratio", "shuffled / true"), *((f"target_{key}", f"target {title}") for key, title in _TARGET.items()),
     )  # fmt: skip
-    shown = tuple(column for column in heads if any(row.get(column.key) is not None for row in rows))
-    lowest = (
-        "clean",
-        "schema_drop",
-        "masked",
-        "long_horizon",
-        "calibration",
-        "target_rmse",
-        "target_mae",
-        "target_crps",
-        "target_nll",
-    )
+    errors = tuple(f"target_{key}" for key in ("rmse", "mae", "crps", "nll"))
+    lowest = (*RMSE_COMPONENTS, "calibration", *errors)
     caption = (
         f"{name}: source validation and target by arm, mean ± standard deviation over seeds; runs that the latent gate "
         "flagged count and are marked."
     )
-    return ReportTable(f"ablation-{name}", caption, shown, tuple(rows), lowest=lowest)
+    return ReportTable(f"ablation-{name}", caption, filled(heads, rows), tuple(rows), lowest=lowest)
 
 
 def _spread(values: Sequence[float | None]) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from crossfeed.adaptation.result import FewShotResult, OnlineResult
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
 _METRICS = ("rmse", "mae", "r2", "crps", "nll", "coverage90")
@@ -19,13 +19,11 @@ def sections(found: Artefacts) -> list[Section]:
         blocks += _few_shot(result.few_shot)
     if result.online is not None:
         blocks += _online(result.online)
-    if not blocks:
-        return []
     lead = (
         "Fraction 0 is the model as it came. Each point learns from the first part of every run and is judged on the "
         "same later rows, so the curve should fall to the right; where it rises, adapting does harm."
     )
-    return [Section("adaptation", "Few-shot and online adaptation", lead, tuple(blocks))]
+    return section("adaptation", "Few-shot and online adaptation", lead, blocks)
 
 
 def _few_shot(result: FewShotResult) -> list[Block]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from crossfeed.evaluation.records import Calibration
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import INK, XY, Bars, Line
 
 _COLOURS = {"idle": 0, "steady": 1, "start-up": 2, "stop": 3}
@@ -28,7 +28,7 @@ def sections(found: Artefacts) -> list[Section]:
         "Do the stated probabilities come true? The histogram should be flat: a heap at both ends means too sure, a "
         "heap in the middle too cautious, one end biased. Coverage should lie on the diagonal, in every regime."
     )
-    return [Section("calibration", "Calibration", lead, tuple(blocks))]
+    return section("calibration", "Calibration", lead, blocks)
 
 
 def _conformal(found: Artefacts) -> Mapping[str, Any] | None:
@@ -41,13 +41,9 @@ def _pit(measured: Calibration, title: str, colour: int) -> XY:
     bins = len(measured.pit)
     edges = [position / bins for position in range(bins + 1)]
     heights = [None if share is None else share * bins for share in measured.pit]
-    return XY(
-        title,
-        "predicted probability of a smaller value",
-        "density (1 is right)",
-        bars=(Bars("PIT", edges, heights, colour),),
-        level=(1.0, "flat"),
-    )
+    bars = (Bars("PIT", edges, heights, colour),)
+    x_label, y_label = "predicted probability of a smaller value", "density (1 is right)"
+    return XY(title, x_label, y_label, bars=bars, level=(1.0, "flat"))
 
 
 def _coverage(measured: Calibration, name: str, colour: int) -> Line:
@@ -66,12 +62,8 @@ def _figure(measured: Calibration, where: str) -> Figure:
         f"Calibration on the {where}: where the observations fell in the predicted distributions (PIT), and how many "
         "lie inside the central intervals."
     )
-    return Figure(
-        "calibration",
-        caption,
-        (_pit(measured, "PIT histogram", 0), diagram),
-        (("model", 0, "line"), ("nominal", INK, "dashed")),
-    )
+    legend = (("model", 0, "line"), ("nominal", INK, "dashed"))
+    return Figure("calibration", caption, (_pit(measured, "PIT histogram", 0), diagram), legend)
 
 
 def _by_regime(regimes: Mapping[str, Calibration]) -> Figure:
@@ -85,21 +77,20 @@ def _by_regime(regimes: Mapping[str, Calibration]) -> Figure:
 
 
 def _table(measured: Calibration) -> ReportTable:
-    rows = []
-    for regime, part in {"all": measured, **measured.by_regime}.items():
-        rows.append(
-            {
-                "regime": regime, **{f"coverage_{level}": value for level, value in part.coverage.items()},
-                "width_0.9": part.width90, "pit_deviation": part.pit_deviation, "reading": part.reading,
-            }
-        )  # fmt: skip
+    rows = tuple(
+        {
+            "regime": regime, **{f"coverage_{level}": value for level, value in part.coverage.items()},
+            "width_0.9": part.width90, "pit_deviation": part.pit_deviation, "reading": part.reading,
+        }
+        for regime, part in {"all": measured, **measured.by_regime}.items()
+    )  # fmt: skip
     levels = tuple((f"coverage_{level}", f"in {100 * float(level):.0f} %", "share") for level in measured.coverage)
     heads = columns(
         ("regime", "regime", "text"), *levels, ("width_0.9", "width of 90 % [z]"), ("pit_deviation", "PIT deviation"),
         ("reading", "reading", "text"),
     )  # fmt: skip
     caption = "Observed coverage of the central intervals. PIT deviation: mean distance of the histogram from flat."
-    return ReportTable("calibration", caption, heads, tuple(rows))
+    return ReportTable("calibration", caption, heads, rows)
 
 
 def _layers(conformal: Mapping[str, Any]) -> ReportTable:

@@ -7,7 +7,7 @@ from crossfeed.evaluation.records import CommandUse
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns, section
 from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 
@@ -22,13 +22,11 @@ def sections(found: Artefacts) -> list[Section]:
     for one in found.evaluations:
         if one.counterfactual is not None:
             blocks += _counterfactual(one.counterfactual)
-    if not blocks:
-        return []
     lead = (
         "The forecast is shown a false plan while the truth stays. A forecast that listens gets worse: a ratio of 1 "
         "means not listened to. Late and early plans must both cost something, or command and state are off by one row."
     )
-    return [Section("commands", "Command use and counterfactuals", lead, tuple(blocks))]
+    return section("commands", "Command use and counterfactuals", lead, blocks)
 
 
 def _figure(use: CommandUse) -> Figure:
@@ -36,7 +34,7 @@ def _figure(use: CommandUse) -> Figure:
         Dots(
             "All channels together", "RMSE under the false plan / true plan", tuple(use.plans),
             (("ratio", 0, tuple(Dot.of(plan.rmse_ratio) for plan in use.plans.values())),),
-            (1.0, "not listened to"), (0.5, 4.0),
+            reference=1.0, limits=(0.5, 4.0),
         )
     ]  # fmt: skip
     channels = use.shuffled_by_channel
@@ -44,7 +42,7 @@ def _figure(use: CommandUse) -> Figure:
         panels.append(
             Dots(
                 "Shuffled plan, channel by channel", "RMSE ratio", tuple(channels),
-                (("ratio", 0, tuple(map(Dot.of, channels.values()))),), (1.0, "not listened to"), (0.5, 4.0),
+                (("ratio", 0, tuple(map(Dot.of, channels.values()))),), reference=1.0, limits=(0.5, 4.0),
             )
         )  # fmt: skip
     caption = "Dots right of the dotted line: the plan matters. 95 % intervals over runs."
@@ -53,11 +51,8 @@ def _figure(use: CommandUse) -> Figure:
 
 def _table(use: CommandUse) -> ReportTable:
     rows = tuple(
-        {
-            "plan": name, **plain(plan), "worse": f"{plan.runs_worse} of {plan.runs}",
-        }
-        for name, plan in use.plans.items()
-    )  # fmt: skip
+        {"plan": name, **plain(plan), "worse": f"{plan.runs_worse} of {plan.runs}"} for name, plan in use.plans.items()
+    )
     heads = columns(
         ("plan", "false plan", "text"), ("meaning", "what it is", "text"), ("rmse", "RMSE"),
         ("rmse_ratio", "RMSE ratio (95 % over runs)", "interval", "RMSE ratio"),
@@ -73,7 +68,7 @@ def _counterfactual(content: Mapping[str, Any]) -> list[Block]:
     panel = Dots(
         f"Effect foreseen on {content['machine']}", "R² of the predicted change (1 = all of it)", tuple(rows),
         (("effect", 0, tuple(Dot.of(Interval(**row["effect_r2"])) for row in rows.values())),),
-        (0.0, "nothing foreseen"), (-1.0, 1.0),
+        reference=0.0, limits=(-1.0, 1.0),
     )  # fmt: skip
     listed = tuple(
         {

@@ -5,20 +5,16 @@ from typing import Any
 
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts, ModelResult
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
+from crossfeed.reporting.numbers import plural
 from crossfeed.reporting.panels import Dot, Dots
-from crossfeed.reporting.rivals import standing
+from crossfeed.reporting.rivals import against_rivals
 
 THIS_MODEL = "this model"
 _TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
 _METRICS = {
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "crps": "CRPS",
-    "nll": "NLL",
-    "coverage90": "in 90 %",
-    "command_use": "cmd",
-}
+    "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %", "command_use": "cmd",
+}  # fmt: skip
 
 
 def sections(found: Artefacts) -> list[Section]:
@@ -27,7 +23,8 @@ def sections(found: Artefacts) -> list[Section]:
     if not content.get("rows"):
         return []
     blocks: list[Block] = [_figure(found)]
-    blocks += [Note(told, "fair" if "as good or better" in told else "good") for told in [standing(found)] if told]
+    if told := against_rivals(found):
+        blocks.append(Note(told, "fair" if "as good or better" in told else "good"))
     blocks += [_table(found, name) for name in content["sets"]]
     if "target" in content["sets"]:
         blocks.append(_paper(found))
@@ -38,16 +35,12 @@ def sections(found: Artefacts) -> list[Section]:
         "Everything a user might pick instead, trained on the same windows for the same number of epochs. Look whether "
         "anyone simpler is as good; then take the simpler one."
     )
-    return [Section("comparison", "Baselines", lead, tuple(blocks))]
-
-
-def _known(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [row for row in content["rows"] if row["seeds"]]
+    return section("comparison", "Baselines", lead, blocks)
 
 
 def _figure(found: Artefacts) -> Figure:
     content = found.comparison
-    rows, panels = _known(content), list[Dots]()
+    rows, panels = [row for row in content["rows"] if row["seeds"]], list[Dots]()
     for name in content["sets"]:
         own = found.on_target() if name == "target" else found.on_source()
         dots = [Dot(None)] if own else []
@@ -55,7 +48,7 @@ def _figure(found: Artefacts) -> Figure:
             mean, spread = row["mean"][f"{name}.rmse"], row["spread"][f"{name}.rmse"]
             dots.append(Dot(mean, None if spread is None else mean - spread, None if spread is None else mean + spread))
         floor = next((row["mean"][f"{name}.rmse"] for row in rows if row["model"] == "persistence"), None)
-        reference = (float(floor), "persistence") if floor is not None else None
+        reference = float(floor) if floor is not None else None
         limits = (0.0, 2.5 * float(floor)) if floor is not None else None
         models = [str(row["model"]) for row in rows]
         series = [("baselines", 0, tuple(dots))]
@@ -109,13 +102,14 @@ def _own_row(own: ModelResult) -> dict[str, Any]:
 def _paper(found: Artefacts) -> ReportTable:
     """Method, source RMSE, target RMSE, target NLL, notes: the layout of the paper's transfer table."""
     rows = []
-    for row in _known(found.comparison):
+    for row in found.comparison["rows"]:
+        if not row["seeds"]:
+            continue
         plan = "command-cond." if row["uses_future_commands"] else "no plan"
-        seeds = f"{row['seeds']} seed{'s' if row['seeds'] != 1 else ''}"
         rows.append(
             {
                 "method": row["model"], "source": _value(row, "source.rmse"), "target": _value(row, "target.rmse"),
-                "nll": row["mean"].get("target.nll"), "notes": f"{plan}; {seeds}",
+                "nll": row["mean"].get("target.nll"), "notes": f"{plan}; {plural(row['seeds'], 'seed')}",
             }
         )  # fmt: skip
     study, known, own = found.study, found.on_target(), found.on_source()
@@ -131,8 +125,7 @@ def _paper(found: Artefacts) -> ReportTable:
         )  # fmt: skip
     heads = columns(
         ("method", "Method", "text"), ("source", "Source RMSE"), ("target", "Target zero-shot RMSE"),
-        ("nll", "Target NLL"),
-        ("notes", "Notes", "text"),
+        ("nll", "Target NLL"), ("notes", "Notes", "text"),
     )  # fmt: skip
     caption = "Zero-shot transfer in the paper's layout. NLL contains its constant, 0.919. Lowest target RMSE in bold."
     return ReportTable("transfer", caption, heads, tuple(rows), label="target", lowest=("target",), folded=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, ContrastLine
 from crossfeed.study.leave_one_out import MachineLine
@@ -27,13 +27,11 @@ def sections(found: Artefacts) -> list[Section]:
         blocks += _contrast(name, [line for line in lines if line.contrast == name])
     if study and study.strangers:
         blocks.append(_strangers(study.strangers))
-    if not blocks:
-        return []
     lead = (
         "One factor at a time against a reference, paired by seed on one split. Read the interval and the number of "
         "seeds on which the arm is better; p values that so few pairs cannot reach are not spoken of."
     )
-    return [Section("contrasts", "Contrasts", lead, tuple(blocks))]
+    return section("contrasts", "Contrasts", lead, blocks)
 
 
 def _strangers(lines: Sequence[MachineLine]) -> ReportTable:
@@ -76,7 +74,7 @@ def _figure(name: str, lines: list[ContrastLine]) -> Figure:
     dots = tuple(Dot(line.difference, line.low, line.high) for line in lines[1:])
     panel = Dots(
         f"{name}: clean RMSE against {lines[0].arm}", "difference (left of 0: the arm is better)",
-        tuple(line.arm for line in lines[1:]), (("difference", 0, dots),), reference=(0.0, "no difference"),
+        tuple(line.arm for line in lines[1:]), (("difference", 0, dots),), reference=0.0,
     )  # fmt: skip
     return Figure(f"contrast-{name}", "Mean paired difference with its 95 % bootstrap interval over seeds.", (panel,))
 

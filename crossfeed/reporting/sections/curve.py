@@ -8,7 +8,7 @@ from crossfeed.learning_curve.result import METRICS, LearningCurve
 from crossfeed.model.locate import FLEET
 from crossfeed.plots import COLOURS
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import XY, Line
 
 
@@ -27,7 +27,7 @@ def sections(found: Artefacts) -> list[Section]:
         "The error after learning from the first minutes of this machine's logs, always on the same sessions. Where a "
         "model trained from nothing gets below the fleet, own logs are worth more than what the fleet knows."
     )
-    return [Section("curve", "Minutes of own logs", lead, tuple(blocks))]
+    return section("curve", "Minutes of own logs", lead, blocks)
 
 
 def _figure(curve: LearningCurve) -> Figure:

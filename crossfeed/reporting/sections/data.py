@@ -1,11 +1,12 @@
 """Data audit and split: what went in, and who may see what."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.evaluation.verdict import words
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, Tone, columns
+from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, Tone, columns, filled, section
 from crossfeed.reporting.numbers import plural
 
 
@@ -20,10 +21,8 @@ def _audit(found: Artefacts) -> list[Section]:
         blocks.append(_tables(found))
     for report in found.audits:
         blocks += _findings(report)
-    if not blocks:
-        return []
     lead = "What the tables hold, and whether anything in them contradicts physics, units or causality."
-    return [Section("data", "Data audit", lead, tuple(blocks))]
+    return section("data", "Data audit", lead, blocks)
 
 
 def _findings(report: Mapping[str, Any]) -> list[Block]:
@@ -47,32 +46,24 @@ def _tables(found: Artefacts) -> ReportTable:
     """The paper's table of the protocol: one row per machine table, without a row of the sealed one being read."""
     assert found.study is not None
     protocol = found.study.protocol
-    sides = {str(side["table"]): 0 for side in found.study.sides}
+    sides = Counter[str]()
     for side in found.study.sides:
-        sides[str(side["table"])] += int(side["sessions"])
+        sides[side["table"]] += side["sessions"]
     rows = [
         {
-            "table": source["name"],
-            "role": "source",
-            "machines": ", ".join(source["machines"]),
-            "rows": source["rows"],
-            "groups": sides.get(source["name"]),
-            "sensors": None,
-            "fingerprint": source["fingerprint"],
+            "table": source["name"], "role": "source", "machines": ", ".join(source["machines"]),
+            "rows": source["rows"], "groups": sides.get(source["name"]), "fingerprint": source["fingerprint"],
         }
         for source in protocol["sources"]
-    ] + [
+    ]  # fmt: skip
+    rows += [
         {
-            "table": sealed["name"],
-            "role": "target, sealed at the start",
-            "machines": ", ".join(sealed["machines"]),
-            "rows": sealed["rows"],
-            "groups": sealed["groups"],
-            "sensors": len(sealed["shared_sensors"]),
+            "table": sealed["name"], "role": "target, sealed at the start", "machines": ", ".join(sealed["machines"]),
+            "rows": sealed["rows"], "groups": sealed["groups"], "sensors": len(sealed["shared_sensors"]),
             "fingerprint": sealed["table_fingerprint"],
         }
         for sealed in protocol["vault"]
-    ]
+    ]  # fmt: skip
     heads = columns(
         ("table", "table", "text"), ("role", "role", "text"), ("machines", "machine", "text"),
         ("rows", "rows", "count"), ("groups", "sessions", "count"), ("sensors", "shared sensors", "count"),
@@ -84,16 +75,7 @@ def _tables(found: Artefacts) -> ReportTable:
 def _split(found: Artefacts) -> list[Section]:
     study, summary = found.study, found.run.summary if found.run else {}
     if study is not None and study.sides:
-        rows = tuple(
-            {
-                **{
-                    key: side[key]
-                    for key in ("table", "part", "sessions", "programs", "rows", "windows", "window_hash")
-                },
-                "lost": side["lost_to_commands"] + side["lost_to_gaps"],
-            }
-            for side in study.sides
-        )
+        rows = tuple({**side, "lost": side["lost_to_commands"] + side["lost_to_gaps"]} for side in study.sides)
         data = study.protocol["config"]["data"]
         lead = (
             f"Whole {data['split_by']}s stand on one side (seed {data['split_seed']}), so no window of the test side "
@@ -112,6 +94,5 @@ def _split(found: Artefacts) -> list[Section]:
         ("programs", "programs", "count"), ("rows", "rows", "count"), ("windows", "windows", "count"),
         ("lost", "not offered", "count"), ("window_hash", "hash of the windows", "hash"),
     )  # fmt: skip
-    shown = tuple(column for column in heads if any(row.get(column.key) is not None for row in rows))
     caption = "Windows of each side. Not offered: windows that would touch a missing command or a gap in the clock."
-    return [Section("split", "Split", lead, (ReportTable("split", caption, shown, rows),))]
+    return [Section("split", "Split", lead, (ReportTable("split", caption, filled(heads, rows), rows),))]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import XY, Line
 
 
@@ -17,13 +17,11 @@ def sections(found: Artefacts) -> list[Section]:
     for number, content in enumerate(found.decisions, start=1):
         if content.get("blocks"):
             blocks += _decision(content, "" if number == 1 else f"-{number}")
-    if not blocks:
-        return []
     lead = (
         "Overrides for a program under limits, only where the lower confidence bound of the gain is above 0 and "
         "no limit is in danger; elsewhere the program is left alone. Nothing was sent to a machine."
     )
-    return [Section("decisions", "Decisions", lead, tuple(blocks))]
+    return section("decisions", "Decisions", lead, blocks)
 
 
 def _decision(content: Mapping[str, Any], suffix: str) -> list[Block]:

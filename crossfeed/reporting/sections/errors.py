@@ -8,7 +8,7 @@ from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts, ModelResult
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
 _HEADLINE = columns(
@@ -53,14 +53,12 @@ def _tables(found: Artefacts) -> list[Section]:
         blocks += _tests(known)
         for who, why in known.evaluation.excluded.items():
             blocks.append(Note(f"{who} is left out: {why}", "fair"))
-    if not blocks:
-        return []
     lead = (
         "The model beside what costs nothing: repeating the last value, and continuing the line. Skill is 1 − error / "
         "error of persistence: above 0 is better than the last value. RMSE is that of the forecast's mean, MAE that of "
         "its median. Intervals resample whole runs."
     )
-    return [Section("results", "Source and target", lead, tuple(blocks))]
+    return section("results", "Source and target", lead, blocks)
 
 
 def _size(found: Evaluation) -> str:
@@ -90,11 +88,9 @@ def _tests(known: ModelResult) -> list[Block]:
         for one in rows
         if one.first == known.name
     ]
-    return (
-        [Note(f"{known.name} run by run (exact sign-flip test, Holm): against {'; against '.join(told)}.")]
-        if told
-        else []
-    )
+    if not told:
+        return []
+    return [Note(f"{known.name} run by run (exact sign-flip test, Holm): against {'; against '.join(told)}.")]
 
 
 def _details(found: Artefacts) -> list[Section]:
@@ -110,17 +106,15 @@ def _details(found: Artefacts) -> list[Section]:
         "Where the errors lie. Look for channels left of the line (the last value is better there) and for regimes in "
         "which the error jumps: start-ups and stops are what a forecast is for."
     )
-    return [Section("details", "Errors by horizon, channel, regime and run", lead, tuple(blocks))]
+    return section("details", "Errors by horizon, channel, regime and run", lead, blocks)
 
 
 def _horizons(known: Mapping[str, ModelResult]) -> Figure:
     panels = []
     for side, one in known.items():
-        by_horizon = one.evaluation.by_horizon
-        lines = []
-        for colour, forecaster in enumerate(
-            [one.name, *(name for name in by_horizon if name not in one.evaluation.models)]
-        ):
+        by_horizon, lines = one.evaluation.by_horizon, []
+        floors = (name for name in by_horizon if name not in one.evaluation.models)
+        for colour, forecaster in enumerate((one.name, *floors)):
             rows = by_horizon[forecaster]
             shown = "model" if forecaster == one.name else forecaster
             steps, errors = [int(label) for label in rows], [row["rmse"] for row in rows.values()]
@@ -130,12 +124,8 @@ def _horizons(known: Mapping[str, ModelResult]) -> Figure:
         label = "seconds ahead" if one.evaluation.period == 1.0 else "rows ahead"
         panels.append(XY(f"RMSE by horizon: {side}", label, "RMSE (z-units)", tuple(capped), from_zero=True))
     legend = (("model", 0, "line"), ("persistence", 1, "line"), ("linear drift", 2, "line"))
-    return Figure(
-        "by-horizon",
-        "Errors grow with the distance; the model should grow slower than the floors.",
-        tuple(panels),
-        legend,
-    )
+    caption = "Errors grow with the distance; the model should grow slower than the floors."
+    return Figure("by-horizon", caption, tuple(panels), legend)
 
 
 def _channels_figure(known: ModelResult) -> Figure:
@@ -148,11 +138,11 @@ def _channels_figure(known: ModelResult) -> Figure:
     names = tuple(f"{channel} [{row.unit}]" for channel, row in rows.items())
     skill = Dots(
         "Skill against the last value", "1 − RMSE / RMSE of persistence", names,
-        (("skill", 0, tuple(dot(row, "skill_rmse") for row in rows.values())),), (0.0, "no better"), (-1.0, 1.0),
+        (("skill", 0, tuple(dot(row, "skill_rmse") for row in rows.values())),), reference=0.0, limits=(-1.0, 1.0),
     )  # fmt: skip
     coverage = Dots(
         "Share inside the 90 % interval", "share (0.9 is right)", names,
-        (("coverage", 1, tuple(dot(row, "coverage90") for row in rows.values())),), (0.9, "nominal"), (0.0, 1.02),
+        (("coverage", 1, tuple(dot(row, "coverage90") for row in rows.values())),), reference=0.9, limits=(0.0, 1.02),
     )  # fmt: skip
     caption = (
         "Each channel with its 95 % interval over runs: right of the dotted line is better than the last value; "

@@ -39,10 +39,7 @@ def _figure(name: str, examples: Sequence[Mapping[str, Any]], period: float, whe
     shown = [example for example in examples if name in example["channels"]]
     ordered = tuple(panel for example in shown for panel in (_fan(example, name, period), _commands(example, period)))
     commands = list(dict.fromkeys(command for example in shown for command in example["commands"]))
-    legend = (
-        *LEGEND,
-        *((command, 1 + number % 5, "line") for number, command in enumerate(commands)),
-    )
+    legend = (*LEGEND, *((command, 1 + number % 5, "line") for number, command in enumerate(commands)))
     caption = (
         f"{name} on the {where}: observed before and after the moment of the forecast, the mean of the forecast with "
         "its 50 % and 90 % intervals, and below it the commands, each as a share of its largest value."
@@ -74,7 +71,6 @@ def _commands(example: Mapping[str, Any], period: float) -> XY:
         values = [*command["before"], *command["after"]]
         largest = max((abs(value) for value in values if value is not None), default=0.0) or 1.0
         label = f"{name} (of {largest:,.0f} {command['unit']})"
-        lines.append(
-            Line(label, steps, [None if value is None else value / largest for value in values], 1 + number % 5, "step")
-        )
+        shares = [None if value is None else value / largest for value in values]
+        lines.append(Line(label, steps, shares, 1 + number % 5, "step"))
     return XY("commands", "seconds from now", "share of max.", tuple(lines), moment=0.0, low=True)

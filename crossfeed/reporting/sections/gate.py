@@ -69,7 +69,7 @@ def _blocks(rows: list[dict[str, Any]], gate: dict[str, Any]) -> list[Block]:
             f"Rank of the {gated} latents at the end", "share of the width",
             tuple(str(row["run"]) for row in measured),
             (("run", 0, tuple(Dot(row[f"{gated}_rank"]) for row in measured)),),
-            reference=(float(gate["rank_floor"]), "floor"),
+            reference=float(gate["rank_floor"]),
         )  # fmt: skip
         caption = (
             "Rank after fine-tuning: left of the dotted line is collapsed. A run may be out for what happened in "

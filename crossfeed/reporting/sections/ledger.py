@@ -3,7 +3,7 @@
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.numbers import plural
 from crossfeed.study.record.ledger import Entry
 
@@ -24,11 +24,8 @@ def sections(found: Artefacts) -> list[Section]:
             f"Locked on {study.lock['time']}: {study.lock['candidate']}, seed {study.lock['seed']} "
             f"(the {study.lock.get('seed_rule', 'median')} one)."
         )
-        blocks.append(
-            ReportTable(
-                "lock", caption, columns(("what", "frozen", "text"), ("sha256", "SHA-256", "text")), tuple(frozen)
-            )
-        )
+        heads = columns(("what", "frozen", "text"), ("sha256", "SHA-256", "text"))
+        blocks.append(ReportTable("lock", caption, heads, tuple(frozen)))
     if study.openings:
         rows = tuple(
             {
@@ -57,7 +54,7 @@ def sections(found: Artefacts) -> list[Section]:
         "The order in which things happened: candidates first, then the lock, then the target, once. Compare the head "
         "hash with the one that was kept elsewhere."
     )
-    return [Section("ledger", "Lock and ledger", lead, tuple(blocks))]
+    return section("ledger", "Lock and ledger", lead, blocks)
 
 
 def _verification(found: Artefacts) -> Note:

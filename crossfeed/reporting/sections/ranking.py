@@ -6,20 +6,17 @@ from typing import Any
 
 from crossfeed.configuration import leaves
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.numbers import number
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import StudyFacts
 from crossfeed.study.record.score import WEIGHTS, CandidateScore
 
 _NAMES = {
-    "clean": ("clean RMSE", "Clean RMSE"),
-    "schema_drop": ("schema-drop RMSE", "Schema"),
-    "masked": ("masked RMSE", "Masked"),
-    "long_horizon": ("worst horizon RMSE", "Long"),
-    "calibration": ("calibration penalty", "Calib."),
-    "ssl": ("SSL loss", "SSL"),
-}
+    "clean": ("clean RMSE", "Clean RMSE"), "schema_drop": ("schema-drop RMSE", "Schema"),
+    "masked": ("masked RMSE", "Masked"), "long_horizon": ("worst horizon RMSE", "Long"),
+    "calibration": ("calibration penalty", "Calib."), "ssl": ("SSL loss", "SSL"),
+}  # fmt: skip
 
 
 def sections(found: Artefacts) -> list[Section]:
@@ -42,27 +39,23 @@ def sections(found: Artefacts) -> list[Section]:
         f"Candidates by the {study.score} score ({decides} of the pool decide what is large), measured on source "
         "validation alone. Lower is better; look whether the leader leads in most components or in one."
     )
-    return [Section("ranking", "Ranking", lead, tuple(blocks))]
+    return section("ranking", "Ranking", lead, blocks)
 
 
 def _figure(study: StudyFacts) -> Figure:
     lines = [line for line in _stayed(study) if math.isfinite(line.robust)]
+    names = tuple(line.candidate for line in lines)
     panel = Dots(
-        "Both scores", "score (lower is better)", tuple(line.candidate for line in lines),
+        "Both scores", "score (lower is better)", names,
         (("robust score", 0, tuple(Dot(line.robust) for line in lines)),
          ("paper's score", 1, tuple(Dot(line.paper) for line in lines))),
     )  # fmt: skip
     parts = Dots(
-        "Clean and schema-drop RMSE", "RMSE (z-units)", tuple(line.candidate for line in lines),
-        (("clean", 2, tuple(Dot(*_range(study, line.candidate, "clean")) for line in lines)),
-         ("schema-drop", 3, tuple(Dot(*_range(study, line.candidate, "schema_drop")) for line in lines))),
+        "Clean and schema-drop RMSE", "RMSE (z-units)", names,
+        (("clean", 2, tuple(Dot.over(_values(study, name, "clean")) for name in names)),
+         ("schema-drop", 3, tuple(Dot.over(_values(study, name, "schema_drop")) for name in names))),
     )  # fmt: skip
-    legend = (
-        ("robust score", 0, "points"),
-        ("paper's score", 1, "points"),
-        ("clean", 2, "points"),
-        ("schema-drop", 3, "points"),
-    )
+    legend = tuple((name, colour, "points") for name, colour, _ in (*panel.series, *parts.series))
     caption = "The two scores of every candidate, and the two heaviest components with their range over seeds."
     return Figure("ranking", caption, (panel, parts), legend)
 
@@ -73,11 +66,6 @@ def _values(study: StudyFacts, candidate: str, component: str) -> list[float]:
         for run in study.searched
         if run.candidate == candidate and run.status == "finished"
     ]
-
-
-def _range(study: StudyFacts, candidate: str, component: str) -> tuple[float | None, float | None, float | None]:
-    values = _values(study, candidate, component)
-    return (fmean(values), min(values), max(values)) if values else (None, None, None)
 
 
 def _finite(value: float) -> float | None:

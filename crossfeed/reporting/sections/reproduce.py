@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -124,25 +125,21 @@ def _commands(found: Artefacts, size: str, departures: Mapping[str, Sequence[Any
 
 
 def _versions(found: Artefacts) -> ReportTable:
-    rows = [{"what": "crossfeed, this report", "value": crossfeed.__version__}]
-    rows.append({"what": "Python", "value": platform.python_version()})
+    versions = {"crossfeed, this report": crossfeed.__version__, "Python": platform.python_version()}
     for name in _LIBRARIES:
-        try:
-            rows.append({"what": name, "value": version(name)})
-        except PackageNotFoundError:  # a report can be made where torch came without metadata
-            continue
+        with suppress(PackageNotFoundError):  # a report can be made where torch came without metadata
+            versions[name] = version(name)
     if found.study is not None:
         protocol = found.study.protocol
-        rows += [
-            {"what": "crossfeed at the start of the study", "value": protocol["crossfeed"]},
-            {"what": "code of the study (SHA-256)", "value": protocol["code"]},
-            {"what": "ledger head", "value": found.study.verification.head},
-            {"what": "train rows (SHA-256)", "value": protocol["fitted_on"]},
-        ]
-        rows += [{"what": f"windows, {part}", "value": facts["hash"]} for part, facts in protocol["windows"].items()]
-    elif found.run is not None and found.run.summary:
-        data = found.run.summary["data"]
-        rows.append({"what": "train rows (SHA-256)", "value": data["fitted_on"]})
-        rows += [{"what": f"windows, {part}", "value": facts["hash"]} for part, facts in data["windows"].items()]
+        versions |= {
+            "crossfeed at the start of the study": protocol["crossfeed"],
+            "code of the study (SHA-256)": protocol["code"],
+            "ledger head": found.study.verification.head,
+        }
+    data = found.study.protocol if found.study else found.run.summary.get("data") if found.run else None
+    if data is not None:
+        versions["train rows (SHA-256)"] = data["fitted_on"]
+        versions |= {f"windows, {part}": facts["hash"] for part, facts in data["windows"].items()}
     heads = columns(("what", "what", "text"), ("value", "version or hash", "text"))
-    return ReportTable("versions", "Versions and hashes.", heads, tuple(rows))
+    rows = tuple({"what": what, "value": value} for what, value in versions.items())
+    return ReportTable("versions", "Versions and hashes.", heads, rows)

@@ -6,7 +6,7 @@ from typing import Any
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import XY, Dot, Dots, Line
 
 _SEVERITIES = ("light", "medium", "heavy")
@@ -35,7 +35,7 @@ def sections(found: Artefacts) -> list[Section]:
         "The context is corrupted, the truth stays. A ratio of 1 is unharmed; coverage should stay near 90 % even "
         "where the error grows, or the model does not know that it does not know."
     )
-    return [Section("robustness", "Robustness", lead, tuple(blocks))]
+    return section("robustness", "Robustness", lead, blocks)
 
 
 def _corruptions(rows: Mapping[str, Any]) -> Dots:
@@ -44,7 +44,7 @@ def _corruptions(rows: Mapping[str, Any]) -> Dots:
         ratios = [row[severity].get("rmse_ratio") for row in rows.values()]
         dots = tuple(Dot.of(Interval(**ratio) if ratio else None) for ratio in ratios)
         series.append((severity, _COLOURS[severity], dots))
-    return Dots("RMSE over clean RMSE", "ratio", tuple(rows), tuple(series), (1.0, "unharmed"), (0.5, 4.0))
+    return Dots("RMSE over clean RMSE", "ratio", tuple(rows), tuple(series), reference=1.0, limits=(0.5, 4.0))
 
 
 def _curves(found: Evaluation, name: str) -> list[XY]:

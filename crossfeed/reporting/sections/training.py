@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts, RunFacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import XY, Line
 
 # Latents by what they are called in a figure, and their colours.
@@ -28,39 +28,34 @@ def sections(found: Artefacts) -> list[Section]:
         f"How run {run.name} learned. Validation should fall and then flatten; a curve that rises while training "
         "still falls means memorising."
     )
-    return [Section("training", "Training", lead, tuple(blocks))]
-
-
-def _of_stage(run: RunFacts, stage: str) -> list[Mapping[str, Any]]:
-    return [row for row in run.history if row["stage"] == stage]
+    return section("training", "Training", lead, blocks)
 
 
 def _line(rows: Sequence[Mapping[str, Any]], key: str, name: str, colour: int, style: Any = "line") -> Line:
     return Line(name, [row["epoch"] + 1 for row in rows], [row.get(key) for row in rows], colour, style)
 
 
+def _score_lines(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
+    """The number that chooses the epoch, and the epoch that was kept."""
+    kept = rows[rows[-1]["best_epoch"]]
+    marked = Line("kept epoch", [kept["epoch"] + 1], [kept["score"]], 2, "points")
+    return _line(rows, "score", "validation", 1), marked
+
+
 def _losses(run: RunFacts) -> Figure:
     panels = []
     for stage, title in _STAGES.items():
-        rows = _of_stage(run, stage)
+        rows = [row for row in run.history if row["stage"] == stage]
         if not rows:
             continue
-        terms = [
-            name.removeprefix("train_") for name in rows[0] if name.startswith("train_") and rows[0][name] is not None
-        ]
-        term = (
-            "physical" if stage == "finetune" and "physical" in terms else "latent" if "latent" in terms else terms[0]
-        )
-        panels.append(
-            XY(
-                f"{title}: {term} loss", "epoch", "loss",
-                (_line(rows, f"train_{term}", "training", 0), _line(rows, f"validation_{term}", "validation", 1)),
-            )
-        )  # fmt: skip
+        known = (name for name, value in rows[0].items() if value is not None)
+        terms = [name.removeprefix("train_") for name in known if name.startswith("train_")]
+        wanted = ("physical", "latent") if stage == "finetune" else ("latent",)
+        term = next((name for name in wanted if name in terms), terms[0])
+        losses = (_line(rows, f"train_{term}", "training", 0), _line(rows, f"validation_{term}", "validation", 1))
+        panels.append(XY(f"{title}: {term} loss", "epoch", "loss", losses))
         score = "validation RMSE (z-units)" if stage == "finetune" else "score (1 = a constant guess)"
-        kept = rows[rows[-1]["best_epoch"]]
-        marked = Line("kept epoch", [kept["epoch"] + 1], [kept["score"]], 2, "points")
-        panels.append(XY(f"{title}: what decides", "epoch", score, (_line(rows, "score", "validation", 1), marked)))
+        panels.append(XY(f"{title}: what decides", "epoch", score, _score_lines(rows)))
     legend = (("training", 0, "line"), ("validation", 1, "line"), ("kept epoch", 2, "points"))
     caption = (
         "Losses of both stages, and the number that chooses the epoch: the scale-free latent error in pretraining, "
@@ -72,14 +67,12 @@ def _losses(run: RunFacts) -> Figure:
 def _forecasts(run: RunFacts) -> Figure:
     """Curves of a network that is trained for its forecasts alone."""
     rows = list(run.history)
-    kept = rows[rows[-1]["best_epoch"]]
-    marked = Line("kept epoch", [kept["epoch"] + 1], [kept["score"]], 2, "points")
     crps = [_line(rows, "train_crps", "training", 0), _line(rows, "crps", "validation", 1)]
     crps.append(_line(rows, "other_machine_crps", "as another machine", 3))
     shown = tuple(line for line in crps if any(value is not None for value in line.y))
     panels = (
         XY("CRPS", "epoch", "CRPS (z-units)", shown),
-        XY("What decides", "epoch", "score", (_line(rows, "score", "validation", 1), marked)),
+        XY("What decides", "epoch", "score", _score_lines(rows)),
         XY("RMSE", "epoch", "RMSE (z-units)", (_line(rows, "rmse", "validation", 1),)),
         XY("Learning rate", "epoch", "learning rate", (_line(rows, "learning_rate", "learning rate", 4),)),
     )

@@ -6,7 +6,7 @@ from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import VerdictBox
 from crossfeed.reporting.next_steps import next_steps
 from crossfeed.reporting.numbers import interval, number, share
-from crossfeed.reporting.rivals import rivals, standing
+from crossfeed.reporting.rivals import against_rivals, rivals
 from crossfeed.training.measure import WEAK_COMMAND_USE
 
 QUESTION = "May the model be trusted on the other machine, and on which channels?"
@@ -21,13 +21,14 @@ def verdict(found: Artefacts) -> VerdictBox:
     evaluation, name = known.evaluation, known.name
     said = evaluation.verdict(name, {rival.name: rival.by_channel for rival in rivals(found)})
     sentences = (
-        overall(evaluation, name), standing(found), listening(evaluation, name), _adapted(found), _trustworthy(found)
+        headline_sentence(evaluation, name), against_rivals(found), command_sentence(evaluation, name),
+        _adapted(found), _trustworthy(found),
     )  # fmt: skip
     told = tuple(line for line in sentences if line)
     return VerdictBox(QUESTION, said.answer, said.light, told, said.channels, tuple(steps))
 
 
-def overall(found: Evaluation, name: str) -> str:
+def headline_sentence(found: Evaluation, name: str) -> str:
     """The headline in one sentence, beside what costs nothing."""
     scores, floor = found.scores[name], found.scores.get("persistence")
     skill = found.intervals[name].get("skill_rmse")
@@ -41,7 +42,7 @@ def overall(found: Evaluation, name: str) -> str:
     return told
 
 
-def listening(found: Evaluation, name: str) -> str:
+def command_sentence(found: Evaluation, name: str) -> str:
     """Whether the planned commands count; nothing where nobody asked."""
     use = found.command_use.get(name)
     ratio = use.plans["shuffled"].rmse_ratio if use and "shuffled" in use.plans else None

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Figure, FigureChoice, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Figure, FigureChoice, Note, ReportTable, Section, columns, filled, section
 from crossfeed.reporting.panels import INK, XY, Band, Line
 from crossfeed.serving.measures import Peak
 from crossfeed.serving.result import PlanComparison, PlanEnergy, PlanForecast, WhatIfResult
@@ -16,13 +16,11 @@ def sections(found: Artefacts) -> list[Section]:
     blocks: list[Block] = []
     for number, answer in enumerate(found.forecasts, start=1):
         blocks += _forecast(answer, "" if number == 1 else f"-{number}")
-    if not blocks:
-        return []
     lead = (
         "The same machine from the same moment under different plans. Where the bands of two plans do not overlap, the "
         "plan makes a difference the model is sure of; far ahead the bands must widen."
     )
-    return [Section("what-if", "What if", lead, tuple(blocks))]
+    return section("what-if", "What if", lead, blocks)
 
 
 def _forecast(answer: WhatIfResult, suffix: str) -> list[Block]:
@@ -67,7 +65,7 @@ def _figure(answer: WhatIfResult, name: str, suffix: str) -> Figure:
     lines, bands = [Line("history", past.time, past.sensors[name], INK)], []
     for number, (title, plan) in enumerate(answer.plans.items()):
         sensor = plan.sensors[name]
-        low, high = (sensor.quantiles[level] for level in ("0.05", "0.95"))
+        low, high = sensor.quantiles["0.05"], sensor.quantiles["0.95"]
         bands.append(Band(f"{title}, 90 %", plan.time, low, high, number % 6, True))
         lines.append(Line(title, plan.time, sensor.mean, number % 6))
         if plan.truth:
@@ -104,9 +102,8 @@ def _energy(answer: WhatIfResult, energies: Mapping[str, PlanEnergy], suffix: st
         ("energy", f"energy ({first.level:.0%} interval)", "interval", "Energy"), ("unit", "unit", "text"),
         ("truth", "what happened"), ("limit", "limit", "text"), ("probability", "chance to pass it", "share"),
     )  # fmt: skip
-    shown = tuple(column for column in heads if any(row.get(column.key) is not None for row in rows))
     caption = f"Energy of each plan on {answer.history.machine}, the integral of {', '.join(first.sensors)}."
-    return ReportTable(f"what-if-energy{suffix}", caption, shown, tuple(rows))
+    return ReportTable(f"what-if-energy{suffix}", caption, filled(heads, rows), tuple(rows))
 
 
 def _peaks(plans: Mapping[str, PlanForecast], suffix: str) -> ReportTable:

@@ -1,83 +1,66 @@
 "use strict";
 // Small comforts; without them (or on paper) everything is still there.
-(function () {
+{
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
   // Pick one figure of several.
-  document.querySelectorAll(".choice").forEach(function (choice) {
-    choice.querySelector("select").addEventListener("change", function (event) {
-      choice.querySelectorAll("[data-option]").forEach(function (figure) {
-        figure.hidden = figure.dataset.option !== event.target.value;
-      });
+  for (const choice of all(".choice")) {
+    choice.querySelector("select").addEventListener("change", (event) => {
+      for (const figure of all("[data-option]", choice)) figure.hidden = figure.dataset.option !== event.target.value;
     });
-  });
+  }
+
   // Click on a name in a legend: hide or show its lines.
-  document.querySelectorAll(".legend button").forEach(function (button) {
-    button.addEventListener("click", function () {
+  const matches = (name, wanted) => name === wanted || name.startsWith(wanted.split(" (")[0] + " (")
+    || (wanted.includes("interval") && name.includes("interval")) || name.startsWith(wanted + ",") || name.startsWith(wanted + ":");
+  for (const button of all(".legend button")) {
+    button.addEventListener("click", () => {
       const shown = button.getAttribute("aria-pressed") !== "true";
       button.setAttribute("aria-pressed", String(shown));
-      button.closest("figure").querySelectorAll("g.series").forEach(function (series) {
+      for (const series of all("g.series", button.closest("figure"))) {
         if (matches(series.dataset.name, button.dataset.series)) series.classList.toggle("off", !shown);
-      });
+      }
     });
-  });
-  function matches(name, wanted) {
-    return name === wanted || name.startsWith(wanted.split(" (")[0] + " (") || (wanted.includes("interval") && name.includes("interval"))
-      || name.startsWith(wanted + ",") || name.startsWith(wanted + ":");
   }
+
   // Move over a diagram: read the values at that place.
-  document.querySelectorAll("svg.xy").forEach(function (svg) {
-    const frame = JSON.parse(svg.dataset.frame);
+  const nearest = (points, x) => points.reduce((best, point) => (Math.abs(point[0] - x) < Math.abs(best[0] - x) ? point : best), points[0]);
+  for (const svg of all("svg.xy")) {
+    const [left, top, right, bottom, first, last] = JSON.parse(svg.dataset.frame);
     const readout = svg.closest("figure").querySelector(".readout");
-    svg.addEventListener("pointermove", function (event) {
+    const cursor = document.createElementNS("http://www.w3.org/2000/svg", "line");
+    cursor.setAttribute("class", "cursor");
+    svg.addEventListener("pointermove", (event) => {
       const box = svg.getBoundingClientRect();
       const x = (event.clientX - box.left) / box.width * svg.viewBox.baseVal.width;
-      if (x < frame[0] || x > frame[2]) return;
-      const value = frame[4] + (x - frame[0]) / (frame[2] - frame[0]) * (frame[5] - frame[4]);
-      const told = [];
-      let place = null;
-      svg.querySelectorAll("g.series[data-values]:not(.off)").forEach(function (series) {
-        const near = JSON.parse(series.dataset.values).reduce(function (best, point) {
-          return best === null || Math.abs(point[0] - value) < Math.abs(best[0] - value) ? point : best;
-        }, null);
-        if (near !== null) { told.push(series.dataset.name + ": " + Number(near[1].toPrecision(4))); place = place === null ? near[0] : place; }
-      });
-      cursor(svg, frame, x);
-      if (readout) readout.textContent = place === null ? "" : "at " + Number(place.toPrecision(4)) + " — " + told.join("; ");
+      if (x < left || x > right) return;
+      const value = first + (x - left) / (right - left) * (last - first);
+      const found = all("g.series[data-values]:not(.off)", svg).map((series) => [series.dataset.name, nearest(JSON.parse(series.dataset.values), value)]);
+      for (const [name, place] of Object.entries({ x1: x, x2: x, y1: top, y2: bottom })) cursor.setAttribute(name, place);
+      svg.appendChild(cursor);
+      const told = found.map(([name, point]) => name + ": " + Number(point[1].toPrecision(4))).join("; ");
+      readout.textContent = found.length ? "at " + Number(found[0][1][0].toPrecision(4)) + " — " + told : "";
     });
-    svg.addEventListener("pointerleave", function () {
-      const line = svg.querySelector(".cursor");
-      if (line) line.remove();
-    });
-  });
-  function cursor(svg, frame, x) {
-    let line = svg.querySelector(".cursor");
-    if (!line) {
-      line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-      line.setAttribute("class", "cursor");
-      svg.appendChild(line);
-    }
-    line.setAttribute("x1", x); line.setAttribute("x2", x); line.setAttribute("y1", frame[1]); line.setAttribute("y2", frame[3]);
+    svg.addEventListener("pointerleave", () => cursor.remove());
   }
+
   // Say where a table goes on beyond the edge.
-  function hint() {
-    document.querySelectorAll(".scroll").forEach(function (box) { box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1); });
-  }
+  const hint = () => { for (const box of all(".scroll")) box.classList.toggle("wider", box.scrollWidth > box.clientWidth + 1); };
   hint();
   window.addEventListener("resize", hint);
-  document.querySelectorAll("details").forEach(function (details) { details.addEventListener("toggle", hint); });
+  for (const details of all("details")) details.addEventListener("toggle", hint);
+
   // Mark where in the contents one is.
-  const links = document.querySelectorAll("nav a");
-  const watcher = new IntersectionObserver(function (entries) {
-    entries.forEach(function (entry) {
-      if (!entry.isIntersecting) return;
-      links.forEach(function (link) {
+  const watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries.filter((one) => one.isIntersecting)) {
+      for (const link of all("nav a")) {
         if (link.hash === "#" + entry.target.id) link.setAttribute("aria-current", "true");
         else link.removeAttribute("aria-current");
-      });
-    });
+      }
+    }
   }, { rootMargin: "-10% 0px -80% 0px" });
-  document.querySelectorAll("main > section").forEach(function (section) { watcher.observe(section); });
+  for (const section of all("main > section")) watcher.observe(section);
+
   // On paper nothing is folded away.
-  window.addEventListener("beforeprint", function () {
-    document.querySelectorAll("details").forEach(function (details) { details.open = true; });
-  });
-})();
+  window.addEventListener("beforeprint", () => { for (const details of all("details")) details.open = true; });
+}

@@ -1,6 +1,7 @@
 // Requests to our own service; every error arrives as one sentence a person can act on.
+import { element } from "./dom.js";
 
-export class Problem extends Error {}
+class Problem extends Error {}
 
 async function read(response) {
   let content = null;
@@ -30,6 +31,13 @@ export function upload(file) {
   const form = new FormData();
   form.append("file", file, file.name);
   return ask("/api/programs", { method: "POST", body: form });
+}
+
+// What an address answers, drawn as the elements that `parts` makes of it; or the sentence that says why not.
+export async function showAnswer(place, path, parts) {
+  let told;
+  try { told = await get(path); } catch (problem) { place.replaceChildren(element("p", { class: "told", text: problem.message })); return; }
+  place.replaceChildren(...parts(told));
 }
 
 // Only the newest question matters: asking again cancels the one before, here and on the server.

@@ -12,6 +12,7 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
+export const $ = (id) => document.getElementById(id);
 export const words = (name) => name.replaceAll("_", " ");
 export const unbroken = (text) => text.replaceAll(" ", "\u00a0");
 

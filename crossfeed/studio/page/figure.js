@@ -3,7 +3,7 @@ import { element, number, table, words } from "./dom.js";
 
 export const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 const IN_THE_DARK = ["#56b4e9", "#ff9f4d", "#3ddbb0", "#e6a0cc"];
-const ROW = 150, COMMAND_ROW = 90;
+const ROW = 150, COMMAND_ROW = 90, MOST_DRAWN = 6;
 
 const colour = (place) => (matchMedia("(prefers-color-scheme: dark)").matches ? IN_THE_DARK : COLOURS)[place];
 
@@ -12,6 +12,11 @@ const shade = (colour, opacity) => {
   const parts = [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16));
   return `rgba(${parts.join(",")},${opacity})`;
 };
+
+// The quantiles of every sensor as the edges of a fan; `pick` says which of the values are wanted.
+export const fanEdges = (sensors, pick = (values) => values) => Object.fromEntries(Object.entries(sensors).map(([name, { quantiles }]) => [name, {
+  low: pick(quantiles["0.05"]), lower: pick(quantiles["0.25"]), median: pick(quantiles["0.5"]), upper: pick(quantiles["0.75"]), high: pick(quantiles["0.95"]),
+}]));
 
 export class Figure {
   constructor(place, label) {
@@ -72,7 +77,7 @@ export class Figure {
       band(said.low, said.high, 0.16);
       if (said.lower) band(said.lower, said.upper, 0.26);
       traces.push({ x, y: from(said.median), yaxis: key, mode: "lines", name: fan.name, line: { color: own, width: 2 }, hoverinfo: "y+name" });
-      if (fan.truth?.[name]) traces.push({ x: fan.truthTime ?? fan.time, y: fan.truth[name], yaxis: key, mode: "lines", name: "what followed", line: { color: style("--ink"), width: 1, dash: "dot" }, hoverinfo: "y+name" });
+      if (fan.truth?.[name]) traces.push({ x: fan.time, y: fan.truth[name], yaxis: key, mode: "lines", name: "what followed", line: { color: style("--ink"), width: 1, dash: "dot" }, hoverinfo: "y+name" });
     });
     const limit = content.limits?.[name];
     if (limit !== undefined) {
@@ -115,8 +120,8 @@ export class Figure {
 
 // Chips that choose sensors; at most six are drawn, so that each has its room.
 export class Chooser {
-  constructor(place, changed, most = 6) {
-    this.place = place; this.changed = changed; this.most = most; this.chosen = null; this.shown = "";
+  constructor(place, changed) {
+    this.place = place; this.changed = changed; this.chosen = null; this.shown = "";
   }
 
   offer(names, lights) {
@@ -135,7 +140,7 @@ export class Chooser {
   }
 
   toggle(name) {
-    this.chosen = this.chosen.includes(name) ? this.chosen.filter((one) => one !== name) : [...this.chosen, name].slice(-this.most);
+    this.chosen = this.chosen.includes(name) ? this.chosen.filter((one) => one !== name) : [...this.chosen, name].slice(-MOST_DRAWN);
     this.changed();
   }
 }

@@ -1,15 +1,12 @@
 // The newest moment: history, the fan of the next seconds, commands below, lights, ages.
-import { element, number } from "./dom.js";
+import { $, element, number } from "./dom.js";
 import { Chooser, Figure } from "./figure.js";
 import { stream } from "./api.js";
 import { Rolled } from "./rolled.js";
 
-const $ = (id) => document.getElementById(id);
-
 export class Live {
-  constructor(onState) {
+  constructor() {
     this.state = null;
-    this.onState = onState;
     this.figure = new Figure($("live-figure"), "Measured values and the forecast of the next seconds");
     this.chooser = new Chooser($("live-lights"), () => this.show());
     this.rolled = new Rolled(() => this.show());
@@ -19,7 +16,6 @@ export class Live {
   start() {
     stream((state) => {
       this.state = state;
-      this.onState(state);
       if (!$("live").hidden) this.wanted ??= requestAnimationFrame(() => { this.wanted = null; this.show(); });
     }, (connected) => {
       $("connection").textContent = connected ? "" : "The stream is interrupted; what is shown is old.";

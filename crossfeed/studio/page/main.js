@@ -1,11 +1,11 @@
 // The page: four views, one at a time, reachable by mouse, touch and keyboard.
 import { get, post } from "./api.js";
+import { $ } from "./dom.js";
 import { Live } from "./live.js";
 import { showRuns } from "./runs.js";
 import { showTrust } from "./trust.js";
 import { WhatIf } from "./whatif.js";
 
-const $ = (id) => document.getElementById(id);
 const tabs = [...document.querySelectorAll("[role=tab]")];
 let live = null, whatif = null, refresh = 0, turn = 0;
 
@@ -53,7 +53,7 @@ async function begin() {
   const model = await get("/api/model");
   $("model-name").textContent = model.name;
   whatif = new WhatIf(model);
-  live = new Live(() => {});
+  live = new Live();
   const asked = location.hash.slice(1);
   const wanted = tabs.find((tab) => tab.getAttribute("aria-controls") === asked);
   const sessions = await get("/api/sessions");

@@ -1,5 +1,6 @@
 // The running program rolled forward on sampled futures, beside a stream of rows that goes on meanwhile.
 import { latest } from "./api.js";
+import { fanEdges } from "./figure.js";
 
 const AGAIN = 4000, SECONDS = 64, SAMPLES = 32;
 
@@ -40,9 +41,7 @@ export class Rolled {
     if (!kept.length) return null;
     const only = (values) => kept.map(([, place]) => values[place]), time = kept.map(([seconds]) => seconds);
     return {
-      fan: { name: "rolled forward", time, sensors: Object.fromEntries(Object.entries(plan.sensors).map(([sensor, said]) => [sensor, {
-        low: only(said.quantiles["0.05"]), lower: only(said.quantiles["0.25"]), median: only(said.quantiles["0.5"]), upper: only(said.quantiles["0.75"]), high: only(said.quantiles["0.95"]),
-      }])) },
+      fan: { name: "rolled forward", time, sensors: fanEdges(plan.sensors, only) },
       plan: { name, time, commands: Object.fromEntries(Object.entries(plan.commands).map(([command, values]) => [command, only(values)])) },
     };
   }

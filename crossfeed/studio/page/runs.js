@@ -1,17 +1,15 @@
 // Studies, comparisons and trainings around the model, with how far each has come.
 import { element, number, table } from "./dom.js";
-import { get } from "./api.js";
+import { showAnswer } from "./api.js";
 
-export async function showRuns(place) {
-  let told;
-  try { told = await get("/api/runs"); } catch (problem) { place.replaceChildren(element("p", { class: "told", text: problem.message })); return; }
+export const showRuns = (place) => showAnswer(place, "/api/runs", (told) => {
   const parts = [...told.studies.map(study), ...told.comparisons.map(comparison)];
   if (told.trainings.length) {
     parts.push(element("h3", { text: "Trainings" }), table("Training runs", ["run", "epochs", "'state"],
       told.trainings.map((one) => [one.name, number(one.epochs, 9), one.problem ?? (one.finished ? "finished" : "under way or stopped")])));
   }
-  place.replaceChildren(...(parts.length ? parts : [element("p", { text: "No study and no comparison lies here. Name a folder with crossfeed serve MODEL --runs FOLDER." })]));
-}
+  return parts.length ? parts : [element("p", { text: "No study and no comparison lies here. Name a folder with crossfeed serve MODEL --runs FOLDER." })];
+});
 
 function study(one) {
   const head = element("h3", { text: `Study ${one.name}` });

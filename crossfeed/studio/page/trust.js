@@ -1,6 +1,6 @@
 // The verdict that was recorded about the model, and how its intervals have held since the service started.
 import { element, number, table, unbroken, words } from "./dom.js";
-import { get } from "./api.js";
+import { showAnswer } from "./api.js";
 
 const LIGHTS = { good: ["green", "yes"], fair: ["amber", "with care"], bad: ["red", "no"], unknown: ["unknown", "cannot be said"] };
 const light = (colour, text) => element("span", { class: `dot ${colour}`, text });
@@ -10,9 +10,7 @@ const interval = (estimate, factor = 1, unit = "") => {
   return estimate.low === null || estimate.low === undefined ? shown(estimate.estimate) : `${shown(estimate.estimate)} (${shown(estimate.low)} to ${shown(estimate.high)})`;
 };
 
-export async function showTrust(place) {
-  let told;
-  try { told = await get("/api/trust"); } catch (problem) { place.replaceChildren(element("p", { class: "told", text: problem.message })); return; }
+export const showTrust = (place) => showAnswer(place, "/api/trust", (told) => {
   const recorded = told.recorded, sensors = Object.keys(told.so_far);
   const parts = [
     element("h3", { text: "Since the service started" }),
@@ -34,5 +32,5 @@ export async function showTrust(place) {
     ])));
   }
   if (recorded.next.length) parts.push(element("h3", { text: "Next" }), element("ul", {}, ...recorded.next.map((text) => element("li", { text }))));
-  place.replaceChildren(...parts);
-}
+  return parts;
+});

@@ -1,9 +1,8 @@
 // Other plans from the same moment: the picture follows the slider, the numbers follow when it rests.
-import { debounce, element, number, span, table, unbroken, words } from "./dom.js";
-import { Chooser, COLOURS, Figure } from "./figure.js";
+import { $, debounce, element, number, span, table, unbroken, words } from "./dom.js";
+import { Chooser, COLOURS, fanEdges, Figure } from "./figure.js";
 import { get, latest, upload } from "./api.js";
 
-const $ = (id) => document.getElementById(id);
 const MOST = COLOURS.length;
 
 export class WhatIf {
@@ -151,12 +150,7 @@ export class WhatIf {
     this.chooser.offer(names, null);
     if (content.history) this.history = content.history;
     const limit = $("limit-value").value;
-    const fans = entries.map(([name, plan]) => ({
-      name, time: plan.time, truth: plan.truth,
-      sensors: Object.fromEntries(Object.entries(plan.sensors).map(([sensor, said]) => [sensor, {
-        low: said.quantiles["0.05"], lower: said.quantiles["0.25"], median: said.quantiles["0.5"], upper: said.quantiles["0.75"], high: said.quantiles["0.95"],
-      }])),
-    }));
+    const fans = entries.map(([name, plan]) => ({ name, time: plan.time, truth: plan.truth, sensors: fanEdges(plan.sensors) }));
     const longest = Math.max(...fans.map((fan) => fan.time.at(-1)));
     this.figure.draw({
       history: quick ? { time: this.history?.time ?? [], sensors: this.sameMoment() ? this.history.sensors : {}, commands: this.sameMoment() ? this.history.commands : {} } : content.history,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.cli.render.grid import bounds, estimate, number, plural, print_json, print_table, short
+from crossfeed.cli.render.grid import bounds, estimate, number, print_json, print_table, short
 from crossfeed.evaluation.statistics import Interval
 
 
@@ -33,11 +33,6 @@ def test_an_interval_without_bounds_stands_alone() -> None:
     assert estimate(Interval(0.8, None, None, 2)) == "0.800"
     assert bounds(Interval(0.8)) == "-"
     assert estimate(Interval(None)) == "-"
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0 runs"), (1, "1 run"), (2000, "2,000 runs")])
-def test_one_run_and_two_runs(count: int, text: str) -> None:
-    assert plural(count, "run") == text
 
 
 def test_json_is_one_document_also_of_a_dataclass(capsys: pytest.CaptureFixture[str]) -> None:
