@@ -8,7 +8,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.study.lock import verified_lock
 from crossfeed.study.record import ledger
 from crossfeed.study.record.conditions import parse_condition
-from crossfeed.study.record.declaration import Declaration, declared_names
+from crossfeed.study.record.declaration import Declaration, declarations
 from crossfeed.study.record.store import Store
 from crossfeed.study.release import refuse_after_release
 from crossfeed.study.search import plan
@@ -23,7 +23,8 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
     if len(arms) < 2:
         raise ConfigError("An ablation needs a control and at least one variant.", expected="two or more arms")
     declaration = Declaration(name, dict(arms), seeds, condition)
-    if any(run.stage == declaration.stage for run in store.runs()) or name in declared_names(store):
+    taken = [*(run.stage for run in store.runs()), *(earlier.stage for earlier in declarations(store))]
+    if declaration.stage in taken:
         raise ConfigError(
             f"'{name}' was declared before, or its runs exist already.",
             expected="a declaration made before any of its runs",

@@ -162,8 +162,7 @@ class Study:
 
     def ledger(self) -> list[ledger.Entry]:
         """Everything that happened, in order."""
-        with self.store.reading() as connection:
-            return ledger.entries(connection)
+        return self.store.entries()
 
     def runs(self) -> "polars.DataFrame":
         """One row per run with its components, so that anyone can compute the scores again."""

@@ -4,7 +4,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from crossfeed.cli.render.grid import print_json, print_table
-from crossfeed.errors import ConfigError
 from crossfeed.progress import output
 
 if TYPE_CHECKING:
@@ -65,10 +64,7 @@ def run_table(study: "Study", as_json: bool = False) -> None:
 
 def one_run(study: "Study", name: str) -> None:
     """Configuration and outcome of one run."""
-    run = next((run for run in study.store.runs() if run.name == name), None)
-    if run is None:
-        raise ConfigError(f"The study has no run named '{name}'.", remedy="List them with crossfeed study runs.")
-    print_json(run)
+    print_json(study.store.run(name))
 
 
 def standing(study: "Study", as_json: bool = False) -> None:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from crossfeed.study.record import ledger
 from crossfeed.study.record.identity import code_hash
 from crossfeed.study.record.rungs import pool
 from crossfeed.study.record.score import rank
@@ -15,10 +14,9 @@ LOCK = "lock.json"
 
 def refusals(store: Store) -> list[str]:
     """Every reason why the study cannot be locked now; empty when it can."""
-    with store.reading() as connection:
-        if ledger.entries(connection, "lock"):
-            return ["the study is locked already; a lock is never revisited"]
-        confirmations = ledger.entries(connection, "confirmation")
+    if store.entries("lock"):
+        return ["the study is locked already; a lock is never revisited"]
+    confirmations = store.entries("confirmation")
     if not confirmations:
         return ["the confirmation stage was not run (crossfeed study confirm)"]
     newest = confirmations[-1].content
