@@ -98,16 +98,14 @@ class Planner:
         self.name = name
         self._model, self._law, self._limits, self._log = model, law, tuple(limits), tuple(log)
         self._config = config or PlannerConfig()
-        self.decisions: list[tuple[float, Planned]] = []
 
     def start(self, course: Course, task: Task) -> None:
-        self._course, self._task, self.decisions = course, task, []
-        self._until, self._last, self._before = -1.0, None, None
+        self._course, self._task = course, task
+        self.decisions: list[tuple[float, Planned]] = []
+        self._from, self._until = 0.0, -1.0
+        self._last: Planned | None = None
+        self._before: float | None = None
         self.experience = Experience.of(self._model, self._law, course, self._limits, self._log)
-
-    _last: Planned | None
-    _before: float | None
-    _from: float
 
     def act(self, moment: Moment) -> Knobs:
         if self._before is not None:
@@ -141,7 +139,7 @@ class Planner:
         self.decisions.append((moment.position, self._last))
 
 
-def turned(wanted: float, now: float, task: Task, period: float = 1.0) -> float:
-    """The knob after a period of turning towards a wanted position inside the task's range."""
+def turned(wanted: float, now: float, task: Task) -> float:
+    """The knob after a second of turning towards a wanted position inside the task's range."""
     aim = min(max(wanted, task.feed.min), task.feed.max)
-    return min(max(aim, now - task.slew * period), now + task.slew * period)
+    return min(max(aim, now - task.slew), now + task.slew)

@@ -12,7 +12,7 @@ import numpy as np
 
 from crossfeed.control.calibrate import forecast_scores
 from crossfeed.control.course import Course
-from crossfeed.control.earlier import EarlierRun, LoggedRows, around, find_runs
+from crossfeed.control.earlier import LoggedRows, around, find_runs, neighbours
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.limits import Limit, highest_by_row
 from crossfeed.control.margin import FEWEST, Margin
@@ -36,14 +36,14 @@ class Experience:
     """Predictions with the margins of a log; every row of the run under way is one more to learn from."""
 
     def __init__(
-        self, schema: Schema, law: CuttingLaw, course: Course, limits: Sequence[Limit], runs: Sequence[EarlierRun]
+        self, schema: Schema, law: CuttingLaw, course: Course, limits: Sequence[Limit], runs: Sequence[np.ndarray]
     ) -> None:
         self._schema, self._law, self._course = schema, law, course
         self._highest = highest_by_row(limits, course.tool_T)
         self._forecast = {name: Margin() for name in self._highest}  # of moves that had not begun
         self._going_on = {name: Repeat(np.empty(0), _FORECAST) for name in self._highest}  # of those under way
-        self.runs = tuple(run for run in runs if self._shows(run))
-        loads = {name: [run.sensors_TC[:, self._column(name)] for run in self.runs] for name in self._highest}
+        self.runs = tuple(run_TC for run_TC in runs if self._shows(run_TC))
+        loads = {name: [run_TC[:, self._column(name)] for run_TC in self.runs] for name in self._highest}
         self._scatter = {name: _scatter_of(own, course.cutting) for name, own in loads.items()}
         self._loads = {
             name: [calmed(load_T, course.cutting, self._scatter[name]) for load_T in own] for name, own in loads.items()
@@ -92,12 +92,12 @@ class Experience:
 
     def recall(self, course: Course, position: float, risk: float, samples: int = SAMPLES, seed: int = 0) -> Outlook:
         """The places of a course that begins at a position, as earlier runs met them."""
-        present = np.isfinite(self.runs[0].sensors_TC).any(axis=0)
+        present = np.isfinite(self.runs[0]).any(axis=0)
         names = tuple(dict.fromkeys([*self._highest, *power_sensors(self._schema, present)]))
         noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
         paths, middle, high, tails = {}, {}, {}, {}
         for number, name in enumerate(names):
-            load_T = np.nanmean([run.sensors_TC[:, self._column(name)] for run in self.runs], axis=0)
+            load_T = np.nanmean([run_TC[:, self._column(name)] for run_TC in self.runs], axis=0)
             own_T = _moved(load_T, position, len(course))
             paths[name] = own_T + self._spread(name) * noise_STC[..., number]
             if name in self._highest:
@@ -108,7 +108,7 @@ class Experience:
                 unit_T = np.maximum(np.abs(peak_T), least_T)
                 tails[name] = KnownLoad(peak_T, unit_T, repeat.tail, np.ones(len(course), dtype=bool))
                 high[name] = peak_T + repeat.within(risk) * unit_T
-        return Outlook(course, paths, np.zeros(len(course)), "earlier run", middle, high, tails)
+        return Outlook(course, paths, np.zeros(len(course)), middle, high, tails)
 
     def calibrated(self, forecast: Outlook, position: float, risk: float, now_A: np.ndarray | None = None) -> Outlook:
         """A forecast with the margins that forecasts of this log needed; `now_A` is the command under way."""
@@ -165,22 +165,22 @@ class Experience:
         scores = [np.empty(0)]
         for number, load_T in enumerate(loads):
             others = [around(other_T) for index, other_T in enumerate(loads) if index != number]
-            said_T = np.max(others, axis=0) if others else _neighbours(load_T)
+            said_T = np.max(others, axis=0) if others else neighbours(load_T)
             weight_T = np.maximum(np.abs(said_T), _LIGHT * np.abs(highest_T))
             scores.append(((load_T - said_T) / weight_T)[compared_T])
         return np.concatenate(scores)
 
     def _spread(self, name: str) -> float:
         """The standard deviation of a load between runs."""
-        loads_NT = np.array([run.sensors_TC[:, self._column(name)] for run in self.runs])
+        loads_NT = np.array([run_TC[:, self._column(name)] for run_TC in self.runs])
         if len(loads_NT) < 2:
             return (
                 _SPREAD * float(np.abs(loads_NT[0][self._course.cutting]).mean()) if self._course.cutting.any() else 0.0
             )
         return float(np.sqrt(np.median(loads_NT.var(axis=0, ddof=1))))
 
-    def _shows(self, run: EarlierRun) -> bool:
-        return all(np.isfinite(run.sensors_TC[:, self._column(name)]).all() for name in self._highest)
+    def _shows(self, run_TC: np.ndarray) -> bool:
+        return all(np.isfinite(run_TC[:, self._column(name)]).all() for name in self._highest)
 
     def _column(self, name: str) -> int:
         return self._schema.sensor_names.index(name)
@@ -198,12 +198,6 @@ def _scatter_of(loads: Sequence[np.ndarray], cutting_T: np.ndarray) -> Scatter:
     if not found:
         return Scatter()
     return Scatter(*(float(np.mean([getattr(each, name) for each in found])) for name in ("spread", "share")))
-
-
-def _neighbours(load_T: np.ndarray) -> np.ndarray:
-    """The higher neighbour of each place."""
-    padded = np.pad(load_T, 1, mode="edge")
-    return np.asarray(np.maximum(padded[:-2], padded[2:]))
 
 
 def _moved(load_T: np.ndarray, position: float, count: int) -> np.ndarray:

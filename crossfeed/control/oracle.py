@@ -5,6 +5,7 @@ keep the cheapest run that passed limits no more often than the program as writt
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,10 +41,7 @@ def oracle(
         used_T = _used(run, course, limits)
         factor_T = np.clip((1.0 - room) / np.maximum(used_T, 1e-6), 0.3, 3.0) ** (1.0 / _POWER)
         wanted_T = np.where(free_T, np.clip(feed_T * factor_T, task.feed.min, task.feed.max), 1.0)
-    return Trial("oracle", *(getattr(best, name) for name in _OTHERS))
-
-
-_OTHERS = [name for name in Trial.__dataclass_fields__ if name != "controller"]
+    return replace(best, controller="oracle")
 
 
 def _used(run: Trial, course: Course, limits: Sequence[Limit]) -> np.ndarray:

@@ -29,7 +29,6 @@ class PlannerConfig(CheckedForm):
     horizon: int = Field(default=32, ge=2)  # places planned at once, where the outlook reaches that far
     every: int = Field(default=4, ge=1)  # places between two decisions
     knot: int = Field(default=4, ge=1)  # places under one knob position
-    asked: bool = True  # whether the model itself is asked about the plan before it is believed
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +74,7 @@ def plan_ahead(
     wanted_T2 = np.where(free_T[:, None], found.knots_N2[knot_T], 1.0)
     feed_T, spindle_T = slewed(course, wanted_T2[:, 0], wanted_T2[:, 1], task, start)
     feed_T = _cheaper(score, task, price, budget, (feed_T, best_T), spindle_T)
-    if lookout is not None and config.asked:
+    if lookout is not None:
         score = Score(_asked(outlook, lookout, score, feed_T, spindle_T), law, task, limits, schema)
     decision = decide(score, feed_T, spindle_T, knot_T, start, budget, seed)
     return Planned(decision, wanted_T2, feed_T, spindle_T, found)
@@ -114,7 +113,7 @@ def section(outlook: Outlook, first: int, last: int) -> Outlook:
         name: replace(known, **{part: getattr(known, part)[own] for part in ("said_T", "unit_T", "known_T")})
         for name, known in outlook.tails.items()
     }
-    return Outlook(course, paths, outlook.doubt_T[own], outlook.basis, middle, high, tails)
+    return Outlook(course, paths, outlook.doubt_T[own], middle, high, tails)
 
 
 def priced(

@@ -38,10 +38,10 @@ class LearnedPolicy:
         weight, bias = self.layers[-1]
         return np.asarray(np.tanh(values @ weight.T + bias))
 
-    def knobs(self, seen_F: np.ndarray, now: Knobs, used: float, period: float = 1.0) -> Knobs:
-        """The knobs after a period: inside the range, no faster than the slew rate, never up when a limit is near."""
+    def knobs(self, seen_F: np.ndarray, now: Knobs, used: float) -> Knobs:
+        """The knobs after a second: inside the range, no faster than the slew rate, never up when a limit is near."""
         wanted = wanted_knobs(self.action(seen_F[None]), self.task)[0]
-        room = self.task.slew * period
+        room = self.task.slew
         feed, spindle = (float(np.clip(aim, at - room, at + room)) for aim, at in zip(wanted, now))
         return (min(feed, now[0]) if used > _NEAR else feed), spindle
 

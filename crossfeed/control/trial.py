@@ -56,10 +56,10 @@ class TrialStart:
     state: SimulationState
 
 
-def standing(piece: Workpiece, seed: int = 0, rows: int = IDLE) -> TrialStart:
+def standing(piece: Workpiece, seed: int = 0) -> TrialStart:
     """A machine that has stood idle for a while."""
     run = MachineRun(piece, seed=seed)
-    stood = run.stand(rows)
+    stood = run.stand(IDLE)
     return TrialStart(np.array([row.sensors for row in stood]), np.array([row.commands for row in stood]), run.state)
 
 

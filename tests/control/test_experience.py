@@ -39,7 +39,7 @@ def test_a_run_of_the_same_program_is_found_where_it_was(course, earlier):
     run, rows = earlier
     found = find_runs(course, [rows])
     assert len(found) == 1
-    own = around(found[0].sensors_TC[:, TORQUE])[course.cutting]
+    own = around(found[0][:, TORQUE])[course.cutting]
     true = np.array([row.truth[TORQUE] for row in run.rows])[: len(course)][course.cutting]
     assert (own >= 0.8 * true).mean() > 0.9
 
