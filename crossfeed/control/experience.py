@@ -14,11 +14,12 @@ from crossfeed.control.calibrate import forecast_scores
 from crossfeed.control.course import Course
 from crossfeed.control.earlier import LoggedRows, around, find_runs, neighbours
 from crossfeed.control.law import CuttingLaw
-from crossfeed.control.limits import Limit, highest_by_row
+from crossfeed.control.limits import highest_by_row
 from crossfeed.control.margin import FEWEST, Margin
 from crossfeed.control.outlook import SAMPLES, KnownLoad, Outlook
 from crossfeed.control.readings import Scatter, calmed
 from crossfeed.control.repeat import Repeat
+from crossfeed.control.task import Task
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.serving.measures import power_sensors
@@ -35,11 +36,9 @@ _ANYTHING = 1e6  # widths above a forecast's middle: nothing is out of the quest
 class Experience:
     """Predictions with the margins of a log; every row of the run under way is one more to learn from."""
 
-    def __init__(
-        self, schema: Schema, law: CuttingLaw, course: Course, limits: Sequence[Limit], runs: Sequence[np.ndarray]
-    ) -> None:
+    def __init__(self, schema: Schema, law: CuttingLaw, course: Course, task: Task, runs: Sequence[np.ndarray]) -> None:
         self._schema, self._law, self._course = schema, law, course
-        self._highest = highest_by_row(limits, course.tool_T)
+        self._highest = highest_by_row(task.limits_of(schema), course.tool_T)
         self._forecast = {name: Margin() for name in self._highest}  # of moves that had not begun
         self._going_on = {name: Repeat(np.empty(0), _FORECAST) for name in self._highest}  # of those under way
         self.runs = tuple(run_TC for run_TC in runs if self._shows(run_TC))
@@ -56,10 +55,10 @@ class Experience:
 
     @classmethod
     def of(
-        cls, model: WorldModel, law: CuttingLaw, course: Course, limits: Sequence[Limit], log: Sequence[LoggedRows]
+        cls, model: WorldModel, law: CuttingLaw, course: Course, task: Task, log: Sequence[LoggedRows]
     ) -> "Experience":
         """Look for runs of the program in a log and let the model forecast what the log then brought."""
-        known = cls(model.schema, law, course, limits, find_runs(course, log))
+        known = cls(model.schema, law, course, task, find_runs(course, log))
         going_on: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in known._highest}
         for part in reversed(log):
             # A model is asked only where no earlier run answers, and until it has been judged on enough rows.

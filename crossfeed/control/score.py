@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from crossfeed.control.law import CuttingLaw
-from crossfeed.control.limits import Limit, highest_by_row
+from crossfeed.control.limits import highest_by_row
 from crossfeed.control.outlook import Outlook
 from crossfeed.control.task import Task
 from crossfeed.schema import Schema, conversion
@@ -42,19 +42,12 @@ class Scored:
 class Score:
     """Judges plans over one outlook by the law of cutting."""
 
-    def __init__(
-        self, outlook: Outlook, law: CuttingLaw, task: Task, limits: tuple[Limit, ...], schema: Schema
-    ) -> None:
-        self.outlook, self.law, self.task, self.limits, self.schema = outlook, law, task, limits, schema
+    def __init__(self, outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema) -> None:
+        self.outlook, self.law, self.task, self.schema = outlook, law, task, schema
         course = outlook.course
         self._speed_T = np.abs(course.commands_TA[:, course.spindle_column])
         self._powers = [name for name in outlook.paths if schema.channel(name).quantity == "power"]
-        self._highest = highest_by_row(limits, course.tool_T)
-
-    @property
-    def limited(self) -> tuple[str, ...]:
-        """The sensors with a limit."""
-        return tuple(self._highest)
+        self.highest = highest_by_row(task.limits_of(schema), course.tool_T)  # (T,) of every limited sensor
 
     @cached_property
     def _mean(self) -> dict[str, np.ndarray]:
@@ -105,7 +98,7 @@ class Score:
         feed_BT = highest_feed_met(feed_BT)
         chance_BT = np.zeros(feed_BT.shape)
         factors = self.effective(feed_BT, spindle_BT)
-        for name, highest_T in self._highest.items():
+        for name, highest_T in self.highest.items():
             quantity, known = self.schema.channel(name).quantity, self.outlook.tails.get(name)
             load_BT = self.law.bound(name, quantity, self.outlook.high[name], self._speed_T, *factors)
             own_BT = (load_BT > highest_T).astype(float)
@@ -137,7 +130,7 @@ class Score:
         """The share (B, T) by which the load that is passed with even chance lies above its limit while cutting."""
         worst_BT = np.zeros(feed_BT.shape)
         factors = self.effective(highest_feed_met(feed_BT), spindle_BT)
-        for name, highest_T in self._highest.items():
+        for name, highest_T in self.highest.items():
             quantity = self.schema.channel(name).quantity
             load_BT = self.law.bound(name, quantity, self.outlook.middle[name], self._speed_T, *factors)
             with np.errstate(invalid="ignore"):
@@ -152,14 +145,14 @@ class Score:
             name: self.law.bound(
                 name, self.schema.channel(name).quantity, self.outlook.high[name], self._speed_T, *factors
             )
-            for name in self._highest
+            for name in self.highest
         }
 
     def margins(self, feed_T: np.ndarray, spindle_T: np.ndarray) -> np.ndarray:
         """The room (T,) below the nearest limit as a share of it; infinite without limits or without a cut."""
         room_T = np.full(len(self.outlook), np.inf)
         for name, load_T in self.peaks(feed_T, spindle_T).items():
-            room_T = np.minimum(room_T, 1.0 - load_T / self._highest[name])
+            room_T = np.minimum(room_T, 1.0 - load_T / self.highest[name])
         return np.where(self.outlook.course.cutting, room_T, np.inf)
 
     def gains(self, feed_T: np.ndarray, spindle_T: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

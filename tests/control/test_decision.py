@@ -30,8 +30,8 @@ def small_course():
 def decided(course, law, torque, limit, **changes):
     task = read_task(None, {"limits": [f"spindle_torque<={limit}"], **changes})
     outlook = known_outlook(course, torque)
-    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
-    return decision, Score(outlook, law, task, task.limits_of(canonical()), canonical())
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
+    return decision, Score(outlook, law, task, canonical())
 
 
 def test_far_from_the_limit_it_goes_as_fast_as_allowed(course, law):
@@ -66,7 +66,7 @@ def test_nobody_slows_down_for_a_mere_possibility(course, law):
     outlook = known_outlook(course, 9.5)
     wide = np.random.default_rng(2).standard_normal(outlook.paths["spindle_torque"].shape)
     outlook = Outlook.sampled(course, {**outlook.paths, "spindle_torque": 7.0 + 4.0 * wide})
-    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
     assert course.taken(decision.feed_T, decision.spindle_T).sum() <= course.seconds + 1e-9
 
 
@@ -76,7 +76,7 @@ def test_an_unsure_gain_leaves_the_program_alone(course, law):
     outlook = known_outlook(course, 2.0, samples=60)
     noise = np.random.default_rng(0).standard_normal(outlook.paths["spindle_power"].shape)
     outlook = replace(outlook, paths={**outlook.paths, "spindle_power": 30.0 * noise})
-    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
     unsure = [choice for choice in decision.choices if choice.why.startswith("the gain is not sure")]
     assert unsure
     for choice in unsure:
@@ -86,7 +86,7 @@ def test_an_unsure_gain_leaves_the_program_alone(course, law):
 def test_members_that_disagree_are_not_believed(course, law):
     task = read_task(None, {"limits": ["spindle_torque<=40"]})
     outlook = replace(known_outlook(course, 2.0), doubt_T=np.full(len(course), 9.0))
-    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
     assert not decision.acts
     assert (decision.feed_T == 1.0).all()
 
@@ -103,7 +103,7 @@ def test_a_spindle_that_was_sped_up_in_the_cut_passed_the_limit(course, law):
     assert (decision.spindle_T == 1.0).all()
     assert decision.acts
     task = read_task(None, {**free, "feed": {"min": 1.0, "max": 1.0}})
-    unlimited, _ = plan_whole(known_outlook(course, 2.0), law, task, (), canonical(), PlannerConfig())
+    unlimited, _ = plan_whole(known_outlook(course, 2.0), law, task, canonical(), PlannerConfig())
     assert np.ptp(unlimited.spindle_T) > 0.0
 
 
@@ -115,7 +115,7 @@ def test_an_entry_was_not_slowed_down_because_the_second_before_it_was_in_danger
     middle, high = outlook.middle["spindle_torque"].copy(), outlook.high["spindle_torque"].copy()
     high[index - 1], middle[index], high[index] = 80.0, 10.4, 10.8
     outlook = replace(outlook, middle={"spindle_torque": middle}, high={"spindle_torque": high})
-    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
     assert decision.feed_T[index] < 1.0
 
 
@@ -128,9 +128,9 @@ def known_loads(course, said_T, spread=0.05, freedom=20.0):
 
 def planned(course, law, said_T, **changes):
     task = read_task(None, {"limits": ["spindle_torque<=10"], **changes})
-    limits, outlook = task.limits_of(canonical()), known_loads(course, said_T)
-    decision, _ = plan_whole(outlook, law, task, limits, canonical(), PlannerConfig())
-    return decision, Score(outlook, law, task, limits, canonical())
+    outlook = known_loads(course, said_T)
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
+    return decision, Score(outlook, law, task, canonical())
 
 
 @settings(max_examples=15, deadline=None)
@@ -169,8 +169,8 @@ def test_a_plan_by_blocks_had_other_feeds_inside_of_a_block(course, law):
     """Feeds were raised second by second although an F word holds for a whole block."""
     said_T = 5.0 + 4.0 * np.sin(np.arange(len(course)))
     task = read_task(None, {"limits": ["spindle_torque<=10"], "resolution": "block", "slew": 10.0})
-    limits, outlook = task.limits_of(canonical()), known_loads(course, said_T)
-    planned = plan_ahead(outlook, law, task, limits, canonical(), PlannerConfig())
+    outlook = known_loads(course, said_T)
+    planned = plan_ahead(outlook, law, task, canonical(), PlannerConfig())
     for line in np.unique(course.line_T[course.feed_share_T > 0.99]):
         own = (course.line_T == line) & (course.feed_share_T > 0.99)
         assert np.ptp(planned.feed_T[own]) < 1e-6
@@ -179,13 +179,13 @@ def test_a_plan_by_blocks_had_other_feeds_inside_of_a_block(course, law):
 def test_a_place_in_danger_as_written_is_never_made_faster(course, law):
     """Where the limit is passed anyway, faster adds little chance: it went to 120 % in the worst seconds."""
     task = read_task(None, {"limits": ["spindle_torque<=10"], "risk": 0.5})
-    limits, tail = task.limits_of(canonical()), Tail(0.0, 0.05, 20.0)
+    tail = Tail(0.0, 0.05, 20.0)
     at_the_edge = 10.0 / (1.0 + tail.within(0.1))
     for share, barred in ((0.99, False), (1.01, True)):
-        score = Score(known_loads(course, np.full(len(course), share * at_the_edge)), law, task, limits, canonical())
+        score = Score(known_loads(course, np.full(len(course), share * at_the_edge)), law, task, canonical())
         assert (score.barred == (course.cutting & barred)).all()
     surely = known_loads(course, np.full(len(course), 20.0))
-    score = Score(surely, law, task, limits, canonical())
+    score = Score(surely, law, task, canonical())
     assert (score.added(np.full(len(course), 1.01), np.ones(len(course)))[course.cutting] == 1.0).all()
 
 

@@ -41,9 +41,9 @@ def test_loads_grow_with_the_feed_and_stay_where_it_does(load, feed):
 def test_the_law_foresees_a_faster_cut_on_the_simulator(piece, course):
     """Half of the error of foreseeing no change, and nearly never above the bound."""
     task, past = read_task(None, {}), standing(piece)
-    before = trial(piece, course, task, (), AsWritten(), past)
+    before = trial(piece, course, task, AsWritten(), past)
     faster = np.where(course.feed_share_T > 0.5, 1.2, 1.0)
-    after = trial(piece, course, task, (), PlannedKnobs("faster", faster, np.ones(len(course))), past)
+    after = trial(piece, course, task, PlannedKnobs("faster", faster, np.ones(len(course))), past)
     law = CuttingLaw({"spindle_torque": (0.25, 4e-5)})
     torque = canonical().sensor_names.index("spindle_torque")
     load = np.array([row.truth[torque] for row in before.rows])
