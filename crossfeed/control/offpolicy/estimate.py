@@ -40,13 +40,9 @@ class PolicyValue:
 
 
 def judge(
-    log: DecisionLog,
-    policy: LinearPolicy,
-    method: Method = "doubly_robust",
-    *,
-    clip: float = 20.0,
+    log: DecisionLog, policy: LinearPolicy, method: Method = "doubly_robust", *, clip: float = 20.0,
     resamples: int = 300,
-) -> PolicyValue:
+) -> PolicyValue:  # fmt: skip
     """The mean reward of a run under a policy; weighted methods refuse where hardly any run counts."""
     if len(log) < _FEWEST_RUNS:
         raise ConfigError(f"The log has {len(log)} runs.", expected=f"at least {_FEWEST_RUNS}; hundreds are better")
