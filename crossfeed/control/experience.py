@@ -151,11 +151,11 @@ class Experience:
         self, grow: Callable[..., np.ndarray], name: str, load: float, index: int, knobs: tuple[float, float]
     ) -> float:
         """A load as written under the knobs, by what the law expects or by its bound."""
-        course, quantity = self._course, self._schema.channel(name).quantity
+        course = self._course
         speed_T = np.abs(course.commands_TA[index : index + 1, course.spindle_column])
         turns = course.turn_share_T[index] > 0.5 * course.feed_share_T[index]
         feed, spindle = np.array([knobs[0] * (knobs[1] if turns else 1.0)]), np.array([knobs[1]])
-        return float(grow(name, quantity, np.array([load]), speed_T, feed, spindle)[0])
+        return float(grow(self._schema.channel(name), np.array([load]), speed_T, feed, spindle)[0])
 
     def _repeated(self, name: str) -> np.ndarray:
         """By which part of its load each run came above the others, or a single one above its neighbouring places."""

@@ -86,11 +86,11 @@ class Imagined:
         )
         kilowatts_B, loads = np.full(self.count, self.task.objective.base_load), []
         for column, name in enumerate(self.branches.sensors):
-            quantity = self.schema.channel(name).quantity
-            load_B = self.law.expected(name, quantity, nominal_BP[:, column], speed_B, feed_B, spindle_B)
+            channel = self.schema.channel(name)
+            load_B = self.law.expected(channel, nominal_BP[:, column], speed_B, feed_B, spindle_B)
             loads.append(load_B)
-            if quantity == "power":
-                kilowatts_B = kilowatts_B + load_B * conversion(self.schema.channel(name).unit, "kW").scale
+            if channel.quantity == "power":
+                kilowatts_B = kilowatts_B + load_B * conversion(channel.unit, "kW").scale
         self._load_BP = np.column_stack(loads)
         highest_BL = self._highest[branch, at]
         with np.errstate(invalid="ignore"):

@@ -198,9 +198,8 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
     factors = score.effective(feed_T, spindle_T)
     speed_T = np.abs(course.commands_TA[:, course.spindle_column])
     for name in score.highest:
-        path_ST, quantity = outlook.paths[name], score.schema.channel(name).quantity
-        said_T = mean_RC[row_T, names.index(name)]
-        by_law_T = score.law.expected(name, quantity, path_ST.mean(axis=0), speed_T, *factors)
+        path_ST, said_T = outlook.paths[name], mean_RC[row_T, names.index(name)]
+        by_law_T = score.law.expected(score.schema.channel(name), path_ST.mean(axis=0), speed_T, *factors)
         more_T = np.where(reached_T, np.maximum(said_T - by_law_T, 0.0), 0.0)
         paths[name], high[name] = path_ST + more_T, high[name] + more_T
         if name in tails:
