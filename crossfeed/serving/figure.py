@@ -4,12 +4,11 @@ It reads the content of a forecast.json, so a stored forecast can be drawn again
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossfeed.plots import COLOURS, new_figure, save_figure
+from crossfeed.plots import COLOURS, new_figure
 from crossfeed.serving.energy_panel import draw_differences, draw_energy
 from crossfeed.serving.result import WhatIfResult
 
@@ -20,11 +19,6 @@ _PAST = "#444444"
 _MOST_SENSORS = 4
 # Quantities in the order in which a figure needs them, and how many sensors of each.
 _PREFERRED = {"power": 2, "torque": 1, "temperature": 1, "current": 1, "load": 1}
-
-
-def draw_what_if(answer: WhatIfResult, path: Path | str, channels: Sequence[str] = ()) -> None:
-    """Write the figure as PNG, SVG or PDF."""
-    save_figure(what_if_figure(answer, channels), path)
 
 
 def what_if_figure(answer: WhatIfResult, channels: Sequence[str] = ()) -> "Figure":
