@@ -11,7 +11,7 @@ from crossfeed.study.record.conditions import parse_condition
 from crossfeed.study.record.declaration import Declaration, declarations
 from crossfeed.study.record.store import Store
 from crossfeed.study.release import refuse_after_release
-from crossfeed.study.search import plan
+from crossfeed.study.search import plan, without_seed
 from crossfeed.training.run_config import RunConfig
 
 
@@ -32,9 +32,9 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
         )
     base = RunConfig.model_validate(locked.config)
     configs = {declaration.candidate(arm): override(base, settings, f"Arm '{arm}'") for arm, settings in arms.items()}
-    known = {ledger.canonical_json(_without_seed(run.config)): run.name for run in store.runs("finished")}
+    known = {ledger.canonical_json(without_seed(run.config)): run.name for run in store.runs("finished")}
     for candidate, config in list(configs.items())[1:]:
-        seen = known.get(ledger.canonical_json(_without_seed(config.model_dump(mode="json"))))
+        seen = known.get(ledger.canonical_json(without_seed(config.model_dump(mode="json"))))
         if seen:
             raise ConfigError(
                 f"The arm '{candidate}' equals the finished run '{seen}': its source metrics are known already.",
@@ -46,7 +46,3 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
     store.record("declaration", content)
     plan(store, configs, range(seeds), declaration.stage)
     return declaration
-
-
-def _without_seed(config: dict[str, Any]) -> dict[str, Any]:
-    return {**config, "training": {**config["training"], "seed": 0}}

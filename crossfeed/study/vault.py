@@ -44,7 +44,7 @@ def seal(folder: Path, table_path: Path) -> dict[str, Any]:
         "machines": list(table.machines()),
         "rows": len(table),
         "groups": len(table.groups),
-        "shared_sensors": [n for n, here in zip(table.schema.sensor_names, table.present(), strict=True) if here],
+        "shared_sensors": list(table.shown()),
     }
 
 
