@@ -112,11 +112,11 @@ def advise(
 
 def _log_before(rows: Table, moment: History) -> list[LoggedRows]:
     """What this machine did up to the moment from which the plan starts, session by session."""
-    before = [
-        group for group in rows.groups if group.machine == moment.group.machine and group.stop <= moment.group.start
+    log = [
+        LoggedRows(rows.sensors[group.start : group.stop], rows.commands[group.start : group.stop], group.program)
+        for group in rows.groups
+        if group.machine == moment.group.machine and group.stop <= moment.group.start
     ]
-    parts = [(slice(group.start, group.stop), group.program) for group in before]
-    log = [LoggedRows(rows.sensors[own], rows.commands[own], program) for own, program in parts]
     return [*log, LoggedRows(moment.sensors, moment.commands, moment.group.program)]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.control.calibrate import forecast_scores
-from crossfeed.control.course import Course
+from crossfeed.control.course import Course, between, nearest_places
 from crossfeed.control.earlier import LoggedRows, around, find_runs, neighbours
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.limits import highest_by_row
@@ -95,13 +95,14 @@ class Experience:
         names = tuple(dict.fromkeys([*self._highest, *power_sensors(self._schema, present)]))
         noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
         paths, middle, high, tails = {}, {}, {}, {}
+        edges = position + np.arange(len(course) + 1.0)
         for number, name in enumerate(names):
             load_T = np.nanmean([run_TC[:, self._column(name)] for run_TC in self.runs], axis=0)
-            own_T = _moved(load_T, position, len(course))
+            own_T = between(edges, load_T)
             paths[name] = own_T + self._spread(name) * noise_STC[..., number]
             if name in self._highest:
                 least_T, repeat = _LIGHT * _limit_here(self._highest[name], position, len(course)), self._repeats[name]
-                calm_T = _moved(np.mean(self._loads[name], axis=0), position, len(course))
+                calm_T = between(edges, np.mean(self._loads[name], axis=0))
                 middle[name] = calm_T + repeat.middle * np.maximum(np.abs(calm_T), least_T)
                 peak_T = _highest_moved(self._peak[name], position, len(course))
                 unit_T = np.maximum(np.abs(peak_T), least_T)
@@ -172,11 +173,10 @@ class Experience:
     def _spread(self, name: str) -> float:
         """The standard deviation of a load between runs."""
         loads_NT = np.array([run_TC[:, self._column(name)] for run_TC in self.runs])
-        if len(loads_NT) < 2:
-            return (
-                _SPREAD * float(np.abs(loads_NT[0][self._course.cutting]).mean()) if self._course.cutting.any() else 0.0
-            )
-        return float(np.sqrt(np.median(loads_NT.var(axis=0, ddof=1))))
+        if len(loads_NT) > 1:
+            return float(np.sqrt(np.median(loads_NT.var(axis=0, ddof=1))))
+        cutting = self._course.cutting
+        return _SPREAD * float(np.abs(loads_NT[0][cutting]).mean()) if cutting.any() else 0.0
 
     def _shows(self, run_TC: np.ndarray) -> bool:
         return all(np.isfinite(run_TC[:, self._column(name)]).all() for name in self._highest)
@@ -199,13 +199,6 @@ def _scatter_of(loads: Sequence[np.ndarray], cutting_T: np.ndarray) -> Scatter:
     return Scatter(*(float(np.mean([getattr(each, name) for each in found])) for name in ("spread", "share")))
 
 
-def _moved(load_T: np.ndarray, position: float, count: int) -> np.ndarray:
-    """Means over the places that begin at a position, which may lie inside an old one."""
-    total = np.concatenate([[0.0], np.cumsum(load_T)])
-    edges = position + np.arange(count + 1.0)
-    return np.diff(np.interp(edges, np.arange(len(total)), total))
-
-
 def _highest_moved(load_T: np.ndarray, position: float, count: int) -> np.ndarray:
     first = np.minimum(np.floor(position + np.arange(count) + 1e-9).astype(int), len(load_T) - 1)
     last = np.minimum(np.ceil(position + np.arange(count) - 1e-9).astype(int), len(load_T) - 1)
@@ -214,5 +207,5 @@ def _highest_moved(load_T: np.ndarray, position: float, count: int) -> np.ndarra
 
 def _limit_here(highest_T: np.ndarray, position: float, count: int) -> np.ndarray:
     """The height of the limit at each place, nothing where there is none."""
-    at = np.minimum(np.floor(position + 0.5 + np.arange(count)).astype(int), len(highest_T) - 1)
-    return np.where(np.isfinite(highest_T[at]), np.abs(highest_T[at]), 0.0)
+    here_T = highest_T[nearest_places(position, count, len(highest_T))]
+    return np.where(np.isfinite(here_T), np.abs(here_T), 0.0)

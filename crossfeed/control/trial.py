@@ -88,11 +88,8 @@ def account(
     """Add up what the rows took; limits count where the whole row was in the cut."""
     lasted_R = np.array([row.seconds for row in rows])
     truth_RC = np.array([row.truth for row in rows])
-    schema = canonical()
-    powers = [channel.name for channel in schema.sensors if channel.quantity == "power"]
-    drives = energies(truth_RC[:, None] * lasted_R[:, None, None], schema, powers, 1.0).sum()
-    seconds = float(lasted_R.sum())
-    energy = float(drives) + task.objective.base_load * 1000.0 * seconds / 3600.0
+    schema, seconds = canonical(), float(lasted_R.sum())
+    energy = float(_energy_of_drives(rows).sum()) + task.objective.base_load * 1000.0 * seconds / 3600.0
     at_R = np.minimum(position_R.astype(int), len(course) - 1)
     after_R = np.minimum(np.append(position_R[1:], len(course)).astype(int), len(course) - 1)
     cutting_R = course.cutting[at_R] & course.cutting[after_R]
@@ -105,12 +102,18 @@ def account(
     )
 
 
+def _energy_of_drives(rows: Sequence[MachineRow]) -> np.ndarray:
+    """Wh of every row (R,)."""
+    powers = [channel.name for channel in canonical().sensors if channel.quantity == "power"]
+    drawn_R1C = np.array([row.truth[None] * row.seconds for row in rows])
+    return energies(drawn_R1C, canonical(), powers, 1.0)
+
+
 def cost_by_place(run: Trial, course: Course, task: Task) -> np.ndarray:
     """What every place of the program cost (T,), in s; a row is shared out over the places it passed."""
-    schema, cost_T = canonical(), np.zeros(len(course))
-    powers = [channel.name for channel in schema.sensors if channel.quantity == "power"]
-    for row, begun, ended in zip(run.rows, run.position, np.append(run.position[1:], len(course))):
-        drives = float(energies(row.truth[None] * row.seconds, schema, powers, 1.0))
+    cost_T, drives_R = np.zeros(len(course)), _energy_of_drives(run.rows)
+    ends = np.append(run.position[1:], len(course))
+    for row, drives, begun, ended in zip(run.rows, drives_R, run.position, ends):
         energy = drives / 1000.0 + task.objective.base_load * row.seconds / 3600.0
         cost = task.time_price * row.seconds + task.energy_price * energy
         first, last = int(begun), min(int(np.ceil(ended)), len(course))
