@@ -66,7 +66,7 @@ def grow(model: WorldModel, table: Table, task: Task, count: int = 64, seed: int
             walked = walk(model.eval(), parts[0], parts[1], parts[2], members=True)
             means.append(normaliser.inverse_sensors(walked.member_EBTC.double().numpy())[..., columns])
             scale = normaliser.sensor_scale[columns]
-            spreads.append(walked.said.standard_deviation.double().numpy()[..., columns] * scale)
+            spreads.append(walked.distribution.standard_deviation.double().numpy()[..., columns] * scale)
             doubts.append(walked.apart[..., columns].mean(-1).double().numpy() / usual)
             bar.advance(len(before[own]))
     whole = logged_course(model.schema, commands_NA, rows.period)

@@ -49,7 +49,7 @@ def forecast_scores(
             for part in (x_RC[before], a_RA[before], a_RA[after])
         )
         same_BT = np.array([course.rows(at, at + ahead).under_way(commands_RA[at - 1]) for at in own.tolist()])
-        said = walk(model.eval(), x_BKC, a_BKA, planned_BTA).said
+        said = walk(model.eval(), x_BKC, a_BKA, planned_BTA).distribution
         for name in names:
             column = model.schema.sensor_names.index(name)
             with torch.inference_mode():

@@ -133,9 +133,9 @@ class Experience:
         for name, highest_T in self._highest.items():
             load = float(sensors_C[self._column(name)])
             if self.runs and np.isfinite(highest_T[first]):
-                said = self._grown(self._law.expected, name, self._peak[name][first : last + 1].max(), first, knobs)
-                weight = max(abs(said), _LIGHT * abs(highest_T[first]))
-                self._repeats[name].add((load - said) / weight, self._scatter[name].spread / weight)
+                expected = self._grown(self._law.expected, name, self._peak[name][first : last + 1].max(), first, knobs)
+                weight = max(abs(expected), _LIGHT * abs(highest_T[first]))
+                self._repeats[name].add((load - expected) / weight, self._scatter[name].spread / weight)
             if self._looked is not None:
                 begun, outlook, going_T = self._looked
                 rows = slice(max(0, int(before - begun)), int(after - begun) + 1)
@@ -145,8 +145,10 @@ class Experience:
                     going_on = bool(going_T[rows].all())
                     learned: Repeat | Margin = self._going_on[name] if going_on else self._forecast[name]
                     grow = self._law.expected if going_on else self._law.bound
-                    said, above = (self._grown(grow, name, value, first, knobs) for value in (middle, middle + width))
-                    learned.add((load - said) / max(above - said, 1e-9))
+                    expected, above = (
+                        self._grown(grow, name, value, first, knobs) for value in (middle, middle + width)
+                    )
+                    learned.add((load - expected) / max(above - expected, 1e-9))
 
     def _grown(
         self, grow: Callable[..., np.ndarray], name: str, load: float, index: int, knobs: tuple[float, float]
@@ -165,9 +167,9 @@ class Experience:
         scores = [np.empty(0)]
         for number, load_T in enumerate(loads):
             others = [around(other_T) for index, other_T in enumerate(loads) if index != number]
-            said_T = np.max(others, axis=0) if others else neighbours(load_T)
-            weight_T = np.maximum(np.abs(said_T), _LIGHT * np.abs(highest_T))
-            scores.append(((load_T - said_T) / weight_T)[compared_T])
+            expected_T = np.max(others, axis=0) if others else neighbours(load_T)
+            weight_T = np.maximum(np.abs(expected_T), _LIGHT * np.abs(highest_T))
+            scores.append(((load_T - expected_T) / weight_T)[compared_T])
         return np.concatenate(scores)
 
     def _spread(self, name: str) -> float:

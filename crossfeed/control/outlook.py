@@ -29,7 +29,7 @@ CAUTIOUS = 0.95  # the quantile of a forecast from which its margin is counted
 class KnownLoad:
     """A load as written with the tail of what comes above it, in units that grow with the load; all of them (T,)."""
 
-    said_T: np.ndarray
+    load_T: np.ndarray
     unit_T: np.ndarray  # what a score of one is worth
     tail: Tail
     known_T: np.ndarray  # places of which the tail speaks
@@ -91,7 +91,7 @@ class Lookout:
         course = course.after(0.0, self.reach)
         names = self.sensors(limited)
         columns = [self.model.schema.sensor_names.index(name) for name in names]
-        said = self._walk(course.commands_TA).said[0]
+        said = self._walk(course.commands_TA).distribution[0]
         noise_STC = standard_noise(SAMPLES, len(course), len(names), 0, PERSISTENCE)
         with torch.inference_mode():
             drawn_STC = Distribution.stack([said[:, columns]] * SAMPLES, 0).from_normal(self._rows(noise_STC))
@@ -105,7 +105,7 @@ class Lookout:
     def expected(self, commands_TA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the model itself expects under other commands: means (T, C), and its doubt (T,); T up to its reach."""
         walked, model = self._walk(commands_TA, members=True), self.model
-        mean_TC = model.normaliser.inverse_sensors(walked.said.mean[0].double().cpu().numpy())
+        mean_TC = model.normaliser.inverse_sensors(walked.distribution.mean[0].double().cpu().numpy())
         apart_T = walked.apart[0][:, self._present].mean(-1).double().cpu().numpy()
         return mean_TC, apart_T / usual_doubt(model)
 

@@ -108,7 +108,7 @@ def section(outlook: Outlook, first: int, last: int) -> Outlook:
     paths = {name: path_ST[:, own] for name, path_ST in outlook.paths.items()}
     middle, high = ({name: load_T[own] for name, load_T in part.items()} for part in (outlook.middle, outlook.high))
     tails = {
-        name: replace(known, **{part: getattr(known, part)[own] for part in ("said_T", "unit_T", "known_T")})
+        name: replace(known, **{part: getattr(known, part)[own] for part in ("load_T", "unit_T", "known_T")})
         for name, known in outlook.tails.items()
     }
     return Outlook(course, paths, outlook.doubt_T[own], middle, high, tails)
@@ -198,11 +198,11 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
     factors = score.effective(feed_T, spindle_T)
     speed_T = np.abs(course.commands_TA[:, course.spindle_column])
     for name in score.highest:
-        path_ST, said_T = outlook.paths[name], mean_RC[row_T, names.index(name)]
+        path_ST, by_model_T = outlook.paths[name], mean_RC[row_T, names.index(name)]
         by_law_T = score.law.expected(score.schema.channel(name), path_ST.mean(axis=0), speed_T, *factors)
-        more_T = np.where(reached_T, np.maximum(said_T - by_law_T, 0.0), 0.0)
+        more_T = np.where(reached_T, np.maximum(by_model_T - by_law_T, 0.0), 0.0)
         paths[name], high[name] = path_ST + more_T, high[name] + more_T
         if name in tails:
-            tails[name] = replace(tails[name], said_T=tails[name].said_T + more_T)
+            tails[name] = replace(tails[name], load_T=tails[name].load_T + more_T)
     doubt_T = np.where(reached_T, np.maximum(outlook.doubt_T, doubt_R[row_T]), outlook.doubt_T)
     return replace(outlook, paths=paths, high=high, tails=tails, doubt_T=doubt_T)

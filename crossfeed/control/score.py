@@ -102,8 +102,8 @@ class Score:
             own_BT = (load_BT > highest_T).astype(float)
             if (known := self.outlook.tails.get(name)) is not None:
                 factors = self.effective(highest_feed_met(feed_BT), spindle_BT)
-                load_BT = self.law.expected(self.schema.channel(name), known.said_T, self._speed_T, *factors)
-                grown_BT = np.maximum(load_BT / np.maximum(known.said_T, 1e-9), 1.0)
+                load_BT = self.law.expected(self.schema.channel(name), known.load_T, self._speed_T, *factors)
+                grown_BT = np.maximum(load_BT / np.maximum(known.load_T, 1e-9), 1.0)
                 chance = known.tail.above((highest_T - load_BT) / (known.unit_T * grown_BT))
                 own_BT = np.where(known.known_T, chance, own_BT)
             chance_BT = np.maximum(chance_BT, own_BT)

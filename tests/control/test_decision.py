@@ -119,16 +119,16 @@ def test_an_entry_was_not_slowed_down_because_the_second_before_it_was_in_danger
     assert decision.feed_T[index] < 1.0
 
 
-def known_loads(course, said_T, spread=0.05, freedom=20.0):
+def known_loads(course, load_T, spread=0.05, freedom=20.0):
     """Loads that an earlier run knows up to a spread, as parts of themselves."""
     outlook = known_outlook(course, 3.0)
-    known = KnownLoad(said_T, said_T, Tail(0.0, spread, freedom), np.ones(len(course), dtype=bool))
-    return replace(outlook, middle={"spindle_torque": said_T}, tails={"spindle_torque": known})
+    known = KnownLoad(load_T, load_T, Tail(0.0, spread, freedom), np.ones(len(course), dtype=bool))
+    return replace(outlook, middle={"spindle_torque": load_T}, tails={"spindle_torque": known})
 
 
-def planned(course, law, said_T, **changes):
+def planned(course, law, load_T, **changes):
     task = read_task(None, {"limits": ["spindle_torque<=10"], **changes})
-    outlook = known_loads(course, said_T)
+    outlook = known_loads(course, load_T)
     decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
     return decision, Score(outlook, law, task, canonical())
 
@@ -145,10 +145,10 @@ def test_a_plan_adds_no_more_chance_of_passing_a_limit_than_the_risk(loads, risk
 
 def test_one_heavy_second_made_the_whole_program_slow(course, law):
     """Every place had to keep a margin for the whole program; now light cuts go as fast as they may."""
-    said_T = np.full(len(course), 5.0)
+    load_T = np.full(len(course), 5.0)
     heavy = int(np.flatnonzero(course.cutting)[8])
-    said_T[heavy] = 9.6
-    decision, score = planned(course, law, said_T)
+    load_T[heavy] = 9.6
+    decision, score = planned(course, law, load_T)
     assert score.barred[heavy]
     assert decision.feed_T[heavy] <= 1.0
     far = course.cutting & (np.abs(np.arange(len(course)) - heavy) > 4)
@@ -157,19 +157,19 @@ def test_one_heavy_second_made_the_whole_program_slow(course, law):
 
 def test_chance_is_spent_where_it_saves_most(course, law):
     """Of two cuts with as much risk to take, the budget goes to the one whose load leaves more room."""
-    said_T = np.where(np.arange(len(course)) < len(course) // 2, 7.4, 8.4)
-    decision, score = planned(course, law, said_T)
+    load_T = np.where(np.arange(len(course)) < len(course) // 2, 7.4, 8.4)
+    decision, score = planned(course, law, load_T)
     cutting, early = course.cutting & ~score.barred, np.arange(len(course)) < len(course) // 2
     assert decision.feed_T[cutting & early].mean() > decision.feed_T[cutting & ~early].mean() + 0.02
-    more, _ = planned(course, law, said_T, risk=0.2)
+    more, _ = planned(course, law, load_T, risk=0.2)
     assert course.taken(more.feed_T, more.spindle_T).sum() < course.taken(decision.feed_T, decision.spindle_T).sum()
 
 
 def test_a_plan_by_blocks_had_other_feeds_inside_of_a_block(course, law):
     """Feeds were raised second by second although an F word holds for a whole block."""
-    said_T = 5.0 + 4.0 * np.sin(np.arange(len(course)))
+    load_T = 5.0 + 4.0 * np.sin(np.arange(len(course)))
     task = read_task(None, {"limits": ["spindle_torque<=10"], "resolution": "block", "slew": 10.0})
-    outlook = known_loads(course, said_T)
+    outlook = known_loads(course, load_T)
     planned = plan_ahead(outlook, law, task, canonical(), PlannerConfig())
     for line in np.unique(course.line_T[course.feed_share_T > 0.99]):
         own = (course.line_T == line) & (course.feed_share_T > 0.99)
@@ -191,10 +191,10 @@ def test_a_place_in_danger_as_written_is_never_made_faster(course, law):
 
 def test_a_row_that_began_before_a_heavy_cut_carried_its_feed_into_it(course, law):
     """The knob stood at 120 % for the rest of the second in which the cut began."""
-    said_T = np.full(len(course), 3.0)
+    load_T = np.full(len(course), 3.0)
     heavy = int(np.flatnonzero(course.cutting)[9])
-    said_T[heavy] = 9.0
-    decision, _ = planned(course, law, said_T, slew=10.0)
+    load_T[heavy] = 9.0
+    decision, _ = planned(course, law, load_T, slew=10.0)
     assert highest_feed_met(decision.feed_T)[heavy] < 1.05
     assert decision.feed_T[heavy - 1] < 1.05
     assert decision.feed_T[heavy + 1] == pytest.approx(1.2, abs=0.01)
