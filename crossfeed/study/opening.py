@@ -37,7 +37,7 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
         runs = [run for run in store.runs() if run.stage == plan.stage and has_numbers(run)]
     opening = _begin(store, purpose, runs)
     result = _evaluate(store, runs, opening, purpose)
-    result["flagged"] = {run.name: flag_of(run) for run in runs if flag_of(run)}
+    result["flagged"] = {run.name: flag for run in runs if (flag := flag_of(run))}
     name = f"target-{len(store.entries('opening'))}.json"
     write_json(store.folder / "results" / name, result)
     digest = file_hash(store.folder / "results" / name)

@@ -7,7 +7,7 @@ from typing import Any
 from crossfeed.errors import ConfigError
 from crossfeed.study.record.conditions import ConditionVerdict, evaluate, parse_condition
 from crossfeed.study.record.outcomes import flag_of, has_numbers
-from crossfeed.study.record.store import Store
+from crossfeed.study.record.store import UNFINISHED, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def declared(store: Store, name: str) -> Declaration:
 def verdict_of(store: Store, declaration: Declaration) -> ConditionVerdict:
     """The condition on the recorded source metrics; with several variants it must hold for each."""
     runs = [run for run in store.runs() if run.stage == declaration.stage]
-    unfinished = [run.name for run in runs if run.status in ("pending", "running")]
+    unfinished = [run.name for run in runs if run.status in UNFINISHED]
     if unfinished:
         raise ConfigError(
             f"The ablation '{declaration.name}' has {len(unfinished)} unfinished runs.",
@@ -81,7 +81,7 @@ def verdict_of(store: Store, declaration: Declaration) -> ConditionVerdict:
 def flagged(store: Store, declaration: Declaration) -> dict[str, str]:
     """Runs of the ablation that count although the latent gate speaks against them, with its reasons."""
     runs = [run for run in store.runs() if run.stage == declaration.stage and has_numbers(run)]
-    return {run.name: flag_of(run) for run in runs if flag_of(run)}
+    return {run.name: flag for run in runs if (flag := flag_of(run))}
 
 
 def declarations(store: Store) -> list[Declaration]:
