@@ -71,7 +71,7 @@ def _draw_sensor(axes: Any, answer: WhatIfResult, sensor: str) -> None:
     past = answer.history
     axes.plot(past.time, _floats(past.sensors[sensor]), color=_PAST, linewidth=1.1)
     truths = [plan.truth for plan in answer.plans.values() if plan.truth]
-    for (_, plan), colour in zip(answer.plans.items(), _colours(answer)):
+    for plan, colour in zip(answer.plans.values(), _colours(answer)):
         quantiles = {level: _floats(values) for level, values in plan.sensors[sensor].quantiles.items()}
         # The fan opens at the last measured value, so that the eye finds the moment of the forecast.
         now = _floats(past.sensors[sensor])[-1:]
@@ -117,7 +117,7 @@ def _focus(axes: Any, answer: WhatIfResult, sensor: str, truths: list[Any]) -> N
 def _draw_command(axes: Any, answer: WhatIfResult, label: str, unit: str, names: list[str]) -> None:
     past = answer.history
     axes.step(past.time, _joined(past.commands, names), where="pre", color=_PAST, linewidth=1.0)
-    for (_, plan), colour in zip(answer.plans.items(), _colours(answer)):
+    for plan, colour in zip(answer.plans.values(), _colours(answer)):
         time, values = _floats(plan.time), _joined(plan.commands, names)
         axes.step(np.append(0.0, time), np.append(values[:1], values), where="pre", color=colour, linewidth=1.1)
     if len(names) > 1:
