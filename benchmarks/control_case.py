@@ -48,7 +48,7 @@ def played(number, kind, machine, seed, length_s):
     piece = Workpiece.of(random_program(number, kind, length_s), f"part{number}", machine)
     course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
     past = standing(piece, seed=seed)
-    run = trial(piece, course, read_task(None, {}), (), AsWritten(), past)
+    run = trial(piece, course, read_task(None, {}), AsWritten(), past)
     sensors = np.concatenate([past.sensors_RC, run.sensors])
     return Played(
         piece, course, run, LoggedRows(sensors, np.concatenate([past.commands_RA, run.commands]), course.name)
@@ -68,10 +68,6 @@ class Setting:
     start: TrialStart  # of the part
     start_again: TrialStart  # the same with other noise
 
-    @property
-    def limits(self):
-        return self.task.limits_of(canonical())
-
     def law(self, *logs):
         return CuttingLaw.from_logs(
             canonical(), *(np.concatenate([getattr(r, part) for r in logs]) for part in ("sensors_RC", "commands_RA"))
@@ -79,7 +75,7 @@ class Setting:
 
     def trial(self, controller, start=None):
         piece, course = self.taught.piece, self.taught.course
-        return trial(piece, course, self.task, self.limits, controller, start or self.start)
+        return trial(piece, course, self.task, controller, start or self.start)
 
 
 def setting(name, number, length_s):
@@ -108,10 +104,10 @@ def case(model, name, number, length_s, policies):  # noqa: ARG001
     """The planner with an earlier run, the program as written, once more with other noise, and the oracle."""
     part = setting(name, number, length_s)
     both = (part.other.rows, part.taught.rows)
-    planner = Planner(model, part.law(*both), part.limits, both)
+    planner = Planner(model, part.law(*both), both)
     found, seconds = _tried(part, [AsWritten(), planner])
     found["as written, again"] = part.trial(AsWritten(), part.start_again)
-    found["oracle"] = oracle(part.taught.piece, part.taught.course, part.task, part.limits, part.start, ROUNDS)
+    found["oracle"] = oracle(part.taught.piece, part.taught.course, part.task, part.start, ROUNDS)
     return _line(name, number, part, found, planner, seconds)
 
 
@@ -119,7 +115,7 @@ def first_part(model, name, number, length_s, policies):  # noqa: ARG001
     """The same part without an earlier run of it: loads come from the model."""
     part = setting(name, number, length_s)
     log = (part.other.rows,)
-    planner = Planner(model, part.law(*log), part.limits, log, name="planner, first part")
+    planner = Planner(model, part.law(*log), log, name="planner, first part")
     found, seconds = _tried(part, [AsWritten(), planner])
     return _line(name, number, part, found, planner, seconds)
 
@@ -128,13 +124,13 @@ def others(model, name, number, length_s, policies):  # noqa: ARG001
     """What controls offer today, and policies that were learned."""
     part, schema = setting(name, number, length_s), canonical()
     law = part.law(part.other.rows, part.taught.rows)
-    limits, course, taught = part.limits, part.taught.course, part.taught.run
-    rule = [LoadRule(schema, limits[0].highest, part.sensor)] if number % 8 == 0 else []
+    course, taught = part.taught.course, part.taught.run
+    rule = [LoadRule(schema, part.task.limits_of(schema)[0].highest, part.sensor)] if number % 8 == 0 else []
     adaptive = [
         AdaptiveFeed(schema, law, course, taught, AdaptiveConfig(level=level), f"adaptive feed at {level:.0%}")
         for level in LEVELS
     ]
-    learned = [PolicyControl(policy, schema, limits, title) for title, policy in policies.items()]
+    learned = [PolicyControl(policy, schema, title) for title, policy in policies.items()]
     found, _ = _tried(part, [AsWritten(), *rule, *adaptive, *learned])
     return _line(name, number, part, found)
 
@@ -151,7 +147,7 @@ def _tried(part, controllers):
 
 def _line(name, number, part, found, planner=None, seconds=None):
     row = {
-        "machine": name, "number": number, "kind": part.kind, "limit": part.limits[0].title,
+        "machine": name, "number": number, "kind": part.kind, "limit": part.task.limits_of(canonical())[0].title,
         "room": ROOMS[number % len(ROOMS)], "runs": {each: _numbers(run) for each, run in found.items()},
         "decisions": {}, "seconds_per_decision": {},
     }  # fmt: skip

@@ -34,14 +34,14 @@ def main():
     course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
     task = read_task(None, {"objective": {"base_load": "1.4 kW"}})
     logged = LinearPolicy(1.0, np.zeros(len(FEATURES)), 0.04)
-    log = collect(piece, course, task, (), logged, options.runs, options.stretch, options.seed)
+    log = collect(piece, course, task, logged, options.runs, options.stretch, options.seed)
     draw = np.random.default_rng(1 + options.seed)
     found, truths, errors = {method: [] for method in METHODS}, [], []
     for number in range(options.policies):
         shift, slope, spread = draw.uniform(-0.025, 0.025), draw.uniform(-0.1, 0.1), draw.uniform(0.03, 0.045)
         policy = LinearPolicy(1.0 + shift, np.array([slope, 0.0]), spread)
         true = collect(
-            piece, course, task, (), policy, options.truth, options.stretch, 1000 * (1 + options.seed) + number, True
+            piece, course, task, policy, options.truth, options.stretch, 1000 * (1 + options.seed) + number, True
         )
         pairs = true.reward_NH.sum(axis=1).reshape(-1, 2).mean(axis=1)
         truths.append(float(pairs.mean()))

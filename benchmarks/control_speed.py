@@ -60,19 +60,19 @@ def main():
     # Speed does not depend on what the weights are.
     model = WorldModel.build(config, schema, Normaliser.fit(split_table(table).train_rows(table))).eval()
     task = read_task(None, {"limits": ["spindle_torque<=4"], "objective": {"base_load": "1.4 kW"}})
-    limits, law = task.limits_of(schema), CuttingLaw.from_logs(schema, table.sensors, table.commands)
+    law = CuttingLaw.from_logs(schema, table.sensors, table.commands)
     before = LoggedRows(table.sensors[-200:], table.commands[-200:], "another")
     moment = Moment(12.0, (1.0, 1.0), mine.rows.sensors_RC[:52], mine.rows.commands_RA[:52])
     rows = []
     for title, log in (("planner, earlier run", (before, mine.rows)), ("planner, model", (before,))):
-        planner = Planner(model, law, limits, log)
+        planner = Planner(model, law, log)
         planner.start(mine.course, task)
         planner._decide(moment)
         rows.append((title, *pace(lambda each=planner: each._decide(moment), options.times)))
     width, draw = 32, np.random.default_rng(0)
     sizes = ((width, 9), (width, width), (1, width))
     layers = tuple((0.1 * draw.standard_normal(shape), np.zeros(shape[0])) for shape in sizes)
-    policy = PolicyControl(LearnedPolicy(layers, task, {}), schema, limits)
+    policy = PolicyControl(LearnedPolicy(layers, task, {}), schema)
     policy.start(mine.course, task)
     rows.append(("policy", *pace(lambda: policy.act(moment), 100 * options.times)))
     print(f"{options.size}: {sum(p.numel() for p in model.parameters()):,} weights, one thread\n")

@@ -44,9 +44,8 @@ def main() -> None:
 
     from crossfeed.edge import EdgeModel
     from crossfeed.evaluation.opened_model import open_model
-    from crossfeed.export.export import describe, file_bytes, folded
+    from crossfeed.export.export import describe, file_bytes, folded, in_int8
     from crossfeed.export.graph import ExportedNetwork, to_onnx
-    from crossfeed.export.int8 import in_int8
     from crossfeed.model.live import LiveForecaster
     from crossfeed.model.presets import crossfeed
     from crossfeed.model.world_model import WorldModel
@@ -70,7 +69,7 @@ def main() -> None:
         for members, name in ((model.voices, ""), (1, ", one member")):
             network = ExportedNetwork(opened.model, members=members)
             graph, metadata = folded(to_onnx(network), folder), describe(opened, network)
-            for precision, made in (("float32", graph), ("int8", in_int8(graph))):
+            for precision, made in (("float32", graph), ("int8", in_int8(graph, folder))):
                 files[precision + name] = folder / f"{precision}-{members}.onnx"
                 files[precision + name].write_bytes(file_bytes(made, metadata))
         edge = {precision: EdgeModel(path) for precision, path in files.items()}

@@ -127,8 +127,8 @@ class EdgeModel:
         # Steps behind the last horizon asked for are read by no horizon before them.
         behind = self.horizons[-1] - plan_WTA.shape[1]
         plan_WTA = np.concatenate([plan_WTA, np.repeat(plan_WTA[:, -1:], behind, axis=1)], axis=1)
-        said = self.run(x_WKC, a_WKA, np.broadcast_to(plan_WTA, (len(x_WKC), *plan_WTA.shape[1:])))
-        return self._physical(said, asked, np.asarray(np.isfinite(x_WKC).any(axis=(0, 1))), single)
+        outputs = self.run(x_WKC, a_WKA, np.broadcast_to(plan_WTA, (len(x_WKC), *plan_WTA.shape[1:])))
+        return self._physical(outputs, asked, np.asarray(np.isfinite(x_WKC).any(axis=(0, 1))), single)
 
     def run(self, x_WKC: np.ndarray, a_WKA: np.ndarray, plan_WTA: np.ndarray) -> dict[str, np.ndarray]:
         """The network itself, in z-units and at all horizons: mean and parameters by name; NaN is what is absent."""
@@ -141,10 +141,10 @@ class EdgeModel:
         return dict(zip(self._outputs, self._session.run(self._outputs, feed)))
 
     def _physical(
-        self, said: dict[str, np.ndarray], asked: tuple[int, ...], present_C: np.ndarray, single: bool
+        self, outputs: dict[str, np.ndarray], asked: tuple[int, ...], present_C: np.ndarray, single: bool
     ) -> EdgeForecast:
         chosen = [self.horizons.index(horizon) for horizon in asked]
-        part = {name: values[:, chosen].astype(np.float64) for name, values in said.items() if name != "quantiles"}
+        part = {name: values[:, chosen].astype(np.float64) for name, values in outputs.items() if name != "quantiles"}
         location, scale = self._sensor_location, self._sensor_scale
         mean = location + scale * part["mean"]
         if self.family == "Gaussian":

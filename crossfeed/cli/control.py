@@ -104,7 +104,7 @@ def collect(
     piece = Workpiece.of(text, path.stem, machine_named(machine))
     course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
     around = LinearPolicy(1.0, np.zeros(len(FEATURES)), dither / 100.0)
-    found = run_with_dither(piece, course, task, task.limits_of(canonical()), around, runs, stretch, seed)
+    found = run_with_dither(piece, course, task, around, runs, stretch, seed)
     found.write(out)
     typer.echo(f"{runs} runs of {course.name} in {found.override_NH.shape[1]} stretches each: {out}")
 

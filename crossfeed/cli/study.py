@@ -269,13 +269,9 @@ def show(folder: Folder, run: Annotated[str, typer.Argument(help="Name of a run,
     Example: crossfeed study show mystudy preset-0
     """
     from crossfeed.cli.render.grid import print_json
-    from crossfeed.errors import ConfigError
     from crossfeed.study.study import Study
 
-    found = next((one for one in Study(folder).store.runs() if one.name == run), None)
-    if found is None:
-        raise ConfigError(f"The study has no run named '{run}'.", remedy="List them with crossfeed study runs.")
-    print_json(found)
+    print_json(Study(folder).store.run(run))
 
 
 app.command()(study_ready.ready)

@@ -80,14 +80,14 @@ def advise(
     check_limits(limits, schema, np.where(np.isfinite(moment.sensors[-1]), rows.sensors, np.nan), course.tool_T)
     _check_left(task, course)
     law = CuttingLaw.from_logs(schema, rows.sensors, rows.commands)
-    experience = Experience.of(opened.model, law, course, limits, _log_before(rows, moment))
+    experience = Experience.of(opened.model, law, course, task, _log_before(rows, moment))
     if experience.remembers:
         outlook = experience.recall(course, 0.0, task.risk, samples, seed)
     else:
         forecast = whole_outlook(Rollout(opened.model, moment), course, [each.sensor for each in limits], samples, seed)
         outlook = experience.calibrated(forecast, 0.0, task.risk)
-    decision, finished = plan_whole(outlook, law, task, limits, schema, config or PlannerConfig(), seed)
-    score = Score(outlook, law, task, limits, schema)
+    decision, finished = plan_whole(outlook, law, task, schema, config or PlannerConfig(), seed)
+    score = Score(outlook, law, task, schema)
     content = {
         "format": FORMAT,
         "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
@@ -112,11 +112,11 @@ def advise(
 
 def _log_before(rows: Table, moment: History) -> list[LoggedRows]:
     """What this machine did up to the moment from which the plan starts, session by session."""
-    before = [
-        group for group in rows.groups if group.machine == moment.group.machine and group.stop <= moment.group.start
+    log = [
+        LoggedRows(rows.sensors[group.start : group.stop], rows.commands[group.start : group.stop], group.program)
+        for group in rows.groups
+        if group.machine == moment.group.machine and group.stop <= moment.group.start
     ]
-    parts = [(slice(group.start, group.stop), group.program) for group in before]
-    log = [LoggedRows(rows.sensors[own], rows.commands[own], program) for own, program in parts]
     return [*log, LoggedRows(moment.sensors, moment.commands, moment.group.program)]
 
 

@@ -4,15 +4,15 @@ Rollouts are short because forecasts are good for seconds and not for minutes. E
 of every branch. B branches, E members, T places, P powers and limited sensors.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from crossfeed.control.course import Course
-from crossfeed.control.limits import Limit
-from crossfeed.control.observation import CourseFeatures, sensors_of
+from crossfeed.control.limits import sensors_of
+from crossfeed.control.observation import CourseFeatures
+from crossfeed.control.task import Task
 from crossfeed.control.walk import usual_doubt, walk
 from crossfeed.errors import TableError
 from crossfeed.ingest.align import align
@@ -44,23 +44,21 @@ class Branches:
         return len(self.courses)
 
 
-def grow(
-    model: WorldModel, table: Table, limits: Sequence[Limit], count: int = 64, seed: int = 0, cutting: bool = True
-) -> Branches:
+def grow(model: WorldModel, table: Table, task: Task, count: int = 64, seed: int = 0) -> Branches:
     """Draw moments of a table, most of them in the cut, and let the model go on from each as the log's commands did."""
     rows, reach, context = align(table, model.schema), model.horizons[-1], model.config.context
-    starts = _moments(rows, context, reach, count, seed, cutting)
+    starts, limits = _moments(rows, context, reach, count, seed), task.limits_of(model.schema)
     sensors_NC, commands_NA = rows.sensors, rows.commands
     normaliser = model.normaliser
     present = np.isfinite(sensors_NC).any(axis=0)
-    check_sensors([limit.sensor for limit in limits], model.schema, present, "The limited sensor")
+    check_sensors(sensors_of(limits), model.schema, present, "The limited sensor")
     names = tuple(dict.fromkeys([*sensors_of(limits), *power_sensors(model.schema, present)]))
     columns = [model.schema.sensor_names.index(name) for name in names]
     before = starts[:, None] + np.arange(-context, 0)
     after = starts[:, None] + np.arange(reach)
     means, spreads, doubts = [], [], []
     usual = usual_doubt(model)
-    with progress("Growing branches from the log", total=len(starts)) as task:
+    with progress("Growing branches from the log", total=len(starts)) as bar:
         for first in range(0, len(starts), _AT_ONCE):
             own = slice(first, first + _AT_ONCE)
             x, a = normaliser.transform_sensors(sensors_NC[before[own]]), normaliser.transform_commands(commands_NA)
@@ -68,9 +66,9 @@ def grow(
             walked = walk(model.eval(), parts[0], parts[1], parts[2], members=True)
             means.append(normaliser.inverse_sensors(walked.member_EBTC.double().numpy())[..., columns])
             scale = normaliser.sensor_scale[columns]
-            spreads.append(walked.said.standard_deviation.double().numpy()[..., columns] * scale)
+            spreads.append(walked.distribution.standard_deviation.double().numpy()[..., columns] * scale)
             doubts.append(walked.apart[..., columns].mean(-1).double().numpy() / usual)
-            task.advance(len(before[own]))
+            bar.advance(len(before[own]))
     whole = logged_course(model.schema, commands_NA, rows.period)
     courses = tuple(whole.rows(int(start), int(start) + reach) for start in starts)
     return Branches(
@@ -80,15 +78,14 @@ def grow(
     )  # fmt: skip
 
 
-def _moments(table: Table, context: int, reach: int, count: int, seed: int, cutting: bool) -> np.ndarray:
-    """Rows at which a whole context lies behind and a whole reach ahead, in one session and with every command."""
+def _moments(table: Table, context: int, reach: int, count: int, seed: int) -> np.ndarray:
+    """Rows of one session with a whole context behind, a whole reach ahead in which something moves, every command."""
     known = np.isfinite(table.commands).all(axis=1)
     speed = np.abs(table.commands).max(axis=1)
     found: list[int] = []
     for group in table.groups:
         for row in range(group.start + context, group.stop - reach + 1):
-            moves = not cutting or speed[row : row + reach].max() > _MOVING
-            if moves and known[row - context : row + reach].all():
+            if speed[row : row + reach].max() > _MOVING and known[row - context : row + reach].all():
                 found.append(row)
     if not found:
         raise TableError(

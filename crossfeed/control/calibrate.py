@@ -38,7 +38,7 @@ def forecast_scores(
     cutting_R = course.cutting
     starts = np.arange(context, len(sensors_RC) - ahead + 1, _EVERY)
     starts = np.array([start for start in starts if cutting_R[start : start + ahead].any()][-_MOST:], dtype=int)
-    found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in names}
+    found = {name: [(np.empty(0), np.empty(0))] for name in names}
     device, normaliser = next(model.parameters()).device, model.normaliser
     x_RC, a_RA = normaliser.transform_sensors(sensors_RC), normaliser.transform_commands(commands_RA)
     for first in range(0, len(starts), _AT_ONCE):
@@ -49,7 +49,7 @@ def forecast_scores(
             for part in (x_RC[before], a_RA[before], a_RA[after])
         )
         same_BT = np.array([course.rows(at, at + ahead).under_way(commands_RA[at - 1]) for at in own.tolist()])
-        said = walk(model.eval(), x_BKC, a_BKA, planned_BTA).said
+        said = walk(model.eval(), x_BKC, a_BKA, planned_BTA).distribution
         for name in names:
             column = model.schema.sensor_names.index(name)
             with torch.inference_mode():
@@ -61,9 +61,4 @@ def forecast_scores(
             score_BT = (true_BT - middle_BT) / np.maximum(high_BT - middle_BT, 1e-9)
             counts_BT = cutting_R[after] & np.isfinite(true_BT)
             found[name].append((score_BT[counts_BT & same_BT], score_BT[counts_BT & ~same_BT]))
-    return {
-        name: CutScores(*(np.concatenate([np.empty(0), *each]) for each in zip(*parts)))
-        if parts
-        else CutScores(np.empty(0), np.empty(0))
-        for name, parts in found.items()
-    }
+    return {name: CutScores(*map(np.concatenate, zip(*parts))) for name, parts in found.items()}

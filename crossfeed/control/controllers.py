@@ -10,7 +10,7 @@ from crossfeed.control.course import Course
 from crossfeed.control.earlier import LoggedRows
 from crossfeed.control.experience import Experience
 from crossfeed.control.law import CuttingLaw
-from crossfeed.control.limits import Limit
+from crossfeed.control.limits import sensors_of
 from crossfeed.control.outlook import Lookout
 from crossfeed.control.planner import Planned, PlannerConfig, plan_ahead
 from crossfeed.control.task import Task
@@ -92,22 +92,20 @@ class Planner:
     """
 
     def __init__(
-        self, model: WorldModel, law: CuttingLaw, limits: Sequence[Limit], log: Sequence[LoggedRows],
+        self, model: WorldModel, law: CuttingLaw, log: Sequence[LoggedRows],
         config: PlannerConfig | None = None, name: str = "planner",
     ) -> None:  # fmt: skip
         self.name = name
-        self._model, self._law, self._limits, self._log = model, law, tuple(limits), tuple(log)
+        self._model, self._law, self._log = model, law, tuple(log)
         self._config = config or PlannerConfig()
-        self.decisions: list[tuple[float, Planned]] = []
 
     def start(self, course: Course, task: Task) -> None:
-        self._course, self._task, self.decisions = course, task, []
-        self._until, self._last, self._before = -1.0, None, None
-        self.experience = Experience.of(self._model, self._law, course, self._limits, self._log)
-
-    _last: Planned | None
-    _before: float | None
-    _from: float
+        self._course, self._task = course, task
+        self.decisions: list[tuple[float, Planned]] = []
+        self._from, self._until = 0.0, -1.0
+        self._last: Planned | None = None
+        self._before: float | None = None
+        self.experience = Experience.of(self._model, self._law, course, task, self._log)
 
     def act(self, moment: Moment) -> Knobs:
         if self._before is not None:
@@ -128,20 +126,20 @@ class Planner:
         else:
             lookout = Lookout(self._model, moment.sensors_RC, moment.commands_RA)
             course = self._course.after(moment.position, min(horizon, lookout.reach))
-            forecast = lookout.ahead(course, [limit.sensor for limit in self._limits])
+            forecast = lookout.ahead(course, sensors_of(self._task.limits_of(self._model.schema)))
             now_A = moment.commands_RA[-1]
             outlook = self.experience.calibrated(forecast, moment.position, self._task.risk, now_A)
         warm = None if self._last is None else self._last.wanted_T2[int(moment.position - self._from) :]
         budget = self._task.risk * len(course) / len(self._course)
         self._last = plan_ahead(
-            outlook, self._law, self._task, self._limits, self._model.schema, self._config, moment.knobs, warm,
+            outlook, self._law, self._task, self._model.schema, self._config, moment.knobs, warm,
             len(self.decisions), lookout, budget,
         )  # fmt: skip
         self._from, self._until = moment.position, moment.position + self._config.every
         self.decisions.append((moment.position, self._last))
 
 
-def turned(wanted: float, now: float, task: Task, period: float = 1.0) -> float:
-    """The knob after a period of turning towards a wanted position inside the task's range."""
+def turned(wanted: float, now: float, task: Task) -> float:
+    """The knob after a second of turning towards a wanted position inside the task's range."""
     aim = min(max(wanted, task.feed.min), task.feed.max)
-    return min(max(aim, now - task.slew * period), now + task.slew * period)
+    return min(max(aim, now - task.slew), now + task.slew)

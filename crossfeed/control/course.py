@@ -15,12 +15,12 @@ from crossfeed.programs.blocks import Program
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.plan import plan
 from crossfeed.schema import Schema, conversion
+from crossfeed.serving.plan_program import PLANNED_UNITS, STILL
 
 FINE = 10  # samples in a place: short moves inside a second keep their own share of it
 _STRAIGHT = 0.98  # cosine of the angle between two directions of the same move
 _TIMES = 2.5  # as fast or slow: still the same move
 _SPEED = 1.0  # rpm
-_TOLD = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Course:
 
         commands = np.empty((count, len(schema.commands)))
         for column, channel in enumerate(schema.commands):
-            factor = conversion(_TOLD[channel.name], channel.unit)
+            factor = conversion(PLANNED_UNITS[channel.name], channel.unit)
             commands[:, column] = by_place(np.asarray(getattr(fine, channel.name))) * factor.scale + factor.offset
         spindle = schema.command_names.index("spindle_speed")
         if unsigned:
@@ -106,17 +106,12 @@ class Course:
         rows = max(1, int(np.ceil(left - 1e-9)))
         rows = rows if count is None else min(count, rows)
         edges = position + np.arange(rows + 1.0)
-
-        def mean(values: np.ndarray) -> np.ndarray:
-            total = np.concatenate([[0.0], np.cumsum(values)])
-            return np.diff(np.interp(edges, np.arange(len(total)), total))
-
-        at = np.minimum(np.floor(position + 0.5 + np.arange(rows)).astype(int), len(self) - 1)
+        at = nearest_places(position, rows, len(self))
         return replace(
             self,
-            commands_TA=np.column_stack([mean(column) for column in self.commands_TA.T]),
-            feed_share_T=mean(self.feed_share_T),
-            turn_share_T=mean(self.turn_share_T),
+            commands_TA=np.column_stack([between(edges, column) for column in self.commands_TA.T]),
+            feed_share_T=between(edges, self.feed_share_T),
+            turn_share_T=between(edges, self.turn_share_T),
             line_T=self.line_T[at],
             tool_T=tuple(self.tool_T[index] for index in at),
             cut_T=self.cut_T[at],
@@ -157,8 +152,7 @@ class Course:
             planned = self.commands_TA[:, column]
             # Feeds are paths, which the knobs keep; speeds are turned at for as long as the place lasts.
             amount = planned * spindle_T * lasting if column == self.spindle_column else planned
-            total = np.concatenate([[0.0], np.cumsum(amount)])
-            commands[:, column] = np.diff(np.interp(reached, np.arange(len(total)), total))
+            commands[:, column] = between(reached, amount)
         # The last period is not filled by the program; the machine stands in what is left of it.
         return commands, reached[1:]
 
@@ -176,6 +170,17 @@ class Course:
                 number, begun = number + 1, index
             knots.append(number)
         return np.array(knots, dtype=np.intp)
+
+
+def between(edges: np.ndarray, amount_T: np.ndarray) -> np.ndarray:
+    """How much of what the places hold lies between neighbouring positions, which may lie inside of places."""
+    total = np.concatenate([[0.0], np.cumsum(amount_T)])
+    return np.diff(np.interp(edges, np.arange(len(total)), total))
+
+
+def nearest_places(position: float, count: int, length: int) -> np.ndarray:
+    """Of `length` places those in whose middle new ones begin that are counted from a position on."""
+    return np.asarray(np.minimum(np.floor(position + 0.5 + np.arange(count)).astype(int), length - 1))
 
 
 def slewed(
@@ -208,14 +213,14 @@ def _cuts(cutting_T: np.ndarray, tools_T: tuple[str, ...], speed_T: np.ndarray) 
 
 
 def _check(program: Program, schema: Schema) -> None:
-    missing = [name for name in schema.command_names if name not in _TOLD]
+    missing = [name for name in schema.command_names if name not in PLANNED_UNITS]
     if missing or "spindle_speed" not in schema.command_names:
         raise SchemaError(
             f"An NC program does not tell the commands {', '.join(missing) or 'without a spindle'} of the model.",
-            expected=f"a model whose commands are among {', '.join(_TOLD)}",
+            expected=f"a model whose commands are among {', '.join(PLANNED_UNITS)}",
         )
     errors = [finding for finding in program.findings if finding.severity == "error"]
-    skipped = ", ".join(f"{name} x{count}" for name, count in program.skipped_calls.items() if name not in _STILL)
+    skipped = ", ".join(f"{name} x{count}" for name, count in program.skipped_calls.items() if name not in STILL)
     if errors or skipped:
         first = f"line {errors[0].line} ({errors[0].reason})" if errors else f"calls to {skipped}"
         raise ProgramError(
@@ -223,6 +228,3 @@ def _check(program: Program, schema: Schema) -> None:
             expected="a program every motion of which is known before its overrides are planned",
             remedy="crossfeed program lists what is unclear; replace it or plan another program.",
         )
-
-
-_STILL = ("MSG", "CYCLE832")  # calls that move nothing

@@ -29,23 +29,19 @@ class LoggedRows:
         return len(self.sensors_RC)
 
 
-@dataclass(frozen=True, eq=False)
-class EarlierRun:
-    """One run of the program as written: its rows stand at the places of the course."""
+def find_runs(course: Course, log: Sequence[LoggedRows]) -> list[np.ndarray]:
+    """The latest runs of a program in a log, by its name and by what was commanded; runs under overrides are none.
 
-    sensors_TC: np.ndarray
-
-
-def find_runs(course: Course, log: Sequence[LoggedRows], most: int = _MOST) -> list[EarlierRun]:
-    """The latest runs of a program in a log, by its name and by what was commanded; runs under overrides are none."""
+    Of each run its sensors (T, C) at the places of the course.
+    """
     found = []
     for rows in reversed(log):
         if rows.program.casefold() == course.name.casefold() and len(rows) >= len(course):
             apart_R = _apart(course, rows.commands_RA)
             start = int(np.argmin(apart_R))
             if apart_R[start] < _ALIKE and _as_long(course, rows.commands_RA):
-                found.append(EarlierRun(rows.sensors_RC[start : start + len(course)]))
-    return found[:most]
+                found.append(rows.sensors_RC[start : start + len(course)])
+    return found[:_MOST]
 
 
 def _as_long(course: Course, commands_RA: np.ndarray) -> bool:
@@ -80,7 +76,12 @@ def _apart(course: Course, commands_RA: np.ndarray) -> np.ndarray:
     return np.concatenate(apart)
 
 
-def around(load_T: np.ndarray, reach: int = 1) -> np.ndarray:
+def around(load_T: np.ndarray) -> np.ndarray:
     """The highest load at each place and its neighbours: a row may come a little early or late."""
-    padded = np.pad(load_T, reach, mode="edge")
-    return np.asarray(np.max([padded[shift : shift + len(load_T)] for shift in range(2 * reach + 1)], axis=0))
+    return np.asarray(np.maximum(load_T, neighbours(load_T)))
+
+
+def neighbours(load_T: np.ndarray) -> np.ndarray:
+    """The higher neighbour of each place."""
+    padded = np.pad(load_T, 1, mode="edge")
+    return np.asarray(np.maximum(padded[:-2], padded[2:]))

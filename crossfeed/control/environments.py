@@ -13,13 +13,13 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from crossfeed.control.branches import Branches, grow
+from crossfeed.control.branches import grow
 from crossfeed.control.course import Course
 from crossfeed.control.imagined import PENALTY, Imagined
 from crossfeed.control.law import CuttingLaw
-from crossfeed.control.limits import highest_by_row
+from crossfeed.control.limits import highest_by_row, sensors_of
 from crossfeed.control.machine import MachineRun, Workpiece
-from crossfeed.control.observation import CourseFeatures, free_knobs, observe, sensors_of, size, wanted_knobs
+from crossfeed.control.observation import CourseFeatures, free_knobs, observe, size, wanted_knobs
 from crossfeed.control.task import Task
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.ingest.align import align
@@ -114,11 +114,10 @@ def imagined(
     """Episodes of a model that begin at moments of a table."""
     network = model if isinstance(model, WorldModel) else open_model(model, "cpu").model
     rows = table if isinstance(table, Table) else Table.read(table)
-    limits = task.limits_of(network.schema)
-    grown: Branches = grow(network, rows, limits, branches, seed)
+    grown = grow(network, rows, task, branches, seed)
     aligned = align(rows, network.schema)
     law = CuttingLaw.from_logs(network.schema, aligned.sensors, aligned.commands)
-    return Imagined(grown, law, task, limits, network.schema, count, seed)
+    return Imagined(grown, law, task, network.schema, count, seed)
 
 
 class ModelEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from crossfeed.control.calibrate import forecast_scores
-from crossfeed.control.course import Course
-from crossfeed.control.earlier import EarlierRun, LoggedRows, around, find_runs
+from crossfeed.control.course import Course, between, nearest_places
+from crossfeed.control.earlier import LoggedRows, around, find_runs, neighbours
 from crossfeed.control.law import CuttingLaw
-from crossfeed.control.limits import Limit, highest_by_row
+from crossfeed.control.limits import highest_by_row
 from crossfeed.control.margin import FEWEST, Margin
 from crossfeed.control.outlook import SAMPLES, KnownLoad, Outlook
 from crossfeed.control.readings import Scatter, calmed
 from crossfeed.control.repeat import Repeat
+from crossfeed.control.task import Task
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.serving.measures import power_sensors
@@ -35,15 +36,13 @@ _ANYTHING = 1e6  # widths above a forecast's middle: nothing is out of the quest
 class Experience:
     """Predictions with the margins of a log; every row of the run under way is one more to learn from."""
 
-    def __init__(
-        self, schema: Schema, law: CuttingLaw, course: Course, limits: Sequence[Limit], runs: Sequence[EarlierRun]
-    ) -> None:
+    def __init__(self, schema: Schema, law: CuttingLaw, course: Course, task: Task, runs: Sequence[np.ndarray]) -> None:
         self._schema, self._law, self._course = schema, law, course
-        self._highest = highest_by_row(limits, course.tool_T)
+        self._highest = highest_by_row(task.limits_of(schema), course.tool_T)
         self._forecast = {name: Margin() for name in self._highest}  # of moves that had not begun
         self._going_on = {name: Repeat(np.empty(0), _FORECAST) for name in self._highest}  # of those under way
-        self.runs = tuple(run for run in runs if self._shows(run))
-        loads = {name: [run.sensors_TC[:, self._column(name)] for run in self.runs] for name in self._highest}
+        self.runs = tuple(run_TC for run_TC in runs if self._shows(run_TC))
+        loads = {name: [run_TC[:, self._column(name)] for run_TC in self.runs] for name in self._highest}
         self._scatter = {name: _scatter_of(own, course.cutting) for name, own in loads.items()}
         self._loads = {
             name: [calmed(load_T, course.cutting, self._scatter[name]) for load_T in own] for name, own in loads.items()
@@ -56,10 +55,10 @@ class Experience:
 
     @classmethod
     def of(
-        cls, model: WorldModel, law: CuttingLaw, course: Course, limits: Sequence[Limit], log: Sequence[LoggedRows]
+        cls, model: WorldModel, law: CuttingLaw, course: Course, task: Task, log: Sequence[LoggedRows]
     ) -> "Experience":
         """Look for runs of the program in a log and let the model forecast what the log then brought."""
-        known = cls(model.schema, law, course, limits, find_runs(course, log))
+        known = cls(model.schema, law, course, task, find_runs(course, log))
         going_on: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in known._highest}
         for part in reversed(log):
             # A model is asked only where no earlier run answers, and until it has been judged on enough rows.
@@ -92,23 +91,24 @@ class Experience:
 
     def recall(self, course: Course, position: float, risk: float, samples: int = SAMPLES, seed: int = 0) -> Outlook:
         """The places of a course that begins at a position, as earlier runs met them."""
-        present = np.isfinite(self.runs[0].sensors_TC).any(axis=0)
+        present = np.isfinite(self.runs[0]).any(axis=0)
         names = tuple(dict.fromkeys([*self._highest, *power_sensors(self._schema, present)]))
         noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
         paths, middle, high, tails = {}, {}, {}, {}
+        edges = position + np.arange(len(course) + 1.0)
         for number, name in enumerate(names):
-            load_T = np.nanmean([run.sensors_TC[:, self._column(name)] for run in self.runs], axis=0)
-            own_T = _moved(load_T, position, len(course))
+            load_T = np.nanmean([run_TC[:, self._column(name)] for run_TC in self.runs], axis=0)
+            own_T = between(edges, load_T)
             paths[name] = own_T + self._spread(name) * noise_STC[..., number]
             if name in self._highest:
                 least_T, repeat = _LIGHT * _limit_here(self._highest[name], position, len(course)), self._repeats[name]
-                calm_T = _moved(np.mean(self._loads[name], axis=0), position, len(course))
+                calm_T = between(edges, np.mean(self._loads[name], axis=0))
                 middle[name] = calm_T + repeat.middle * np.maximum(np.abs(calm_T), least_T)
                 peak_T = _highest_moved(self._peak[name], position, len(course))
                 unit_T = np.maximum(np.abs(peak_T), least_T)
                 tails[name] = KnownLoad(peak_T, unit_T, repeat.tail, np.ones(len(course), dtype=bool))
                 high[name] = peak_T + repeat.within(risk) * unit_T
-        return Outlook(course, paths, np.zeros(len(course)), "earlier run", middle, high, tails)
+        return Outlook(course, paths, np.zeros(len(course)), middle, high, tails)
 
     def calibrated(self, forecast: Outlook, position: float, risk: float, now_A: np.ndarray | None = None) -> Outlook:
         """A forecast with the margins that forecasts of this log needed; `now_A` is the command under way."""
@@ -133,9 +133,9 @@ class Experience:
         for name, highest_T in self._highest.items():
             load = float(sensors_C[self._column(name)])
             if self.runs and np.isfinite(highest_T[first]):
-                said = self._grown(self._law.expected, name, self._peak[name][first : last + 1].max(), first, knobs)
-                weight = max(abs(said), _LIGHT * abs(highest_T[first]))
-                self._repeats[name].add((load - said) / weight, self._scatter[name].spread / weight)
+                expected = self._grown(self._law.expected, name, self._peak[name][first : last + 1].max(), first, knobs)
+                weight = max(abs(expected), _LIGHT * abs(highest_T[first]))
+                self._repeats[name].add((load - expected) / weight, self._scatter[name].spread / weight)
             if self._looked is not None:
                 begun, outlook, going_T = self._looked
                 rows = slice(max(0, int(before - begun)), int(after - begun) + 1)
@@ -145,18 +145,20 @@ class Experience:
                     going_on = bool(going_T[rows].all())
                     learned: Repeat | Margin = self._going_on[name] if going_on else self._forecast[name]
                     grow = self._law.expected if going_on else self._law.bound
-                    said, above = (self._grown(grow, name, value, first, knobs) for value in (middle, middle + width))
-                    learned.add((load - said) / max(above - said, 1e-9))
+                    expected, above = (
+                        self._grown(grow, name, value, first, knobs) for value in (middle, middle + width)
+                    )
+                    learned.add((load - expected) / max(above - expected, 1e-9))
 
     def _grown(
         self, grow: Callable[..., np.ndarray], name: str, load: float, index: int, knobs: tuple[float, float]
     ) -> float:
         """A load as written under the knobs, by what the law expects or by its bound."""
-        course, quantity = self._course, self._schema.channel(name).quantity
+        course = self._course
         speed_T = np.abs(course.commands_TA[index : index + 1, course.spindle_column])
         turns = course.turn_share_T[index] > 0.5 * course.feed_share_T[index]
         feed, spindle = np.array([knobs[0] * (knobs[1] if turns else 1.0)]), np.array([knobs[1]])
-        return float(grow(name, quantity, np.array([load]), speed_T, feed, spindle)[0])
+        return float(grow(self._schema.channel(name), np.array([load]), speed_T, feed, spindle)[0])
 
     def _repeated(self, name: str) -> np.ndarray:
         """By which part of its load each run came above the others, or a single one above its neighbouring places."""
@@ -165,22 +167,21 @@ class Experience:
         scores = [np.empty(0)]
         for number, load_T in enumerate(loads):
             others = [around(other_T) for index, other_T in enumerate(loads) if index != number]
-            said_T = np.max(others, axis=0) if others else _neighbours(load_T)
-            weight_T = np.maximum(np.abs(said_T), _LIGHT * np.abs(highest_T))
-            scores.append(((load_T - said_T) / weight_T)[compared_T])
+            expected_T = np.max(others, axis=0) if others else neighbours(load_T)
+            weight_T = np.maximum(np.abs(expected_T), _LIGHT * np.abs(highest_T))
+            scores.append(((load_T - expected_T) / weight_T)[compared_T])
         return np.concatenate(scores)
 
     def _spread(self, name: str) -> float:
         """The standard deviation of a load between runs."""
-        loads_NT = np.array([run.sensors_TC[:, self._column(name)] for run in self.runs])
-        if len(loads_NT) < 2:
-            return (
-                _SPREAD * float(np.abs(loads_NT[0][self._course.cutting]).mean()) if self._course.cutting.any() else 0.0
-            )
-        return float(np.sqrt(np.median(loads_NT.var(axis=0, ddof=1))))
+        loads_NT = np.array([run_TC[:, self._column(name)] for run_TC in self.runs])
+        if len(loads_NT) > 1:
+            return float(np.sqrt(np.median(loads_NT.var(axis=0, ddof=1))))
+        cutting = self._course.cutting
+        return _SPREAD * float(np.abs(loads_NT[0][cutting]).mean()) if cutting.any() else 0.0
 
-    def _shows(self, run: EarlierRun) -> bool:
-        return all(np.isfinite(run.sensors_TC[:, self._column(name)]).all() for name in self._highest)
+    def _shows(self, run_TC: np.ndarray) -> bool:
+        return all(np.isfinite(run_TC[:, self._column(name)]).all() for name in self._highest)
 
     def _column(self, name: str) -> int:
         return self._schema.sensor_names.index(name)
@@ -200,19 +201,6 @@ def _scatter_of(loads: Sequence[np.ndarray], cutting_T: np.ndarray) -> Scatter:
     return Scatter(*(float(np.mean([getattr(each, name) for each in found])) for name in ("spread", "share")))
 
 
-def _neighbours(load_T: np.ndarray) -> np.ndarray:
-    """The higher neighbour of each place."""
-    padded = np.pad(load_T, 1, mode="edge")
-    return np.asarray(np.maximum(padded[:-2], padded[2:]))
-
-
-def _moved(load_T: np.ndarray, position: float, count: int) -> np.ndarray:
-    """Means over the places that begin at a position, which may lie inside an old one."""
-    total = np.concatenate([[0.0], np.cumsum(load_T)])
-    edges = position + np.arange(count + 1.0)
-    return np.diff(np.interp(edges, np.arange(len(total)), total))
-
-
 def _highest_moved(load_T: np.ndarray, position: float, count: int) -> np.ndarray:
     first = np.minimum(np.floor(position + np.arange(count) + 1e-9).astype(int), len(load_T) - 1)
     last = np.minimum(np.ceil(position + np.arange(count) - 1e-9).astype(int), len(load_T) - 1)
@@ -221,5 +209,5 @@ def _highest_moved(load_T: np.ndarray, position: float, count: int) -> np.ndarra
 
 def _limit_here(highest_T: np.ndarray, position: float, count: int) -> np.ndarray:
     """The height of the limit at each place, nothing where there is none."""
-    at = np.minimum(np.floor(position + 0.5 + np.arange(count)).astype(int), len(highest_T) - 1)
-    return np.where(np.isfinite(highest_T[at]), np.abs(highest_T[at]), 0.0)
+    here_T = highest_T[nearest_places(position, count, len(highest_T))]
+    return np.where(np.isfinite(here_T), np.abs(here_T), 0.0)

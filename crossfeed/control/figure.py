@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from crossfeed.control.decision import Decision
-from crossfeed.control.limits import highest_by_row
 from crossfeed.control.score import Score
 from crossfeed.plots import COLOURS, new_figure, save_figure
 from crossfeed.serving.measures import sample_quantiles
@@ -19,7 +18,7 @@ def draw_advice(path: Path | str, content: Mapping[str, Any], score: Score, deci
     """Write the figure as PNG, SVG or PDF."""
     course = score.outlook.course
     time_T = np.arange(len(course)) * course.period
-    sensors = list(score.limited) or list(score.outlook.paths)[:1]
+    sensors = list(score.highest) or list(score.outlook.paths)[:1]
     with new_figure(11.0, 2.6 + 2.1 * len(sensors)) as figure:
         axes = figure.subplots(1 + len(sensors), 1, sharex=True, squeeze=False)[:, 0]
         top: Any = axes[0]
@@ -57,7 +56,7 @@ def _loads(axes: Any, sensor: str, score: Score, decision: Decision, time_T: np.
     if planned is not None:
         shown_T = np.where(score.outlook.course.cutting, planned, np.nan)
         axes.plot(time_T, shown_T, color=COLOURS[0], label="planned, cautious")
-        highest_T = highest_by_row(score.limits, score.outlook.course.tool_T)[sensor]
+        highest_T = score.highest[sensor]
         axes.step(
             time_T, np.where(np.isfinite(highest_T), highest_T, np.nan), where="post", color=COLOURS[1], label="limit"
         )

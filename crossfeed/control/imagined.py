@@ -10,8 +10,8 @@ import numpy as np
 
 from crossfeed.control.branches import Branches
 from crossfeed.control.law import CuttingLaw
-from crossfeed.control.limits import Limit
-from crossfeed.control.observation import observe, sensors_of, wanted_knobs
+from crossfeed.control.limits import sensors_of
+from crossfeed.control.observation import observe, wanted_knobs
 from crossfeed.control.task import Task
 from crossfeed.schema import Schema, conversion
 
@@ -34,18 +34,17 @@ class Imagined:
     """The state of B episodes; `reset` and `step` change some or all of them."""
 
     def __init__(
-        self, branches: Branches, law: CuttingLaw, task: Task, limits: tuple[Limit, ...], schema: Schema, count: int,
-        seed: int = 0,
-    ) -> None:  # fmt: skip
-        self.branches, self.law, self.task, self.limits, self.schema = branches, law, task, limits, schema
-        self.count, self.draw = count, np.random.default_rng(seed)
+        self, branches: Branches, law: CuttingLaw, task: Task, schema: Schema, count: int, seed: int = 0
+    ) -> None:
+        self.branches, self.law, self.task, self.schema = branches, law, task, schema
+        self.limits, self.count, self.draw = task.limits_of(schema), count, np.random.default_rng(seed)
         courses = branches.courses
         self._plan = np.stack([mark.plan_TF for mark in branches.marks])
         self._highest = np.stack([mark.highest_TL for mark in branches.marks])
         self._feeding = np.stack([course.feed_share_T for course in courses])
         self._speed = np.stack([np.abs(course.commands_TA[:, course.spindle_column]) for course in courses])
         self._positions, self.period = self._plan.shape[1], courses[0].period
-        self._limited = [branches.sensors.index(name) for name in sensors_of(limits)]
+        self._limited = [branches.sensors.index(name) for name in sensors_of(self.limits)]
         self.branch_B = np.zeros(count, dtype=int)
         self.member_B = np.zeros(count, dtype=int)
         self.rows_done_B = np.zeros(count)
@@ -87,11 +86,11 @@ class Imagined:
         )
         kilowatts_B, loads = np.full(self.count, self.task.objective.base_load), []
         for column, name in enumerate(self.branches.sensors):
-            quantity = self.schema.channel(name).quantity
-            load_B = self.law.expected(name, quantity, nominal_BP[:, column], speed_B, feed_B, spindle_B)
+            channel = self.schema.channel(name)
+            load_B = self.law.expected(channel, nominal_BP[:, column], speed_B, feed_B, spindle_B)
             loads.append(load_B)
-            if quantity == "power":
-                kilowatts_B = kilowatts_B + load_B * conversion(self.schema.channel(name).unit, "kW").scale
+            if channel.quantity == "power":
+                kilowatts_B = kilowatts_B + load_B * conversion(channel.unit, "kW").scale
         self._load_BP = np.column_stack(loads)
         highest_BL = self._highest[branch, at]
         with np.errstate(invalid="ignore"):

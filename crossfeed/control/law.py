@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crossfeed.schema import Schema
+from crossfeed.schema import Channel, Schema
 
 EXPONENT = 0.78  # of the chip load; 1 - m of Kienzle lies between 0.7 and 0.85 for metals
 SPREAD = 0.06  # how sure that is, as a standard deviation
@@ -53,33 +53,35 @@ class CuttingLaw:
         return np.asarray(np.where(speed_T > 0.0, at_rest + per_turn * speed_T, 0.0))
 
     def expected(
-        self, sensor: str, quantity: str, load_xT: np.ndarray, speed_T: np.ndarray, feed_xT: np.ndarray,
-        spindle_xT: np.ndarray, exponent: float | np.ndarray | None = None,
+        self, sensor: Channel, load_xT: np.ndarray, speed_T: np.ndarray, feed_xT: np.ndarray, spindle_xT: np.ndarray,
+        exponent: float | np.ndarray | None = None,
     ) -> np.ndarray:  # fmt: skip
         """The load to expect at places whose load as written is known."""
-        if quantity not in _QUANTITIES:
+        if sensor.quantity not in _QUANTITIES:
             return np.broadcast_to(load_xT, np.broadcast_shapes(load_xT.shape, feed_xT.shape))
         power = self.exponent if exponent is None else exponent
-        if not sensor.startswith("spindle"):
+        if not sensor.name.startswith("spindle"):
             return np.asarray(load_xT * np.where(feed_xT > 1.0, feed_xT**power, 1.0))
-        quiet_T = np.minimum(self.idle_load(sensor, speed_T), np.maximum(load_xT, 0.0))
+        idle_T = self.idle_load(sensor.name, speed_T)
+        quiet_T = np.minimum(idle_T, np.maximum(load_xT, 0.0))
         cut_xT = load_xT - quiet_T
-        slower = self.idle_load(sensor, speed_T * spindle_xT) / np.maximum(self.idle_load(sensor, speed_T), 1e-9)
-        grown = (feed_xT / spindle_xT) ** power * (spindle_xT if quantity == "power" else 1.0)
-        return np.asarray(quiet_T * np.where(self.idle_load(sensor, speed_T) > 0.0, slower, 1.0) + cut_xT * grown)
+        slower = self.idle_load(sensor.name, speed_T * spindle_xT) / np.maximum(idle_T, 1e-9)
+        grown = (feed_xT / spindle_xT) ** power * (spindle_xT if sensor.quantity == "power" else 1.0)
+        return np.asarray(quiet_T * np.where(idle_T > 0.0, slower, 1.0) + cut_xT * grown)
 
     def bound(
-        self, sensor: str, quantity: str, load_xT: np.ndarray, speed_T: np.ndarray, feed_xT: np.ndarray,
-        spindle_xT: np.ndarray,
-    ) -> np.ndarray:  # fmt: skip
+        self, sensor: Channel, load_xT: np.ndarray, speed_T: np.ndarray, feed_xT: np.ndarray, spindle_xT: np.ndarray
+    ) -> np.ndarray:
         """The most that the load can become: nearly all of it is cut where it grows, and grows with the chip itself."""
-        sure = self.expected(sensor, quantity, load_xT, speed_T, feed_xT, spindle_xT)
-        if quantity not in _QUANTITIES:
+        sure = self.expected(sensor, load_xT, speed_T, feed_xT, spindle_xT)
+        if sensor.quantity not in _QUANTITIES:
             return sure
-        spindle = sensor.startswith("spindle")
+        spindle = sensor.name.startswith("spindle")
         chip = feed_xT / spindle_xT if spindle else feed_xT
         quiet_T = (
-            np.minimum(_SURELY_IDLE * self.idle_load(sensor, speed_T), np.maximum(load_xT, 0.0)) if spindle else 0.0
+            np.minimum(_SURELY_IDLE * self.idle_load(sensor.name, speed_T), np.maximum(load_xT, 0.0))
+            if spindle
+            else 0.0
         )
         grown = quiet_T + (load_xT - quiet_T) * chip
         return np.asarray(np.where(chip > 1.0, np.maximum(sure, grown), sure))

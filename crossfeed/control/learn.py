@@ -17,6 +17,8 @@ from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 
+_JUDGED = 16  # periods by which policies are compared
+
 
 class LearnConfig(CheckedForm):
     """How and how long; the best of the seeds, by what it earns in branches it was not trained on, is kept."""
@@ -62,19 +64,19 @@ def learn(
     return policy
 
 
-def earned(branches: Imagined, policy: LearnedPolicy | None, steps: int = 16) -> float:
+def earned(branches: Imagined, policy: LearnedPolicy | None) -> float:
     """What a period earns on average, in branches that always begin the same; None leaves the knobs alone."""
     branches.draw = np.random.default_rng(99)
     everything = np.ones(branches.count, dtype=bool)
     seen, total = branches.reset(everything), 0.0
-    for _ in range(steps):
+    for _ in range(_JUDGED):
         action = np.zeros((branches.count, len(free_knobs(branches.task)))) if policy is None else policy.action(seen)
         stepped = branches.step(action)
         total += float(stepped.reward_B.mean())
         if stepped.done_B.any():
             branches.reset(stepped.done_B)
         seen = branches.observation()
-    return total / steps
+    return total / _JUDGED
 
 
 def _learner(branches: Any, config: LearnConfig, seed: int) -> Any:

@@ -74,7 +74,7 @@ def read_limits(
 def check_limits(limits: Iterable[Limit], schema: Schema, sensors_KC: np.ndarray, tools: Sequence[str]) -> None:
     """Refuse limits on what this machine does not show, on tools the program lacks, or below its quietest rows."""
     limits = tuple(limits)
-    check_sensors([limit.sensor for limit in limits], schema, np.isfinite(sensors_KC).any(axis=0), "The limited sensor")
+    check_sensors(sensors_of(limits), schema, np.isfinite(sensors_KC).any(axis=0), "The limited sensor")
     for limit in limits:
         if limit.tool and limit.tool not in tools:
             raise ConfigError(
@@ -89,6 +89,11 @@ def check_limits(limits: Iterable[Limit], schema: Schema, sensors_KC: np.ndarray
                 expected="a limit that the machine can keep at all",
                 remedy="Check the value and its unit.",
             )
+
+
+def sensors_of(limits: Iterable[Limit]) -> tuple[str, ...]:
+    """The limited sensors, each once."""
+    return tuple(dict.fromkeys(limit.sensor for limit in limits))
 
 
 def highest_by_row(limits: Iterable[Limit], tools_T: Sequence[str]) -> dict[str, np.ndarray]:

@@ -16,6 +16,7 @@ from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import parse_program
 from crossfeed.schema import canonical
 
+PERIOD = 1.0  # s
 _DONE = 1e-6  # of a step
 
 
@@ -28,12 +29,10 @@ class Workpiece:
     planned: Playback
 
     @classmethod
-    def of(
-        cls, text: str, name: str, parameters: MachineParameters, material: str | None = None, stock_top: float = 0.0
-    ) -> "Workpiece":
+    def of(cls, text: str, name: str, parameters: MachineParameters, material: str | None = None) -> "Workpiece":
         """Parse, plan and mill an NC text."""
         program, machine = parse_program(text, name), SimulatedMachine(parameters)
-        job = prepare(program, motion_limits(parameters), tool_notes(text), stock_top)
+        job = prepare(program, motion_limits(parameters), tool_notes(text))
         chosen: Material = material_named(material or material_noted(text) or "aluminium")
         return cls(program, machine, play(job, 1.0, chosen, machine.time_step, round(job.seconds / machine.time_step)))
 
@@ -57,13 +56,11 @@ class MachineRow:
 class MachineRun:
     """A machine that is running a workpiece; each `step` is a period under fixed knobs."""
 
-    def __init__(
-        self, piece: Workpiece, state: SimulationState | None = None, seed: int = 0, period: float = 1.0
-    ) -> None:
-        self.piece, self.period = piece, period
+    def __init__(self, piece: Workpiece, state: SimulationState | None = None, seed: int = 0) -> None:
+        self.piece = piece
         self.state = piece.machine.rest(seed) if state is None else state
         self._reached = 0.0  # inner steps done
-        self._steps = round(period / piece.machine.time_step)
+        self._steps = round(PERIOD / piece.machine.time_step)
 
     @property
     def position(self) -> float:
@@ -77,7 +74,7 @@ class MachineRun:
     def stand(self, rows: int) -> list[MachineRow]:
         """Let the machine stand idle before the program begins, so that there is a history."""
         trace, self.state = self.piece.machine.run(DriveInputs.idle(rows * self._steps), self.state)
-        return [self._row(trace, row, self.period) for row in range(rows)]
+        return [self._row(trace, row, PERIOD) for row in range(rows)]
 
     def step(self, feed: float, spindle: float) -> MachineRow:
         """Go on for one period, or to the end."""
@@ -120,7 +117,7 @@ class MachineRun:
         """A row as this machine's log gives it: the last sample of a slow log, the mean of a fast one."""
         part = slice(row * self._steps, (row + 1) * self._steps)
         logging = self.piece.machine.parameters.logging
-        sampled = logging.period >= self.period
+        sampled = logging.period >= PERIOD
         truth = trace.sensors[part][-1] if sampled else trace.sensors[part].mean(axis=0)
         commands = (trace.commands[part][-1] if sampled else trace.commands[part].mean(axis=0)).copy()
         commands[0] = abs(commands[0])

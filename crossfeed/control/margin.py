@@ -6,8 +6,7 @@ a probability of 1 - k / (n + 1), whatever their distribution is.
 
 import math
 from bisect import insort
-
-import numpy as np
+from collections.abc import Iterable
 
 FEWEST = 20  # scores below which nothing is said
 
@@ -15,9 +14,8 @@ FEWEST = 20  # scores below which nothing is said
 class Margin:
     """Scores of predictions that came true, and the margin that all but a share of them stayed below."""
 
-    def __init__(self, scores: np.ndarray | None = None) -> None:
-        found = np.ravel([] if scores is None else scores)
-        self._ascending: list[float] = np.sort(found[np.isfinite(found)]).tolist()
+    def __init__(self, scores: Iterable[float] = ()) -> None:
+        self._ascending = sorted(score for score in scores if math.isfinite(score))
 
     def __len__(self) -> int:
         return len(self._ascending)

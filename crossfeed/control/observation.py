@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crossfeed.control.course import Course
-from crossfeed.control.limits import Limit, highest_by_row
+from crossfeed.control.limits import Limit, highest_by_row, sensors_of
 from crossfeed.control.task import Task
 
 AHEAD = 8  # places of the program that are seen
@@ -36,11 +36,6 @@ class CourseFeatures:
 
     def __len__(self) -> int:
         return len(self.plan_TF)
-
-
-def sensors_of(limits: Sequence[Limit]) -> tuple[str, ...]:
-    """The limited sensors, each once."""
-    return tuple(dict.fromkeys(limit.sensor for limit in limits))
 
 
 def size(limits: Sequence[Limit]) -> int:

@@ -6,7 +6,6 @@ between is the law of cutting. S samples, T places, K context rows, C sensors.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import torch
@@ -24,14 +23,13 @@ from crossfeed.serving.rollout import Rollout
 
 SAMPLES = 32
 CAUTIOUS = 0.95  # the quantile of a forecast from which its margin is counted
-Basis = Literal["forecast", "earlier run"]  # where the loads come from
 
 
 @dataclass(frozen=True, eq=False)
 class KnownLoad:
     """A load as written with the tail of what comes above it, in units that grow with the load; all of them (T,)."""
 
-    said_T: np.ndarray
+    load_T: np.ndarray
     unit_T: np.ndarray  # what a score of one is worth
     tail: Tail
     known_T: np.ndarray  # places of which the tail speaks
@@ -48,7 +46,6 @@ class Outlook:
     course: Course
     paths: Mapping[str, np.ndarray]  # (S, T) by sensor, in the units of the schema
     doubt_T: np.ndarray
-    basis: Basis
     middle: Mapping[str, np.ndarray]
     high: Mapping[str, np.ndarray]
     tails: Mapping[str, KnownLoad] = field(default_factory=dict)
@@ -61,7 +58,7 @@ class Outlook:
         """Loads of which nothing but samples is known."""
         middle = {name: np.median(path_ST, axis=0) for name, path_ST in paths.items()}
         high = {name: sample_quantiles(path_ST, (CAUTIOUS,))[0] for name, path_ST in paths.items()}
-        return cls(course, paths, np.zeros(len(course)), "forecast", middle, high)
+        return cls(course, paths, np.zeros(len(course)), middle, high)
 
 
 class Lookout:
@@ -89,26 +86,26 @@ class Lookout:
         """Those that decide: the limited ones and every power."""
         return tuple(dict.fromkeys([*limited, *power_sensors(self.model.schema, self.present)]))
 
-    def ahead(self, course: Course, limited: Sequence[str], samples: int = SAMPLES, seed: int = 0) -> Outlook:
+    def ahead(self, course: Course, limited: Sequence[str]) -> Outlook:
         """Sampled loads under the program as written, up to the model's reach."""
         course = course.after(0.0, self.reach)
         names = self.sensors(limited)
         columns = [self.model.schema.sensor_names.index(name) for name in names]
-        said = self._walk(course.commands_TA).said[0]
-        noise_STC = standard_noise(samples, len(course), len(names), seed, PERSISTENCE)
+        said = self._walk(course.commands_TA).distribution[0]
+        noise_STC = standard_noise(SAMPLES, len(course), len(names), 0, PERSISTENCE)
         with torch.inference_mode():
-            drawn_STC = Distribution.stack([said[:, columns]] * samples, 0).from_normal(self._rows(noise_STC))
+            drawn_STC = Distribution.stack([said[:, columns]] * SAMPLES, 0).from_normal(self._rows(noise_STC))
             middle_TC, high_TC = (said[:, columns].quantile(level) for level in (0.5, CAUTIOUS))
         paths, middle, high = (
             {name: physical(self.model, name, part[..., n]) for n, name in enumerate(names)}
             for part in (drawn_STC, middle_TC, high_TC)
         )
-        return Outlook(course, paths, np.zeros(len(course)), "forecast", middle, high)
+        return Outlook(course, paths, np.zeros(len(course)), middle, high)
 
     def expected(self, commands_TA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the model itself expects under other commands: means (T, C), and its doubt (T,); T up to its reach."""
         walked, model = self._walk(commands_TA, members=True), self.model
-        mean_TC = model.normaliser.inverse_sensors(walked.said.mean[0].double().cpu().numpy())
+        mean_TC = model.normaliser.inverse_sensors(walked.distribution.mean[0].double().cpu().numpy())
         apart_T = walked.apart[0][:, self._present].mean(-1).double().cpu().numpy()
         return mean_TC, apart_T / usual_doubt(model)
 

@@ -9,7 +9,6 @@ from crossfeed.configuration import CheckedForm
 from crossfeed.control.course import Course, slewed
 from crossfeed.control.decision import Decision, decide, reachable
 from crossfeed.control.law import CuttingLaw
-from crossfeed.control.limits import Limit
 from crossfeed.control.outlook import Lookout, Outlook
 from crossfeed.control.score import Score
 from crossfeed.control.search import Found, SearchConfig, search
@@ -29,7 +28,6 @@ class PlannerConfig(CheckedForm):
     horizon: int = Field(default=32, ge=2)  # places planned at once, where the outlook reaches that far
     every: int = Field(default=4, ge=1)  # places between two decisions
     knot: int = Field(default=4, ge=1)  # places under one knob position
-    asked: bool = True  # whether the model itself is asked about the plan before it is believed
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ class Planned:
 
 
 def plan_ahead(
-    outlook: Outlook, law: CuttingLaw, task: Task, limits: tuple[Limit, ...], schema: Schema, config: PlannerConfig,
+    outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig,
     start: tuple[float, float] = (1.0, 1.0), warm_T2: np.ndarray | None = None, seed: int = 0,
     lookout: Lookout | None = None, budget: float | None = None,
 ) -> Planned:  # fmt: skip
@@ -53,12 +51,12 @@ def plan_ahead(
     `budget` is the chance of passing a limit that the plan may add, the task's risk where nothing is said. It is spent
     where it saves most: all places pay the same price for chance, the lowest that keeps to the budget.
     """
-    course, score = outlook.course, Score(outlook, law, task, limits, schema)
+    course, score = outlook.course, Score(outlook, law, task, schema)
     budget = task.risk if budget is None else budget
     knot_T = course.knots(task, config.knot)
     free_T = course.free(task)
     # Speeding the spindle up in a cut takes torque that no law of cutting knows of, so below limits it stays.
-    spindle = Knob() if limits else task.spindle
+    spindle = Knob() if score.highest else task.spindle
     low, high = (np.array([getattr(task.feed, end), getattr(spindle, end)]) for end in ("min", "max"))
     price, best_T = priced(score, task, knot_T, budget, start)
 
@@ -75,16 +73,15 @@ def plan_ahead(
     wanted_T2 = np.where(free_T[:, None], found.knots_N2[knot_T], 1.0)
     feed_T, spindle_T = slewed(course, wanted_T2[:, 0], wanted_T2[:, 1], task, start)
     feed_T = _cheaper(score, task, price, budget, (feed_T, best_T), spindle_T)
-    if lookout is not None and config.asked:
-        score = Score(_asked(outlook, lookout, score, feed_T, spindle_T), law, task, limits, schema)
+    if lookout is not None:
+        score = Score(_asked(outlook, lookout, score, feed_T, spindle_T), law, task, schema)
     decision = decide(score, feed_T, spindle_T, knot_T, start, budget, seed)
     return Planned(decision, wanted_T2, feed_T, spindle_T, found)
 
 
 def plan_whole(
-    outlook: Outlook, law: CuttingLaw, task: Task, limits: tuple[Limit, ...], schema: Schema, config: PlannerConfig,
-    seed: int = 0,
-) -> tuple[Decision, bool]:  # fmt: skip
+    outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0
+) -> tuple[Decision, bool]:
     """A plan for a whole program whose loads are known or sampled beforehand, and whether every search was finished."""
     course, total = outlook.course, len(outlook)
     feed_T, spindle_T, start, finished = np.ones(total), np.ones(total), (1.0, 1.0), True
@@ -92,14 +89,14 @@ def plan_whole(
     for first in range(0, total, step):
         part = section(outlook, first, first + config.horizon)
         budget = task.risk * len(part) / total
-        planned = plan_ahead(part, law, task, limits, schema, config, start, seed=seed + first, budget=budget)
+        planned = plan_ahead(part, law, task, schema, config, start, seed=seed + first, budget=budget)
         own = slice(first, min(first + step, total))
         count = own.stop - own.start
         # What is wanted, not what was decided here: the last word is spoken over the whole program, with its reasons.
         feed_T[own], spindle_T[own] = planned.feed_T[:count], planned.spindle_T[:count]
         start = (float(feed_T[own.stop - 1]), float(spindle_T[own.stop - 1]))
         finished = finished and planned.found.finished
-    score = Score(outlook, law, task, limits, schema)
+    score = Score(outlook, law, task, schema)
     knot_T = course.knots(task, config.knot)
     return decide(score, feed_T, spindle_T, knot_T, (1.0, 1.0), seed=seed), finished
 
@@ -111,10 +108,10 @@ def section(outlook: Outlook, first: int, last: int) -> Outlook:
     paths = {name: path_ST[:, own] for name, path_ST in outlook.paths.items()}
     middle, high = ({name: load_T[own] for name, load_T in part.items()} for part in (outlook.middle, outlook.high))
     tails = {
-        name: replace(known, **{part: getattr(known, part)[own] for part in ("said_T", "unit_T", "known_T")})
+        name: replace(known, **{part: getattr(known, part)[own] for part in ("load_T", "unit_T", "known_T")})
         for name, known in outlook.tails.items()
     }
-    return Outlook(course, paths, outlook.doubt_T[own], outlook.basis, middle, high, tails)
+    return Outlook(course, paths, outlook.doubt_T[own], middle, high, tails)
 
 
 def priced(
@@ -200,13 +197,12 @@ def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray,
     paths, high, tails = dict(outlook.paths), dict(outlook.high), dict(outlook.tails)
     factors = score.effective(feed_T, spindle_T)
     speed_T = np.abs(course.commands_TA[:, course.spindle_column])
-    for name in score.limited:
-        path_ST, quantity = outlook.paths[name], score.schema.channel(name).quantity
-        said_T = mean_RC[row_T, names.index(name)]
-        by_law_T = score.law.expected(name, quantity, path_ST.mean(axis=0), speed_T, *factors)
-        more_T = np.where(reached_T, np.maximum(said_T - by_law_T, 0.0), 0.0)
+    for name in score.highest:
+        path_ST, by_model_T = outlook.paths[name], mean_RC[row_T, names.index(name)]
+        by_law_T = score.law.expected(score.schema.channel(name), path_ST.mean(axis=0), speed_T, *factors)
+        more_T = np.where(reached_T, np.maximum(by_model_T - by_law_T, 0.0), 0.0)
         paths[name], high[name] = path_ST + more_T, high[name] + more_T
         if name in tails:
-            tails[name] = replace(tails[name], said_T=tails[name].said_T + more_T)
+            tails[name] = replace(tails[name], load_T=tails[name].load_T + more_T)
     doubt_T = np.where(reached_T, np.maximum(outlook.doubt_T, doubt_R[row_T]), outlook.doubt_T)
     return replace(outlook, paths=paths, high=high, tails=tails, doubt_T=doubt_T)

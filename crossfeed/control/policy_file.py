@@ -12,8 +12,8 @@ from safetensors.numpy import load_file, save_file
 from crossfeed.atomic import atomic_file
 from crossfeed.control.controllers import Knobs, Moment
 from crossfeed.control.course import Course
-from crossfeed.control.limits import Limit
-from crossfeed.control.observation import CourseFeatures, observe, sensors_of, size, wanted_knobs
+from crossfeed.control.limits import sensors_of
+from crossfeed.control.observation import CourseFeatures, observe, size, wanted_knobs
 from crossfeed.control.task import Task
 from crossfeed.errors import CheckpointError
 from crossfeed.schema import Schema
@@ -38,10 +38,10 @@ class LearnedPolicy:
         weight, bias = self.layers[-1]
         return np.asarray(np.tanh(values @ weight.T + bias))
 
-    def knobs(self, seen_F: np.ndarray, now: Knobs, used: float, period: float = 1.0) -> Knobs:
-        """The knobs after a period: inside the range, no faster than the slew rate, never up when a limit is near."""
+    def knobs(self, seen_F: np.ndarray, now: Knobs, used: float) -> Knobs:
+        """The knobs after a second: inside the range, no faster than the slew rate, never up when a limit is near."""
         wanted = wanted_knobs(self.action(seen_F[None]), self.task)[0]
-        room = self.task.slew * period
+        room = self.task.slew
         feed, spindle = (float(np.clip(aim, at - room, at + room)) for aim, at in zip(wanted, now))
         return (min(feed, now[0]) if used > _NEAR else feed), spindle
 
@@ -76,18 +76,18 @@ class LearnedPolicy:
 class PolicyControl:
     """A learned policy as a controller."""
 
-    def __init__(self, policy: LearnedPolicy, schema: Schema, limits: tuple[Limit, ...], name: str = "policy") -> None:
-        expected = policy.layers[0][0].shape[1]
+    def __init__(self, policy: LearnedPolicy, schema: Schema, name: str = "policy") -> None:
+        self.name, self._policy, self._schema = name, policy, schema
+
+    def start(self, course: Course, task: Task) -> None:
+        limits, expected = task.limits_of(self._schema), self._policy.layers[0][0].shape[1]
         if size(limits) != expected:
             raise CheckpointError(
                 f"The policy sees {expected} numbers, this task has {size(limits)}.",
                 expected="as many limited sensors as it was trained with",
             )
-        self.name, self._policy, self._limits = name, policy, limits
-        self._columns = [schema.sensor_names.index(sensor) for sensor in sensors_of(limits)]
-
-    def start(self, course: Course, task: Task) -> None:  # noqa: ARG002
-        self._marks = CourseFeatures.of(course, self._limits)
+        self._columns = [self._schema.sensor_names.index(sensor) for sensor in sensors_of(limits)]
+        self._marks = CourseFeatures.of(course, limits)
 
     def act(self, moment: Moment) -> Knobs:
         index = min(int(moment.position), len(self._marks) - 1)

@@ -26,7 +26,7 @@ def rehearse(program: Path, machine: str, task: Task, decision: Decision, seed: 
     text = program.read_text(encoding="utf-8", errors="replace")
     piece = Workpiece.of(text, program.stem, machine_named(machine))
     course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
-    limits, past, ones = task.limits_of(canonical()), standing(piece, seed), np.ones(len(course))
+    past, ones = standing(piece, seed), np.ones(len(course))
     feed_T, spindle_T = (_fitted(knob_T, len(course)) for knob_T in (decision.feed_T, decision.spindle_T))
     free_T = course.free(task)
     fast_T, _ = reachable(course, np.where(free_T, task.feed.max, 1.0), ones, task, (1.0, 1.0))
@@ -35,9 +35,9 @@ def rehearse(program: Path, machine: str, task: Task, decision: Decision, seed: 
         PlannedKnobs("planned", feed_T, spindle_T),
         PlannedKnobs("fastest", fast_T, ones),
     ]
-    runs = [trial(piece, course, task, limits, each, past) for each in controllers]
+    runs = [trial(piece, course, task, each, past) for each in controllers]
     written, planned, fastest = (cost_by_place(run, course, task) for run in runs)
-    passed_before, passed_after, passed_fast = (passed_by_place(run, course, limits) for run in runs)
+    passed_before, passed_after, passed_fast = (passed_by_place(run, course, task) for run in runs)
     counts = {"acted": 0, "acted_rightly": 0, "left_alone": 0, "left_rightly": 0}
     for choice in decision.choices:
         own = slice(choice.first, min(choice.last + 1, len(course)))

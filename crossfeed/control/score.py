@@ -3,13 +3,14 @@
 B plans, S samples, T places.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from crossfeed.control.law import CuttingLaw
-from crossfeed.control.limits import Limit, highest_by_row
+from crossfeed.control.limits import highest_by_row
 from crossfeed.control.outlook import Outlook
 from crossfeed.control.task import Task
 from crossfeed.schema import Schema, conversion
@@ -42,19 +43,12 @@ class Scored:
 class Score:
     """Judges plans over one outlook by the law of cutting."""
 
-    def __init__(
-        self, outlook: Outlook, law: CuttingLaw, task: Task, limits: tuple[Limit, ...], schema: Schema
-    ) -> None:
-        self.outlook, self.law, self.task, self.limits, self.schema = outlook, law, task, limits, schema
+    def __init__(self, outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema) -> None:
+        self.outlook, self.law, self.task, self.schema = outlook, law, task, schema
         course = outlook.course
         self._speed_T = np.abs(course.commands_TA[:, course.spindle_column])
         self._powers = [name for name in outlook.paths if schema.channel(name).quantity == "power"]
-        self._highest = highest_by_row(limits, course.tool_T)
-
-    @property
-    def limited(self) -> tuple[str, ...]:
-        """The sensors with a limit."""
-        return tuple(self._highest)
+        self.highest = highest_by_row(task.limits_of(schema), course.tool_T)  # (T,) of every limited sensor
 
     @cached_property
     def _mean(self) -> dict[str, np.ndarray]:
@@ -102,16 +96,14 @@ class Score:
 
     def chance(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
         """The chance (B, T) that a limited load lies above its limit while cutting."""
-        feed_BT = highest_feed_met(feed_BT)
         chance_BT = np.zeros(feed_BT.shape)
-        factors = self.effective(feed_BT, spindle_BT)
-        for name, highest_T in self._highest.items():
-            quantity, known = self.schema.channel(name).quantity, self.outlook.tails.get(name)
-            load_BT = self.law.bound(name, quantity, self.outlook.high[name], self._speed_T, *factors)
+        for name, load_BT in self.peaks(feed_BT, spindle_BT).items():
+            highest_T = self.highest[name]
             own_BT = (load_BT > highest_T).astype(float)
-            if known is not None:
-                load_BT = self.law.expected(name, quantity, known.said_T, self._speed_T, *factors)
-                grown_BT = np.maximum(load_BT / np.maximum(known.said_T, 1e-9), 1.0)
+            if (known := self.outlook.tails.get(name)) is not None:
+                factors = self.effective(highest_feed_met(feed_BT), spindle_BT)
+                load_BT = self.law.expected(self.schema.channel(name), known.load_T, self._speed_T, *factors)
+                grown_BT = np.maximum(load_BT / np.maximum(known.load_T, 1e-9), 1.0)
                 chance = known.tail.above((highest_T - load_BT) / (known.unit_T * grown_BT))
                 own_BT = np.where(known.known_T, chance, own_BT)
             chance_BT = np.maximum(chance_BT, own_BT)
@@ -136,30 +128,32 @@ class Score:
     def _above_middle(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
         """The share (B, T) by which the load that is passed with even chance lies above its limit while cutting."""
         worst_BT = np.zeros(feed_BT.shape)
-        factors = self.effective(highest_feed_met(feed_BT), spindle_BT)
-        for name, highest_T in self._highest.items():
-            quantity = self.schema.channel(name).quantity
-            load_BT = self.law.bound(name, quantity, self.outlook.middle[name], self._speed_T, *factors)
+        for name, load_BT in self._bounds(self.outlook.middle, feed_BT, spindle_BT).items():
+            highest_T = self.highest[name]
             with np.errstate(invalid="ignore"):
                 share_BT = np.where(np.isfinite(highest_T), (load_BT - highest_T) / np.abs(highest_T), 0.0)
             worst_BT = np.maximum(worst_BT, share_BT)
         return np.where(self.outlook.course.cutting, worst_BT, 0.0)
 
-    def peaks(self, feed_T: np.ndarray, spindle_T: np.ndarray) -> dict[str, np.ndarray]:
-        """The cautious load (T,) of each limited sensor under one plan."""
-        factors = self.effective(highest_feed_met(feed_T), spindle_T)
+    def peaks(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> dict[str, np.ndarray]:
+        """The cautious load (B, T) of each limited sensor."""
+        return self._bounds(self.outlook.high, feed_BT, spindle_BT)
+
+    def _bounds(
+        self, loads: Mapping[str, np.ndarray], feed_BT: np.ndarray, spindle_BT: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """The most (B, T) that loads as written of the limited sensors can become."""
+        factors = self.effective(highest_feed_met(feed_BT), spindle_BT)
         return {
-            name: self.law.bound(
-                name, self.schema.channel(name).quantity, self.outlook.high[name], self._speed_T, *factors
-            )
-            for name in self._highest
+            name: self.law.bound(self.schema.channel(name), loads[name], self._speed_T, *factors)
+            for name in self.highest
         }
 
     def margins(self, feed_T: np.ndarray, spindle_T: np.ndarray) -> np.ndarray:
         """The room (T,) below the nearest limit as a share of it; infinite without limits or without a cut."""
         room_T = np.full(len(self.outlook), np.inf)
         for name, load_T in self.peaks(feed_T, spindle_T).items():
-            room_T = np.minimum(room_T, 1.0 - load_T / self._highest[name])
+            room_T = np.minimum(room_T, 1.0 - load_T / self.highest[name])
         return np.where(self.outlook.course.cutting, room_T, np.inf)
 
     def gains(self, feed_T: np.ndarray, spindle_T: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -193,7 +187,7 @@ class Score:
     ) -> np.ndarray:
         channel = self.schema.channel(name)
         watts = conversion(channel.unit, "W")
-        expected = self.law.expected(name, "power", load, self._speed_T, feed, spindle, exponent)
+        expected = self.law.expected(channel, load, self._speed_T, feed, spindle, exponent)
         return np.asarray(expected * watts.scale + watts.offset)
 
 

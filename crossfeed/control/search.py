@@ -44,7 +44,6 @@ class Found:
     knots_N2: np.ndarray
     cost: float
     finished: bool
-    judged: int
 
 
 def search(
@@ -54,7 +53,7 @@ def search(
     """Look for the cheapest knots between low and high; the start itself is always among the candidates."""
     until = clock() + config.seconds
     mean, spread = start_N2.copy(), np.broadcast_to(config.spread * (high_2 - low_2), start_N2.shape).copy()
-    best, cheapest, judged, kept = start_N2.copy(), np.inf, 0, start_N2[None]
+    best, cheapest, kept = start_N2.copy(), np.inf, start_N2[None]
     for iteration in range(config.iterations):
         count = max(config.candidates - len(kept), config.elites)
         noise = coloured((count, len(start_N2), 2), config.colour, draw)
@@ -62,7 +61,6 @@ def search(
         if iteration == 0:
             tried = np.concatenate([tried, _corners(low_2, high_2, len(start_N2))])
         cost = judge(tried)
-        judged += len(tried)
         order = np.argsort(cost, kind="stable")
         if cost[order[0]] < cheapest:
             best, cheapest = tried[order[0]].copy(), float(cost[order[0]])
@@ -77,8 +75,8 @@ def search(
             mean = (weight[:, None, None] * tried).sum(axis=0) / weight.sum()
             kept = np.stack([best, np.clip(mean, low_2, high_2)])
         if clock() >= until and iteration + 1 < config.iterations:
-            return Found(best, cheapest, False, judged)
-    return Found(best, cheapest, True, judged)
+            return Found(best, cheapest, False)
+    return Found(best, cheapest, True)
 
 
 def coloured(shape: tuple[int, int, int], colour: float, draw: np.random.Generator) -> np.ndarray:

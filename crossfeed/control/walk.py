@@ -25,9 +25,9 @@ def usual_doubt(model: WorldModel) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """What is said of every row, in z-space, and what each member of an ensemble expects there."""
+    """The forecast of every row, in z-space, and what each member of an ensemble expects there."""
 
-    said: Distribution  # (B, T, C)
+    distribution: Distribution  # (B, T, C)
     member_EBTC: Tensor  # one member where the model is no ensemble
 
     @property
@@ -44,7 +44,7 @@ def walk(model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, m
     present_B1C = m_BKC.any(1, keepdim=True)
     level = model.level(torch.where(m_BKC, x_BKC, 0.0), m_BKC)
     a_BRA, x_BRC = torch.cat([a_BKA, planned_BTA], 1), x_BKC
-    said: list[Distribution] = []
+    forecasts: list[Distribution] = []
     expected: list[Tensor] = []
     for first in range(0, planned_BTA.shape[1], reach):
         seen_BKC = x_BRC[:, first : first + context]
@@ -55,11 +55,11 @@ def walk(model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, m
         if members and isinstance(model, SensorModel):
             plan = Plan.under(future_BLA, tuple(range(1, future_BLA.shape[1] + 1)))
             prediction, member_EBLC = model.decode_with_members(cast(SensorContext, encoded), plan)
-            said.append(prediction.distribution)
+            forecasts.append(prediction.distribution)
             expected.append(member_EBLC)
         else:
-            said.append(model.ahead(encoded, now_B1A, future_BLA))
-            expected.append(said[-1].mean.unsqueeze(0))
-        mean_BLC = said[-1].mean
+            forecasts.append(model.ahead(encoded, now_B1A, future_BLA))
+            expected.append(forecasts[-1].mean.unsqueeze(0))
+        mean_BLC = forecasts[-1].mean
         x_BRC = torch.cat([x_BRC, torch.where(present_B1C, mean_BLC, torch.nan)], 1)
-    return Walk(Distribution.concatenate(said, 1), torch.cat(expected, 2))
+    return Walk(Distribution.concatenate(forecasts, 1), torch.cat(expected, 2))

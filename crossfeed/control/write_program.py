@@ -70,17 +70,17 @@ def _rewritten(
             in_force = None
             continue
         wanted = move.feed * (factor[number] if abs(factor[number] - 1.0) > _SAME else 1.0)
-        said = _F_WORD.search(code)
-        if not said and not loops and in_force is not None and abs(wanted / in_force - 1.0) < 1e-6:
+        f_word = _F_WORD.search(code)
+        if not f_word and not loops and in_force is not None and abs(wanted / in_force - 1.0) < 1e-6:
             continue
-        if said and abs(wanted / move.feed - 1.0) < 1e-9:
+        if f_word and abs(wanted / move.feed - 1.0) < 1e-9:
             in_force = wanted
             continue
-        if not said and in_force is None and abs(wanted / move.feed - 1.0) < 1e-9 and not changed:
+        if not f_word and in_force is None and abs(wanted / move.feed - 1.0) < 1e-9 and not changed:
             continue
         word = f"F{round(wanted, 1):g}" if wanted < 1e5 else f"F{wanted:.0f}"
-        code = f"{code[: said.start()]}{word}{code[said.end() :]}" if said else f"{code.rstrip()} {word}"
-        old = said[0] if said else f"F{move.feed:g} in force"
+        code = f"{code[: f_word.start()]}{word}{code[f_word.end() :]}" if f_word else f"{code.rstrip()} {word}"
+        old = f_word[0] if f_word else f"F{move.feed:g} in force"
         note = f"crossfeed: {old} -> {word}"
         note = f"({note.replace('(', '').replace(')', '')})" if kind in (".nc", ".iso", ".ngc") else f"; {note}"
         out[number - 1] = f"{code.rstrip()} {comment + ' ' if comment else ''}{note}"

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crossfeed.errors import CrossfeedError
@@ -19,15 +19,7 @@ class ChapterResult:
 
     sentence: str
     made: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ChapterRecord:
-    """A finished chapter as it lies on disk."""
-
-    sentence: str
-    made: tuple[str, ...]
-    seconds: float
+    seconds: float = 0.0  # that it took
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +44,22 @@ def run_chapters(folder: Path, chapters: Sequence[Chapter]) -> float:
         console().print(head)
         began = time.monotonic()
         try:
-            told = chapter.work()
+            result = chapter.work()
         except CrossfeedError as error:
             error.remedy = _with_way_out(error.remedy, folder)
             raise
         seconds = time.monotonic() - began
         spent += seconds
-        write_json(
-            folder / NOTES / f"{chapter.name}.json", asdict(ChapterRecord(told.sentence, told.made, round(seconds, 1)))
-        )
-        _say(f"{told.sentence} ({seconds:.0f} s)")
+        write_json(folder / NOTES / f"{chapter.name}.json", replace(result, seconds=round(seconds, 1)))
+        _say(f"{result.sentence} ({seconds:.0f} s)")
     return spent
 
 
-def read_note(folder: Path, name: str) -> ChapterRecord | None:
+def read_note(folder: Path, name: str) -> ChapterResult | None:
     """The note of a finished chapter, if what it made is still there; a damaged note counts as none."""
     try:
         content = json.loads((folder / NOTES / f"{name}.json").read_text(encoding="utf-8"))
-        note = ChapterRecord(str(content["sentence"]), tuple(content["made"]), float(content["seconds"]))
+        note = ChapterResult(str(content["sentence"]), tuple(content["made"]), float(content["seconds"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return note if all((folder / path).exists() for path in note.made) else None

@@ -73,11 +73,10 @@ def confirm(folder: Path) -> ChapterResult:
     study = Study(folder / STUDY)
     found = study.confirm(LocalEngine(JOBS, device="cpu"), MOST_SEEDS)
     counts = sorted(found.leaders)
+    told = f"the leader still changes with {counts[-1]} seeds"
     if found.stable:
-        return ChapterResult(
-            f"{found.leader} leads with {counts[-2]} and with {counts[-1]} seeds", (f"{STUDY}/study.db",)
-        )
-    return ChapterResult(f"the leader still changes with {counts[-1]} seeds", (f"{STUDY}/study.db",))
+        told = f"{found.leader} leads with {counts[-2]} and with {counts[-1]} seeds"
+    return ChapterResult(told, (f"{STUDY}/study.db",))
 
 
 def lock(folder: Path) -> ChapterResult:
@@ -118,7 +117,9 @@ def is_locked(folder: Path) -> bool:
 
 
 def open_target(folder: Path) -> ChapterResult:
-    """The one look, with few-shot and online adaptation; afterwards the target is handed back for what follows."""
+    """The one look, if the protocol allows it, with adaptation; then the target is handed back for what follows."""
+    if not is_locked(folder):
+        return ChapterResult("not opened: there is no lock; what follows looks at the source machine only")
     study = Study(folder / STUDY)
     if not (folder / RESULT).exists():
         study.unseal()

@@ -63,19 +63,12 @@ def chapters(folder: Path, settings: DemoSettings) -> list[Chapter]:
         ),
         Chapter("confirm", "More seeds, until the leader stands", partial(selection.confirm, folder)),
         Chapter("lock", "The leader is locked", partial(selection.lock, folder)),
-        Chapter("opening", "The sealed target is opened, once", partial(open_or_not, folder)),
+        Chapter("opening", "The sealed target is opened, once", partial(selection.open_target, folder)),
         Chapter("rivals", "What one would use instead, on the same windows", partial(rivals.rivals, folder)),
         Chapter("what_if", "What if: two command sequences", partial(what_if.forecast, folder, simulated)),
         *([last_but_one] if simulated else []),
         Chapter("report", "The report", partial(close, folder)),
     ]  # fmt: skip
-
-
-def open_or_not(folder: Path) -> ChapterResult:
-    """The opening, if the protocol allows it."""
-    if selection.is_locked(folder):
-        return selection.open_target(folder)
-    return ChapterResult("not opened: there is no lock; what follows looks at the source machine only")
 
 
 def close(folder: Path) -> ChapterResult:

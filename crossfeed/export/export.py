@@ -18,7 +18,6 @@ from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import read_table
 from crossfeed.export.exported import ExportedForecaster
 from crossfeed.export.graph import OPSET, ExportedNetwork, random_windows, to_onnx
-from crossfeed.export.int8 import in_int8
 from crossfeed.export.price import Price, price
 from crossfeed.export.verify import check_export
 from crossfeed.extras import need
@@ -80,7 +79,7 @@ def export_model(
         if int8:
             assert data is not None
             metadata |= {"precision": "int8"}
-            graph, small = in_int8(graph), Path(folder) / "int8.onnx"
+            graph, small = in_int8(graph, Path(folder)), Path(folder) / "int8.onnx"
             small.write_bytes(file_bytes(graph, metadata))
             prices["int8"] = price(exact, ExportedForecaster(EdgeModel(small), "int8"), data)
             prices["int8"].check(force)
@@ -96,7 +95,7 @@ def describe(opened: OpenedModel, network: ExportedNetwork) -> dict[str, Any]:
     """All that a reader of the file needs beside the graph."""
     model = opened.model
     with torch.inference_mode():
-        family = type(network.said(*random_windows(model, 1, seed=0))).__name__
+        family = type(network.distribution(*random_windows(model, 1, seed=0))).__name__
     return {
         "schema": model.schema.model_dump(mode="json"),
         "units": {channel.name: channel.unit for channel in model.schema.channels},
@@ -131,6 +130,17 @@ def folded(model: Any, folder: Path) -> Any:
     options.optimized_model_filepath, options.log_severity_level = str(folder / "folded.onnx"), 3
     onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return onnx.load(folder / "folded.onnx")
+
+
+def in_int8(model: Any, folder: Path) -> Any:
+    """The same model with the weights of its products in eight bits, one scale for each column."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    before, after = folder / "before.onnx", folder / "after.onnx"
+    onnx.save(model, before)
+    quantize_dynamic(before, after, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul"])
+    return onnx.load(after)
 
 
 def file_bytes(model: Any, metadata: dict[str, Any]) -> bytes:

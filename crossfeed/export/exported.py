@@ -1,11 +1,9 @@
 """An exported model behind the interface of everything that forecasts, so that it can be scored like any other.
 
-B windows, K context rows, C sensors.
+B windows, K context rows, C sensors, A commands.
 """
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from crossfeed.distribution import Distribution, Gaussian, Mixture
 from crossfeed.edge import EdgeModel
@@ -22,14 +20,9 @@ class ExportedForecaster(Forecaster):
         self.model, self.name = model, name
 
     def predict(self, batch: WindowBatch) -> Distribution:
-        return distribution(self.model, batch.x_BKC, batch.m_BKC, batch.a_BKA, batch.future_a_BTA)
-
-
-def distribution(model: EdgeModel, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> Distribution:
-    """The exported network on windows in z-units."""
-    x = np.where(m_BKC.cpu().numpy(), x_BKC.cpu().numpy(), np.nan)
-    said = model.run(x, a_BKA.cpu().numpy(), plan_BTA.cpu().numpy())
-    part = {name: torch.from_numpy(values) for name, values in said.items()}
-    if model.family == "Gaussian":
-        return Gaussian(part["mean"], part["scale"])
-    return Mixture(part["log_weight_M"], part["mean_M"], part["scale_M"])
+        x_BKC = torch.where(batch.m_BKC, batch.x_BKC, torch.nan)
+        inputs = (values.cpu().numpy() for values in (x_BKC, batch.a_BKA, batch.future_a_BTA))
+        part = {name: torch.from_numpy(values) for name, values in self.model.run(*inputs).items()}
+        if self.model.family == "Gaussian":
+            return Gaussian(part["mean"], part["scale"])
+        return Mixture(part["log_weight_M"], part["mean_M"], part["scale_M"])

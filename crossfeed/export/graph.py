@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import NormalDist
 from typing import Any, cast
 
 import torch
@@ -40,10 +41,11 @@ class ExportedNetwork(nn.Module):
         super().__init__()
         self.model = model.eval()
         self.voices = nn.ModuleList(model.voice(number) for number in range(_so_many(model, members)))
-        self.register_buffer("normal_Q", torch.tensor([_normal(level) for level in levels]), persistent=False)
+        normal_Q = torch.tensor([NormalDist().inv_cdf(level) for level in levels])
+        self.register_buffer("normal_Q", normal_Q, persistent=False)
         self.register_buffer("level_Q", torch.tensor(list(levels)), persistent=False)
 
-    def said(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> Distribution:
+    def distribution(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> Distribution:
         """What the model says, every parameter at its full shape: member by member, each by plain products."""
         plan = Plan.under(plan_BTA, self.model.horizons)
         parts = [
@@ -53,7 +55,7 @@ class ExportedNetwork(nn.Module):
         return cast(Mixture, Mixture.stack(parts)).pooled() if len(parts) > 1 else parts[0]
 
     def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> dict[str, Tensor]:
-        said = self.said(x_BKC, m_BKC, a_BKA, plan_BTA)
+        said = self.distribution(x_BKC, m_BKC, a_BKA, plan_BTA)
         outputs = {"mean": said.mean, **tensors_of(said)}
         if len(self.level_Q):
             outputs["quantiles"] = self._quantiles(said)
@@ -108,7 +110,7 @@ def to_onnx(network: ExportedNetwork) -> Any:
         need(package, "Exporting", "export")
     windows = random_windows(network.model, TRACED_BATCH, seed=0)
     with torch.no_grad():
-        said = network.said(*windows)
+        said = network.distribution(*windows)
     if not isinstance(said, FAMILIES):
         raise ConfigError(
             f"A forecast of the family {type(said).__name__} cannot be exported.",
@@ -165,9 +167,3 @@ def _silence() -> Iterator[None]:
     finally:
         for speaker, level in zip(speakers, levels, strict=True):
             speaker.setLevel(level)
-
-
-def _normal(level: float) -> float:
-    from statistics import NormalDist
-
-    return NormalDist().inv_cdf(level)

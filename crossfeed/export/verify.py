@@ -22,7 +22,7 @@ def largest_difference(exported: EdgeModel, network: ExportedNetwork, batch: int
     x_BKC, m_BKC, a_BKA, plan_BTA = windows
     found = exported.run(np.where(m_BKC.numpy(), x_BKC.numpy(), np.nan), a_BKA.numpy(), plan_BTA.numpy())
     with torch.inference_mode():
-        said = network.said(*windows).double()
+        said = network.distribution(*windows).double()
     wanted = {"mean": said.mean, **tensors_of(said)}
     worst = 0.0
     for name, values in found.items():

@@ -16,7 +16,7 @@ from crossfeed.learning_curve.crossings import Crossing, crossing
 from crossfeed.learning_curve.effort import effort
 from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants
 from crossfeed.learning_curve.fleet import open_fleet
-from crossfeed.learning_curve.minutes import ALL, in_words, parse_minutes
+from crossfeed.learning_curve.minutes import ALL, MINUTES, in_words, parse_minutes
 from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, sensors_left_out
 from crossfeed.learning_curve.result import METRICS, CurvePoint, LearningCurve
 from crossfeed.learning_curve.runs import CurveRun, do_curve_runs
@@ -31,7 +31,7 @@ MODELS = "fleet,crossfeed,tide,trees,persistence"
 
 def learning_curve(
     table: Table, out: Path | str, *, models: str | Sequence[str] = MODELS,
-    minutes: str | Sequence[float | str] = "0,1,3,10,30,60,all", size: Size = "compact", budget: str = "quick",
+    minutes: str | Sequence[float | str] = MINUTES, size: Size = "compact", budget: str = "quick",
     seeds: int = 1, jobs: int = 1, fleet: Path | str = FLEET, device: str = "auto", split_by: By = "session",
     windows: int = 4000,
 ) -> LearningCurve:  # fmt: skip
@@ -51,7 +51,7 @@ def learning_curve(
     entrants = Entrants(setting)
     amounts, notes = _amounts(asked, setting.logs)
     identity = {
-        "table": table.fingerprint(), "sensors": _judged_sensors(setting.logs.table), "size": size, "budget": budget,
+        "table": table.fingerprint(), "sensors": setting.logs.table.shown(), "size": size, "budget": budget,
         "split_by": split_by, "judged": {name: len(ends) for name, ends in entrants.judged.ends.items()},
         "space": entrants.judged.space.hash(), "context": entrants.judged.context,
         "horizons": entrants.judged.horizons,
@@ -63,7 +63,7 @@ def learning_curve(
     curve = LearningCurve(
         machine=table.machines()[0], period=table.period, own_minutes=setting.logs.minutes,
         windows=len(entrants.judged), sessions=len(entrants.judged.ends), size=size, budget=budget,
-        sensors=_judged_sensors(setting.logs.table), points=points, crossings=(),
+        sensors=setting.logs.table.shown(), points=points, crossings=(),
         notes=(
             *_meaning(setting, entrants), *notes, *(f"Not judged: {name}, {why}." for name, why in left_out.items()),
         ),
@@ -129,10 +129,6 @@ def _amounts(asked: Sequence[float], logs: OwnLogs) -> tuple[dict[float, float],
     return known, [f"{told}; {', '.join(missing)} could not be asked." if missing else f"{told}."]
 
 
-def _judged_sensors(table: Table) -> tuple[str, ...]:
-    return tuple(name for name, there in zip(table.schema.sensor_names, table.present(), strict=True) if there)
-
-
 def _seeds(name: str, minutes: float, asked: int, device: str) -> range:
     """As many as were asked for where chance plays a part; nothing is learned at 0 minutes."""
     if minutes == 0:
@@ -160,11 +156,12 @@ def _point(name: str, asked: float, minutes: float, endings: Mapping[CurveRun, E
 def _crossings(curve: LearningCurve) -> tuple[Crossing, ...]:
     if FLEET not in curve.models:
         return ()
-    errors = {
-        model: [(one.minutes, crps) for one in curve.points if one.model == model and (crps := one.mean["crps"])]
-        for model in curve.models
-    }
-    found = [crossing(model, errors[FLEET], errors[model]) for model in curve.models if model != FLEET]
+    errors: dict[str, list[tuple[float, float]]] = {model: [] for model in curve.models}
+    for point in curve.points:
+        if crps := point.mean["crps"]:
+            errors[point.model].append((point.minutes, crps))
+    fleet = errors.pop(FLEET)
+    found = (crossing(model, fleet, own) for model, own in errors.items())
     return tuple(one for one in found if one is not None)
 
 

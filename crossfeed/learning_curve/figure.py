@@ -61,7 +61,7 @@ def draw(curve: LearningCurve, metric: str) -> "Figure":
         coverage.axhline(0.9, color="#888888", linewidth=0.8, linestyle=(0, (2, 3)))
         coverage.set_ylim(0.0, 1.0)
         for axes in (error, coverage):
-            axes.set_xticks([position for position, _ in ticks(curve)], [label for _, label in ticks(curve)])
+            axes.set_xticks(*zip(*ticks(curve)))
             axes.set_xlabel(f"minutes of own logs of {curve.machine}", parse_math=False)
         error.legend(fontsize=8, ncols=2)
         return drawn

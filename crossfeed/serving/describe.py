@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def rows_before(history: History, present: np.ndarray) -> RowsBefore:
         at=history.at,
         period=history.period,
         time=(np.arange(1 - rows, 1) * history.period).tolist(),
-        sensors=_columns(_chosen(names, present), history.sensors[-rows:, present]),
+        sensors=_columns(tuple(compress(names, present)), history.sensors[-rows:, present]),
         commands=_columns(history.schema.command_names, history.commands[-rows:]),
     )
 
@@ -59,7 +60,7 @@ def plan_forecast(
 ) -> PlanForecast:
     """One plan: its commands, a distribution for every row and sensor, energy and peaks."""
     schema = history.schema
-    shown = _chosen(schema.sensor_names, present)
+    shown = tuple(compress(schema.sensor_names, present))
     levels_QTC = sample_quantiles(paths_NTC[..., present], LEVELS)
     mean_TC = paths_NTC[..., present].mean(axis=0)
     return PlanForecast(
@@ -122,10 +123,6 @@ def _energy(plan: PlannedCommands, paths_NTC: np.ndarray, history: History, pres
         truth = float(energies(plan.truth, history.schema, names, history.period))
         truth = truth if np.isfinite(truth) else None
     return PlanEnergy(found.mean, found.low, found.high, found.level, ENERGY_UNIT, names, truth)
-
-
-def _chosen(names: Sequence[str], present: np.ndarray) -> tuple[str, ...]:
-    return tuple(name for name, there in zip(names, present, strict=True) if there)
 
 
 def _columns(names: Sequence[str], rows: np.ndarray) -> dict[str, Values]:

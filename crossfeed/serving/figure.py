@@ -4,12 +4,11 @@ It reads the content of a forecast.json, so a stored forecast can be drawn again
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossfeed.plots import COLOURS, new_figure, save_figure
+from crossfeed.plots import COLOURS, new_figure
 from crossfeed.serving.energy_panel import draw_differences, draw_energy
 from crossfeed.serving.result import WhatIfResult
 
@@ -20,11 +19,6 @@ _PAST = "#444444"
 _MOST_SENSORS = 4
 # Quantities in the order in which a figure needs them, and how many sensors of each.
 _PREFERRED = {"power": 2, "torque": 1, "temperature": 1, "current": 1, "load": 1}
-
-
-def draw_what_if(answer: WhatIfResult, path: Path | str, channels: Sequence[str] = ()) -> None:
-    """Write the figure as PNG, SVG or PDF."""
-    save_figure(what_if_figure(answer, channels), path)
 
 
 def what_if_figure(answer: WhatIfResult, channels: Sequence[str] = ()) -> "Figure":
@@ -77,7 +71,7 @@ def _draw_sensor(axes: Any, answer: WhatIfResult, sensor: str) -> None:
     past = answer.history
     axes.plot(past.time, _floats(past.sensors[sensor]), color=_PAST, linewidth=1.1)
     truths = [plan.truth for plan in answer.plans.values() if plan.truth]
-    for (_, plan), colour in zip(answer.plans.items(), _colours(answer)):
+    for plan, colour in zip(answer.plans.values(), _colours(answer)):
         quantiles = {level: _floats(values) for level, values in plan.sensors[sensor].quantiles.items()}
         # The fan opens at the last measured value, so that the eye finds the moment of the forecast.
         now = _floats(past.sensors[sensor])[-1:]
@@ -123,7 +117,7 @@ def _focus(axes: Any, answer: WhatIfResult, sensor: str, truths: list[Any]) -> N
 def _draw_command(axes: Any, answer: WhatIfResult, label: str, unit: str, names: list[str]) -> None:
     past = answer.history
     axes.step(past.time, _joined(past.commands, names), where="pre", color=_PAST, linewidth=1.0)
-    for (_, plan), colour in zip(answer.plans.items(), _colours(answer)):
+    for plan, colour in zip(answer.plans.values(), _colours(answer)):
         time, values = _floats(plan.time), _joined(plan.commands, names)
         axes.step(np.append(0.0, time), np.append(values[:1], values), where="pre", color=colour, linewidth=1.1)
     if len(names) > 1:

@@ -52,7 +52,8 @@ def read_history(
     group = _group(aligned, session)
     time = aligned.time[group.start : group.stop] - aligned.time[group.start]
     now = _row(time, at, group, aligned.period)
-    first = _first_without_gap(time, now, aligned.period)
+    gaps = np.flatnonzero(np.abs(np.diff(time) - aligned.period) > _ON_THE_CLOCK * aligned.period)
+    first, last = max(gaps[gaps < now] + 1, default=0), min(gaps[gaps >= now], default=len(time) - 1)
     context = model.config.context
     if now + 1 - first < context:
         since = f", {now + 1 - first} of them after the last gap in its clock" if first else ""
@@ -61,7 +62,6 @@ def read_history(
             expected=f"at least {context}, the context of this model",
             remedy=f"Choose a later moment (--at {context * aligned.period:g} or more) or a longer session.",
         )
-    last = _last_without_gap(time, now, aligned.period)
     sensors, commands = (values[group.start : group.stop] for values in (aligned.sensors, aligned.commands))
     # A sensor without a scale from training says nothing to the model, whatever its values.
     unseen = [name in model.normaliser.unseen for name in model.schema.sensor_names]
@@ -111,17 +111,6 @@ def _row(time: np.ndarray, at: float | None, group: Group, period: float) -> int
             expected=f"0 to {time[-1]:g} s after its first row",
         )
     return int(np.searchsorted(time, at + _ON_THE_CLOCK * period, side="right")) - 1
-
-
-def _first_without_gap(time: np.ndarray, now: int, period: float) -> int:
-    """The first row from which the clock runs evenly up to now."""
-    uneven = np.flatnonzero(np.abs(np.diff(time[: now + 1]) - period) > _ON_THE_CLOCK * period)
-    return int(uneven[-1]) + 1 if len(uneven) else 0
-
-
-def _last_without_gap(time: np.ndarray, now: int, period: float) -> int:
-    uneven = np.flatnonzero(np.abs(np.diff(time[now:]) - period) > _ON_THE_CLOCK * period)
-    return now + int(uneven[0]) if len(uneven) else len(time) - 1
 
 
 def _check(model: WorldModel, sensors: np.ndarray, commands: np.ndarray) -> None:

@@ -6,6 +6,7 @@ N samples, T rows, C sensors.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
@@ -43,9 +44,7 @@ def sample_quantiles(values_N: np.ndarray, levels: Sequence[float]) -> np.ndarra
 
 def power_sensors(schema: Schema, present: np.ndarray) -> tuple[str, ...]:
     """The present sensors of the quantity power."""
-    return tuple(
-        channel.name for channel, shown in zip(schema.sensors, present) if shown and channel.quantity == "power"
-    )
+    return tuple(channel.name for channel in compress(schema.sensors, present) if channel.quantity == "power")
 
 
 def energies(sensors_xTC: np.ndarray, schema: Schema, names: Sequence[str], period: float) -> np.ndarray:
@@ -73,7 +72,7 @@ def read_limits(texts: Sequence[str], schema: Schema) -> dict[str, float]:
 
 def check_sensors(names: Sequence[str] | Mapping[str, float], schema: Schema, present: np.ndarray, what: str) -> None:
     """Refuse names that are no sensors, or sensors that this history does not show."""
-    shown = [name for name, there in zip(schema.sensor_names, present) if there]
+    shown = list(compress(schema.sensor_names, present))
     unknown = [name for name in names if name not in shown]
     if unknown:
         why = "is no sensor of the model" if unknown[0] not in schema.sensor_names else "is absent from the history"

@@ -14,9 +14,9 @@ from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
 from crossfeed.schema import Schema, conversion
 
-# What a planned program tells, in the units in which it tells it.
-_TOLD = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
-_STILL = ("MSG", "CYCLE832")  # calls that move nothing
+# The commands of a planned program, in its units.
+PLANNED_UNITS = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
+STILL = ("MSG", "CYCLE832")  # calls that move nothing
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ def plan_program(
     `unsigned` holds the lowest value the machine's log has of each command: where that is not negative, the log
     counts speeds without sign, and so does the plan.
     """
-    missing = [name for name in schema.command_names if name not in _TOLD]
+    missing = [name for name in schema.command_names if name not in PLANNED_UNITS]
     if missing:
         raise SchemaError(
             f"An NC program does not tell the commands {', '.join(missing)} of the model.",
-            expected=f"a model whose commands are among {', '.join(_TOLD)}",
+            expected=f"a model whose commands are among {', '.join(PLANNED_UNITS)}",
             remedy="Give the plan as a CSV with a column for each command.",
         )
     program = source if isinstance(source, Program) else read_program(program_path(source))
@@ -91,7 +91,7 @@ def plan_program(
     trace = trajectory.sample(1.0 / period, "mean")
     commands = np.empty((len(trace), len(schema.commands)))
     for column, channel in enumerate(schema.commands):
-        factor = conversion(_TOLD[channel.name], channel.unit)
+        factor = conversion(PLANNED_UNITS[channel.name], channel.unit)
         commands[:, column] = np.asarray(getattr(trace, channel.name)) * factor.scale + factor.offset
     remarks = [f"line {finding.line}: {finding.reason}" for finding in trajectory.remarks]
     errors = [finding for finding in program.findings if finding.severity == "error"]
@@ -100,7 +100,7 @@ def plan_program(
             f"{len(errors)} lines were not understood, the first is line {errors[0].line} ({errors[0].reason}); "
             "crossfeed program lists them"
         )
-    moving = {name: count for name, count in program.skipped_calls.items() if name not in _STILL}
+    moving = {name: count for name, count in program.skipped_calls.items() if name not in STILL}
     if moving:
         calls = ", ".join(f"{name} x{count}" for name, count in moving.items())
         remarks.append(f"calls were skipped, so the plan is shorter than the program may be: {calls}")

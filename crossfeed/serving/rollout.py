@@ -57,13 +57,13 @@ class Rollout:
     Each path keeps the level of measured rows (see `levels`).
     """
 
-    def __init__(self, model: WorldModel, history: History, read: int = READ) -> None:
+    def __init__(self, model: WorldModel, history: History) -> None:
         if model.horizons[0] != 1:
             raise ConfigError(
                 f"The shortest horizon of this model is {model.horizons[0]} rows, so it cannot be rolled forward.",
                 expected="a model trained with horizon 1 among its horizons",
             )
-        self.model, self.history, self.read = model.eval(), history, read
+        self.model, self.history = model.eval(), history
         self._voices = [packed(model.voice(number)) for number in range(model.voices)]
         context, normaliser = model.config.context, model.normaliser
         self.device = next(model.parameters()).device
@@ -78,11 +78,9 @@ class Rollout:
         """Which sensors the context shows; only these are forecast."""
         return np.asarray(self._present_C.cpu().numpy())
 
-    def sample(
-        self, plan: PlannedCommands, noise_NTC: np.ndarray, go_on: Callable[[], None] | None = None
-    ) -> np.ndarray:
+    def sample(self, plan: PlannedCommands, noise_NTC: np.ndarray) -> np.ndarray:
         """Sampled futures of one plan."""
-        return self.sample_all([plan], [noise_NTC], go_on)[0]
+        return self.sample_all([plan], [noise_NTC])[0]
 
     @wide_products()
     def sample_all(
@@ -115,7 +113,7 @@ class Rollout:
 
     def _shares(self, samples: int) -> list[Share]:
         """The paths in parts that need nothing of each other."""
-        follows_N = company(samples, self.read)
+        follows_N = company(samples)
         read_G, place_N = np.unique(follows_N, return_inverse=True)
         level = levels(self.model.level, self._x_RC, self.model.config.context, len(read_G))
         half, found = (len(read_G) + 1) // 2, []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_sealed
+from crossfeed.plots import save_figure
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.describe import compared, described, plan_forecast, rows_before
 from crossfeed.serving.doubt import doubt_about
@@ -155,7 +157,7 @@ def _result(
     settings: SamplingSettings,
 ) -> WhatIfResult:
     sensors = described(history.schema.sensors)
-    shown = [name for name, there in zip(sensors, present, strict=True) if there]
+    shown = list(compress(sensors, present))
     forecasts = {}
     for plan in plans:
         warnings = [*warnings_of(plan, history, opened.provenance), *doubt_about(opened.model, history, plan)]
@@ -182,6 +184,6 @@ def _write(result: WhatIfResult, channels: tuple[str, ...], out: Path | str | No
         result.write_csv(Path(out) / "forecast.csv")
         plot = Path(out) / "forecast.png" if plot is None else plot
     if plot is not None:
-        from crossfeed.serving.figure import draw_what_if
+        from crossfeed.serving.figure import what_if_figure
 
-        draw_what_if(result, plot, channels)
+        save_figure(what_if_figure(result, channels), plot)

@@ -1,6 +1,7 @@
-"""Candidates: named functions of a configuration, or the names and settings of a YAML file."""
+"""Candidates: names and what each changes of a configuration; those of a protocol, or those of a user's YAML file."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -8,20 +9,17 @@ import yaml
 
 from crossfeed.configuration import leaves, override
 from crossfeed.errors import ConfigError
+from crossfeed.study.paper_candidates import the_twenty
+from crossfeed.study.record.rules import rules_of
 from crossfeed.training.run_config import RunConfig
 
-Candidate = Callable[[RunConfig], RunConfig]
+_LISTS = Path(str(files("crossfeed.study")))
 
 
-def named(candidates: Iterable[Candidate], base: RunConfig) -> dict[str, RunConfig]:
-    """Each candidate's complete configuration under its name."""
-    found: dict[str, RunConfig] = {}
-    for candidate in candidates:
-        name = candidate.__name__
-        if name in found:
-            raise ConfigError(f"Two candidates are named '{name}'.", remedy="Give every candidate a name of its own.")
-        found[name] = candidate(base)
-    return found
+def candidates_of(protocol: str, base: RunConfig) -> dict[str, RunConfig]:
+    """Who is searched under a protocol: the paper's twenty, or the list of this package."""
+    rules_of(protocol)
+    return the_twenty(base) if protocol == "paper" else from_yaml(_LISTS / f"{protocol}_candidates.yaml", base)
 
 
 def from_yaml(path: Path, base: RunConfig) -> dict[str, RunConfig]:

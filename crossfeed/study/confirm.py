@@ -58,7 +58,7 @@ def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
     among = finalists(discovery, by)
     if not among:
         raise ConfigError("Every run of the search is invalid, so there is nobody to confirm.")
-    configs = _configs(store)
+    configs = {run.candidate: RunConfig.model_validate(run.config) for run in store.runs() if run.stage == "search"}
     leaders = {seeds: leader_at(discovery, among, seeds, by)}
     while (seeds < enough or not Confirmation(among, leaders).stable) and seeds < most_seeds:
         growing = among if len(leaders) == 1 else _front(pool(store), among, by)
@@ -75,7 +75,3 @@ def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
 def _front(runs: Sequence[RunOutcome], among: Sequence[str], by: Score) -> tuple[str, ...]:
     own = [run for run in runs if run.candidate in among]
     return tuple(line.candidate for line in rank(own, by))[:LEADERS]
-
-
-def _configs(store: Store) -> dict[str, RunConfig]:
-    return {run.candidate: RunConfig.model_validate(run.config) for run in store.runs() if run.stage == "search"}

@@ -13,8 +13,7 @@ import numpy as np
 
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.statistics import bootstrap, compare
-from crossfeed.study.record import ledger
-from crossfeed.study.record.declaration import Declaration
+from crossfeed.study.record.declaration import declarations
 from crossfeed.study.record.outcomes import has_numbers
 from crossfeed.study.record.ready import LEAVE_ONE_OUT, planned_ready
 from crossfeed.study.record.score import WEIGHTS
@@ -70,9 +69,7 @@ def comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
         if kind == LEAVE_ONE_OUT:  # its arms are judged machine by machine: see `leave_one_out`
             continue
         yield kind, {arm: f"{kind}.{arm}" for arm in arms}
-    with store.reading() as connection:
-        declared = [Declaration.recorded(entry.content) for entry in ledger.entries(connection, "declaration")]
-    for declaration in declared:
+    for declaration in declarations(store):
         yield declaration.name, {arm: declaration.candidate(arm) for arm in declaration.arms}
 
 

@@ -8,10 +8,10 @@ from crossfeed.errors import ConfigError
 from crossfeed.study.lock import verified_lock
 from crossfeed.study.record import ledger
 from crossfeed.study.record.conditions import parse_condition
-from crossfeed.study.record.declaration import Declaration, declared_names
+from crossfeed.study.record.declaration import Declaration, declarations
 from crossfeed.study.record.store import Store
 from crossfeed.study.release import refuse_after_release
-from crossfeed.study.search import plan
+from crossfeed.study.search import plan, without_seed
 from crossfeed.training.run_config import RunConfig
 
 
@@ -23,7 +23,8 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
     if len(arms) < 2:
         raise ConfigError("An ablation needs a control and at least one variant.", expected="two or more arms")
     declaration = Declaration(name, dict(arms), seeds, condition)
-    if any(run.stage == declaration.stage for run in store.runs()) or name in declared_names(store):
+    taken = [*(run.stage for run in store.runs()), *(earlier.stage for earlier in declarations(store))]
+    if declaration.stage in taken:
         raise ConfigError(
             f"'{name}' was declared before, or its runs exist already.",
             expected="a declaration made before any of its runs",
@@ -31,9 +32,9 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
         )
     base = RunConfig.model_validate(locked.config)
     configs = {declaration.candidate(arm): override(base, settings, f"Arm '{arm}'") for arm, settings in arms.items()}
-    known = {ledger.canonical_json(_without_seed(run.config)): run.name for run in store.runs("finished")}
+    known = {ledger.canonical_json(without_seed(run.config)): run.name for run in store.runs("finished")}
     for candidate, config in list(configs.items())[1:]:
-        seen = known.get(ledger.canonical_json(_without_seed(config.model_dump(mode="json"))))
+        seen = known.get(ledger.canonical_json(without_seed(config.model_dump(mode="json"))))
         if seen:
             raise ConfigError(
                 f"The arm '{candidate}' equals the finished run '{seen}': its source metrics are known already.",
@@ -45,7 +46,3 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
     store.record("declaration", content)
     plan(store, configs, range(seeds), declaration.stage)
     return declaration
-
-
-def _without_seed(config: dict[str, Any]) -> dict[str, Any]:
-    return {**config, "training": {**config["training"], "seed": 0}}

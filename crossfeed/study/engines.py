@@ -140,7 +140,6 @@ class RayEngine:
 
     address: str | None = None
     gpus_per_run: float = 0.0
-    cpus_per_run: float = 1.0
     jobs: int = 8
 
     def execute(self, folder: Path, next_run: NextRun) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -148,7 +147,7 @@ class RayEngine:
         if not ray.is_initialized():
             ray.init(address=self.address, log_to_driver=False, configure_logging=False)
         remote = ray.remote(
-            num_cpus=self.cpus_per_run,
+            num_cpus=1,
             num_gpus=self.gpus_per_run,
             max_retries=ATTEMPTS - 1,
             retry_exceptions=False,

@@ -8,7 +8,6 @@ from typing import Literal, get_args
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.study.prune import WEIGHTS_SUFFIX
-from crossfeed.study.record import ledger
 from crossfeed.study.record.store import Store
 from crossfeed.study.verify import Verification, verify
 
@@ -29,7 +28,7 @@ def export(store: Store, archive: Path, weights: Weights = "all") -> Path:
         connection.execute("SELECT 1")
     with store.reading() as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        locked = [entry.content["run"] for entry in ledger.entries(connection, "lock")]
+    locked = [entry.content["run"] for entry in store.entries("lock")]
 
     def wanted(item: tarfile.TarInfo) -> tarfile.TarInfo | None:
         path = Path(item.name)

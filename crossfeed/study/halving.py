@@ -12,7 +12,6 @@ from crossfeed.errors import ConfigError
 from crossfeed.study.engines import Engine
 from crossfeed.study.record import ledger
 from crossfeed.study.record.outcomes import outcomes
-from crossfeed.study.record.rungs import entries
 from crossfeed.study.record.score import Score, rank
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan, search
@@ -35,7 +34,7 @@ def halve(
 
 def refuse_mixture(store: Store) -> None:
     """A plain search after halving would give dropped candidates seeds that nobody compares them by."""
-    if entries(store, "halving"):
+    if store.entries("halving"):
         raise ConfigError(
             "This study is searched by successive halving.",
             expected="crossfeed study search --halving, with the candidates and seeds it began with",
@@ -45,7 +44,7 @@ def refuse_mixture(store: Store) -> None:
 
 def _state(store: Store, rule: dict[str, Any]) -> None:
     """Write the rule down before the first run, or find it as it was written."""
-    stated = entries(store, "halving")
+    stated = [entry.content for entry in store.entries("halving")]
     if stated and stated[0] != rule:
         raise ConfigError(
             "The halving of this study began with other candidates or seeds.",
@@ -63,9 +62,9 @@ def _state(store: Store, rule: dict[str, Any]) -> None:
 
 def _rung(store: Store, among: Sequence[str], seeds: int, by: Score, keep: int) -> list[str]:
     """Who goes on; decided once, when all runs of the rung have their outcome."""
-    for rung in entries(store, "rung"):
-        if rung["seeds"] == seeds:
-            return [name for name in among if name not in rung["dropped"]]
+    for rung in store.entries("rung"):
+        if rung.content["seeds"] == seeds:
+            return [name for name in among if name not in rung.content["dropped"]]
     runs = [run for run in outcomes(store, ["search"]) if run.candidate in among and run.seed < seeds]
     order = [line.candidate for line in rank(runs, by)]
     content = {"seeds": seeds, "among": list(among), "order": order, "dropped": order[keep:]}

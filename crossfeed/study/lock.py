@@ -19,8 +19,7 @@ from crossfeed.study.record.store import Run, Store
 
 def lock(store: Store, seed: LockedSeed | None = None) -> dict[str, Any]:
     """Freeze the confirmed leader at its median or best seed (as the protocol has it), or explain the refusal."""
-    with store.reading() as connection:
-        recorded = ledger.entries(connection, "lock")
+    recorded = store.entries("lock")
     if recorded and not (store.folder / LOCK).exists():
         # The lock is in the ledger, but its file could not be written then.
         return _write(store, recorded[-1].content, recorded[-1].hash)
@@ -30,8 +29,7 @@ def lock(store: Store, seed: LockedSeed | None = None) -> dict[str, Any]:
             "The study cannot be locked: " + "; ".join(reasons) + ".",
             expected="a stable leader with enough valid seeds, no collapse flag and no weak-command flag",
         )
-    with store.reading() as connection:
-        newest = ledger.entries(connection, "confirmation")[-1].content
+    newest = store.entries("confirmation")[-1].content
     leader = newest["leaders"][max(newest["leaders"], key=int)]
     if seed not in (None, "median", "best"):
         raise ConfigError(f"A lock cannot take the seed '{seed}'.", expected="median or best")
@@ -61,12 +59,11 @@ def hashes(store: Store, run: Run) -> dict[str, Any]:
 
 def verified_lock(store: Store) -> tuple[Run, dict[str, Any]]:
     """The locked run, after finding all five hashes again; says which one is off otherwise."""
-    with store.reading() as connection:
-        recorded = ledger.entries(connection, "lock")
+    recorded = store.entries("lock")
     if not recorded:
         raise ConfigError("The study is not locked.", remedy="Run crossfeed study lock first.")
     content = recorded[-1].content
-    run = next(run for run in store.runs() if run.name == content["run"])
+    run = store.run(content["run"])
     problems = vault.damaged(store)
     now = hashes(store, run)
     problems += [name.removesuffix("_sha256") for name in now if now[name] != content[name]]

@@ -12,7 +12,6 @@ from crossfeed.json_file import write_json
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import vault
 from crossfeed.study.lock import verified_lock
-from crossfeed.study.record import ledger
 from crossfeed.study.record.declaration import Declaration, declared, flagged, verdict_of
 from crossfeed.study.record.identity import check_version, source_tables
 from crossfeed.study.record.outcomes import flag_of, has_numbers
@@ -38,8 +37,8 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
         runs = [run for run in store.runs() if run.stage == plan.stage and has_numbers(run)]
     opening = _begin(store, purpose, runs)
     result = _evaluate(store, runs, opening, purpose)
-    result["flagged"] = {run.name: flag_of(run) for run in runs if flag_of(run)}
-    name = f"target-{len(_openings(store))}.json"
+    result["flagged"] = {run.name: flag for run in runs if (flag := flag_of(run))}
+    name = f"target-{len(store.entries('opening'))}.json"
     write_json(store.folder / "results" / name, result)
     digest = file_hash(store.folder / "results" / name)
     store.record("opening result", {"opening": opening.entry, "file": name, "sha256": digest, "purpose": purpose})
@@ -48,17 +47,15 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
 
 def _begin(store: Store, purpose: str, runs: Sequence[Run]) -> vault.Opening:
     """Write the opening down; an opening that was interrupted before its result is taken up again."""
-    with store.reading() as connection:
-        used = {entry.content["opening"] for entry in ledger.entries(connection, "opening result")}
-        for entry in ledger.entries(connection, "opening"):
-            if entry.hash not in used and entry.content["purpose"] == purpose:
-                return vault.Opening(entry.hash)
+    used = {entry.content["opening"] for entry in store.entries("opening result")}
+    for entry in store.entries("opening"):
+        if entry.hash not in used and entry.content["purpose"] == purpose:
+            return vault.Opening(entry.hash)
     return vault.Opening(store.record("opening", {"purpose": purpose, "runs": [run.name for run in runs]}))
 
 
 def _refuse_a_second_one(store: Store, purpose: str, way_out: str) -> None:
-    with store.reading() as connection:
-        done = [e for e in ledger.entries(connection, "opening result") if e.content["purpose"] == purpose]
+    done = [entry for entry in store.entries("opening result") if entry.content["purpose"] == purpose]
     if done:
         raise ConfigError(
             f"The target was opened for this purpose on {done[0].time} (ledger entry {done[0].number}).",
@@ -69,9 +66,7 @@ def _refuse_a_second_one(store: Store, purpose: str, way_out: str) -> None:
 
 def _need_confirmatory_first(store: Store) -> None:
     """The control of an ablation is the locked model: its target score must not be seen before the one that counts."""
-    with store.reading() as connection:
-        purposes = [entry.content["purpose"] for entry in ledger.entries(connection, "opening result")]
-    if vault.CONFIRMATORY not in purposes:
+    if not vault.was_opened(store.entries()):
         raise ConfigError(
             "The confirmatory opening comes first, and it has no result yet.",
             expected="crossfeed study unseal, carried out to its end, before any declared opening",
@@ -100,11 +95,6 @@ def _need_verdict(store: Store, plan: Declaration, locked: str) -> None:
             expected=plan.condition,
             remedy="The verdict is in the ledger; report it as it is.",
         )
-
-
-def _openings(store: Store) -> list[ledger.Entry]:
-    with store.reading() as connection:
-        return ledger.entries(connection, "opening")
 
 
 def _evaluate(store: Store, runs: Sequence[Run], opening: vault.Opening, purpose: str) -> dict[str, Any]:

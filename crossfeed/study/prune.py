@@ -22,8 +22,7 @@ class Pruning:
 
 def prune(store: Store) -> Pruning:
     """Remove the weights of every run that can no longer be locked; declared ablations keep theirs for the opening."""
-    with store.reading() as connection:
-        history = ledger.entries(connection)
+    history = store.entries()
     locks = [entry.content["run"] for entry in history if entry.kind == "lock"]
     before, gone = pruned(history), dropped(store)
     runs = [run.name for run in store.runs() if _is_out(run, locks, gone)]

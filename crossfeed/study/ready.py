@@ -1,4 +1,4 @@
-"""Ready studies: one factor changed at a time against a reference, every arm a short function with the same seeds.
+"""Ready studies: one factor changed at a time against a reference, every arm with the same seeds.
 
 `ablations` are the factors of the paper's Table 2b, each with the settings its text names, on the pre-search
 configuration. `initialisation` is its comparison of scratch, pretrained body and complete checkpoint. `channel-drop`
@@ -8,176 +8,64 @@ and `no-latent` are what the paper lacks: how much to drop, and whether the late
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
-from crossfeed.study.candidates import Candidate, named
-from crossfeed.study.paper_candidates import per_horizon_vicreg
+from crossfeed.study.paper_candidates import PAPER_CANDIDATES, Settings, weights
 from crossfeed.study.record.ready import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan
 from crossfeed.training.run_config import RunConfig
 
 
-def _change(base: RunConfig, **settings: Any) -> RunConfig:
-    """Settings with double underscores for dots."""
-    return override(base, {name.replace("__", "."): value for name, value in settings.items()}, "An arm")
-
-
-def as_it_is(base: RunConfig) -> RunConfig:
-    """The study's own configuration."""
-    return base
-
-
-def pre_search(base: RunConfig) -> RunConfig:
-    """The configuration of Table 2b: tokens, mixed masks, VICReg at every horizon, no auxiliary terms."""
-    return per_horizon_vicreg(base)
-
-
-def film_commands(base: RunConfig) -> RunConfig:
-    """Command injection: FiLM."""
-    return _change(base, model__predictor__injection="film")
-
-
-def cross_attention_commands(base: RunConfig) -> RunConfig:
-    """Command injection: cross-attention."""
-    return _change(base, model__predictor__injection="cross_attention")
-
-
-def lightest_masks(base: RunConfig) -> RunConfig:
-    """Mask ratio 0.03; whole channels are dropped all the same."""
-    return _change(base, masks__ratio=0.03)
-
-
-def latent_weight_0(base: RunConfig) -> RunConfig:
-    """The latent term alone is left out."""
-    return _change(base, objectives__weights__latent=0.0)
-
-
-def latent_weight_025(base: RunConfig) -> RunConfig:
-    """A quarter of the latent weight."""
-    return _change(base, objectives__weights__latent=0.25)
-
-
-def latent_weight_4(base: RunConfig) -> RunConfig:
-    """Four times the latent weight."""
-    return _change(base, objectives__weights__latent=4.0)
-
-
-def no_vicreg(base: RunConfig) -> RunConfig:
-    """Nothing against collapse."""
-    return _change(base, objectives__weights__vicreg=0.0)
-
-
-def vicreg_01(base: RunConfig) -> RunConfig:
-    """Twice the VICReg weight."""
-    return _change(base, objectives__weights__vicreg=0.1)
-
-
-def post_norm(base: RunConfig) -> RunConfig:
-    """Norms after attention and feed-forward instead of before."""
-    return _change(base, model__blocks__norm="post")
-
-
-def pooled_horizons(base: RunConfig) -> RunConfig:
-    """Latent target and VICReg over the mean of the horizons."""
-    return _change(base, objectives__latent_target="pooled", objectives__regularise="pooled")
-
-
-def teacher_099(base: RunConfig) -> RunConfig:
-    """A fast teacher."""
-    return _change(base, training__ema_momentum=0.99)
-
-
-def teacher_0999(base: RunConfig) -> RunConfig:
-    """A slow teacher."""
-    return _change(base, training__ema_momentum=0.999)
-
-
-def teacher_09995(base: RunConfig) -> RunConfig:
-    """The slowest teacher the paper tested."""
-    return _change(base, training__ema_momentum=0.9995)
-
-
-def scratch(base: RunConfig) -> RunConfig:
-    """No pretraining; the second stage keeps its self-supervised terms."""
-    return _change(base, training__initialisation="scratch")
-
-
-def pretrained_body(base: RunConfig) -> RunConfig:
-    """Pretrained body, fresh head."""
-    return _change(base, training__initialisation="body_fresh_head")
-
-
-def complete_checkpoint(base: RunConfig) -> RunConfig:
-    """Everything of the pretrained checkpoint, untrained head included."""
-    return _change(base, training__initialisation="complete_checkpoint")
-
-
-def drop_15(base: RunConfig) -> RunConfig:
-    """Whole channels hidden with the paper's probability."""
-    return _change(base, masks__mode="channel", masks__channel_drop=0.15)
-
-
-def drop_0(base: RunConfig) -> RunConfig:
-    """Nothing hidden."""
-    return _change(base, masks__channel_drop=0.0)
-
-
-def drop_5(base: RunConfig) -> RunConfig:
-    """One channel in twenty hidden."""
-    return _change(base, masks__channel_drop=0.05)
-
-
-def drop_30(base: RunConfig) -> RunConfig:
-    """Nearly every third channel hidden."""
-    return _change(base, masks__channel_drop=0.30)
-
-
-def drop_50(base: RunConfig) -> RunConfig:
-    """Half of the channels hidden."""
-    return _change(base, masks__channel_drop=0.50)
-
-
-def likelihood_only(base: RunConfig) -> RunConfig:
-    """The same network and second stage without any self-supervised term: nothing to pretrain."""
-    off = {f"objectives__weights__{name}": 0.0 for name in ("latent", "vicreg", "sigreg", "schema", "recovery")}
-    return _change(scratch(base), **off)
-
-
-def likelihood_only_all_epochs(base: RunConfig) -> RunConfig:
-    """As before, with the epochs of both stages: the same number of steps as the reference."""
-    if base.training.finetune_epochs is None:
-        raise ConfigError(
-            "training.finetune_epochs is left to the number of windows, so the epochs of both stages are not known.",
-            remedy="Begin the study with a number, such as --set training.finetune_epochs=100.",
-        )
-    epochs = base.training.pretrain_epochs + base.training.finetune_epochs
-    return _change(likelihood_only(base), training__finetune_epochs=epochs)
-
-
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """A reference and the arms that differ from it; the arms are functions of the reference."""
+class ReadyStudy:
+    """What the reference changes of the study's configuration, and every arm of the reference."""
 
-    reference: Candidate
-    arms: tuple[Candidate, ...]
+    reference: str
+    changes: Settings
+    arms: dict[str, Settings]
     any_network: bool = False
 
 
-READY: dict[str, Ready] = {
-    "ablations": Ready(
-        pre_search,
-        (
-            film_commands, cross_attention_commands, lightest_masks, latent_weight_0, latent_weight_025,
-            latent_weight_4, no_vicreg, vicreg_01, post_norm, pooled_horizons, teacher_099, teacher_0999,
-            teacher_09995,
-        ),
+_LIKELIHOOD_ONLY: Settings = {
+    "training.initialisation": "scratch",
+    **weights(latent=0.0, vicreg=0.0, sigreg=0.0, schema=0.0, recovery=0.0),
+}
+READY: dict[str, ReadyStudy] = {
+    "ablations": ReadyStudy(
+        "pre_search", PAPER_CANDIDATES["per_horizon_vicreg"],
+        {
+            "film_commands": {"model.predictor.injection": "film"},
+            "cross_attention_commands": {"model.predictor.injection": "cross_attention"},
+            "lightest_masks": {"masks.ratio": 0.03},  # whole channels are dropped all the same
+            "latent_weight_0": weights(latent=0.0),
+            "latent_weight_025": weights(latent=0.25),
+            "latent_weight_4": weights(latent=4.0),
+            "no_vicreg": weights(vicreg=0.0),
+            "vicreg_01": weights(vicreg=0.1),
+            "post_norm": {"model.blocks.norm": "post"},
+            "pooled_horizons": {"objectives.latent_target": "pooled", "objectives.regularise": "pooled"},
+            "teacher_099": {"training.ema_momentum": 0.99},
+            "teacher_0999": {"training.ema_momentum": 0.999},
+            "teacher_09995": {"training.ema_momentum": 0.9995},
+        },
     ),
-    "initialisation": Ready(scratch, (pretrained_body, complete_checkpoint)),
-    "channel-drop": Ready(drop_15, (drop_0, drop_5, drop_30, drop_50), any_network=True),
-    "no-latent": Ready(as_it_is, (latent_weight_0, likelihood_only, likelihood_only_all_epochs)),
+    "initialisation": ReadyStudy(
+        "scratch", {"training.initialisation": "scratch"},
+        {
+            "pretrained_body": {"training.initialisation": "body_fresh_head"},
+            "complete_checkpoint": {"training.initialisation": "complete_checkpoint"},
+        },
+    ),
+    "channel-drop": ReadyStudy(
+        "drop_15", {"masks.mode": "channel", "masks.channel_drop": 0.15},
+        {f"drop_{percent}": {"masks.channel_drop": percent / 100} for percent in (0, 5, 30, 50)},
+        any_network=True,
+    ),
+    "no-latent": ReadyStudy(
+        "as_it_is", {}, {"latent_weight_0": weights(latent=0.0), "likelihood_only": _LIKELIHOOD_ONLY},
+    ),
 }  # fmt: skip
 
 
@@ -197,8 +85,20 @@ def arms(kind: str, base: RunConfig, machines: Sequence[str] = ()) -> dict[str, 
             expected=f"a study of the preset mended or paper, or {able}",
             remedy="Begin the study with --protocol mended.",
         )
-    reference = found.reference(base)
-    return {found.reference.__name__: reference, **named(found.arms, reference)}
+    reference = override(base, found.changes, "An arm")
+    every = found.arms | (_all_epochs(base) if kind == "no-latent" else {})
+    return {found.reference: reference, **{name: override(reference, own, "An arm") for name, own in every.items()}}
+
+
+def _all_epochs(base: RunConfig) -> dict[str, Settings]:
+    """The likelihood alone with the epochs of both stages: the same number of steps as the reference."""
+    if base.training.finetune_epochs is None:
+        raise ConfigError(
+            "training.finetune_epochs is left to the number of windows, so the epochs of both stages are not known.",
+            remedy="Begin the study with a number, such as --set training.finetune_epochs=100.",
+        )
+    epochs = base.training.pretrain_epochs + base.training.finetune_epochs
+    return {"likelihood_only_all_epochs": _LIKELIHOOD_ONLY | {"training.finetune_epochs": epochs}}
 
 
 def _without_each(base: RunConfig, machines: Sequence[str]) -> dict[str, RunConfig]:
@@ -210,7 +110,7 @@ def _without_each(base: RunConfig, machines: Sequence[str]) -> dict[str, RunConf
             remedy="Add --source for every machine of the fleet.",
         )
     return {ALL_MACHINES: base} | {
-        f"without_{machine}": _change(base, data__leave_out=[machine]) for machine in machines
+        f"without_{machine}": override(base, {"data.leave_out": [machine]}, "An arm") for machine in machines
     }
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from crossfeed.errors import ConfigError
 from crossfeed.study import vault
-from crossfeed.study.record import ledger
 from crossfeed.study.record.store import Store
 
 
@@ -13,9 +12,7 @@ def release(store: Store, out: Path) -> list[Path]:
     sealed = store.protocol()["vault"]
     if not sealed:
         raise ConfigError("This study has no target to release: it was begun on source tables alone.")
-    with store.reading() as connection:
-        results = [entry.content["purpose"] for entry in ledger.entries(connection, "opening result")]
-    if vault.CONFIRMATORY not in results:
+    if not vault.was_opened(store.entries()):
         raise ConfigError(
             "The target cannot be released: the confirmatory opening has no result yet.",
             expected="crossfeed study unseal, carried out to its end",
@@ -36,8 +33,7 @@ def release(store: Store, out: Path) -> list[Path]:
 
 def refuse_after_release(store: Store) -> None:
     """A declaration is worth something only while nobody has the target's rows."""
-    with store.reading() as connection:
-        released = ledger.entries(connection, "release")
+    released = store.entries("release")
     if released:
         raise ConfigError(
             f"The target was released on {released[0].time} (ledger entry {released[0].number}).",

@@ -50,11 +50,13 @@ def search(store: Store, engine: Engine) -> None:
                     store.release(run.name)
 
 
+def without_seed(config: dict[str, Any]) -> dict[str, Any]:
+    """What a candidate is, whichever seed it has."""
+    return {**config, "training": {**config["training"], "seed": 0}}
+
+
 def _check_same(candidate: str, config: dict[str, Any], earlier: dict[str, Any] | None) -> None:
-    if earlier is None:
-        return
-    one, two = ({**c, "training": {**c["training"], "seed": 0}} for c in (config, earlier))
-    if one != two:
+    if earlier is not None and without_seed(config) != without_seed(earlier):
         raise ConfigError(
             f"The study already has runs of a different candidate named '{candidate}'.",
             remedy="Give the changed candidate a new name; what was run stays as it was.",

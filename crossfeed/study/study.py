@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from crossfeed.configuration import override
 from crossfeed.model.network_config import Size
-from crossfeed.study.candidates import from_yaml, some
+from crossfeed.study.candidates import candidates_of, from_yaml, some
 from crossfeed.study.confirm import FINALISTS, Confirmation, confirm
 from crossfeed.study.contrast import ContrastLine, contrasts
 from crossfeed.study.declare import declare
@@ -16,7 +16,6 @@ from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.lock import lock
 from crossfeed.study.opening import unseal
 from crossfeed.study.protocol import init
-from crossfeed.study.protocol_candidates import candidates_of
 from crossfeed.study.prune import Pruning, prune
 from crossfeed.study.ready import plan_ready
 from crossfeed.study.record import ledger
@@ -162,8 +161,7 @@ class Study:
 
     def ledger(self) -> list[ledger.Entry]:
         """Everything that happened, in order."""
-        with self.store.reading() as connection:
-            return ledger.entries(connection)
+        return self.store.entries()
 
     def runs(self) -> "polars.DataFrame":
         """One row per run with its components, so that anyone can compute the scores again."""

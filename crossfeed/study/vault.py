@@ -44,15 +44,13 @@ def seal(folder: Path, table_path: Path) -> dict[str, Any]:
         "machines": list(table.machines()),
         "rows": len(table),
         "groups": len(table.groups),
-        "shared_sensors": [n for n, here in zip(table.schema.sensor_names, table.present(), strict=True) if here],
+        "shared_sensors": list(table.shown()),
     }
 
 
 def reveal(store: Store, opening: Opening) -> list[Table]:
     """Read every sealed table, for an opening that is in the ledger and still without a result, or for a release."""
-    with store.reading() as connection:
-        history = ledger.entries(connection)
-    if opening.entry not in _rights(history):
+    if opening.entry not in _rights(store.entries()):
         raise ConfigError(
             "The vault stays closed: there is no recorded opening for this read.",
             expected="an opening written to the ledger after a lock and not used before",
@@ -74,6 +72,11 @@ def _rights(history: list[ledger.Entry]) -> set[str]:
             rights.discard(entry.content["opening"])
             confirmed |= entry.content["purpose"] == CONFIRMATORY
     return rights
+
+
+def was_opened(history: list[ledger.Entry]) -> bool:
+    """Whether the confirmatory opening was carried out to its result."""
+    return any(entry.kind == "opening result" and entry.content["purpose"] == CONFIRMATORY for entry in history)
 
 
 def damaged(store: Store) -> list[str]:

@@ -23,9 +23,7 @@ REPLAY_TOLERANCE = 1e-4
 def execute(folder: Path, name: str, device: str = "auto") -> dict[str, Any]:
     """Bring one run to its outcome; going on where a killed process left off, doing nothing twice."""
     store = Store(folder)
-    run = next((run for run in store.runs() if run.name == name), None)
-    if run is None:
-        raise CrossfeedError(f"The study {folder} has no run named '{name}'.")
+    run = store.run(name)
     run_folder = folder / "runs" / name
     with locked(folder / "owners" / f"run-{name}.lock"):
         if (run_folder / OUTCOME).is_file():

@@ -16,13 +16,13 @@ LAW = CuttingLaw({"spindle_power": (0.0, 6e-5)})
 @pytest.fixture(scope="module")
 def taught(piece, course):
     task, past = read_task(None, {}), standing(piece)
-    return trial(piece, course, task, (), AsWritten(), past), past
+    return trial(piece, course, task, AsWritten(), past), past
 
 
 def test_it_regulates_towards_what_was_taught_and_reports_it(piece, course, taught):
     task = read_task(None, {})
     control = AdaptiveFeed(canonical(), LAW, course, taught[0])
-    run = trial(piece, course, task, (), control, taught[1])
+    run = trial(piece, course, task, control, taught[1])
     rows = [line.row for line in control.report.values()]
     assert len(rows) == int(course.cut_T.max()) + 1
     columns = {"tool", "reference_kW", "highest_percent", "mean_override_percent", "seconds_saved", "overloads"}
@@ -34,19 +34,18 @@ def test_it_regulates_towards_what_was_taught_and_reports_it(piece, course, taug
 def test_an_overload_is_counted_and_slows_down(piece, course, taught):
     control = AdaptiveFeed(canonical(), LAW, course, taught[0])
     control._references = {cut: (0.02, seconds) for cut, (_, seconds) in control._references.items()}
-    run = trial(piece, course, read_task(None, {}), (), control, taught[1])
+    run = trial(piece, course, read_task(None, {}), control, taught[1])
     assert sum(line.overloads for line in control.report.values()) > 0
     assert run.knobs[:, 0].min() == pytest.approx(0.5)
 
 
 def test_the_oracle_is_never_worse_and_passes_limits_no_more_often(piece, course, taught):
     free = read_task(None, {})
-    best = oracle(piece, course, free, (), taught[1], rounds=2)
+    best = oracle(piece, course, free, taught[1], rounds=2)
     assert best.seconds < 0.95 * taught[0].seconds
     peak = max(float(row.truth[1]) for row, at in zip(taught[0].rows, taught[0].position) if course.cutting[int(at)])
     tight = read_task(None, {"limits": [f"spindle_torque<={peak:.3f}"]})
-    limits = tight.limits_of(canonical())
-    written = trial(piece, course, tight, limits, AsWritten(), taught[1])
-    kept = oracle(piece, course, tight, limits, taught[1], rounds=4)
+    written = trial(piece, course, tight, AsWritten(), taught[1])
+    kept = oracle(piece, course, tight, taught[1], rounds=4)
     assert kept.passed <= written.passed
     assert kept.cost <= written.cost

@@ -30,8 +30,8 @@ def small_course():
 def decided(course, law, torque, limit, **changes):
     task = read_task(None, {"limits": [f"spindle_torque<={limit}"], **changes})
     outlook = known_outlook(course, torque)
-    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
-    return decision, Score(outlook, law, task, task.limits_of(canonical()), canonical())
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
+    return decision, Score(outlook, law, task, canonical())
 
 
 def test_far_from_the_limit_it_goes_as_fast_as_allowed(course, law):
@@ -66,7 +66,7 @@ def test_nobody_slows_down_for_a_mere_possibility(course, law):
     outlook = known_outlook(course, 9.5)
     wide = np.random.default_rng(2).standard_normal(outlook.paths["spindle_torque"].shape)
     outlook = Outlook.sampled(course, {**outlook.paths, "spindle_torque": 7.0 + 4.0 * wide})
-    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
     assert course.taken(decision.feed_T, decision.spindle_T).sum() <= course.seconds + 1e-9
 
 
@@ -76,7 +76,7 @@ def test_an_unsure_gain_leaves_the_program_alone(course, law):
     outlook = known_outlook(course, 2.0, samples=60)
     noise = np.random.default_rng(0).standard_normal(outlook.paths["spindle_power"].shape)
     outlook = replace(outlook, paths={**outlook.paths, "spindle_power": 30.0 * noise})
-    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
     unsure = [choice for choice in decision.choices if choice.why.startswith("the gain is not sure")]
     assert unsure
     for choice in unsure:
@@ -86,7 +86,7 @@ def test_an_unsure_gain_leaves_the_program_alone(course, law):
 def test_members_that_disagree_are_not_believed(course, law):
     task = read_task(None, {"limits": ["spindle_torque<=40"]})
     outlook = replace(known_outlook(course, 2.0), doubt_T=np.full(len(course), 9.0))
-    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
     assert not decision.acts
     assert (decision.feed_T == 1.0).all()
 
@@ -96,17 +96,6 @@ def test_a_tool_to_be_left_alone_is_left_alone(course, law):
     assert (decision.feed_T == 1.0).all()
 
 
-def test_mppi_and_icem_agree_on_an_easy_stretch(course, law):
-    task = read_task(None, {"limits": ["spindle_torque<=40"]})
-    outlook = known_outlook(course, 2.0)
-    totals = []
-    for method in ("icem", "mppi"):
-        config = PlannerConfig.model_validate({"search": {"method": method, "seconds": 1e6}})
-        planned = plan_ahead(outlook, law, task, task.limits_of(canonical()), canonical(), config)
-        totals.append(course.taken(planned.decision.feed_T, planned.decision.spindle_T).sum())
-    assert totals[0] == pytest.approx(totals[1], rel=0.02)
-
-
 def test_a_spindle_that_was_sped_up_in_the_cut_passed_the_limit(course, law):
     """What it takes to turn faster came on top of the cut; below a limit the spindle is left alone."""
     free = {"spindle": {"min": "90 %", "max": "110 %"}}
@@ -114,7 +103,7 @@ def test_a_spindle_that_was_sped_up_in_the_cut_passed_the_limit(course, law):
     assert (decision.spindle_T == 1.0).all()
     assert decision.acts
     task = read_task(None, {**free, "feed": {"min": 1.0, "max": 1.0}})
-    unlimited, _ = plan_whole(known_outlook(course, 2.0), law, task, (), canonical(), PlannerConfig())
+    unlimited, _ = plan_whole(known_outlook(course, 2.0), law, task, canonical(), PlannerConfig())
     assert np.ptp(unlimited.spindle_T) > 0.0
 
 
@@ -126,22 +115,22 @@ def test_an_entry_was_not_slowed_down_because_the_second_before_it_was_in_danger
     middle, high = outlook.middle["spindle_torque"].copy(), outlook.high["spindle_torque"].copy()
     high[index - 1], middle[index], high[index] = 80.0, 10.4, 10.8
     outlook = replace(outlook, middle={"spindle_torque": middle}, high={"spindle_torque": high})
-    decision, _ = plan_whole(outlook, law, task, task.limits_of(canonical()), canonical(), PlannerConfig())
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
     assert decision.feed_T[index] < 1.0
 
 
-def known_loads(course, said_T, spread=0.05, freedom=20.0):
+def known_loads(course, load_T, spread=0.05, freedom=20.0):
     """Loads that an earlier run knows up to a spread, as parts of themselves."""
     outlook = known_outlook(course, 3.0)
-    known = KnownLoad(said_T, said_T, Tail(0.0, spread, freedom), np.ones(len(course), dtype=bool))
-    return replace(outlook, middle={"spindle_torque": said_T}, tails={"spindle_torque": known})
+    known = KnownLoad(load_T, load_T, Tail(0.0, spread, freedom), np.ones(len(course), dtype=bool))
+    return replace(outlook, middle={"spindle_torque": load_T}, tails={"spindle_torque": known})
 
 
-def planned(course, law, said_T, **changes):
+def planned(course, law, load_T, **changes):
     task = read_task(None, {"limits": ["spindle_torque<=10"], **changes})
-    limits, outlook = task.limits_of(canonical()), known_loads(course, said_T)
-    decision, _ = plan_whole(outlook, law, task, limits, canonical(), PlannerConfig())
-    return decision, Score(outlook, law, task, limits, canonical())
+    outlook = known_loads(course, load_T)
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
+    return decision, Score(outlook, law, task, canonical())
 
 
 @settings(max_examples=15, deadline=None)
@@ -156,10 +145,10 @@ def test_a_plan_adds_no_more_chance_of_passing_a_limit_than_the_risk(loads, risk
 
 def test_one_heavy_second_made_the_whole_program_slow(course, law):
     """Every place had to keep a margin for the whole program; now light cuts go as fast as they may."""
-    said_T = np.full(len(course), 5.0)
+    load_T = np.full(len(course), 5.0)
     heavy = int(np.flatnonzero(course.cutting)[8])
-    said_T[heavy] = 9.6
-    decision, score = planned(course, law, said_T)
+    load_T[heavy] = 9.6
+    decision, score = planned(course, law, load_T)
     assert score.barred[heavy]
     assert decision.feed_T[heavy] <= 1.0
     far = course.cutting & (np.abs(np.arange(len(course)) - heavy) > 4)
@@ -168,20 +157,20 @@ def test_one_heavy_second_made_the_whole_program_slow(course, law):
 
 def test_chance_is_spent_where_it_saves_most(course, law):
     """Of two cuts with as much risk to take, the budget goes to the one whose load leaves more room."""
-    said_T = np.where(np.arange(len(course)) < len(course) // 2, 7.4, 8.4)
-    decision, score = planned(course, law, said_T)
+    load_T = np.where(np.arange(len(course)) < len(course) // 2, 7.4, 8.4)
+    decision, score = planned(course, law, load_T)
     cutting, early = course.cutting & ~score.barred, np.arange(len(course)) < len(course) // 2
     assert decision.feed_T[cutting & early].mean() > decision.feed_T[cutting & ~early].mean() + 0.02
-    more, _ = planned(course, law, said_T, risk=0.2)
+    more, _ = planned(course, law, load_T, risk=0.2)
     assert course.taken(more.feed_T, more.spindle_T).sum() < course.taken(decision.feed_T, decision.spindle_T).sum()
 
 
 def test_a_plan_by_blocks_had_other_feeds_inside_of_a_block(course, law):
     """Feeds were raised second by second although an F word holds for a whole block."""
-    said_T = 5.0 + 4.0 * np.sin(np.arange(len(course)))
+    load_T = 5.0 + 4.0 * np.sin(np.arange(len(course)))
     task = read_task(None, {"limits": ["spindle_torque<=10"], "resolution": "block", "slew": 10.0})
-    limits, outlook = task.limits_of(canonical()), known_loads(course, said_T)
-    planned = plan_ahead(outlook, law, task, limits, canonical(), PlannerConfig())
+    outlook = known_loads(course, load_T)
+    planned = plan_ahead(outlook, law, task, canonical(), PlannerConfig())
     for line in np.unique(course.line_T[course.feed_share_T > 0.99]):
         own = (course.line_T == line) & (course.feed_share_T > 0.99)
         assert np.ptp(planned.feed_T[own]) < 1e-6
@@ -190,22 +179,22 @@ def test_a_plan_by_blocks_had_other_feeds_inside_of_a_block(course, law):
 def test_a_place_in_danger_as_written_is_never_made_faster(course, law):
     """Where the limit is passed anyway, faster adds little chance: it went to 120 % in the worst seconds."""
     task = read_task(None, {"limits": ["spindle_torque<=10"], "risk": 0.5})
-    limits, tail = task.limits_of(canonical()), Tail(0.0, 0.05, 20.0)
+    tail = Tail(0.0, 0.05, 20.0)
     at_the_edge = 10.0 / (1.0 + tail.within(0.1))
     for share, barred in ((0.99, False), (1.01, True)):
-        score = Score(known_loads(course, np.full(len(course), share * at_the_edge)), law, task, limits, canonical())
+        score = Score(known_loads(course, np.full(len(course), share * at_the_edge)), law, task, canonical())
         assert (score.barred == (course.cutting & barred)).all()
     surely = known_loads(course, np.full(len(course), 20.0))
-    score = Score(surely, law, task, limits, canonical())
+    score = Score(surely, law, task, canonical())
     assert (score.added(np.full(len(course), 1.01), np.ones(len(course)))[course.cutting] == 1.0).all()
 
 
 def test_a_row_that_began_before_a_heavy_cut_carried_its_feed_into_it(course, law):
     """The knob stood at 120 % for the rest of the second in which the cut began."""
-    said_T = np.full(len(course), 3.0)
+    load_T = np.full(len(course), 3.0)
     heavy = int(np.flatnonzero(course.cutting)[9])
-    said_T[heavy] = 9.0
-    decision, _ = planned(course, law, said_T, slew=10.0)
+    load_T[heavy] = 9.0
+    decision, _ = planned(course, law, load_T, slew=10.0)
     assert highest_feed_met(decision.feed_T)[heavy] < 1.05
     assert decision.feed_T[heavy - 1] < 1.05
     assert decision.feed_T[heavy + 1] == pytest.approx(1.2, abs=0.01)

@@ -25,7 +25,7 @@ def model():
 def run_of(piece, course, seed, feed=1.0):
     past = standing(piece, seed)
     knobs = np.full(len(course), feed), np.ones(len(course))
-    run = trial(piece, course, read_task(None, {}), (), PlannedKnobs("fixed", *knobs), past)
+    run = trial(piece, course, read_task(None, {}), PlannedKnobs("fixed", *knobs), past)
     sensors, commands = np.concatenate([past.sensors_RC, run.sensors]), np.concatenate([past.commands_RA, run.commands])
     return run, LoggedRows(sensors, commands, course.name)
 
@@ -39,7 +39,7 @@ def test_a_run_of_the_same_program_is_found_where_it_was(course, earlier):
     run, rows = earlier
     found = find_runs(course, [rows])
     assert len(found) == 1
-    own = around(found[0].sensors_TC[:, TORQUE])[course.cutting]
+    own = around(found[0][:, TORQUE])[course.cutting]
     true = np.array([row.truth[TORQUE] for row in run.rows])[: len(course)][course.cutting]
     assert (own >= 0.8 * true).mean() > 0.9
 
@@ -52,7 +52,7 @@ def test_other_programs_and_runs_under_an_override_are_no_earlier_runs(piece, co
 def experience(model, course, rows, highest):
     task = read_task(None, {"limits": [f"spindle_torque<={highest}"]})
     law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
-    return Experience.of(model, law, course, task.limits_of(canonical()), rows)
+    return Experience.of(model, law, course, task, rows)
 
 
 def test_a_deeper_cut_ahead_is_known_from_the_earlier_run(model, piece, course, earlier):
@@ -80,8 +80,8 @@ def test_without_a_log_to_vouch_for_it_nothing_goes_faster(model, piece, course)
     task = read_task(None, {"limits": ["spindle_torque<=8"]})
     law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
     past = standing(piece, 1)
-    planner = Planner(model, law, task.limits_of(canonical()), [LoggedRows(past.sensors_RC, past.commands_RA)])
-    run = trial(piece, course, task, task.limits_of(canonical()), planner, past)
+    planner = Planner(model, law, [LoggedRows(past.sensors_RC, past.commands_RA)])
+    run = trial(piece, course, task, planner, past)
     assert (run.knobs[:FEW] == 1.0).all()
 
 
@@ -93,13 +93,12 @@ def test_with_an_earlier_run_it_saves_time_and_keeps_the_limit(model, piece, cou
     at = np.minimum(run.position.astype(int), len(course) - 1)
     highest = 1.3 * max(row.truth[TORQUE] for row, index in zip(run.rows, at) if course.cutting[index])
     task = read_task(None, {"limits": [f"spindle_torque<={highest:.3f}"]})
-    limits = task.limits_of(canonical())
     past = standing(piece, 9)
     start = TrialStart(past.sensors_RC, past.commands_RA, past.state)
     law = CuttingLaw.from_logs(canonical(), rows.sensors_RC, rows.commands_RA)
-    planner = Planner(model, law, limits, [rows, run_of(piece, course, 5)[1]])
-    written = trial(piece, course, task, limits, AsWritten(), start)
-    planned = trial(piece, course, task, limits, planner, start)
+    planner = Planner(model, law, [rows, run_of(piece, course, 5)[1]])
+    written = trial(piece, course, task, AsWritten(), start)
+    planned = trial(piece, course, task, planner, start)
     assert planned.cost < 0.97 * written.cost
     assert planned.passed <= written.passed
 
@@ -108,7 +107,7 @@ def test_a_new_layer_was_as_well_known_as_the_move_under_way(model, course):
     """One margin for both let the first part run into layers whose depth nobody knew, and idle where all was known."""
     task = read_task(None, {"limits": ["spindle_torque<=8"]})
     law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
-    known = Experience.of(model, law, course, task.limits_of(canonical()), [])
+    known = Experience.of(model, law, course, task, [])
     first = int(np.flatnonzero(course.cutting)[3])
     forecast = known_outlook(course.after(float(first)), 4.0)
     now = course.commands_TA[first]

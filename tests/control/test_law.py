@@ -13,6 +13,7 @@ from crossfeed.schema import canonical
 from tests.control.conftest import logged
 
 LAW = CuttingLaw({"spindle_torque": (0.2, 1e-4)})
+TORQUE = canonical().channel("spindle_torque")
 
 
 def test_idle_loads_are_read_from_the_quiet_rows():
@@ -24,7 +25,7 @@ def test_idle_loads_are_read_from_the_quiet_rows():
 
 @given(st.floats(0.0, 50.0), st.floats(0.5, 1.5), st.floats(0.8, 1.2))
 def test_the_bound_is_never_below_the_expectation(load, feed, spindle):
-    given_ = ("spindle_torque", "torque", np.array([load]), np.array([4000.0]), np.array([feed]), np.array([spindle]))
+    given_ = (TORQUE, np.array([load]), np.array([4000.0]), np.array([feed]), np.array([spindle]))
     assert LAW.bound(*given_)[0] >= LAW.expected(*given_)[0] - 1e-9
 
 
@@ -32,7 +33,7 @@ def test_the_bound_is_never_below_the_expectation(load, feed, spindle):
 def test_loads_grow_with_the_feed_and_stay_where_it_does(load, feed):
     def at(factor):
         one = np.ones(1)
-        return LAW.expected("spindle_torque", "torque", load * one, 4000.0 * one, factor * one, one)[0]
+        return LAW.expected(TORQUE, load * one, 4000.0 * one, factor * one, one)[0]
 
     assert at(1.0) == pytest.approx(load)
     assert at(feed + 0.05) >= at(feed)
@@ -41,9 +42,9 @@ def test_loads_grow_with_the_feed_and_stay_where_it_does(load, feed):
 def test_the_law_foresees_a_faster_cut_on_the_simulator(piece, course):
     """Half of the error of foreseeing no change, and nearly never above the bound."""
     task, past = read_task(None, {}), standing(piece)
-    before = trial(piece, course, task, (), AsWritten(), past)
+    before = trial(piece, course, task, AsWritten(), past)
     faster = np.where(course.feed_share_T > 0.5, 1.2, 1.0)
-    after = trial(piece, course, task, (), PlannedKnobs("faster", faster, np.ones(len(course))), past)
+    after = trial(piece, course, task, PlannedKnobs("faster", faster, np.ones(len(course))), past)
     law = CuttingLaw({"spindle_torque": (0.25, 4e-5)})
     torque = canonical().sensor_names.index("spindle_torque")
     load = np.array([row.truth[torque] for row in before.rows])
@@ -51,12 +52,10 @@ def test_the_law_foresees_a_faster_cut_on_the_simulator(piece, course):
     at = np.minimum(np.round(after.position).astype(int), len(load) - 1)
     cut = course.cutting[np.minimum(at, len(course) - 1)] & (np.abs(np.gradient(load[at])) < 0.3)
     speed, one = np.full(cut.sum(), 3000.0), np.ones(cut.sum())
-    expected = law.expected("spindle_torque", "torque", load[at][cut], speed, 1.2 * one, one)
+    expected = law.expected(TORQUE, load[at][cut], speed, 1.2 * one, one)
     assert cut.sum() > 6
     assert np.abs(expected - true[cut]).mean() < 0.5 * np.abs(load[at][cut] - true[cut]).mean()
-    assert (
-        true[cut] <= 1.05 * law.bound("spindle_torque", "torque", load[at][cut], speed, 1.2 * one, one)
-    ).mean() > 0.9
+    assert (true[cut] <= 1.05 * law.bound(TORQUE, load[at][cut], speed, 1.2 * one, one)).mean() > 0.9
 
 
 def test_light_cuts_were_taken_for_cuts_in_the_air():

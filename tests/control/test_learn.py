@@ -62,13 +62,13 @@ def test_whatever_the_network_says_the_knobs_stay_in_range_and_turn_slowly():
 
 
 def test_as_a_controller_it_refuses_another_task(learned, course):
-    control = PolicyControl(learned[0], canonical(), TASK.limits_of(canonical()))
+    control = PolicyControl(learned[0], canonical())
     control.start(course, TASK)
     feed, spindle = control.act(Moment(3.0, (1.0, 1.0), np.ones((40, 17)), np.zeros((40, 4))))
     assert abs(feed - 1.0) <= TASK.slew + 1e-9
     assert spindle == 1.0
     with pytest.raises(CheckpointError, match="sees 9 numbers"):
-        PolicyControl(learned[0], canonical(), ())
+        control.start(course, read_task(None, {}))
 
 
 def test_a_file_that_is_no_policy(tmp_path):

@@ -24,19 +24,19 @@ def test_as_written_it_is_the_planned_run_to_the_bit(piece):
 def test_the_feed_knob_changes_feed_moves_only(piece, course, feed):
     task = read_task(None, {})
     ones = np.ones(len(course))
-    found = trial(piece, course, task, (), PlannedKnobs("x", feed * ones, ones), standing(piece))
+    found = trial(piece, course, task, PlannedKnobs("x", feed * ones, ones), standing(piece))
     assert found.seconds == pytest.approx(course.taken(feed * ones, ones).sum(), abs=1.5)
 
 
 def test_a_limit_passed_in_the_cut_is_counted(piece, course):
     task = read_task(None, {"limits": ["spindle_torque<=0.5"]})
-    found = trial(piece, course, task, task.limits_of(canonical()), AsWritten(), standing(piece))
+    found = trial(piece, course, task, AsWritten(), standing(piece))
     assert 0 < found.passed <= found.cutting
 
 
 def test_the_load_rule_slows_down_under_load_and_speeds_up_without(piece, course):
     task = read_task(None, {"slew": "100 %/s"})
-    slow = trial(piece, course, task, (), LoadRule(canonical(), rated=2.0), standing(piece))
-    fast = trial(piece, course, task, (), LoadRule(canonical(), rated=500.0), standing(piece))
+    slow = trial(piece, course, task, LoadRule(canonical(), rated=2.0), standing(piece))
+    fast = trial(piece, course, task, LoadRule(canonical(), rated=500.0), standing(piece))
     assert slow.seconds > fast.seconds
     assert fast.knobs[:, 0].max() == pytest.approx(1.2)

@@ -21,8 +21,8 @@ def asked(rows):
 def test_with_or_without_members_the_same_is_said(rows):
     model, parts = asked(rows)
     alone, together = walk(model, *parts), walk(model, *parts, members=True)
-    torch.testing.assert_close(alone.said.mean, together.said.mean)
-    torch.testing.assert_close(alone.said.quantile(0.9), together.said.quantile(0.9))
+    torch.testing.assert_close(alone.distribution.mean, together.distribution.mean)
+    torch.testing.assert_close(alone.distribution.quantile(0.9), together.distribution.quantile(0.9))
     assert together.member_EBTC.shape == (2, 1, rows, len(model.schema.sensors))
     assert (together.apart > 0.0).any()
     assert (alone.apart == 0.0).all()

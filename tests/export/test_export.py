@@ -12,9 +12,8 @@ from crossfeed.cli import app
 from crossfeed.edge import EdgeModel
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.source import SourceData
-from crossfeed.export.export import export_model
+from crossfeed.export.export import export_model, in_int8
 from crossfeed.export.graph import ExportedNetwork, random_windows, to_onnx
-from crossfeed.export.int8 import in_int8
 from crossfeed.export.price import Price
 from crossfeed.export.verify import TOLERANCE, check_export, largest_difference
 from crossfeed.model.model_file import read_model_file
@@ -105,18 +104,18 @@ def test_int8_needs_data_and_its_price_is_refused_above_one_per_cent(tmp_path: P
         Price(100, 0.2, 0.21).check(force=False)
 
 
-def test_several_members_run_in_int8() -> None:
+def test_several_members_run_in_int8(tmp_path: Path) -> None:
     """Members with one batched product could be written in int8, but no session would run the file."""
     import onnxruntime
 
     model = toy.sensor_model(toy.sensor_method({"model.members": 2, "model.width": 32}))
     network = ExportedNetwork(model)
-    session = onnxruntime.InferenceSession(in_int8(to_onnx(network)).SerializeToString())
+    session = onnxruntime.InferenceSession(in_int8(to_onnx(network), tmp_path).SerializeToString())
     windows = random_windows(model, 4, seed=1)
     given = {entry.name: tensor.numpy() for entry, tensor in zip(session.get_inputs(), windows, strict=True)}
     (mean,) = session.run(["mean"], given)
     with torch.no_grad():
-        wanted = network.said(*windows)
+        wanted = network.distribution(*windows)
     assert float((torch.from_numpy(mean) - wanted.mean).abs().max()) < 0.3 * float(wanted.standard_deviation.mean())
 
 

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, StorageError, TableError
 from crossfeed.json_file import read_sealed
+from crossfeed.plots import save_figure
 from crossfeed.serving.describe import reading
-from crossfeed.serving.figure import draw_what_if
+from crossfeed.serving.figure import what_if_figure
 from crossfeed.serving.measures import Estimate
 from crossfeed.serving.result import WhatIfResult
 from crossfeed.serving.what_if import WhatIf, what_if
@@ -162,10 +163,10 @@ def test_a_stored_forecast_can_be_drawn_again_in_every_format(place: Place, tmp_
     with pytest.raises(StorageError, match=r"does not hold what a what-if records: plans: "):
         WhatIfResult.from_dict(answer.to_dict() | {"plans": 17})
     for name in ("figure.png", "figure.svg"):
-        draw_what_if(stored, tmp_path / name, ["power"])
+        save_figure(what_if_figure(stored, ["power"]), tmp_path / name)
         assert (tmp_path / name).stat().st_size > 10_000
     with pytest.raises(StorageError, match=r"cannot be written as 'figure\.gif'"):
-        draw_what_if(stored, tmp_path / "figure.gif")
+        save_figure(what_if_figure(stored), tmp_path / "figure.gif")
 
 
 def test_the_command_line_prints_a_table_and_json(place: Place, tmp_path: Path) -> None:

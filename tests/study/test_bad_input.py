@@ -15,9 +15,8 @@ from crossfeed import atomic
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
 from crossfeed.ingest.table import Table
 from crossfeed.study import vault
-from crossfeed.study.candidates import from_yaml, named
+from crossfeed.study.candidates import from_yaml
 from crossfeed.study.export import export
-from crossfeed.study.paper_candidates import plain_control
 from crossfeed.study.record.lockable import LOCK
 from crossfeed.study.study import Study
 from crossfeed.training.run_config import preset
@@ -67,10 +66,6 @@ def unknown_key(folder: Path) -> None:
     from_yaml(folder / "mine.yaml", preset("crossfeed", "tiny"))
 
 
-def duplicate_names(_: Path) -> None:
-    named([plain_control, plain_control], preset("mended", "tiny"))
-
-
 def same_file_name_twice(folder: Path) -> None:
     for place, machine in (("one", "a"), ("two", "b")):
         toy_table(machine).write(folder / place / "table.parquet")
@@ -100,7 +95,6 @@ def a_folder_that_is_a_file(folder: Path) -> None:
     ("spoil", "kind", "words"),
     [
         (unknown_key, ConfigError, "training.ema_momentum"),
-        (duplicate_names, ConfigError, "Two candidates are named 'plain_control'"),
         (same_file_name_twice, ConfigError, "Several tables are named table"),
         (target_machine_in_the_source, ConfigError, "same is in the source and in the target"),
         (missing_table, CrossfeedError, "nowhere.parquet"),

@@ -7,9 +7,8 @@ import pytest
 from crossfeed.configuration import differences, override
 from crossfeed.errors import ConfigError
 from crossfeed.model.jepa.config import SIZES
-from crossfeed.study.candidates import from_yaml, named, some
-from crossfeed.study.paper_candidates import PAPER_CANDIDATES, plain_control
-from crossfeed.study.protocol_candidates import candidates_of
+from crossfeed.study.candidates import candidates_of, from_yaml, some
+from crossfeed.study.paper_candidates import the_twenty
 from crossfeed.study.record.rules import rules_of
 from crossfeed.training.run_config import RunConfig, preset
 
@@ -40,12 +39,12 @@ def row(config: RunConfig) -> dict[str, str]:
 
 
 def test_the_twenty_are_those_of_the_papers_matrix() -> None:
-    found = {name: row(config) for name, config in named(PAPER_CANDIDATES, preset("paper")).items()}
+    found = {name: row(config) for name, config in the_twenty(preset("paper")).items()}
     assert found == published()
 
 
 def test_scaling_from_base_gives_the_papers_sizes_exactly() -> None:
-    configs = named(PAPER_CANDIDATES, preset("paper"))
+    configs = the_twenty(preset("paper"))
     for name, size in (("compact_model", "compact"), ("medium_wide_model", "medium"), ("large_model", "large")):
         model = configs[name].model
         found = (model.blocks.width, model.blocks.heads, model.encoder.temporal_layers, model.predictor.layers)
@@ -98,11 +97,6 @@ def test_the_twenty_are_variants_of_the_papers_network_alone() -> None:
     assert len(candidates_of("paper", preset("mended"))) == 20
     with pytest.raises(ConfigError, match=r"network 'sensors'"):
         candidates_of("paper", preset("crossfeed"))
-
-
-def test_two_candidates_of_one_name_are_refused() -> None:
-    with pytest.raises(ConfigError, match="named 'plain_control'"):
-        named([plain_control, plain_control], preset("paper"))
 
 
 def test_user_candidates_come_from_yaml(tmp_path: Path) -> None:

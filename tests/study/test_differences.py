@@ -16,7 +16,7 @@ from crossfeed.evaluation import bundle
 from crossfeed.evaluation.statistics import compare
 from crossfeed.ingest.resample import Resampling
 from crossfeed.study import opening, protocol
-from crossfeed.study.protocol_candidates import candidates_of
+from crossfeed.study.candidates import candidates_of
 from crossfeed.study.record.outcomes import COLLAPSED, has_numbers
 from crossfeed.study.record.rules import PROTOCOLS
 from crossfeed.study.record.score import run_scores

@@ -5,12 +5,10 @@ never beyond what the task allows, and downwards only where the last stretch use
 the intended override and the dither down. Each run is a whole program.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from crossfeed.control.course import Course
-from crossfeed.control.limits import Limit, highest_by_row
+from crossfeed.control.limits import highest_by_row
 from crossfeed.control.machine import MachineRun, Workpiece
 from crossfeed.control.offpolicy.log import DecisionLog
 from crossfeed.control.offpolicy.policy import LinearPolicy
@@ -24,7 +22,7 @@ PENALTY = 5.0  # s for each second above a limit
 
 
 def collect(
-    piece: Workpiece, course: Course, task: Task, limits: Sequence[Limit], policy: LinearPolicy, runs: int,
+    piece: Workpiece, course: Course, task: Task, policy: LinearPolicy, runs: int,
     stretch: int = 20, seed: int = 0, mirrored: bool = False,
 ) -> DecisionLog:  # fmt: skip
     """Run a program many times under a dithered policy; the same call with another policy is the truth about it.
@@ -48,15 +46,13 @@ def collect(
                 wanted = mean + side * policy.spread * float(draw.standard_normal())
                 override[number, index] = before = float(np.clip(wanted, task.feed.min, task.feed.max))
                 seconds, truth = run.stretch(edge * course.period, before, 1.0)
-                reward[number, index], load = _earned(seconds, truth, course, task, limits, edge)
+                reward[number, index], load = _earned(seconds, truth, course, task, edge)
             bar.advance()
     mean_NH = np.stack([policy.mean(state[:, index]) for index in range(len(edges))], 1)
     return DecisionLog(FEATURES, state, override, reward, mean_NH, np.full(shape, policy.spread))
 
 
-def _earned(
-    seconds: float, truth_RC: np.ndarray, course: Course, task: Task, limits: Sequence[Limit], edge: int
-) -> tuple[float, float]:
+def _earned(seconds: float, truth_RC: np.ndarray, course: Course, task: Task, edge: int) -> tuple[float, float]:
     """The reward of a stretch, its time and energy counted against it, and its mean spindle torque in 10 N m."""
     names = canonical().sensor_names
     kilowatts = task.objective.base_load + sum(
@@ -65,7 +61,7 @@ def _earned(
         if channel.quantity == "power"
     )
     passed = 0
-    for sensor, highest_T in highest_by_row(limits, course.tool_T).items():
+    for sensor, highest_T in highest_by_row(task.limits_of(canonical()), course.tool_T).items():
         passed += int((truth_RC[:, names.index(sensor)] > highest_T[edge - 1]).sum())
     cost = task.time_price * seconds + task.energy_price * kilowatts * seconds / 3600.0 + PENALTY * passed
     return -cost, float(truth_RC[:, names.index("spindle_torque")].mean()) / 10.0

@@ -5,7 +5,7 @@ N runs, H stretches.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -15,12 +15,14 @@ from crossfeed.control.offpolicy.value import FittedQ, model_based
 from crossfeed.errors import ConfigError
 
 Method = Literal["importance", "weighted", "doubly_robust", "fitted_q", "model"]
-METHODS: tuple[Method, ...] = ("importance", "weighted", "doubly_robust", "fitted_q", "model")
+METHODS: tuple[Method, ...] = get_args(Method)
 WEIGHTED: tuple[Method, ...] = ("importance", "weighted", "doubly_robust")
 FEWEST = 10.0  # effective runs, below which a weighted mean says nothing
+_LEVEL = 0.9  # of the interval
 _FOLDS = 5
 _MODEL_RESAMPLES = 60  # each of them learns a model and runs in it
 _FEWEST_RUNS = 2 * _FOLDS
+_Value = Callable[[np.ndarray, int], float]  # what some of the runs say, with a seed where one is needed
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class PolicyValue:
 
 
 def judge(
-    log: DecisionLog, policy: LinearPolicy, method: Method = "doubly_robust", *, clip: float = 20.0, level: float = 0.9,
-    resamples: int = 300, seed: int = 0,
+    log: DecisionLog, policy: LinearPolicy, method: Method = "doubly_robust", *, clip: float = 20.0,
+    resamples: int = 300,
 ) -> PolicyValue:  # fmt: skip
     """The mean reward of a run under a policy; weighted methods refuse where hardly any run counts."""
     if len(log) < _FEWEST_RUNS:
@@ -51,13 +53,13 @@ def judge(
             f"only {effective:.1f} of {len(log)} runs would count: in {log.override_NH.shape[1]} stretches this policy"
             " is too far from what was logged; stay nearer, dither more, or collect more runs"
         )
-        return PolicyValue(method, None, None, None, level, effective, clipped, why)
-    draw = np.random.default_rng([seed, 5])
+        return PolicyValue(method, None, None, None, _LEVEL, effective, clipped, why)
+    draw = np.random.default_rng([0, 5])
     count = min(resamples, _MODEL_RESAMPLES) if method == "model" else resamples
-    picks = [draw.integers(0, len(log), len(log)) for _ in range(count)]
-    value, spread = _estimators()[method](log, policy, ratio_NH, picks)
-    low, high = np.quantile(spread, [0.5 - level / 2.0, 0.5 + level / 2.0])
-    return PolicyValue(method, value, float(low), float(high), level, effective, clipped)
+    value = _ESTIMATORS[method](log, policy, ratio_NH)
+    spread = [value(draw.integers(0, len(log), len(log)), number) for number in range(count)]
+    low, high = np.quantile(spread, [0.5 - _LEVEL / 2.0, 0.5 + _LEVEL / 2.0])
+    return PolicyValue(method, value(np.arange(len(log)), 0), float(low), float(high), _LEVEL, effective, clipped)
 
 
 def ratios(log: DecisionLog, policy: LinearPolicy, clip: float) -> tuple[np.ndarray, float]:
@@ -76,34 +78,24 @@ def effective_size(weight_N: np.ndarray) -> float:
     return min(total**2 / max(float((weight_N**2).sum()), 1e-300), total)
 
 
-_Made = tuple[float, list[float]]
-_Estimator = Callable[[DecisionLog, LinearPolicy, np.ndarray, list[np.ndarray]], _Made]
+def _of_runs(score_N: np.ndarray) -> _Value:
+    """Where every run has a score of its own."""
+    return lambda runs, _: float(score_N[runs].mean())
 
 
-def _estimators() -> dict[Method, _Estimator]:
-    return {
-        "importance": _importance,
-        "weighted": _weighted,
-        "doubly_robust": _doubly_robust,
-        "fitted_q": _fitted_q,
-        "model": _model,
-    }
+def _importance(log: DecisionLog, _: LinearPolicy, ratio_NH: np.ndarray) -> _Value:
+    return _of_runs((ratio_NH * log.reward_NH).sum(axis=1))
 
 
-def _importance(log: DecisionLog, policy: LinearPolicy, ratio_NH: np.ndarray, picks: list[np.ndarray]) -> _Made:  # noqa: ARG001
-    score_N = (ratio_NH * log.reward_NH).sum(axis=1)
-    return float(score_N.mean()), [float(score_N[pick].mean()) for pick in picks]
-
-
-def _weighted(log: DecisionLog, policy: LinearPolicy, ratio_NH: np.ndarray, picks: list[np.ndarray]) -> _Made:  # noqa: ARG001
-    def value(runs: np.ndarray) -> float:
+def _weighted(log: DecisionLog, _: LinearPolicy, ratio_NH: np.ndarray) -> _Value:
+    def value(runs: np.ndarray, _: int) -> float:
         weight = ratio_NH[runs] / np.maximum(ratio_NH[runs].sum(axis=0), 1e-300)
         return float((weight * log.reward_NH[runs]).sum())
 
-    return value(np.arange(len(log))), [value(pick) for pick in picks]
+    return value
 
 
-def _doubly_robust(log: DecisionLog, policy: LinearPolicy, ratio_NH: np.ndarray, picks: list[np.ndarray]) -> _Made:
+def _doubly_robust(log: DecisionLog, policy: LinearPolicy, ratio_NH: np.ndarray) -> _Value:
     """Every run is corrected by a value that was fitted without it."""
     fold_N = np.random.default_rng(17).permutation(len(log)) % _FOLDS
     score_N = np.empty(len(log))
@@ -113,17 +105,21 @@ def _doubly_robust(log: DecisionLog, policy: LinearPolicy, ratio_NH: np.ndarray,
         fitted, held = FittedQ.of(log[~own], policy), log[own]
         correction = ratio_NH[own] * (log.reward_NH[own] - fitted.q(held)) + before_NH[own] * fitted.v(held)
         score_N[own] = correction.sum(axis=1)
-    return float(score_N.mean()), [float(score_N[pick].mean()) for pick in picks]
+    return _of_runs(score_N)
 
 
-def _fitted_q(log: DecisionLog, policy: LinearPolicy, ratio_NH: np.ndarray, picks: list[np.ndarray]) -> _Made:  # noqa: ARG001
-    def value(runs: np.ndarray) -> float:
-        part = log[runs]
-        return float(FittedQ.of(part, policy).v(part)[:, 0].mean())
-
-    return value(np.arange(len(log))), [value(pick) for pick in picks]
+def _fitted_q(log: DecisionLog, policy: LinearPolicy, _: np.ndarray) -> _Value:
+    return lambda runs, _: float(FittedQ.of(log[runs], policy).v(log[runs])[:, 0].mean())
 
 
-def _model(log: DecisionLog, policy: LinearPolicy, ratio_NH: np.ndarray, picks: list[np.ndarray]) -> _Made:  # noqa: ARG001
-    found = [model_based(log[pick], policy, number) for number, pick in enumerate(picks)]
-    return model_based(log, policy), found
+def _model(log: DecisionLog, policy: LinearPolicy, _: np.ndarray) -> _Value:
+    return lambda runs, seed: model_based(log[runs], policy, seed)
+
+
+_ESTIMATORS: dict[Method, Callable[[DecisionLog, LinearPolicy, np.ndarray], _Value]] = {
+    "importance": _importance,
+    "weighted": _weighted,
+    "doubly_robust": _doubly_robust,
+    "fitted_q": _fitted_q,
+    "model": _model,
+}

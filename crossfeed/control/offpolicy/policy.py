@@ -1,6 +1,6 @@
 """Policies that can be judged from logs: an override that is linear in what is known, with dither around it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,9 @@ class LinearPolicy:
     intercept: float
     weights_F: np.ndarray
     spread: float
-    name: str = field(default="policy")
 
     @classmethod
-    def of(cls, config: LinearPolicyConfig, features: tuple[str, ...], name: str = "policy") -> "LinearPolicy":
+    def of(cls, config: LinearPolicyConfig, features: tuple[str, ...]) -> "LinearPolicy":
         """A policy over the features of a log."""
         unknown = [feature for feature in config.weights if feature not in features]
         if unknown:
@@ -40,7 +39,7 @@ class LinearPolicy:
                 expected=f"some of {', '.join(features) or 'no features'}",
             )
         weights = np.array([config.weights.get(feature, 0.0) for feature in features])
-        return cls(config.intercept, weights, config.spread, name)
+        return cls(config.intercept, weights, config.spread)
 
     def mean(self, state_xF: np.ndarray) -> np.ndarray:
         return np.asarray(self.intercept + state_xF @ self.weights_F)
@@ -55,4 +54,4 @@ def read_policy(path: Path | str, features: tuple[str, ...]) -> LinearPolicy:
         content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"The policy {path} cannot be read: {error}", expected="a YAML text file") from error
-    return LinearPolicy.of(parse(LinearPolicyConfig, content or {}, f"The policy in {path}"), features, Path(path).stem)
+    return LinearPolicy.of(parse(LinearPolicyConfig, content or {}, f"The policy in {path}"), features)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.record import ledger
 from crossfeed.study.record.conditions import ConditionVerdict, evaluate, parse_condition
 from crossfeed.study.record.outcomes import flag_of, has_numbers
-from crossfeed.study.record.store import Store
+from crossfeed.study.record.store import UNFINISHED, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +36,12 @@ class Declaration:
 
 def declared(store: Store, name: str) -> Declaration:
     """A declaration from the ledger."""
-    with store.reading() as connection:
-        for entry in ledger.entries(connection, "declaration"):
-            if entry.content["name"] == name:
-                return Declaration.recorded(entry.content)
+    for declaration in declarations(store):
+        if declaration.name == name:
+            return declaration
     raise ConfigError(
         f"Nothing named '{name}' was declared.",
-        expected=f"one of {', '.join(declared_names(store)) or 'no declaration yet'}",
+        expected=f"one of {', '.join(each.name for each in declarations(store)) or 'no declaration yet'}",
         remedy="Declare it first (crossfeed study declare), before its runs.",
     )
 
@@ -51,7 +49,7 @@ def declared(store: Store, name: str) -> Declaration:
 def verdict_of(store: Store, declaration: Declaration) -> ConditionVerdict:
     """The condition on the recorded source metrics; with several variants it must hold for each."""
     runs = [run for run in store.runs() if run.stage == declaration.stage]
-    unfinished = [run.name for run in runs if run.status in ("pending", "running")]
+    unfinished = [run.name for run in runs if run.status in UNFINISHED]
     if unfinished:
         raise ConfigError(
             f"The ablation '{declaration.name}' has {len(unfinished)} unfinished runs.",
@@ -83,10 +81,9 @@ def verdict_of(store: Store, declaration: Declaration) -> ConditionVerdict:
 def flagged(store: Store, declaration: Declaration) -> dict[str, str]:
     """Runs of the ablation that count although the latent gate speaks against them, with its reasons."""
     runs = [run for run in store.runs() if run.stage == declaration.stage and has_numbers(run)]
-    return {run.name: flag_of(run) for run in runs if flag_of(run)}
+    return {run.name: flag for run in runs if (flag := flag_of(run))}
 
 
-def declared_names(store: Store) -> list[str]:
-    """The names that are taken."""
-    with store.reading() as connection:
-        return [entry.content["name"] for entry in ledger.entries(connection, "declaration")]
+def declarations(store: Store) -> list[Declaration]:
+    """All of them, in the order in which they were made."""
+    return [Declaration.recorded(entry.content) for entry in store.entries("declaration")]

@@ -4,21 +4,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from crossfeed.study.record import ledger
 from crossfeed.study.record.identity import code_hash
 from crossfeed.study.record.rungs import pool
 from crossfeed.study.record.score import rank
-from crossfeed.study.record.store import Store
+from crossfeed.study.record.store import UNFINISHED, Store
 
 LOCK = "lock.json"
 
 
 def refusals(store: Store) -> list[str]:
     """Every reason why the study cannot be locked now; empty when it can."""
-    with store.reading() as connection:
-        if ledger.entries(connection, "lock"):
-            return ["the study is locked already; a lock is never revisited"]
-        confirmations = ledger.entries(connection, "confirmation")
+    if store.entries("lock"):
+        return ["the study is locked already; a lock is never revisited"]
+    confirmations = store.entries("confirmation")
     if not confirmations:
         return ["the confirmation stage was not run (crossfeed study confirm)"]
     newest = confirmations[-1].content
@@ -28,7 +26,6 @@ def refusals(store: Store) -> list[str]:
         history = ", ".join(f"{newest['leaders'][count]} at {count} seeds" for count in counts)
         reasons.append(f"the leader changed between the last two seed counts ({history}); confirm with more seeds")
     leader, minimum = newest["leaders"][counts[-1]], store.protocol()["minimum_seeds"]
-    code = code_hash()
     line = next(line for line in rank(pool(store)) if line.candidate == leader)
     if line.seeds < minimum:
         reasons.append(f"{leader} has {line.seeds} valid seeds, fewer than {minimum}")
@@ -36,10 +33,11 @@ def refusals(store: Store) -> list[str]:
         reasons.append(f"{leader} collapsed or failed on {line.invalid_seeds + line.collapsed_seeds} of its seeds")
     if line.weak_seeds:
         reasons.append(f"{leader} makes weak use of the commands on {line.weak_seeds} of its seeds")
-    others = [run.name for run in store.runs() if run.candidate == leader and run.outcome.get("code", code) != code]
+    own, code = [run for run in store.runs() if run.candidate == leader], code_hash()
+    others = [run.name for run in own if run.outcome.get("code", code) != code]
     if others:
         reasons.append(f"{len(others)} runs of {leader} were made by other source files ({', '.join(others)})")
-    unfinished = [run.name for run in store.runs() if run.candidate == leader and run.status in ("pending", "running")]
+    unfinished = [run.name for run in own if run.status in UNFINISHED]
     if unfinished:
         reasons.append(f"{leader} has unfinished runs: {', '.join(unfinished)}")
     return reasons

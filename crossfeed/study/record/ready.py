@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from crossfeed.study.record import ledger
 from crossfeed.study.record.store import Store
 
 LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"
@@ -16,8 +15,7 @@ def machines_of(store: Store) -> list[str]:
 def planned_ready(store: Store) -> Iterable[tuple[str, list[str]]]:
     """Every ready study of the folder: its name and its arms, the reference first."""
     found: dict[str, list[str]] = {}
-    with store.reading() as connection:
-        for entry in ledger.entries(connection, "ready"):
-            known = found.setdefault(entry.content["kind"], [])
-            known += [arm for arm in entry.content["arms"] if arm not in known]
+    for entry in store.entries("ready"):
+        known = found.setdefault(entry.content["kind"], [])
+        known += [arm for arm in entry.content["arms"] if arm not in known]
     return found.items()

@@ -1,6 +1,6 @@
 """What the name of a protocol decides, and nothing else does: score, locked seed, rule of ingest; and its candidates.
 
-The candidates themselves are in `protocol_candidates`: they are configurations, and with those comes the network.
+The candidates themselves are in `study/candidates.py`: they are configurations, and with those comes the network.
 """
 
 from collections.abc import Mapping

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from crossfeed.study.record import ledger
 from crossfeed.study.record.outcomes import outcomes
 from crossfeed.study.record.score import CandidateScore, RunOutcome, Score, rank
 from crossfeed.study.record.store import Store
@@ -12,7 +10,7 @@ from crossfeed.study.record.store import Store
 
 def dropped(store: Store) -> dict[str, int]:
     """Candidates that were dropped, with the number of seeds they had then; empty without halving."""
-    return {name: rung["seeds"] for rung in entries(store, "rung") for name in rung["dropped"]}
+    return {name: rung.content["seeds"] for rung in store.entries("rung") for name in rung.content["dropped"]}
 
 
 def pool(store: Store, stages: Sequence[str] = ("search", "confirm")) -> list[RunOutcome]:
@@ -27,7 +25,7 @@ def ranking(store: Store, by: Score, stages: Sequence[str] = ("search", "confirm
     The scores of different rungs are standardised in different pools and stand beside each other for information only.
     """
     lines = rank(pool(store, stages), by)
-    rungs = entries(store, "rung")
+    rungs = [entry.content for entry in store.entries("rung")]
     every = outcomes(store, ["search"]) if rungs else []
     for rung in reversed(rungs):
         then = [run for run in every if run.candidate in rung["among"] and run.seed < rung["seeds"]]
@@ -35,9 +33,3 @@ def ranking(store: Store, by: Score, stages: Sequence[str] = ("search", "confirm
             replace(line, dropped_after=rung["seeds"]) for line in rank(then, by) if line.candidate in rung["dropped"]
         ]
     return lines
-
-
-def entries(store: Store, kind: str) -> list[dict[str, Any]]:
-    """What the ledger holds of one kind, in order."""
-    with store.reading() as connection:
-        return [entry.content for entry in ledger.entries(connection, kind)]

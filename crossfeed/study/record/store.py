@@ -94,6 +94,11 @@ class Store:
         with self.transaction() as connection:
             return ledger.append(connection, kind, content)
 
+    def entries(self, kind: str | None = None) -> list[ledger.Entry]:
+        """Everything that happened, in order, or what happened of one kind."""
+        with self.reading() as connection:
+            return ledger.entries(connection, kind)
+
     def add_runs(self, runs: list[tuple[str, str, int, str, dict[str, Any]]]) -> int:
         """Plan runs as (name, candidate, seed, stage, config); those already planned are left as they are."""
         with self.transaction() as connection:
@@ -122,6 +127,15 @@ class Store:
             ]
         return [run for run in every if status in (None, run.status)]
 
+    def run(self, name: str) -> Run:
+        """One run by its name."""
+        found = next((run for run in self.runs() if run.name == name), None)
+        if found is None:
+            raise ConfigError(
+                f"The study {self.folder} has no run named '{name}'.", remedy="List them with crossfeed study runs."
+            )
+        return found
+
     def claim(self, owner: str) -> Run | None:
         """Take the next pending run; no two processes ever get the same one."""
         with self.transaction() as connection:
@@ -130,7 +144,7 @@ class Store:
                 "(SELECT name FROM runs WHERE status = 'pending' ORDER BY rowid LIMIT 1) RETURNING name",
                 (owner,),
             ).fetchone()
-        return next(run for run in self.runs() if run.name == row[0]) if row else None
+        return self.run(row[0]) if row else None
 
     def release(self, name: str) -> None:
         """Give an unfinished run back, for instance because its owner died."""
