@@ -10,6 +10,7 @@ from torch.nn.functional import gelu, softplus
 
 from crossfeed.baselines.inputs import Features
 from crossfeed.distribution import Distribution, Gaussian, Point
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch
 
 # A standard deviation between 0.01 and 10 source standard deviations; the bounds are smooth, so no gradient dies.
@@ -27,16 +28,10 @@ def estimate(mean_BHC: Tensor, raw_BHC: Tensor | None) -> Distribution:
     return Gaussian(mean_BHC, torch.exp(0.5 * log_variance_BHC))
 
 
-def masked_mean(values: Tensor, present: Tensor) -> Tensor:
-    """The mean over present entries; 0 where nothing is present."""
-    weight = present.to(values.dtype)
-    return (values * weight).sum() / weight.sum().clamp(min=1.0)
-
-
 def present_loss(said: Distribution, x: Tensor, present: Tensor) -> Tensor:
     """Beta-NLL of a Gaussian over present entries, or the mean squared error of a point."""
     entries = said.beta_nll(x, _BETA) if isinstance(said, Gaussian) else (x - said.mean).square()
-    return masked_mean(entries, present)
+    return present_mean(entries, present)
 
 
 def forecast_loss(said: Distribution, batch: WindowBatch) -> Tensor:

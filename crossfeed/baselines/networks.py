@@ -93,7 +93,7 @@ def network_forecaster(name: str, options: frozenset[str], budget: Budget, size:
         )
     if "gaussian" in options and not recipe.point:
         raise ConfigError(f"'{name}+gaussian' is '{name}': it has a Gaussian head.", remedy=f"Ask for '{name}'.")
-    inputs = NetworkInputs(presence=recipe.absent == FLAGGED, future_commands="none" if "blind" in options else "steps")
+    inputs = NetworkInputs(presence=recipe.absent == FLAGGED, plan="blind" not in options)
     instance = "revin" in options or (recipe.revin and "plain" not in options)
 
     def build(shape: Shape) -> Network:

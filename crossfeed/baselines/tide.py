@@ -38,8 +38,8 @@ class Tide(Network):
         super().__init__()
         shape, inputs = features.shape, features.inputs
         self.shape, self.inputs = shape, inputs
-        rows = shape.context * inputs.past_commands + shape.steps * (inputs.future_commands != "none")
-        self.covariate = ResidualBlock(shape.commands, width, _COVARIATE, dropout) if rows else None
+        rows = shape.context + shape.steps * inputs.plan
+        self.covariate = ResidualBlock(shape.commands, width, _COVARIATE, dropout)
         self.channel_CD = nn.Parameter(0.02 * torch.randn(shape.sensors, width))
         series = shape.context * (1 + inputs.presence)
         self.encoder = nn.Sequential(
@@ -47,7 +47,7 @@ class Tide(Network):
             ResidualBlock(width, width, width, dropout),
         )
         self.decoder = ResidualBlock(width, width, shape.slots * _STEP, dropout)
-        highway = _STEP + _COVARIATE * (inputs.future_commands != "none")
+        highway = _STEP + _COVARIATE * inputs.plan
         self.step = ResidualBlock(highway, width, width, dropout)
         self.mean, self.log_variance = nn.Linear(width, 1), nn.Linear(width, 1)
         self.skip = nn.Linear(shape.context, shape.slots)
@@ -60,13 +60,10 @@ class Tide(Network):
         parts = [x_BCK, self.channel_CD.expand(windows, -1, -1)]
         if self.inputs.presence:
             parts.append(m_BCK)
-        future_BTR = None
-        if self.covariate is not None:
-            if self.inputs.past_commands:
-                parts.append(self.covariate(batch.a_BKA).flatten(1)[:, None].expand(-1, sensors, -1))
-            if self.inputs.future_commands != "none":
-                future_BTR = self.covariate(batch.future_a_BTA)
-                parts.append(future_BTR.flatten(1)[:, None].expand(-1, sensors, -1))
+        parts.append(self.covariate(batch.a_BKA).flatten(1)[:, None].expand(-1, sensors, -1))
+        future_BTR = self.covariate(batch.future_a_BTA) if self.inputs.plan else None
+        if future_BTR is not None:
+            parts.append(future_BTR.flatten(1)[:, None].expand(-1, sensors, -1))
         steps_BCHS = self.decoder(self.encoder(torch.cat(parts, dim=-1))).unflatten(-1, (self.shape.slots, _STEP))
         if future_BTR is not None:
             future_BHR = future_BTR[:, self.horizon_H]

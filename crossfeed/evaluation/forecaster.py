@@ -6,7 +6,7 @@ B windows, H horizons, C channels. Forecasts are in the z-space of the windows t
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -49,6 +49,16 @@ class Learner(Forecaster, Protocol):
     @abstractmethod
     def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:
         """Learn from the train windows; validation windows may only decide when to stop."""
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it has learned, for the table of a comparison."""
+        return 0
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What else is worth recording about how it learned."""
+        return {}
 
 
 class Floor(Learner):

@@ -44,7 +44,7 @@ def test_every_network_learns_the_toy_better_than_persistence(name: str, parts: 
 
 
 def test_ridge_learns_the_toy_almost_completely_and_listens_to_commands(parts: dict[str, WindowSet]) -> None:
-    seeing, blind = RidgeForecaster(NetworkInputs()), RidgeForecaster(NetworkInputs(future_commands="none"))
+    seeing, blind = RidgeForecaster(NetworkInputs()), RidgeForecaster(NetworkInputs(plan=False))
     for forecaster in (seeing, blind):
         forecaster.fit(parts["train"], parts["validation"], seed=0)
     assert rmse(seeing, parts["test"]) < 0.3 * persistence_rmse(parts["test"])
@@ -52,7 +52,7 @@ def test_ridge_learns_the_toy_almost_completely_and_listens_to_commands(parts: d
 
 
 def test_ridge_solves_the_normal_equations_where_targets_are_missing(gappy: WindowSet) -> None:
-    forecaster = RidgeForecaster(NetworkInputs(past_commands=False, future_commands="means"))
+    forecaster = RidgeForecaster(NetworkInputs(plan=False))
     forecaster.fit(gappy, gappy, seed=0)
     batch = gappy.batch(torch.arange(len(gappy)))
     forecast = forecaster.predict(batch).mean

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import masked_mean
 from crossfeed.baselines.reconstruction.pretext import PretextNetwork, hidden_steps, uniform
 from crossfeed.baselines.transformer import encoder_blocks
 from crossfeed.errors import ConfigError
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch
 
 _LENGTHS = (2, 4, 8)
@@ -51,7 +51,7 @@ class PatchFormer(PretextNetwork):
         losses = []
         for part_BPD, rebuild in zip(self._tokens(batch, hidden_BK), self.rebuild, strict=True):
             rebuilt_BKC = rebuild(part_BPD).view_as(x_BKC)
-            losses.append(masked_mean((rebuilt_BKC - x_BKC).square(), m_BKC & hidden_BK[..., None]))
+            losses.append(present_mean((rebuilt_BKC - x_BKC).square(), m_BKC & hidden_BK[..., None]))
         return torch.stack(losses).mean()
 
     def _tokens(self, batch: WindowBatch, hidden_BK: Tensor | None) -> tuple[Tensor, ...]:
