@@ -59,9 +59,7 @@ def online(
     with progress("Adapting online", len(windows)) as task:
         for number, machine in enumerate(windows.machines):
             prepared = prepare(forecaster, config.mode, config.rank, config.seed)
-            optimiser = AdamW(
-                [(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=windows.last_W.device)
-            )
+            optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=device))
             generator = torch.Generator().manual_seed(config.seed)
             for part, observed in blocks(windows, number, config.every):
                 for _ in range(config.steps if len(observed) else 0):

@@ -27,6 +27,12 @@ class JepaModel(WorldModel):
     """A joint-embedding predictive world model: one latent state a window, one latent a horizon, a physical head."""
 
     config: JepaConfig
+    # Which parameters each way of adapting may move.
+    adaptation_parts = {
+        "head": ("head.",),
+        "predictor": ("predictor.", "head."),
+        "channels": ("context_encoder.row.channel",),
+    }
 
     def __init__(self, config: JepaConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__(config, schema, normaliser)

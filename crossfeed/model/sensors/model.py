@@ -44,6 +44,14 @@ class SensorModel(WorldModel):
     """Members that differ in their start alone; what they say is pooled, what they disagree on is not known."""
 
     config: SensorConfig
+    # Which parameters each way of adapting may move.
+    adaptation_parts = {
+        "head": ("network.head.",),
+        "predictor": tuple(
+            f"network.{part}" for part in ("decoder.", "near.", "step.", "step_place", "horizon", "head.")
+        ),
+        "channels": ("network.sensors.",),
+    }
     widening_H: Tensor
     usual_doubt: Tensor
     step_H: Tensor
@@ -58,16 +66,6 @@ class SensorModel(WorldModel):
         # Likewise: by how much members disagree about all but one in a hundred validation windows.
         self.register_buffer("usual_doubt", torch.zeros(()))
         self.register_buffer("step_H", torch.tensor(config.horizons) - 1, persistent=False)
-
-    @property
-    def adaptation_parts(self) -> dict[str, tuple[str, ...]]:
-        """Which parameters each way of adapting may move."""
-        parts = {
-            "head": ("head.",),
-            "predictor": ("decoder.", "near.", "step.", "step_place", "horizon", "head."),
-            "channels": ("sensors.",),
-        }
-        return {mode: tuple(f"network.{name}" for name in names) for mode, names in parts.items()}
 
     def level(self, x_BKC: Tensor, m_BKC: Tensor) -> Statistics:
         """The mean of each sensor in the window."""
