@@ -122,17 +122,13 @@ def under_false_plans(
 
 
 def command_use(
-    forecaster: Forecaster,
-    data: EvaluationSet,
-    index_W: Tensor | None = None,
-    seed: int = 0,
-    kept: KeptForecasts | None = None,
+    forecaster: Forecaster, data: EvaluationSet, index_W: Tensor | None = None, kept: KeptForecasts | None = None
 ) -> CommandUse:
     """Error ratios false / true for every condition, on all windows, on the chosen ones or on those that were kept."""
     if kept is not None:
         index_W = kept.index_W
     index_W = torch.arange(len(data.windows)) if index_W is None else index_W
-    scores = under_false_plans(forecaster, data, index_W, CONDITIONS, seed, kept)
+    scores = under_false_plans(forecaster, data, index_W, CONDITIONS, 0, kept)
     true = scores["true"]
     plans = {
         condition: FalsePlan(
@@ -156,9 +152,4 @@ def ratio(changed: Scores, true: Scores, name: str, **choice: Sequence[str | int
     """How many times larger the error became, bootstrapped over runs; squared errors are compared by their root."""
     pairs = np.concatenate([changed.run_sums([name], **choice), true.run_sums([name], **choice)], axis=1)
     power = 0.5 if name == "squared" else 1.0
-
-    def statistic(sums: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((sums[:, 0] / sums[:, 1]) ** power)
-
-    return bootstrap(pairs, statistic)
+    return bootstrap(pairs, lambda sums: (sums[:, 0] / sums[:, 1]) ** power)

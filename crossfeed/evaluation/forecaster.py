@@ -23,6 +23,7 @@ BATCH_OF_A_THREAD = 64
 BATCH_ON_GPU = 2048
 # No channel is forecast more surely than this, in z-units: a constant channel leaves no residual to learn from.
 SMALLEST_SPREAD = 0.01
+SPREAD_WINDOWS = 20_000  # are enough for a spread
 PointForecast = Callable[[WindowBatch], Tensor]
 Result = TypeVar("Result")
 
@@ -96,11 +97,11 @@ def floors(horizons: Sequence[int]) -> list[Floor]:
     return [Floor(name, formula, horizons) for name, formula in FLOORS.items()]
 
 
-def residual_spread(point: PointForecast, train: WindowSet, limit: int = 20_000) -> Tensor:
+def residual_spread(point: PointForecast, train: WindowSet) -> Tensor:
     """Root mean square error per horizon and channel on train windows: the spread of a forecaster that has none."""
     squared_HC, count_HC = torch.zeros(()), torch.zeros(())
     with torch.no_grad():
-        for batch in batches(train, spread_out(len(train), limit)):
+        for batch in batches(train, spread_out(len(train), SPREAD_WINDOWS)):
             error = (point(batch) - batch.future_x_BHC).double()
             squared_HC = squared_HC + torch.where(batch.future_m_BHC, error.square(), 0.0).sum(0)
             count_HC = count_HC + batch.future_m_BHC.double().sum(0)
@@ -133,7 +134,7 @@ def in_parts(
     yield from zip(parts, side_by_side(work, threads), strict=True)
 
 
-def batches(windows: WindowSet, index_W: Tensor, size: int = BATCH) -> Iterator[WindowBatch]:
-    """The chosen windows in order, `size` at a time."""
-    for part in torch.split(index_W, size):
+def batches(windows: WindowSet, index_W: Tensor) -> Iterator[WindowBatch]:
+    """The chosen windows in order, some at a time."""
+    for part in torch.split(index_W, BATCH):
         yield windows.batch(part.to(windows.last_W.device))
