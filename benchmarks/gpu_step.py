@@ -10,6 +10,7 @@ loss terms of twelve steps from the same weights, batches and masks on the plain
 import argparse
 import json
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,7 +25,7 @@ from crossfeed.model.jepa.objectives import losses
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.bench.cost import step_flops
 from crossfeed.training.data import prepare
-from crossfeed.training.devices.acceleration import CapturedStep, LossesWithTeacherStream, measure_token_capacity
+from crossfeed.training.devices.acceleration import CapturedStep, TeacherStream, measure_token_capacity
 from crossfeed.training.order import epoch_order, steps_in_epoch
 from crossfeed.training.run_config import preset
 from crossfeed.training.seeds import generator
@@ -56,7 +57,7 @@ def build(table: Table, name: str, turns: tuple[str, ...], dropout: float = 0.1)
     if "flat" in turns:
         step._finish = FlatUpdate(model, step.optimiser, config.training.clip_norm, update_flat)
     if "beside" in turns:
-        step._losses = LossesWithTeacherStream()
+        step._losses = partial(losses, see=TeacherStream())
     if "compiler" in turns:
         step._losses = torch.compile(losses, dynamic=False)
     if "capture" in turns:

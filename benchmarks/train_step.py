@@ -108,7 +108,7 @@ def plain_loop(table: Table, data: TrainingData, config: RunConfig, device: torc
         batch = WindowBatch(x, torch.ones_like(m), a, future_x, present, mean_a, future_a, nothing, nothing)
         with autocast(precision, device):
             terms = losses(model, batch, Views(m, reduced), "pretrain", config.objectives)
-        loss = total(terms, "pretrain", config.objectives)
+        loss = total(terms, config.objectives.active("pretrain"))
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

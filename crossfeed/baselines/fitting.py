@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from crossfeed.baselines.budget import Budget
 from crossfeed.errors import TrainingError
-from crossfeed.evaluation.forecaster import batches, spread_out
+from crossfeed.evaluation.forecaster import batches
 from crossfeed.progress import progress
-from crossfeed.training.order import epoch_order, steps_in_epoch
+from crossfeed.training.order import epoch_order, spread_out, steps_in_epoch
 from crossfeed.training.seeds import derive, generator, own_randomness
 from crossfeed.training.selection import Best
 from crossfeed.training.update.adamw import AdamW

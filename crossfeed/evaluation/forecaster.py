@@ -14,6 +14,7 @@ from torch import Tensor
 from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.threads import cores, side_by_side
 from crossfeed.training.measure.floors import FLOORS
+from crossfeed.training.order import spread_out
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 BATCH = 256
@@ -108,13 +109,6 @@ def residual_spread(point: PointForecast, train: WindowSet) -> Tensor:
     # A channel that the train windows never show could be anything the source shows: one z-unit.
     rms_HC = torch.where(count_HC > 0, (squared_HC / count_HC.clamp_min(1.0)).sqrt(), 1.0)
     return rms_HC.clamp_min(SMALLEST_SPREAD)
-
-
-def spread_out(total: int, limit: int) -> Tensor:
-    """Window numbers, all of them or `limit` evenly spread ones."""
-    if total <= limit:
-        return torch.arange(total)
-    return torch.linspace(0, total - 1, limit).round().long()
 
 
 def in_parts(

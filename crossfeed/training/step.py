@@ -8,20 +8,21 @@ B batch, S steps of an epoch, T loss terms.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from crossfeed.model.fast.acceleration import can_accelerate, dropout_seeds
 from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, losses
+from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, losses, total
 from crossfeed.model.jepa.views import Views, draw_views
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import forecast_losses
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.devices.acceleration import (
     CapturedStep,
-    LossesWithTeacherStream,
+    TeacherStream,
     TokenCapacity,
     measure_token_capacity,
     prepare_model,
@@ -87,7 +88,7 @@ class TrainStep:
         self.room: TokenCapacity | None = None
         self.captured = False
         team.check_batch(training.batch_size)
-        self._losses: Callable[..., dict[str, Tensor]] = losses if team.size == 1 else team.losses()
+        self._losses: Callable[..., dict[str, Tensor]] = losses if team.size == 1 else partial(losses, see=team.see)
         self._finish: Callable[[Tensor], Tensor] = self._update
         self._run: Callable[[], None] = self._advance
         self._forecast_losses = forecast_losses
@@ -110,7 +111,7 @@ class TrainStep:
         prepare_model(model, self.room, self._dropout, self.precision)
         self._finish = FlatUpdate(model, self.optimiser, clip_norm, update_flat)
         if self.team.size == 1:
-            self._losses = LossesWithTeacherStream()
+            self._losses = partial(losses, see=TeacherStream())
 
     def begin_epoch(self, epoch: int, order_SB: Tensor) -> None:
         """Load the epoch's order and reseed masks and dropout, so that every epoch can be repeated on its own."""
@@ -182,9 +183,7 @@ class TrainStep:
 
     def total(self, terms: dict[str, Tensor]) -> Tensor:
         """What is minimised: the weighted sum of the terms."""
-        weights = self.config.objectives.active(self.stage)
-        assert terms.keys() == weights.keys(), (terms.keys(), weights.keys())
-        return torch.stack([weight * terms[name] for name, weight in weights.items()]).sum()
+        return total(terms, self.config.objectives.active(self.stage))
 
     def _update(self, momentum: Tensor) -> Tensor:
         """Clip, AdamW, teacher; gives the norm of the gradient before clipping."""

@@ -79,8 +79,8 @@ class JepaModel(WorldModel):
         """Second pass of the encoder, over rows that were read."""
         if not pooled:
             return State(self.context_encoder.state(rows.vector_BRD, a_BKA), None, rows.level)
-        encoding = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
-        return State(encoding.z_BD, encoding.pooled_BD, rows.level)
+        step_BKD = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
+        return State(step_BKD[:, -1], step_BKD.mean(1), rows.level)
 
     def representation(self, batch: WindowBatch) -> Tensor:
         """The state at the last row."""
@@ -110,10 +110,6 @@ class JepaModel(WorldModel):
         x_BHC = self.instance_norm.normalise(batch.future_x_BHC, level)
         latent_BHD: Tensor = self.target_encoder(x_BHC, batch.future_m_BHC, len(self.schema.commands))
         return latent_BHD
-
-    def in_window(self, x_BHC: Tensor, context: State) -> Tensor:
-        """Values in the space of the window, the one its state lives in."""
-        return self.instance_norm.normalise(x_BHC, context.level)
 
     def update_target(self, momentum: float | Tensor) -> None:
         """Eq. (4): let the teacher follow the encoder, after the optimiser step."""

@@ -105,8 +105,7 @@ class SensorModel(WorldModel):
         return self._together(query_EBHCD, said, context, plan), self._member_means(said, context)
 
     def _together(self, query_EBHCD: Tensor, said: Mixture, context: SensorContext, plan: Plan) -> Prediction:
-        slot_H = None if plan.horizons == self.horizons else self._slots(plan.horizons)
-        together = self._widened(said.pooled(), slot_H)
+        together = self._widened(said.pooled(), self._slots(plan.horizons))
         return Prediction(query_EBHCD[0].mean(2), self._everywhere(together, context.window.channels), context)
 
     def members_say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
@@ -125,7 +124,10 @@ class SensorModel(WorldModel):
 
     def _say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
         """The same for horizons that were trained."""
-        asked, meaning = self._asked(plan.horizons), self._meant(context.a_BKA, plan)
+        slot_H = self._slots(plan.horizons)
+        asked = AskedHorizons(slot_H, self.step_H if slot_H is None else self.step_H[slot_H])
+        # Steps behind the last horizon asked for are nobody's business.
+        meaning = self.meaning(context.a_BKA, plan.future_a_BTA[:, : max(plan.horizons)])
         return self.network.decode(context.token_EBND, context.window, meaning, asked)
 
     @property
@@ -172,20 +174,10 @@ class SensorModel(WorldModel):
             return None
         return present_C.nonzero().squeeze(1)
 
-    def _meant(self, a_BKA: Tensor, plan: Plan) -> Meaning:
-        """What past and plan mean; steps behind the last horizon asked for are nobody's business."""
-        meaning: Meaning = self.meaning(a_BKA, plan.future_a_BTA[:, : max(plan.horizons)])
-        return meaning
-
-    def _asked(self, horizons: tuple[int, ...]) -> AskedHorizons:
-        """Where the planned steps of the horizons lie; they are among those that were trained."""
+    def _slots(self, horizons: tuple[int, ...]) -> Tensor | None:
+        """Where the trained horizon that answers for each of these stands among all of them; None for all of them."""
         if horizons == self.horizons:
-            return AskedHorizons(None, self.step_H)
-        slot_H = self._slots(horizons)
-        return AskedHorizons(slot_H, self.step_H[slot_H])
-
-    def _slots(self, horizons: tuple[int, ...]) -> Tensor:
-        """Where the trained horizon that answers for each of these stands among all of them."""
+            return None
         return torch.tensor([asked_as(row, self.horizons).slot for row in horizons], device=self.step_H.device)
 
     def _member_means(self, said: Mixture, context: SensorContext) -> Tensor:

@@ -43,9 +43,6 @@ class ForecastObjectiveConfig(CheckedForm):
         named = {name: getattr(self.weights, name) for name in ForecastWeights.__dataclass_fields__}
         return {name: weight for name, weight in named.items() if weight > 0.0 and stage == "finetune"}
 
-    def check_batch(self, size: int) -> None:
-        """Any batch will do."""
-
 
 def forecast_losses(
     model: SensorModel, batch: WindowBatch, m_BKC: Tensor, gain_B1C: Tensor, config: ForecastObjectiveConfig

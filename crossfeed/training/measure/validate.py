@@ -19,7 +19,7 @@ from crossfeed.training.config import Selection
 from crossfeed.training.measure.health import collapse_reasons, latent_health, ridge_probe
 from crossfeed.training.measure.loss_pass import PROTOCOL_SEED, LossPass
 from crossfeed.training.measure.metrics import ForecastScores, ForecastSums
-from crossfeed.training.measure.reading import WindowReader, batches
+from crossfeed.training.measure.reading import WindowReader
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import MaskConfig, validation_masks
 from crossfeed.windows.draws import window_draw
@@ -157,11 +157,11 @@ class Validator:
         shown_B1C = m_BKC.any(1, keepdim=True)
         return replace(changed, m_BKC=m_BKC, future_m_BHC=batch.future_m_BHC & shown_B1C)
 
-    def _loss_batches(self, selection: Selection) -> list[Tensor]:
+    def _loss_batches(self, selection: Selection) -> tuple[Tensor, ...]:
         """Full batches only, as in training; consecutive windows in the paper's protocol, shuffled ones otherwise."""
         size = min(self.config.training.batch_size, len(self.windows_W))
         index_W = self.windows_W.sort().values if selection == "paper" else self.windows_W
-        return batches(index_W[: len(index_W) // size * size], size)
+        return torch.split(index_W[: len(index_W) // size * size], size)
 
     def _latents(self, part: Part, index_W: Tensor) -> tuple[Tensor, ...]:
         """State, future and its presence in the space the state lives in; pooled, target and predicted latents."""
@@ -184,12 +184,9 @@ class Validator:
         if (part, teacher, other) not in self._readers:
             windows = self.train if part == "train" else self.validation
             size = self.config.training.batch_size * VIEWS
-            reader = WindowReader(self.model, windows, self.precision, size, self._captured, teacher)
-            if other:
-                reader = WindowReader(
-                    self.model, windows, self.precision, size, self._captured, teacher, self._other_machine
-                )
-            self._readers[part, teacher, other] = reader
+            arguments = (self.model, windows, self.precision, size, self._captured, teacher)
+            change = (self._other_machine,) if other else ()
+            self._readers[part, teacher, other] = WindowReader(*arguments, *change)
         return self._readers[part, teacher, other]
 
 
