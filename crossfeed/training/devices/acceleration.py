@@ -55,11 +55,11 @@ def share_of_tokens(model: JepaModel, views: Views, two_views: bool) -> Tensor:
     return torch.stack([read(m.flatten(0, 1)).float().mean() for m in shown if m is not None]).mean()
 
 
-def prepare_model(model: JepaModel, room: TokenCapacity, seeds: Seeds, precision: str) -> None:
+def prepare_model(model: JepaModel, capacity: TokenCapacity, seeds: Seeds, precision: str) -> None:
     """Switch the model to the fast path."""
     from crossfeed.model.fast import row_operators
 
-    pack_tokens(model, room.share, room.lost)
+    pack_tokens(model, capacity.share, capacity.lost)
     hash_dropout(model, seeds)
     use_attention_kernels(model, seeds)
     use_row_kernels(model, torch.bfloat16 if precision == "bf16" else torch.float32, row_operators)
