@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.baselines import ARMS
-from crossfeed.baselines.arms import arm_config, train_arm
+from crossfeed.baselines.arms import arm_config
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import REPOSITORIES, Clone
 from crossfeed.baselines.comparison_data import ComparisonData
@@ -19,7 +19,10 @@ from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.trees import TreesForecaster, missing_library
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.forecaster import Floor, Forecaster, Learner
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.model.world_model import WorldModel
 from crossfeed.training.measure.floors import context_mean, linear_drift, persistence
+from crossfeed.training.run import train
 
 FLOORS = {"persistence": persistence, "drift": linear_drift, "mean": context_mean}
 CLASSICS = ("ridge", "trees")
@@ -134,8 +137,11 @@ def _fit_learner(make: Callable[[ComparisonData], Learner]) -> Fit:
 def _fit_arm(arm: str, setting: Setting) -> Fit:
     def fit(data: ComparisonData, seed: int, folder: Path) -> Fitted:
         config = arm_config(arm, setting.budget, setting.size, seed, data.config)
-        forecaster, summary = train_arm(arm, data.tables, config, folder, setting.device)
-        parameters = sum(p.numel() for p in forecaster.module.parameters() if p.requires_grad)
-        return Fitted(forecaster, parameters, summary["seconds"], {"stages": summary["stages"]})
+        # What an interrupted comparison left in the folder is gone on with.
+        done = train(data.tables, config, folder, resume=folder.exists(), device=setting.device)
+        model = WorldModel.load(done.model, device=setting.device)
+        parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        details = {"stages": done.summary["stages"]}
+        return Fitted(WorldModelForecaster(model, arm), parameters, done.summary["seconds"], details)
 
     return fit

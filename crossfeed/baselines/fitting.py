@@ -27,10 +27,6 @@ Objective = Callable[[WindowBatch, torch.Generator], Tensor]
 Score = Callable[[WindowBatch, torch.Generator], tuple[Tensor, Tensor]]
 
 
-class DivergedError(TrainingError):
-    """A baseline whose loss is no longer a number; a comparison reports it and goes on."""
-
-
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One stage of fitting: what is minimised, what selects the epoch, for how long."""
@@ -71,7 +67,7 @@ def fit_stage(
             loss = _train_epoch(network, stage.objective, train, order_SB.to(device), optimiser, masks, budget)
             score = _validate(network, stage.score, validation, budget.validation_windows, str(device))
             if not math.isfinite(loss) or not math.isfinite(score):
-                raise DivergedError(
+                raise TrainingError(
                     f"{title} diverged: after epoch {epoch + 1} of stage '{stage.name}' the loss is {loss} and the "
                     f"validation score {score}.",
                     remedy="Lower the learning rate or choose a smaller size.",

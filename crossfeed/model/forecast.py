@@ -184,4 +184,4 @@ def read_commands(model: "WorldModel", commands: Any, horizons: tuple[int, ...])
 
 
 def _tensor(model: "WorldModel", values: np.ndarray) -> Tensor:
-    return torch.from_numpy(values.astype(np.float32)).to(next(model.parameters()).device)
+    return torch.from_numpy(values.astype(np.float32)).to(model.device)

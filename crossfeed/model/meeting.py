@@ -68,10 +68,9 @@ def in_frame(model: WorldModel, schema: Schema, frame: Normaliser) -> WorldModel
             "The model knows its sensors by name, so it can read no other list of them.",
             expected="a model trained with model.identity=described and data.normaliser=frame, such as 'fleet'",
         )
-    device = next(model.parameters()).device
     met = WorldModel.build(config, schema, frame)
     met.load_state_dict(with_further_commands(model.state_dict(), config, model.schema, schema))
-    return met.to(device).eval()
+    return met.to(model.device).eval()
 
 
 def readable(found: Schema, known: Schema, further: bool = False) -> Schema:

@@ -40,6 +40,11 @@ class WorldModel(nn.Module):
         self.config, self.schema, self.normaliser = config, schema, normaliser
         self.horizons = config.horizons
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model lies, and so where its windows must lie."""
+        return next(self.parameters()).device
+
     @staticmethod
     def build(config: SensorConfig | JepaConfig, schema: Schema, normaliser: Normaliser) -> "WorldModel":
         """A model with fresh weights and the network that its configuration names."""

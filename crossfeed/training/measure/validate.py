@@ -98,7 +98,7 @@ class Validator:
             "target": latent_health(test[4].flatten(0, 1)),
             "predicted": latent_health(test[5].flatten(0, 1)),
         }
-        values = {"probe_r2": ridge_probe((fit[0], fit[1], fit[2]), (test[0], test[1], test[2]))}
+        values = {"probe_r2": ridge_probe(fit[:3], test[:3])}
         values |= {f"{side}_{name}": value for side, health in sides.items() for name, value in health.items()}
         numbers = dict(zip(values, torch.stack(list(values.values())).tolist(), strict=True))
         reasons = [
