@@ -69,12 +69,12 @@ def online(
                     updates += 1
                 batch = windows.batch(part.to(device))
                 with torch.no_grad():
-                    said, frozen = prepared.forecaster.predict(batch), forecaster.predict(batch)
-                ahead_WHC[part] = observed_errors(said, batch).cpu()
-                data.count_in(adapted_scores, said, batch, part)
+                    forecast, frozen = prepared.forecaster.predict(batch), forecaster.predict(batch)
+                ahead_WHC[part] = observed_errors(forecast, batch).cpu()
+                data.count_in(adapted_scores, forecast, batch, part)
                 data.count_in(frozen_scores, frozen, batch, part)
                 if on_forecast is not None:
-                    on_forecast(part, said)
+                    on_forecast(part, forecast)
                 task.advance(len(part))
             moved = prepared.count
             adapted[machine] = finish(prepared)

@@ -50,8 +50,8 @@ class InstanceNormalised(Network):
 
     def forward(self, batch: WindowBatch) -> Distribution:
         inside, centre_B1C, scale_B1C = normalised(batch)
-        said: Distribution = self.inner(inside)
-        return said.standing_at(said.mean * scale_B1C + centre_B1C)
+        forecast: Distribution = self.inner(inside)
+        return forecast.standing_at(forecast.mean * scale_B1C + centre_B1C)
 
     def pretext(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
         """What is hidden is rebuilt in instance space."""

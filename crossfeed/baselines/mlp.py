@@ -20,5 +20,5 @@ class Mlp(Network):
 
     def forward(self, batch: WindowBatch) -> Distribution:
         flat_BN = self.features.context(batch).flatten(1)
-        said: Distribution = self.decoder(gelu(self.first(flat_BN)), batch)
-        return said
+        forecast: Distribution = self.decoder(gelu(self.first(flat_BN)), batch)
+        return forecast

@@ -28,15 +28,15 @@ def estimate(mean_BHC: Tensor, raw_BHC: Tensor | None) -> Distribution:
     return Gaussian(mean_BHC, torch.exp(0.5 * log_variance_BHC))
 
 
-def present_loss(said: Distribution, x: Tensor, present: Tensor) -> Tensor:
+def present_loss(forecast: Distribution, x: Tensor, present: Tensor) -> Tensor:
     """Beta-NLL of a Gaussian over present entries, or the mean squared error of a point."""
-    entries = said.beta_nll(x, _BETA) if isinstance(said, Gaussian) else (x - said.mean).square()
+    entries = forecast.beta_nll(x, _BETA) if isinstance(forecast, Gaussian) else (x - forecast.mean).square()
     return present_mean(entries, present)
 
 
-def forecast_loss(said: Distribution, batch: WindowBatch) -> Tensor:
+def forecast_loss(forecast: Distribution, batch: WindowBatch) -> Tensor:
     """The loss of a forecast at the batch's horizons."""
-    return present_loss(said, batch.future_x_BHC, batch.future_m_BHC)
+    return present_loss(forecast, batch.future_x_BHC, batch.future_m_BHC)
 
 
 class Network(nn.Module):

@@ -69,11 +69,11 @@ class NeuralForecaster(Learner):
 
     def predict(self, batch: WindowBatch) -> Distribution:
         """A distribution per horizon and channel in the z-space of the batch."""
-        said: Distribution = self._fitted()(batch)
-        if not isinstance(said, Point):
-            return said
+        forecast: Distribution = self._fitted()(batch)
+        if not isinstance(forecast, Point):
+            return forecast
         assert self._spread_HC is not None
-        return Gaussian(said.mean, self._spread_HC.to(said.mean).expand_as(said.mean))
+        return Gaussian(forecast.mean, self._spread_HC.to(forecast.mean).expand_as(forecast.mean))
 
     def _stages(self, network: Network, train: WindowSet) -> list[Stage]:
         stages = []

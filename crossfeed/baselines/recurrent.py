@@ -19,5 +19,5 @@ class Recurrent(Network):
 
     def forward(self, batch: WindowBatch) -> Distribution:
         steps_BKD, _ = self.reader(self.features.context(batch))
-        said: Distribution = self.decoder(steps_BKD[:, -1], batch)
-        return said
+        forecast: Distribution = self.decoder(steps_BKD[:, -1], batch)
+        return forecast

@@ -45,5 +45,5 @@ class Tcn(Network):
     def forward(self, batch: WindowBatch) -> Distribution:
         x_BFK = self.features.context(batch).transpose(1, 2)
         last_BD = self.blocks(self.enter(x_BFK))[:, :, -1]
-        said: Distribution = self.decoder(last_BD, batch)
-        return said
+        forecast: Distribution = self.decoder(last_BD, batch)
+        return forecast

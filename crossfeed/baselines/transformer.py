@@ -49,5 +49,5 @@ class Transformer(Network):
         self.decoder = HorizonDecoder(features, width)
 
     def forward(self, batch: WindowBatch) -> Distribution:
-        said: Distribution = self.decoder(self.encoder(batch)[:, -1], batch)
-        return said
+        forecast: Distribution = self.decoder(self.encoder(batch)[:, -1], batch)
+        return forecast

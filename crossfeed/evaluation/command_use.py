@@ -79,8 +79,8 @@ class KeptForecasts:
     def gathered(self) -> tuple[Tensor, Distribution]:
         """The numbers of the windows in rising order, and their forecasts."""
         numbers = torch.cat([part for part, _ in self._parts])
-        order, said = numbers.argsort(), Distribution.concatenate([said for _, said in self._parts])
-        return numbers[order], said[order.to(said.mean.device)]
+        order, forecast = numbers.argsort(), Distribution.concatenate([forecast for _, forecast in self._parts])
+        return numbers[order], forecast[order.to(forecast.mean.device)]
 
 
 def under_false_plans(
@@ -105,8 +105,8 @@ def under_false_plans(
         if known is None:
             forecasts = forecaster.predict_plans([batch, *plans])
         else:
-            number_W, said = known
-            own = said[torch.searchsorted(number_W, part).to(said.mean.device)]
+            number_W, forecast = known
+            own = forecast[torch.searchsorted(number_W, part).to(forecast.mean.device)]
             forecasts = [own, *forecaster.predict_plans(plans)]
         sheets = [data.scores(forecaster.name) for _ in forecasts]
         for number, (sheet, forecast) in enumerate(zip(sheets, forecasts, strict=True)):

@@ -60,9 +60,9 @@ class ForecastRecorder:
         return index, ForecastTrace(batch.last_index_B.cpu().numpy(), centre.numpy(), spread.numpy(), x, present)
 
 
-def centre_and_spread(said: Distribution) -> tuple[Tensor, Tensor]:
+def centre_and_spread(forecast: Distribution) -> tuple[Tensor, Tensor]:
     """Median and standard deviation in double precision on the CPU: what intervals are built around and from."""
-    plain = said.plain()
+    plain = forecast.plain()
     return plain.median, plain.standard_deviation
 
 

@@ -15,10 +15,9 @@ from crossfeed.evaluation.evaluate import Change, EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.progress import console
+from crossfeed.training.measure import PROTOCOL_SEED
 from crossfeed.windows.windows import WindowBatch
 
-# One suite for everybody, for ever: this seed belongs to the protocol, not to any model.
-PROTOCOL_SEED = 20260820
 PROBE_WINDOWS = 96
 SLOWER = (2, 4, 8)
 SUBSETS = (1, 2, 4, 8, 12)

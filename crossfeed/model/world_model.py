@@ -84,11 +84,11 @@ class WorldModel(nn.Module):
     def ahead(self, context: Any, now_B1A: Tensor, future_BTA: Tensor) -> Distribution:
         """What follows, row by row (B, T, C), up to the last horizon; between the trained ones as `waiting` has it."""
         rows = range(1, future_BTA.shape[1] + 1)
-        said: dict[int, Distribution] = {}
+        by_row: dict[int, Distribution] = {}
         for numbers, plan in plans_by_wait(now_B1A, future_BTA, rows, self.horizons):
             answer = self.decode(context, plan).distribution
-            said |= {row: answer[:, number] for number, row in enumerate(numbers)}
-        return Distribution.stack([said[row] for row in range(len(rows))], 1)
+            by_row |= {row: answer[:, number] for number, row in enumerate(numbers)}
+        return Distribution.stack([by_row[row] for row in range(len(rows))], 1)
 
     @property
     def voices(self) -> int:

@@ -30,8 +30,8 @@ class PretextNetwork(Network):
         raise NotImplementedError
 
     def forward(self, batch: WindowBatch) -> Distribution:
-        said: Distribution = self.decoder(self.encode(batch), batch)
-        return said
+        forecast: Distribution = self.decoder(self.encode(batch), batch)
+        return forecast
 
 
 class StepPretextNetwork(PretextNetwork):

@@ -54,8 +54,8 @@ class JepaModel(WorldModel):
         mean_BHC = self.instance_norm.restore_mean(mean_BHC, context.level)
         if self.head.anchor is not None and context.level is not None:
             mean_BHC = mean_BHC + self.head.anchor(latent_BHD, context.level.centre_BC)
-        said = self.head.distribution(mean_BHC, self.head.bound(log_variance_BHC))
-        return Prediction(latent_BHD, said, context)
+        distribution = self.head.distribution(mean_BHC, self.head.bound(log_variance_BHC))
+        return Prediction(latent_BHD, distribution, context)
 
     def predict_latents(self, context: State, plan: Plan) -> Tensor:
         """Eq. (3): latents at every horizon under the planned commands."""

@@ -65,7 +65,7 @@ class ObjectiveConfig(CheckedForm):
 
     def active(self, stage: Stage) -> dict[str, float]:
         """The terms a stage trains, with their weights; the physical head has no part in pretraining."""
-        named = {name: getattr(self.weights, name) for name in Weights.__dataclass_fields__}
+        named = vars(self.weights)
         return {name: w for name, w in named.items() if w > 0.0 and (name != "physical" or stage == "finetune")}
 
 

@@ -86,8 +86,8 @@ class MixtureHead(nn.Module):
         known = (self.zero_C, self.reached_C, self.prior_CWG)
         zero_C, reached_C, prior_CWG = (one if channels is None else one.index_select(0, channels) for one in known)
         with torch.autocast(query_EBHCD.device.type, enabled=False):
-            said = self.linear(query_EBHCD.to(self.linear.weight.dtype))
-            part = dict(zip(self.parts, said.split(list(self.parts.values()), -1), strict=True))
+            raw = self.linear(query_EBHCD.to(self.linear.weight.dtype))
+            part = dict(zip(self.parts, raw.split(list(self.parts.values()), -1), strict=True))
             centre_B1C1, last_B1C1 = (values[:, None, :, None] for values in (centre_BC, last_BC))
             # What stands is the last value, whatever it is moved by: recency 1, and no factor of its own.
             recency_BHCW = functional.pad(torch.sigmoid(part["recency"]), (1, 0), value=1.0)

@@ -101,11 +101,11 @@ class SensorModel(WorldModel):
 
     def decode_with_members(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Tensor]:
         """What the members say together, and what each expects of every sensor (E, B, H, C)."""
-        query_EBHCD, said = self.members_say(context, plan)
-        return self._together(query_EBHCD, said, context, plan), self._member_means(said, context)
+        query_EBHCD, mixture = self.members_say(context, plan)
+        return self._together(query_EBHCD, mixture, context, plan), self._member_means(mixture, context)
 
-    def _together(self, query_EBHCD: Tensor, said: Mixture, context: SensorContext, plan: Plan) -> Prediction:
-        together = self._widened(said.pooled(), self._slots(plan.horizons))
+    def _together(self, query_EBHCD: Tensor, mixture: Mixture, context: SensorContext, plan: Plan) -> Prediction:
+        together = self._widened(mixture.pooled(), self._slots(plan.horizons))
         return Prediction(query_EBHCD[0].mean(2), self._everywhere(together, context.window.channels), context)
 
     def members_say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
@@ -115,9 +115,9 @@ class SensorModel(WorldModel):
         now_B1A, order, queries, mixtures = context.a_BKA[:, -1:], [], [], []
         for rows, waiting in plans_by_wait(now_B1A, plan.future_a_BTA, plan.horizons, self.horizons):
             order += rows
-            query_EBHCD, said = self._say(context, waiting)
+            query_EBHCD, mixture = self._say(context, waiting)
             queries.append(query_EBHCD)
-            mixtures.append(said)
+            mixtures.append(mixture)
         back_H = torch.tensor(order, device=now_B1A.device).argsort()
         joined = cast(Mixture, Mixture.concatenate(mixtures, 2))
         return torch.cat(queries, 2)[:, :, back_H], joined[:, :, back_H]
@@ -151,8 +151,8 @@ class SensorModel(WorldModel):
         future_RTA = torch.cat([a_KA[-1:], future_TA])[place_RT]
         meaning: Meaning = self.meaning(a_KA.expand(len(slot_R), -1, -1), future_RTA)
         window, past_1KA = SensorWindow.of(rows).only(channels), self.meaning.from_zero(a_KA).unsqueeze(0)
-        said = follow(self.network, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
-        return self._widened(said.pooled(), slot_R)
+        mixture = follow(self.network, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
+        return self._widened(mixture.pooled(), slot_R)
 
     def disagreement(self, context: SensorContext, plan: Plan) -> Tensor:
         """Standard deviation (B, H, C) of the members' means, in z-units; zero for a single member."""
@@ -180,24 +180,24 @@ class SensorModel(WorldModel):
             return None
         return torch.tensor([asked_as(row, self.horizons).slot for row in horizons], device=self.step_H.device)
 
-    def _member_means(self, said: Mixture, context: SensorContext) -> Tensor:
+    def _member_means(self, mixture: Mixture, context: SensorContext) -> Tensor:
         """What each member expects (E, B, H, C) of all sensors; all agree on the mean of one that was not read."""
-        mean_EBHC, channels = said.mean, context.window.channels
+        mean_EBHC, channels = mixture.mean, context.window.channels
         if channels is None:
             return mean_EBHC
         whole_EBHC = mean_EBHC.new_zeros(*mean_EBHC.shape[:-1], len(self.schema.sensors))
         return whole_EBHC.index_copy(-1, channels, mean_EBHC)
 
-    def _everywhere(self, said: Mixture, channels: Tensor | None) -> Mixture:
+    def _everywhere(self, mixture: Mixture, channels: Tensor | None) -> Mixture:
         """The forecast of all sensors; one that was not read is expected at its mean, as far off as it ever was."""
         if channels is None:
-            return said
-        shape = (*said.shape[:2], len(self.schema.sensors), said.mean_M.shape[-1])
-        begin = (said.mean_M.new_zeros(shape), said.mean_M.new_zeros(shape), said.mean_M.new_ones(shape))
-        parts = (said.log_weight_M, said.mean_M, said.scale_M)
+            return mixture
+        shape = (*mixture.shape[:2], len(self.schema.sensors), mixture.mean_M.shape[-1])
+        begin = (mixture.mean_M.new_zeros(shape), mixture.mean_M.new_zeros(shape), mixture.mean_M.new_ones(shape))
+        parts = (mixture.log_weight_M, mixture.mean_M, mixture.scale_M)
         return Mixture(*(whole.index_copy(2, channels, part) for whole, part in zip(begin, parts, strict=True)))
 
-    def _widened(self, said: Mixture, slot_H: Tensor | None) -> Mixture:
+    def _widened(self, mixture: Mixture, slot_H: Tensor | None) -> Mixture:
         """As much wider as source validation asked for at the trained horizon that answers."""
         widening_H = self.widening_H if slot_H is None else self.widening_H[slot_H]
-        return replace(said, scale_M=said.scale_M * widening_H[:, None, None])
+        return replace(mixture, scale_M=mixture.scale_M * widening_H[:, None, None])

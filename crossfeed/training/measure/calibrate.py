@@ -34,11 +34,11 @@ def calibrate(model: SensorModel, validation: WindowSet) -> None:
         batch = validation.batch(index_B.to(device))
         rows = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
         context, plan = model.context(rows, batch.a_BKA), Plan.of(batch, model.horizons)
-        said = model.decode(context, plan).distribution
-        assert isinstance(said, Mixture)
+        mixture = model.decode(context, plan).distribution
+        assert isinstance(mixture, Mixture)
         present_H += batch.future_m_BHC.sum((0, 2))
         for index, widening in enumerate(WIDENINGS):
-            held_BHC = replace(said, scale_M=said.scale_M * widening).holds(batch.future_x_BHC, NOMINAL)
+            held_BHC = replace(mixture, scale_M=mixture.scale_M * widening).holds(batch.future_x_BHC, NOMINAL)
             inside_WH[index] += (held_BHC & batch.future_m_BHC).sum((0, 2))
         apart_BHC = torch.where(batch.future_m_BHC, model.disagreement(context, plan), 0.0)
         doubts.append(apart_BHC.sum((1, 2)) / batch.future_m_BHC.sum((1, 2)).clamp(min=1))

@@ -13,11 +13,11 @@ from crossfeed.model.jepa.objectives import Stage, loss_terms, see
 from crossfeed.model.jepa.views import Views
 from crossfeed.training.devices.acceleration import CapturedStep, share_of_tokens
 from crossfeed.training.devices.precision import autocast
+from crossfeed.training.measure import PROTOCOL_SEED
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import schema_view, validation_masks
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-PROTOCOL_SEED = 20260820
 ROUNDING = 1e-4
 
 

@@ -16,8 +16,9 @@ from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import Selection
+from crossfeed.training.measure import PROTOCOL_SEED
 from crossfeed.training.measure.health import collapse_reasons, latent_health, ridge_probe
-from crossfeed.training.measure.loss_pass import PROTOCOL_SEED, LossPass
+from crossfeed.training.measure.loss_pass import LossPass
 from crossfeed.training.measure.metrics import ForecastScores, ForecastSums
 from crossfeed.training.measure.reading import WindowReader
 from crossfeed.training.run_config import RunConfig
@@ -57,11 +58,8 @@ class Validator:
         self.model, self.train, self.validation, self.config = model, train, validation, config
         self.precision, self.device = precision, validation.last_W.device
         training = config.training
-        self._captured, self._passes, self._readers = (
-            captured,
-            dict[Stage, LossPass](),
-            dict[tuple[Part, bool, bool], WindowReader](),
-        )
+        self._captured, self._passes = captured, dict[Stage, LossPass]()
+        self._readers = dict[tuple[Part, bool, bool], WindowReader]()
         self._others = OtherMachines(OTHER_MACHINE, model.normaliser, self.device)
         self.windows_W = _fixed_subset(len(validation), training.validation_windows).to(self.device)
         self._probed_W = _fixed_subset(len(validation), training.health.windows).to(self.device)

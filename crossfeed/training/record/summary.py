@@ -98,6 +98,6 @@ def _floor(validator: Validator, name: str) -> Any:
     sums = ForecastSums(model.horizons, model.schema.sensor_names, validator.device)
     for index_B in torch.split(validator.windows_W, validator.config.training.batch_size):
         batch = validator.validation.batch(index_B)
-        said = Point(FLOORS[name](batch.x_BKC, batch.m_BKC, model.horizons))
-        sums.add(batch.future_x_BHC, batch.future_m_BHC, said)
+        forecast = Point(FLOORS[name](batch.x_BKC, batch.m_BKC, model.horizons))
+        sums.add(batch.future_x_BHC, batch.future_m_BHC, forecast)
     return sums.scores()
