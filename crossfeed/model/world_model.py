@@ -100,11 +100,9 @@ class WorldModel(nn.Module):
         assert number == 0, "there is only one network"
         return self
 
+    @abstractmethod
     def follow(self, rows: Any, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
         """What follows each of B sampled paths under one plan, as `ahead`, of some channels only."""
-        a_BKA = a_KA.expand(rows.windows, -1, -1)
-        future_BTA = future_TA.expand(rows.windows, -1, -1)
-        return self.ahead(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
 
     @abstractmethod
     def worth_reading(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:

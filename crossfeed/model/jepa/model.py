@@ -6,6 +6,7 @@ B windows, K context rows, H horizons, T longest horizon, C sensors, A commands,
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution
 from crossfeed.model.context import RowVectors, State
 from crossfeed.model.jepa.anchor import Anchor
 from crossfeed.model.jepa.config import JepaConfig
@@ -81,6 +82,11 @@ class JepaModel(WorldModel):
             return State(self.context_encoder.state(rows.vector_BRD, a_BKA), None, rows.level)
         step_BKD = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
         return State(step_BKD[:, -1], step_BKD.mean(1), rows.level)
+
+    def follow(self, rows: RowVectors, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+        """What follows each of B sampled paths under one plan, as `ahead`, of some channels only."""
+        a_BKA, future_BTA = (each.expand(len(rows.vector_BRD), -1, -1) for each in (a_KA, future_TA))
+        return self.ahead(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
 
     def representation(self, batch: WindowBatch) -> Tensor:
         """The state at the last row."""
