@@ -13,6 +13,8 @@ from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch
 
+# Of every network whose original does not say otherwise.
+DROPOUT = 0.1
 # A standard deviation between 0.01 and 10 source standard deviations; the bounds are smooth, so no gradient dies.
 _LOWEST, _HIGHEST = -9.2, 4.6
 # Each entry's likelihood is weighted by its detached variance to this power (beta-NLL), as in the world model.

@@ -11,10 +11,10 @@ from crossfeed.windows.windows import WindowBatch
 class Recurrent(Network):
     """A stacked recurrent reader of either cell."""
 
-    def __init__(self, features: Features, cell: type[nn.GRU] | type[nn.LSTM], width: int, layers: int) -> None:
+    def __init__(self, features: Features, cell: type[nn.GRU] | type[nn.LSTM], width: int) -> None:
         super().__init__()
         self.features = features
-        self.reader = cell(features.context_width, width, num_layers=layers, batch_first=True)
+        self.reader = cell(features.context_width, width, num_layers=2, batch_first=True)
         self.decoder = HorizonDecoder(features, width)
 
     def forward(self, batch: WindowBatch) -> Distribution:

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import HorizonDecoder, Network
+from crossfeed.baselines.network import DROPOUT, HorizonDecoder, Network
 from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 
-def encoder_blocks(width: int, layers: int, dropout: float) -> nn.TransformerEncoder:
+def encoder_blocks(width: int, layers: int, dropout: float = DROPOUT) -> nn.TransformerEncoder:
     """Pre-norm transformer blocks with GELU, heads of 32 (at least two) and a feed-forward four times as wide."""
     block = nn.TransformerEncoderLayer(
         width, max(2, width // 32), 4 * width, dropout, activation="gelu", batch_first=True, norm_first=True
@@ -23,12 +23,12 @@ def encoder_blocks(width: int, layers: int, dropout: float) -> nn.TransformerEnc
 class StepEncoder(nn.Module):
     """One token per context row, learned positions, transformer blocks."""
 
-    def __init__(self, features: Features, width: int, layers: int, dropout: float) -> None:
+    def __init__(self, features: Features, width: int, layers: int) -> None:
         super().__init__()
         self.features = features
         self.token = nn.Linear(features.context_width, width)
         self.position_KD = nn.Parameter(0.02 * torch.randn(features.shape.context, width))
-        self.blocks = encoder_blocks(width, layers, dropout)
+        self.blocks = encoder_blocks(width, layers)
 
     def tokens(self, batch: WindowBatch) -> Tensor:
         """Row tokens with their positions, before any attention."""
@@ -43,9 +43,9 @@ class StepEncoder(nn.Module):
 class Transformer(Network):
     """The row encoder with the shared forecasting decoder."""
 
-    def __init__(self, features: Features, width: int, layers: int, dropout: float = 0.1) -> None:
+    def __init__(self, features: Features, width: int, layers: int) -> None:
         super().__init__()
-        self.encoder = StepEncoder(features, width, layers, dropout)
+        self.encoder = StepEncoder(features, width, layers)
         self.decoder = HorizonDecoder(features, width)
 
     def forward(self, batch: WindowBatch) -> Distribution:

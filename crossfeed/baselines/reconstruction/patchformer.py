@@ -20,7 +20,7 @@ _RATIO = 0.4
 class PatchFormer(PretextNetwork):
     """Tokens of all lengths attend to each other; the latest patch of each length forecasts."""
 
-    def __init__(self, features: Features, width: int, layers: int, dropout: float = 0.1) -> None:
+    def __init__(self, features: Features, width: int, layers: int) -> None:
         super().__init__(features, width)
         coarsest = _LENGTHS[-1]
         if features.shape.context < coarsest:
@@ -35,7 +35,7 @@ class PatchFormer(PretextNetwork):
             nn.Parameter(0.02 * torch.randn(self.rows // length, width)) for length in _LENGTHS
         )
         self.mask_D = nn.Parameter(0.02 * torch.randn(width))
-        self.blocks = encoder_blocks(width, layers, dropout)
+        self.blocks = encoder_blocks(width, layers)
         self.rebuild = nn.ModuleList(nn.Linear(width, length * sensors) for length in _LENGTHS)
 
     def encode(self, batch: WindowBatch) -> Tensor:

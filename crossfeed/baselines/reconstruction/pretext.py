@@ -37,9 +37,9 @@ class PretextNetwork(Network):
 class StepPretextNetwork(PretextNetwork):
     """A pretext over row tokens: the last row of the encoder forecasts, a linear map rebuilds rows."""
 
-    def __init__(self, features: Features, width: int, layers: int, dropout: float = 0.1) -> None:
+    def __init__(self, features: Features, width: int, layers: int) -> None:
         super().__init__(features, width)
-        self.encoder = StepEncoder(features, width, layers, dropout)
+        self.encoder = StepEncoder(features, width, layers)
         self.rebuild = nn.Linear(width, features.shape.sensors)
 
     def encode(self, batch: WindowBatch) -> Tensor:
