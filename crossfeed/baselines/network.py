@@ -78,3 +78,17 @@ class HorizonDecoder(nn.Module):
             hidden_BHD = hidden_BHD + self.plan(self.features.plan(batch))
         hidden_BHD = gelu(hidden_BHD)
         return estimate(self.mean(hidden_BHD), self.log_variance(hidden_BHD))
+
+
+class EncodingNetwork(Network):
+    """A network that sums its context up in one vector, from which the decoder forecasts."""
+
+    decoder: HorizonDecoder
+
+    def encode(self, batch: WindowBatch) -> Tensor:
+        """The context vector (B, D) that forecasts."""
+        raise NotImplementedError
+
+    def forward(self, batch: WindowBatch) -> Distribution:
+        forecast: Distribution = self.decoder(self.encode(batch), batch)
+        return forecast

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import DROPOUT, HorizonDecoder, Network
-from crossfeed.distribution import Distribution
+from crossfeed.baselines.network import DROPOUT, EncodingNetwork, HorizonDecoder
 from crossfeed.windows.windows import WindowBatch
 
 _KERNEL, _LAYERS = 3, 5
@@ -32,7 +31,7 @@ class CausalBlock(nn.Module):
         return residual_BDK
 
 
-class Tcn(Network):
+class Tcn(EncodingNetwork):
     """Dilations double from layer to layer, so five layers see 63 steps."""
 
     def __init__(self, features: Features, width: int) -> None:
@@ -42,8 +41,7 @@ class Tcn(Network):
         self.blocks = nn.Sequential(*(CausalBlock(width, 2**layer) for layer in range(_LAYERS)))
         self.decoder = HorizonDecoder(features, width)
 
-    def forward(self, batch: WindowBatch) -> Distribution:
+    def encode(self, batch: WindowBatch) -> Tensor:
         x_BFK = self.features.context(batch).transpose(1, 2)
-        last_BD = self.blocks(self.enter(x_BFK))[:, :, -1]
-        forecast: Distribution = self.decoder(last_BD, batch)
-        return forecast
+        last_BD: Tensor = self.blocks(self.enter(x_BFK))[:, :, -1]
+        return last_BD

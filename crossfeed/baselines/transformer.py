@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import DROPOUT, HorizonDecoder, Network
-from crossfeed.distribution import Distribution
+from crossfeed.baselines.network import DROPOUT, EncodingNetwork, HorizonDecoder
 from crossfeed.windows.windows import WindowBatch
 
 
@@ -40,7 +39,7 @@ class StepEncoder(nn.Module):
         return steps_BKD
 
 
-class Transformer(Network):
+class Transformer(EncodingNetwork):
     """The row encoder with the shared forecasting decoder."""
 
     def __init__(self, features: Features, width: int, layers: int) -> None:
@@ -48,6 +47,6 @@ class Transformer(Network):
         self.encoder = StepEncoder(features, width, layers)
         self.decoder = HorizonDecoder(features, width)
 
-    def forward(self, batch: WindowBatch) -> Distribution:
-        forecast: Distribution = self.decoder(self.encoder(batch)[:, -1], batch)
-        return forecast
+    def encode(self, batch: WindowBatch) -> Tensor:
+        last_BD: Tensor = self.encoder(batch)[:, -1]
+        return last_BD

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import HorizonDecoder, Network
+from crossfeed.baselines.network import EncodingNetwork, HorizonDecoder
 from crossfeed.baselines.transformer import StepEncoder
-from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 
-class PretextNetwork(Network):
+class PretextNetwork(EncodingNetwork):
     """Stage one minimises `pretext`; stage two trains encoder and forecasting decoder end to end."""
 
     has_pretext = True
@@ -24,14 +23,6 @@ class PretextNetwork(Network):
         super().__init__()
         self.features = features
         self.decoder = HorizonDecoder(features, width)
-
-    def encode(self, batch: WindowBatch) -> Tensor:
-        """The context vector (B, D) that forecasts."""
-        raise NotImplementedError
-
-    def forward(self, batch: WindowBatch) -> Distribution:
-        forecast: Distribution = self.decoder(self.encode(batch), batch)
-        return forecast
 
 
 class StepPretextNetwork(PretextNetwork):
