@@ -10,6 +10,7 @@ loss terms of twelve steps from the same weights, batches and masks on the plain
 import argparse
 import json
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,10 +25,9 @@ from crossfeed.model.jepa.objectives import losses
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.bench.cost import step_flops
 from crossfeed.training.data import prepare
-from crossfeed.training.devices.acceleration import CapturedStep, LossesWithTeacherStream, measure_token_capacity
-from crossfeed.training.order import epoch_order, steps_in_epoch
+from crossfeed.training.devices.acceleration import CapturedStep, TeacherStream, measure_token_capacity
+from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.run_config import preset
-from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep
 from crossfeed.training.update.flat_update import FlatUpdate
 from crossfeed.training.update.update_kernel import update_flat
@@ -47,8 +47,8 @@ def build(table: Table, name: str, turns: tuple[str, ...], dropout: float = 0.1)
     steps = steps_in_epoch(len(data.train), size, None)
     step = TrainStep(model, data.train, config, "pretrain", steps, "bf16")
     if "attention" in turns:
-        step.room = measure_token_capacity(model, data.train, config, True, size)
-        pack_tokens(model, step.room.share, step.room.lost)
+        step.capacity = measure_token_capacity(model, data.train, config, True, size)
+        pack_tokens(model, step.capacity.share, step.capacity.lost)
         use_attention_kernels(model, step._dropout)
     if "rows" in turns:
         hash_dropout(model, step._dropout)
@@ -56,13 +56,12 @@ def build(table: Table, name: str, turns: tuple[str, ...], dropout: float = 0.1)
     if "flat" in turns:
         step._finish = FlatUpdate(model, step.optimiser, config.training.clip_norm, update_flat)
     if "beside" in turns:
-        step._losses = LossesWithTeacherStream()
+        step._losses = partial(losses, see=TeacherStream())
     if "compiler" in turns:
         step._losses = torch.compile(losses, dynamic=False)
     if "capture" in turns:
         step._run = CapturedStep(step._advance, (step.masks,))
-    order = generator(0, "order", "pretrain", 0)
-    step.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), size, steps, order))
+    step.begin_epoch(0)
     return step
 
 
@@ -89,7 +88,7 @@ def measure(table: Table, name: str, turns: tuple[str, ...]) -> dict[str, Any]:
         step()
     torch.cuda.synchronize()
     built, schema = time.perf_counter() - began, step.model.schema
-    share = step.room.share if step.room else 1.0
+    share = step.capacity.share if step.capacity else 1.0
     return {
         "preset": name,
         "turns": turns,

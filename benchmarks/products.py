@@ -25,9 +25,7 @@ from crossfeed.products import gains, wide_products
 from crossfeed.training.bench.bench import first_stage, synthetic_table
 from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.order import epoch_order
 from crossfeed.training.run_config import RunConfig, resolve_config
-from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep
 
 STEPS = 512
@@ -62,8 +60,7 @@ def training_step(data: TrainingData, config: RunConfig) -> TrainStep:
     torch.manual_seed(0)
     model = WorldModel.build(config.model, data.schema, data.normaliser)
     step = TrainStep(model, data.train, config, first_stage(config), STEPS, "float32")
-    order = epoch_order(data.train.machine_W.numpy(), config.training.batch_size, STEPS, generator(0, "order"))
-    step.begin_epoch(0, order)
+    step.begin_epoch(0)
     return step
 
 

@@ -21,9 +21,7 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.training.data import prepare
-from crossfeed.training.order import epoch_order
 from crossfeed.training.run_config import preset
-from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep
 
 GROWTH: dict[str, tuple[Any, ...]] = {
@@ -62,10 +60,8 @@ def build(options: argparse.Namespace, what: str, amount: int) -> TrainStep:
     data = prepare([synthetic(amount if what == "channels" else 17)], config, device)
     torch.manual_seed(0)
     model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
-    size, steps = config.training.batch_size, 64
-    step = TrainStep(model, data.train, config, "pretrain", steps, "bf16" if device.type == "cuda" else "float32")
-    order = epoch_order(data.train.machine_W.cpu().numpy(), size, steps, generator(0, "order", "pretrain", 0))
-    step.begin_epoch(0, order)
+    step = TrainStep(model, data.train, config, "pretrain", 64, "bf16" if device.type == "cuda" else "float32")
+    step.begin_epoch(0)
     return step
 
 

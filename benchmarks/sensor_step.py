@@ -42,7 +42,7 @@ def step_ms(table: Table, size: str, precision: str, acceleration: str, device: 
     model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
     resolved = resolve_precision(config.training.precision, device)
     step = TrainStep(model, data.train, config, "finetune", WARM_UP + TIMED, resolved)
-    step.begin_epoch(0, torch.randint(len(data.train), (WARM_UP + TIMED, config.training.batch_size)))
+    step.begin_epoch(0)
     for _ in range(WARM_UP):
         step()
     wait(device)

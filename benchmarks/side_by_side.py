@@ -24,9 +24,8 @@ from crossfeed.model.device import choose_device
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.data import prepare
 from crossfeed.training.devices.precision import resolve_precision
-from crossfeed.training.order import epoch_order, steps_in_epoch
+from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.run_config import preset
-from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep
 
 GAP = 0.5  # seconds between two rounds
@@ -46,12 +45,11 @@ def worker(options: argparse.Namespace, size: str, rank: int, folder: Path) -> N
     data = prepare([Table.read(options.source)], config, device)
     torch.manual_seed(rank)
     model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
-    batch, steps = config.training.batch_size, steps_in_epoch(len(data.train), config.training.batch_size, None)
+    steps = steps_in_epoch(len(data.train), config.training.batch_size, None)
     step = TrainStep(model, data.train, config, "pretrain", steps, resolve_precision("auto", device))
-    order = epoch_order(data.train.machine_W.cpu().numpy(), batch, steps, generator(0, "order", "pretrain", 0))
 
     def train_some() -> None:
-        step.begin_epoch(0, order)
+        step.begin_epoch(0)
         for _ in range(min(AT_ONCE, steps)):
             step()
         step.trace()

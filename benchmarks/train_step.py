@@ -32,9 +32,7 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.devices.precision import autocast, resolve_precision
-from crossfeed.training.order import epoch_order
 from crossfeed.training.run_config import RunConfig, preset
-from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep
 from crossfeed.windows.windows import WindowBatch
 
@@ -108,7 +106,7 @@ def plain_loop(table: Table, data: TrainingData, config: RunConfig, device: torc
         batch = WindowBatch(x, torch.ones_like(m), a, future_x, present, mean_a, future_a, nothing, nothing)
         with autocast(precision, device):
             terms = losses(model, batch, Views(m, reduced), "pretrain", config.objectives)
-        loss = total(terms, "pretrain", config.objectives)
+        loss = total(terms, config.objectives.active("pretrain"))
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -123,9 +121,9 @@ def plain_loop(table: Table, data: TrainingData, config: RunConfig, device: torc
 def our_step(data: TrainingData, config: RunConfig, device: torch.device) -> Callable[[], None]:
     """A call does one step of crossfeed's own; epochs start anew when they end."""
     model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
-    size, steps = config.training.batch_size, min(STEPS, len(data.train) // config.training.batch_size)
+    steps = min(STEPS, len(data.train) // config.training.batch_size)
     step = TrainStep(model, data.train, config, "pretrain", steps, resolve_precision("auto", device))
-    step.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), size, steps, generator(0, "order")))
+    step.begin_epoch(0)
     return step
 
 

@@ -67,16 +67,16 @@ def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) 
         adapted, moved, updates = forecaster, 0, 0
         if len(index_W) and config.steps:
             prepared = prepare(forecaster, config.mode, config.rank, config.seed)
-            ahead_SHC = _errors_on(forecaster, data.windows, index_W)
-            updates, moved = learn(prepared, data.windows, index_W, ahead_SHC, config), prepared.count
-            adapted = finish(prepared)
+            ahead_SHC = torch.cat([errors_in_advance(forecaster, batch) for batch in batches(data.windows, index_W)])
+            learn(prepared, data.windows, index_W, ahead_SHC, config)
+            adapted, moved, updates = finish(prepared), prepared.count, config.steps
         scores = evaluate(adapted, data, divided.query, title=f"Few-shot {fraction:.0%}")
         lacking = divided.runs_without_support.get(fraction, ())
         rows.append(FewShot(fraction, len(index_W), lacking, updates, moved, scores, adapted))
     return rows, divided
 
 
-def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Tensor, config: FewShotConfig) -> int:
+def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Tensor, config: FewShotConfig) -> None:
     """Take `steps` steps on batches of the support, drawn by the seed; the spread learns from the zero-shot errors."""
     device = windows.last_W.device
     optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=device))
@@ -87,12 +87,6 @@ def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Te
             ahead_BHC = ahead_SHC[drawn.to(device)]
             update(prepared, windows.batch(index_W[drawn].to(device)), ahead_BHC, optimiser, config.clip_norm)
             task.advance()
-    return config.steps
-
-
-def _errors_on(forecaster: Adaptable, windows: WindowSet, index_S: Tensor) -> Tensor:
-    """Zero-shot errors on the support."""
-    return torch.cat([errors_in_advance(forecaster, batch) for batch in batches(windows, index_S)])
 
 
 def few_shot_result(rows: list[FewShot], divided: Supports, config: FewShotConfig) -> FewShotResult:

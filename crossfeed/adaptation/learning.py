@@ -21,20 +21,20 @@ def errors_in_advance(forecaster: Adaptable, batch: WindowBatch) -> Tensor:
     return observed_errors(forecaster.predict(batch), batch)
 
 
-def observed_errors(said: Distribution, batch: WindowBatch) -> Tensor:
+def observed_errors(forecast: Distribution, batch: WindowBatch) -> Tensor:
     """The errors of a forecast whose targets are in the batch; zero where nothing was observed."""
-    return torch.where(batch.future_m_BHC, batch.future_x_BHC - said.mean, 0.0).detach()
+    return torch.where(batch.future_m_BHC, batch.future_x_BHC - forecast.mean, 0.0).detach()
 
 
 def update(prepared: Prepared, batch: WindowBatch, ahead_BHC: Tensor, optimiser: AdamW, clip_norm: float) -> None:
     """One step on the present targets (absent channels are never regressed); `ahead_BHC` are the errors in advance."""
     name = prepared.forecaster.name
     with torch.enable_grad():
-        said = prepared.forecaster.predict(batch)
+        forecast = prepared.forecaster.predict(batch)
         present = batch.future_m_BHC
         x_BHC = torch.where(present, batch.future_x_BHC, 0.0)
-        towards_truth = said.fixed_shape().nll(x_BHC)
-        about_errors = said.standing_at(x_BHC - ahead_BHC).nll(x_BHC)
+        towards_truth = forecast.fixed_shape().nll(x_BHC)
+        about_errors = forecast.standing_at(x_BHC - ahead_BHC).nll(x_BHC)
         if towards_truth is None or about_errors is None:
             raise ForecastError(
                 f"Forecaster '{name}' claims no density, so it cannot be adapted by likelihood.",

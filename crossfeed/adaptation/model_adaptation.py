@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_result
-from crossfeed.adaptation.online import OnlineConfig, online
+from crossfeed.adaptation.online import Online, OnlineConfig, online
 from crossfeed.adaptation.parameters import Adaptable, Mode
 from crossfeed.adaptation.result import AdaptationResult, FewShotResult, OnlineResult
 from crossfeed.configuration import parse
@@ -14,8 +14,9 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.conformal import ForecastRecorder, adaptive_widths, coverage
 from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.metrics import LEVELS
+from crossfeed.evaluation.metrics import LEVELS, Axis
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.records import Metrics
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.evaluation.setup import set_up
 from crossfeed.evaluation.source import read_table, sensors_not_read
@@ -159,16 +160,15 @@ def _stream(
         mae_ratio=ratio(result.online, result.zero_shot, "absolute"),
         crps_ratio=ratio(result.online, result.zero_shot, "crps"),
         tracked_coverage=dict(zip(map(str, LEVELS), tracked.tolist(), strict=True)),
-        by_run={
-            run: {"zero_shot": before["rmse"], "online": result.online.by("run")[run]["rmse"]}
-            for run, before in result.zero_shot.by("run").items()
-        },
-        by_horizon={
-            horizon: {"zero_shot": before["rmse"], "online": result.online.by("horizon")[horizon]["rmse"]}
-            for horizon, before in result.zero_shot.by("horizon").items()
-        },
+        by_run=_rmse_by(result, "run"),
+        by_horizon=_rmse_by(result, "horizon"),
     )
     return found, result.forecasters
+
+
+def _rmse_by(result: Online, axis: Axis) -> dict[str, Metrics]:
+    before, after = result.zero_shot.by(axis), result.online.by(axis)
+    return {label: {"zero_shot": before[label]["rmse"], "online": after[label]["rmse"]} for label in before}
 
 
 def _adapted(

@@ -61,9 +61,7 @@ def online(
     with progress("Adapting online", len(windows)) as task:
         for number, machine in enumerate(windows.machines):
             prepared = prepare(forecaster, config.mode, config.rank, config.seed)
-            optimiser = AdamW(
-                [(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=windows.last_W.device)
-            )
+            optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=device))
             generator = torch.Generator().manual_seed(config.seed)
             for part, observed in blocks(windows, number, config.every):
                 for _ in range(config.steps if len(observed) else 0):
@@ -73,12 +71,12 @@ def online(
                     updates += 1
                 batch = windows.batch(part.to(device))
                 with torch.no_grad():
-                    said, frozen = prepared.forecaster.predict(batch), forecaster.predict(batch)
-                ahead_WHC[part] = observed_errors(said, batch).cpu()
-                data.count_in(adapted_scores, said, batch, part)
+                    forecast, frozen = prepared.forecaster.predict(batch), forecaster.predict(batch)
+                ahead_WHC[part] = observed_errors(forecast, batch).cpu()
+                data.count_in(adapted_scores, forecast, batch, part)
                 data.count_in(frozen_scores, frozen, batch, part)
                 if on_forecast is not None:
-                    on_forecast(part, said)
+                    on_forecast(part, forecast)
                 task.advance(len(part))
             moved = prepared.count
             adapted[machine] = finish(prepared)

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,26 +21,20 @@ MODES: dict[Mode, str] = {
     "low-rank": "a low-rank correction of every linear map",
     "all": "everything that is trained by gradients",
 }
-# The parts of the world model; a baseline names its own in an attribute `adaptation_parts` of its module.
-WORLD_MODEL_PARTS: Mapping[str, tuple[str, ...]] = {
-    "head": ("head.",),
-    "predictor": ("predictor.", "head."),
-    "channels": ("context_encoder.row.channel",),
-}
 # Auxiliary parts a forecast never passes through, and the teacher, which only ever follows.
 NOT_FORECASTING = ("recovery.", "target_encoder.")
 LINEAR = (nn.Linear, MemberLinear)
 
 
 class Adaptable(Forecaster, Protocol):
-    """A forecaster whose `predict` can be differentiated with respect to the parameters of a module."""
+    """A forecaster whose `predict` can be differentiated with respect to the parameters of a module.
+
+    The module names the parts that each mode moves in an attribute `adaptation_parts`.
+    """
 
     @property
     def module(self) -> nn.Module:
         """What adaptation may change."""
-
-
-Kind = TypeVar("Kind", bound=Adaptable)
 
 
 class LowRank(nn.Module):
@@ -74,10 +68,8 @@ class Prepared:
         return sum(parameter.numel() for parameter in self.parameters)
 
 
-def prepare(forecaster: Kind, mode: Mode, rank: int = 4, seed: int = 0) -> Prepared:
+def prepare(forecaster: Adaptable, mode: Mode, rank: int = 4, seed: int = 0) -> Prepared:
     """Copy a forecaster and free the parameters of one mode; the original is never touched."""
-    if mode not in get_args(Mode):
-        raise ConfigError(f"There is no way to adapt called '{mode}'.", expected=f"one of {', '.join(MODES)}")
     adapted = copy.deepcopy(forecaster)
     module = adapted.module.eval()
     free = _low_rank(module, rank, seed) if mode == "low-rank" else _named(module, mode, forecaster.name)
@@ -106,7 +98,7 @@ def _named(module: nn.Module, mode: Mode, name: str) -> list[nn.Parameter]:
     }
     if mode == "all":
         return list(able.values())
-    parts: Mapping[str, tuple[str, ...]] = getattr(module, "adaptation_parts", WORLD_MODEL_PARTS)
+    parts: Mapping[str, tuple[str, ...]] = getattr(module, "adaptation_parts", {})
     chosen = [parameter for key, parameter in able.items() if key.startswith(parts.get(mode, ("\0",)))]
     if not chosen:
         raise ConfigError(

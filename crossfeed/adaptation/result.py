@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator
 
 from crossfeed.configuration import recorded
-from crossfeed.evaluation.records import Metrics
+from crossfeed.evaluation.records import UNKNOWN, Metrics
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.json_file import plain
@@ -22,7 +22,7 @@ class FractionResult:
     remark: str
     metrics: Metrics
     rmse_ratio: Interval  # over zero-shot, as the next
-    crps_ratio: Interval = field(default_factory=lambda: Interval(None))
+    crps_ratio: Interval = UNKNOWN
     runs: dict[str, float | None] = field(default_factory=dict)  # RMSE of each
     sensors: dict[str, float | None] = field(default_factory=dict)  # CRPS of each
     runs_without_support: tuple[str, ...] = ()
@@ -65,8 +65,8 @@ class OnlineResult:
     tracked_coverage: dict[str, float | None]
     by_run: dict[str, Metrics]  # RMSE `zero_shot` and `online`, as the next
     by_horizon: dict[str, Metrics]
-    mae_ratio: Interval = field(default_factory=lambda: Interval(None))
-    crps_ratio: Interval = field(default_factory=lambda: Interval(None))
+    mae_ratio: Interval = UNKNOWN
+    crps_ratio: Interval = UNKNOWN
     parameters_moved: int = 0
 
 

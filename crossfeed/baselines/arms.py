@@ -1,15 +1,9 @@
-"""The world model's own arms in a comparison, trained by the training room under the same budget."""
+"""How the world model's own arms are trained in a comparison: by the training room, under the same budget."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.sizes import Size, learning_rate
-from crossfeed.evaluation.world_model import WorldModelForecaster
-from crossfeed.ingest.table import Table
-from crossfeed.model.world_model import WorldModel
-from crossfeed.training.run import train
 from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.windows.split_tables import DataConfig
 
@@ -49,11 +43,3 @@ def arm_config(arm: str, budget: Budget, size: Size, seed: int, windows: RunConf
     data = DataConfig.model_validate(windows.data.model_dump())
     model = config.model.model_copy(update=changes)
     return config.model_copy(update={"model": model, "training": training, "data": data})
-
-
-def train_arm(
-    arm: str, tables: Sequence[Table], config: RunConfig, folder: Path, device: str
-) -> tuple[WorldModelForecaster, dict[str, Any]]:
-    """Train one arm in its own folder, or go on where an interrupted comparison left it; gives its summary too."""
-    result = train(list(tables), config, folder, resume=folder.exists(), device=device)
-    return WorldModelForecaster(WorldModel.load(result.model, device=device), name=arm), result.summary

@@ -40,13 +40,13 @@ class Budget(CheckedForm):
     def sentence(self) -> str:
         """The budget in words, for the table."""
         steps = "all full" if self.steps is None else f"at most {self.steps}"
-        told = (
+        words = (
             f"at most {self.epochs} epochs of {steps} batches of {self.batch_size}, patience {self.patience}; "
             f"models with a pretext stage spend {self.pretext_epochs} of the epochs on it"
         )
         if self.official_epochs is not None:
-            told += f"; official code at most {self.official_epochs} epochs"
-        return told + (f", once, with seed {self.official_seed}" if self.official_seed is not None else "")
+            words += f"; official code at most {self.official_epochs} epochs"
+        return words + (f", once, with seed {self.official_seed}" if self.official_seed is not None else "")
 
 
 _NAMED = {

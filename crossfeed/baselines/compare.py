@@ -9,7 +9,7 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import find_clones
 from crossfeed.baselines.contenders import Setting, line_up
 from crossfeed.baselines.results import Result
-from crossfeed.baselines.runs import Ending, Workplace, do_runs
+from crossfeed.baselines.runs import ComparisonInputs, Ending, do_runs
 from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import ComparisonTable, write_table
 from crossfeed.claim import claim
@@ -43,13 +43,13 @@ def compare(
     folder = Path(out)
     setting = Setting(budget, size, str(choose_device(device)), find_clones(list(repositories)))
     contenders, missing = line_up(models, setting)
-    workplace = Workplace(tuple(sources), target, config or preset("crossfeed", size), setting, folder)
-    data = workplace.data()
+    inputs = ComparisonInputs(tuple(sources), target, config or preset("crossfeed", size), setting, folder)
+    data = inputs.data()
     identity: dict[str, Any] = {**data.identity, "budget": budget.model_dump(mode="json"), "size": size}
     claim(folder, "comparison.json", identity, "a comparison")
     plan = [(one, seed) for one in contenders for seed in one.seeds(seeds)]
     found, unfinished = {}, dict(missing)
-    for number, ending in enumerate(do_runs(plan, workplace, data, jobs), start=1):
+    for number, ending in enumerate(do_runs(plan, inputs, data, jobs), start=1):
         if ending.result is None:
             unfinished[ending.name] = f"not run: {ending.reason}"
         else:

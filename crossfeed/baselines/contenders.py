@@ -2,25 +2,27 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crossfeed.baselines import ARMS
-from crossfeed.baselines.arms import arm_config, train_arm
+from crossfeed.baselines.arms import arm_config
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import REPOSITORIES, Clone
 from crossfeed.baselines.comparison_data import ComparisonData
 from crossfeed.baselines.inputs import NetworkInputs
 from crossfeed.baselines.networks import FLAGGED, OPTIONS, RECIPES, ZEROS, network_forecaster
-from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.official import OfficialForecaster
 from crossfeed.baselines.ridge import RidgeForecaster
 from crossfeed.baselines.sizes import Size
-from crossfeed.baselines.trees import TreesForecaster, lightgbm, missing_library
+from crossfeed.baselines.trees import TreesForecaster, missing_library
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.forecaster import Floor, Forecaster, Learner
+from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.model.world_model import WorldModel
 from crossfeed.training.measure.floors import context_mean, linear_drift, persistence
+from crossfeed.training.run import train
 
 FLOORS = {"persistence": persistence, "drift": linear_drift, "mean": context_mean}
 CLASSICS = ("ridge", "trees")
@@ -101,18 +103,17 @@ def contender(spec: str, setting: Setting) -> Contender:
         allowed = "+blind only" if name in CLASSICS else "no option"
         raise ConfigError(f"'{name}' takes {allowed}, '{spec}' asks for more.", remedy=f"Ask for '{name}'.")
     if name in FLOORS:
-        return Contender(name, "forecast at the source mean", False, _fit_floor(name))
+        fit = _fit_learner(lambda data: Floor(name, FLOORS[name], data.training.train.horizons))
+        return Contender(name, "forecast at the source mean", False, fit)
     if name == "ridge":
-        inputs = NetworkInputs(future_commands="none" if "blind" in chosen else "steps")
-        return Contender(spec, FLAGGED, False, _fit_ridge(inputs))
+        inputs = NetworkInputs(plan="blind" not in chosen)
+        return Contender(spec, FLAGGED, False, _fit_learner(lambda _: RidgeForecaster(inputs)))
     if name == "trees":
-        lightgbm()
-        return Contender(
-            spec, "missing values, handled by the trees", True, _fit_trees(setting.budget, "blind" not in chosen)
-        )
+        trees = TreesForecaster(setting.budget, "blind" not in chosen)
+        return Contender(spec, "missing values, handled by the trees", True, _fit_learner(lambda _: trees))
     if name in RECIPES:
         forecaster = network_forecaster(name, chosen, setting.budget, setting.size)
-        return Contender(forecaster.name, RECIPES[name].absent, True, _fit_network(forecaster))
+        return Contender(forecaster.name, RECIPES[name].absent, True, _fit_learner(lambda _: forecaster))
     if name in ARMS:
         return Contender(name, "masked", True, _fit_arm(name, setting))
     if name not in setting.clones:
@@ -121,47 +122,14 @@ def contender(spec: str, setting: Setting) -> Contender:
             remedy=f"Run: git clone {REPOSITORIES[name].home}, check out {REPOSITORIES[name].commit}, add --repo PATH.",
         )
     official = OfficialForecaster(setting.clones[name], setting.budget)
-    fit = _fit_network(official, {"code": setting.clones[name].sentence()})
-    return Contender(name, ZEROS, True, fit, setting.budget.official_seed)
+    return Contender(name, ZEROS, True, _fit_learner(lambda _: official), setting.budget.official_seed)
 
 
-def _timed(learner: Learner, data: ComparisonData, seed: int) -> float:
-    began = time.monotonic()
-    learner.fit(data.training.train, data.training.validation, seed)
-    return time.monotonic() - began
-
-
-def _fit_floor(name: str) -> Fit:
+def _fit_learner(make: Callable[[ComparisonData], Learner]) -> Fit:
     def fit(data: ComparisonData, seed: int, folder: Path) -> Fitted:  # noqa: ARG001
-        floor = Floor(name, FLOORS[name], data.training.train.horizons)
-        return Fitted(floor, 0, _timed(floor, data, seed), {})
-
-    return fit
-
-
-def _fit_ridge(inputs: NetworkInputs) -> Fit:
-    def fit(data: ComparisonData, seed: int, folder: Path) -> Fitted:  # noqa: ARG001
-        ridge = RidgeForecaster(inputs)
-        seconds = _timed(ridge, data, seed)
-        return Fitted(ridge, ridge.parameters, seconds, {"penalty": ridge.penalty})
-
-    return fit
-
-
-def _fit_trees(budget: Budget, uses_future_commands: bool) -> Fit:
-    def fit(data: ComparisonData, seed: int, folder: Path) -> Fitted:  # noqa: ARG001
-        trees = TreesForecaster(budget, uses_future_commands)
-        seconds = _timed(trees, data, seed)
-        return Fitted(trees, trees.parameters, seconds, {})
-
-    return fit
-
-
-def _fit_network(forecaster: NeuralForecaster, facts: dict[str, Any] | None = None) -> Fit:
-    def fit(data: ComparisonData, seed: int, folder: Path) -> Fitted:  # noqa: ARG001
-        seconds = _timed(forecaster, data, seed)
-        details = {"stages": [asdict(report) for report in forecaster.reports], **(facts or {})}
-        return Fitted(forecaster, forecaster.parameters, seconds, details)
+        learner, began = make(data), time.monotonic()
+        learner.fit(data.training.train, data.training.validation, seed)
+        return Fitted(learner, learner.parameters, time.monotonic() - began, learner.details)
 
     return fit
 
@@ -169,8 +137,11 @@ def _fit_network(forecaster: NeuralForecaster, facts: dict[str, Any] | None = No
 def _fit_arm(arm: str, setting: Setting) -> Fit:
     def fit(data: ComparisonData, seed: int, folder: Path) -> Fitted:
         config = arm_config(arm, setting.budget, setting.size, seed, data.config)
-        forecaster, summary = train_arm(arm, data.tables, config, folder, setting.device)
-        parameters = sum(p.numel() for p in forecaster.module.parameters() if p.requires_grad)
-        return Fitted(forecaster, parameters, summary["seconds"], {"stages": summary["stages"]})
+        # What an interrupted comparison left in the folder is gone on with.
+        done = train(data.tables, config, folder, resume=folder.exists(), device=setting.device)
+        model = WorldModel.load(done.model, device=setting.device)
+        parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        details = {"stages": done.summary["stages"]}
+        return Fitted(WorldModelForecaster(model, arm), parameters, done.summary["seconds"], details)
 
     return fit

@@ -30,8 +30,7 @@ class DLinear(Network):
         self.features = features
         self.trend = nn.Linear(shape.context, shape.slots)
         self.remainder = nn.Linear(shape.context, shape.slots)
-        past_width = shape.context * shape.commands
-        self.past = nn.Linear(past_width, shape.slots * shape.sensors) if features.inputs.past_commands else None
+        self.past = nn.Linear(shape.context * shape.commands, shape.slots * shape.sensors)
         self.plan = nn.Linear(features.plan_width, shape.sensors) if features.plan_width else None
         self.log_variance_HC = nn.Parameter(torch.zeros(shape.slots, shape.sensors))
 
@@ -39,8 +38,7 @@ class DLinear(Network):
         x_BCK = (batch.x_BKC * batch.m_BKC.to(batch.x_BKC.dtype)).transpose(1, 2)
         trend_BCK = moving_average(x_BCK)
         mean_BHC = (self.trend(trend_BCK) + self.remainder(x_BCK - trend_BCK)).transpose(1, 2)
-        if self.past is not None:
-            mean_BHC = mean_BHC + self.past(batch.a_BKA.flatten(1)).view_as(mean_BHC)
+        mean_BHC = mean_BHC + self.past(batch.a_BKA.flatten(1)).view_as(mean_BHC)
         if self.plan is not None:
             mean_BHC = mean_BHC + self.plan(self.features.plan(batch))
         return estimate(mean_BHC, self.log_variance_HC.expand_as(mean_BHC))

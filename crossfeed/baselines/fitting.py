@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from crossfeed.baselines.budget import Budget
 from crossfeed.errors import TrainingError
-from crossfeed.evaluation.forecaster import batches, spread_out
+from crossfeed.evaluation.forecaster import batches
 from crossfeed.products import wide_products
 from crossfeed.progress import progress
-from crossfeed.training.order import epoch_order, steps_in_epoch
+from crossfeed.training.order import epoch_order, spread_out, steps_in_epoch
 from crossfeed.training.seeds import derive, generator, own_randomness
 from crossfeed.training.selection import Best
 from crossfeed.training.update.adamw import AdamW
@@ -26,10 +26,6 @@ from crossfeed.windows.windows import WindowBatch, WindowSet
 Objective = Callable[[WindowBatch, torch.Generator], Tensor]
 # The sum of a score over a batch, and the number of entries it is the sum over.
 Score = Callable[[WindowBatch, torch.Generator], tuple[Tensor, Tensor]]
-
-
-class DivergedError(TrainingError):
-    """A baseline whose loss is no longer a number; a comparison reports it and goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ def fit_stage(
             loss = _train_epoch(network, stage.objective, train, order_SB.to(device), optimiser, masks, budget)
             score = _validate(network, stage.score, validation, budget.validation_windows, str(device))
             if not math.isfinite(loss) or not math.isfinite(score):
-                raise DivergedError(
+                raise TrainingError(
                     f"{title} diverged: after epoch {epoch + 1} of stage '{stage.name}' the loss is {loss} and the "
                     f"validation score {score}.",
                     remedy="Lower the learning rate or choose a smaller size.",

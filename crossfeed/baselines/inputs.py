@@ -4,14 +4,12 @@ B windows, K context rows, C sensors, A commands, H horizons, T longest horizon,
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from crossfeed.windows.windows import WindowBatch
-
-FutureCommands = Literal["none", "means", "steps"]
+from crossfeed.windows.windows import WindowBatch, WindowSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +20,11 @@ class Shape:
     sensors: int
     commands: int
     horizons: tuple[int, ...]
+
+    @classmethod
+    def of(cls, windows: WindowSet) -> Self:
+        """The shape of these windows."""
+        return cls(windows.context, windows.x_NC.shape[1], windows.a_NA.shape[1], windows.horizons)
 
     @property
     def steps(self) -> int:
@@ -35,11 +38,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class NetworkInputs:
-    """What a baseline is allowed to see beside the sensor values; each can be switched off."""
+    """What a baseline is allowed to see beside sensor values and past commands; each can be switched off."""
 
     presence: bool = True
-    past_commands: bool = True
-    future_commands: FutureCommands = "steps"
+    plan: bool = True
 
 
 class Features(nn.Module):
@@ -50,9 +52,8 @@ class Features(nn.Module):
     def __init__(self, shape: Shape, inputs: NetworkInputs) -> None:
         super().__init__()
         self.shape, self.inputs = shape, inputs
-        self.context_width = shape.sensors * (1 + inputs.presence) + shape.commands * inputs.past_commands
-        widths = {"none": 0, "means": shape.commands, "steps": shape.commands * (1 + shape.steps)}
-        self.plan_width = widths[inputs.future_commands]
+        self.context_width = shape.sensors * (1 + inputs.presence) + shape.commands
+        self.plan_width = shape.commands * (1 + shape.steps) if inputs.plan else 0
         horizons_H = torch.tensor(shape.horizons)
         until_h_HT = torch.arange(1, shape.steps + 1) <= horizons_H[:, None]
         self.register_buffer("until_h_HT", until_h_HT.float(), persistent=False)
@@ -60,18 +61,12 @@ class Features(nn.Module):
     def context(self, batch: WindowBatch) -> Tensor:
         """Values with zeros where absent, presence flags and past commands, as one (B, K, F) tensor."""
         m_BKC = batch.m_BKC.to(batch.x_BKC.dtype)
-        parts = [batch.x_BKC * m_BKC]
-        if self.inputs.presence:
-            parts.append(m_BKC)
-        if self.inputs.past_commands:
-            parts.append(batch.a_BKA)
-        return torch.cat(parts, dim=-1)
+        presence = [m_BKC] if self.inputs.presence else []
+        return torch.cat([batch.x_BKC * m_BKC, *presence, batch.a_BKA], dim=-1)
 
     def plan(self, batch: WindowBatch) -> Tensor:
         """The planned commands as horizon h may know them (nothing after t+h), as one (B, H, G) tensor."""
-        if self.inputs.future_commands == "none":
+        if not self.inputs.plan:
             return batch.x_BKC.new_zeros(len(batch.x_BKC), self.shape.slots, 0)
-        if self.inputs.future_commands == "means":
-            return batch.mean_a_BHA
         steps_BHTA = batch.future_a_BTA[:, None] * self.until_h_HT[None, :, :, None]
         return torch.cat([steps_BHTA.flatten(2), batch.mean_a_BHA], dim=-1)

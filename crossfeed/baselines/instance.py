@@ -23,13 +23,10 @@ def window_statistics(x_BKC: Tensor, m_BKC: Tensor) -> tuple[Tensor, Tensor]:
     return found.centre_BC.unsqueeze(1), found.scale_BC.unsqueeze(1)
 
 
-def joint_series(batch: WindowBatch, past_commands: bool) -> tuple[Tensor, Tensor]:
-    """Sensors and, if wanted, commands as channels of one kind, with their presence."""
-    present_BKV, x_BKV = batch.m_BKC, batch.x_BKC * batch.m_BKC.to(batch.x_BKC.dtype)
-    if past_commands:
-        x_BKV = torch.cat([x_BKV, batch.a_BKA], dim=-1)
-        present_BKV = torch.cat([present_BKV, torch.ones_like(batch.a_BKA, dtype=torch.bool)], dim=-1)
-    return x_BKV, present_BKV
+def joint_series(batch: WindowBatch) -> tuple[Tensor, Tensor]:
+    """Sensors and commands as channels of one kind, with their presence."""
+    x_BKV = torch.cat([batch.x_BKC * batch.m_BKC.to(batch.x_BKC.dtype), batch.a_BKA], dim=-1)
+    return x_BKV, torch.cat([batch.m_BKC, torch.ones_like(batch.a_BKA, dtype=torch.bool)], dim=-1)
 
 
 def normalised(batch: WindowBatch) -> tuple[WindowBatch, Tensor, Tensor]:
@@ -53,8 +50,8 @@ class InstanceNormalised(Network):
 
     def forward(self, batch: WindowBatch) -> Distribution:
         inside, centre_B1C, scale_B1C = normalised(batch)
-        said: Distribution = self.inner(inside)
-        return said.standing_at(said.mean * scale_B1C + centre_B1C)
+        forecast: Distribution = self.inner(inside)
+        return forecast.standing_at(forecast.mean * scale_B1C + centre_B1C)
 
     def pretext(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
         """What is hidden is rebuilt in instance space."""

@@ -52,8 +52,7 @@ class ITransformer(Network):
         shape = features.shape
         self.features = features
         self.token = nn.Linear(shape.context, width)
-        planned = {"none": 0, "means": shape.slots, "steps": shape.steps}[features.inputs.future_commands]
-        self.plan = nn.Linear(planned, width) if planned else None
+        self.plan = nn.Linear(shape.steps, width) if features.inputs.plan else None
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.Sequential(*(ChannelBlock(width, heads, dropout) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
@@ -63,13 +62,11 @@ class ITransformer(Network):
 
     def forward(self, batch: WindowBatch) -> Distribution:
         sensors = self.features.shape.sensors
-        x_BKV, present_BKV = joint_series(batch, self.features.inputs.past_commands)
+        x_BKV, present_BKV = joint_series(batch)
         centre_B1V, scale_B1V = window_statistics(x_BKV, present_BKV)
         tokens_BVD = self.token(((x_BKV - centre_B1V) / scale_B1V * present_BKV).transpose(1, 2))
         if self.plan is not None:
-            by_step = self.features.inputs.future_commands == "steps"
-            plan_BSA = batch.future_a_BTA if by_step else batch.mean_a_BHA
-            tokens_BVD = torch.cat([tokens_BVD, self.plan(plan_BSA.transpose(1, 2))], dim=1)
+            tokens_BVD = torch.cat([tokens_BVD, self.plan(batch.future_a_BTA.transpose(1, 2))], dim=1)
         state_BCD = self.norm(self.blocks(self.dropout(tokens_BVD)))[:, :sensors]
         mean_BHC = self.head(state_BCD)[:, :, self.horizon_H].transpose(1, 2)
         mean_BHC = mean_BHC * scale_B1V[:, :, :sensors] + centre_B1V[:, :, :sensors]

@@ -1,15 +1,14 @@
 """A multi-layer perceptron over the flattened window (256-256 in the paper)."""
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import HorizonDecoder, Network
-from crossfeed.distribution import Distribution
+from crossfeed.baselines.network import EncodingNetwork, HorizonDecoder
 from crossfeed.windows.windows import WindowBatch
 
 
-class Mlp(Network):
+class Mlp(EncodingNetwork):
     """Two hidden layers; the second mixes the state with the command plan of each horizon."""
 
     def __init__(self, features: Features, width: int) -> None:
@@ -18,7 +17,5 @@ class Mlp(Network):
         self.first = nn.Linear(features.shape.context * features.context_width, width)
         self.decoder = HorizonDecoder(features, width)
 
-    def forward(self, batch: WindowBatch) -> Distribution:
-        flat_BN = self.features.context(batch).flatten(1)
-        said: Distribution = self.decoder(gelu(self.first(flat_BN)), batch)
-        return said
+    def encode(self, batch: WindowBatch) -> Tensor:
+        return gelu(self.first(self.features.context(batch).flatten(1)))

@@ -10,8 +10,11 @@ from torch.nn.functional import gelu, softplus
 
 from crossfeed.baselines.inputs import Features
 from crossfeed.distribution import Distribution, Gaussian, Point
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch
 
+# Of every network whose original does not say otherwise.
+DROPOUT = 0.1
 # A standard deviation between 0.01 and 10 source standard deviations; the bounds are smooth, so no gradient dies.
 _LOWEST, _HIGHEST = -9.2, 4.6
 # Each entry's likelihood is weighted by its detached variance to this power (beta-NLL), as in the world model.
@@ -27,21 +30,15 @@ def estimate(mean_BHC: Tensor, raw_BHC: Tensor | None) -> Distribution:
     return Gaussian(mean_BHC, torch.exp(0.5 * log_variance_BHC))
 
 
-def masked_mean(values: Tensor, present: Tensor) -> Tensor:
-    """The mean over present entries; 0 where nothing is present."""
-    weight = present.to(values.dtype)
-    return (values * weight).sum() / weight.sum().clamp(min=1.0)
-
-
-def present_loss(said: Distribution, x: Tensor, present: Tensor) -> Tensor:
+def present_loss(forecast: Distribution, x: Tensor, present: Tensor) -> Tensor:
     """Beta-NLL of a Gaussian over present entries, or the mean squared error of a point."""
-    entries = said.beta_nll(x, _BETA) if isinstance(said, Gaussian) else (x - said.mean).square()
-    return masked_mean(entries, present)
+    entries = forecast.beta_nll(x, _BETA) if isinstance(forecast, Gaussian) else (x - forecast.mean).square()
+    return present_mean(entries, present)
 
 
-def forecast_loss(said: Distribution, batch: WindowBatch) -> Tensor:
+def forecast_loss(forecast: Distribution, batch: WindowBatch) -> Tensor:
     """The loss of a forecast at the batch's horizons."""
-    return present_loss(said, batch.future_x_BHC, batch.future_m_BHC)
+    return present_loss(forecast, batch.future_x_BHC, batch.future_m_BHC)
 
 
 class Network(nn.Module):
@@ -81,3 +78,17 @@ class HorizonDecoder(nn.Module):
             hidden_BHD = hidden_BHD + self.plan(self.features.plan(batch))
         hidden_BHD = gelu(hidden_BHD)
         return estimate(self.mean(hidden_BHD), self.log_variance(hidden_BHD))
+
+
+class EncodingNetwork(Network):
+    """A network that sums its context up in one vector, from which the decoder forecasts."""
+
+    decoder: HorizonDecoder
+
+    def encode(self, batch: WindowBatch) -> Tensor:
+        """The context vector (B, D) that forecasts."""
+        raise NotImplementedError
+
+    def forward(self, batch: WindowBatch) -> Distribution:
+        forecast: Distribution = self.decoder(self.encode(batch), batch)
+        return forecast

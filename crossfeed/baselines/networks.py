@@ -55,8 +55,8 @@ def _heads(size: Size) -> int:
 
 RECIPES: dict[str, Recipe] = {
     "mlp": Recipe(lambda f, s, _: Mlp(f, width(256, s))),
-    "gru": Recipe(lambda f, s, _: Recurrent(f, nn.GRU, width(256, s), layers=2)),
-    "lstm": Recipe(lambda f, s, _: Recurrent(f, nn.LSTM, width(256, s), layers=2)),
+    "gru": Recipe(lambda f, s, _: Recurrent(f, nn.GRU, width(256, s))),
+    "lstm": Recipe(lambda f, s, _: Recurrent(f, nn.LSTM, width(256, s))),
     "tcn": Recipe(lambda f, s, _: Tcn(f, width(256, s))),
     "dlinear": Recipe(lambda f, _s, _: DLinear(f), absent=ZEROS),
     "transformer": Recipe(lambda f, s, _: Transformer(f, width(256, s), depth(6, s))),
@@ -93,7 +93,7 @@ def network_forecaster(name: str, options: frozenset[str], budget: Budget, size:
         )
     if "gaussian" in options and not recipe.point:
         raise ConfigError(f"'{name}+gaussian' is '{name}': it has a Gaussian head.", remedy=f"Ask for '{name}'.")
-    inputs = NetworkInputs(presence=recipe.absent == FLAGGED, future_commands="none" if "blind" in options else "steps")
+    inputs = NetworkInputs(presence=recipe.absent == FLAGGED, plan="blind" not in options)
     instance = "revin" in options or (recipe.revin and "plain" not in options)
 
     def build(shape: Shape) -> Network:

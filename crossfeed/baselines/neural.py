@@ -4,7 +4,8 @@ B windows, H horizons, C sensors.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -47,13 +48,17 @@ class NeuralForecaster(Learner):
         """Trainable numbers, pretext-only ones included."""
         return sum(parameter.numel() for parameter in self._fitted().parameters() if parameter.requires_grad)
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """What each stage did."""
+        return {"stages": [asdict(report) for report in self.reports]}
+
     def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:
         """Build and train from scratch; the same seed gives the same weights."""
         device = train.x_NC.device
-        shape = Shape(train.context, train.x_NC.shape[1], train.a_NA.shape[1], train.horizons)
         with own_randomness(device):
             torch.manual_seed(derive(seed, "init"))
-            network = self._build(shape).to(device)
+            network = self._build(Shape.of(train)).to(device)
         self.reports = tuple(
             fit_stage(network, stage, train, validation, self._budget, self._rate, seed, self.name)
             for stage in self._stages(network, train)
@@ -64,11 +69,11 @@ class NeuralForecaster(Learner):
 
     def predict(self, batch: WindowBatch) -> Distribution:
         """A distribution per horizon and channel in the z-space of the batch."""
-        said: Distribution = self._fitted()(batch)
-        if not isinstance(said, Point):
-            return said
+        forecast: Distribution = self._fitted()(batch)
+        if not isinstance(forecast, Point):
+            return forecast
         assert self._spread_HC is not None
-        return Gaussian(said.mean, self._spread_HC.to(said.mean).expand_as(said.mean))
+        return Gaussian(forecast.mean, self._spread_HC.to(forecast.mean).expand_as(forecast.mean))
 
     def _stages(self, network: Network, train: WindowSet) -> list[Stage]:
         stages = []

@@ -15,9 +15,10 @@ from crossfeed.baselines.clones import REPOSITORIES, Clone, official_class
 from crossfeed.baselines.fitting import Objective
 from crossfeed.baselines.inputs import Shape
 from crossfeed.baselines.instance import joint_series
-from crossfeed.baselines.network import Network, masked_mean
+from crossfeed.baselines.network import Network
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.distribution import Distribution, Point
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 _RATE = 1e-4
@@ -42,7 +43,7 @@ class OfficialNetwork(Network):
 
     def all_steps(self, batch: WindowBatch) -> Tensor:
         """Every step up to the longest horizon of every channel, commands too: (B, T, V)."""
-        x_BKV, _ = joint_series(batch, past_commands=True)
+        x_BKV, _ = joint_series(batch)
         y_BTV: Tensor = self.official(x_BKV, None, None, None) if self._takes_marks else self.official(x_BKV)
         return y_BTV
 
@@ -57,6 +58,12 @@ class OfficialForecaster(NeuralForecaster):
         changes = {"weight_decay": 0.0, "clip_norm": float("inf"), "epochs": budget.official_epochs or budget.epochs}
         plain = budget.model_copy(update=changes)
         super().__init__(clone.name, lambda shape: OfficialNetwork(clone, shape), plain, _RATE, False)
+        self._clone = clone
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What each stage did, and whose code it was."""
+        return {**super().details, "code": self._clone.sentence()}
 
     def _objective(self, network: Network, train: WindowSet) -> Objective:
         assert isinstance(network, OfficialNetwork)
@@ -66,6 +73,6 @@ class OfficialForecaster(NeuralForecaster):
             row_BT = batch.last_index_B[:, None] + ahead_T
             future_BTV = torch.cat([train.x_NC[row_BT], batch.future_a_BTA], dim=-1)
             present_BTV = torch.cat([train.m_NC[row_BT], torch.ones_like(batch.future_a_BTA).bool()], dim=-1)
-            return masked_mean((network.all_steps(batch) - future_BTV).square(), present_BTV)
+            return present_mean((network.all_steps(batch) - future_BTV).square(), present_BTV)
 
         return objective

@@ -110,7 +110,7 @@ class PatchTst(Network):
 
     def forward(self, batch: WindowBatch) -> Distribution:
         sensors = self.features.shape.sensors
-        x_BKV, present_BKV = joint_series(batch, self.features.inputs.past_commands)
+        x_BKV, present_BKV = joint_series(batch)
         centre_B1V, scale_B1V = window_statistics(x_BKV, present_BKV)
         state_BVDP = self.encode(((x_BKV - centre_B1V) / scale_B1V * present_BKV).transpose(1, 2))
         flat_BCN = state_BVDP[:, :sensors].flatten(2)

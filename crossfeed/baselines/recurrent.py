@@ -1,23 +1,21 @@
 """GRU and LSTM: two layers read the context, the last state forecasts (2 x 256 in the paper)."""
 
-from torch import nn
+from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import HorizonDecoder, Network
-from crossfeed.distribution import Distribution
+from crossfeed.baselines.network import EncodingNetwork, HorizonDecoder
 from crossfeed.windows.windows import WindowBatch
 
 
-class Recurrent(Network):
+class Recurrent(EncodingNetwork):
     """A stacked recurrent reader of either cell."""
 
-    def __init__(self, features: Features, cell: type[nn.GRU] | type[nn.LSTM], width: int, layers: int) -> None:
+    def __init__(self, features: Features, cell: type[nn.GRU] | type[nn.LSTM], width: int) -> None:
         super().__init__()
         self.features = features
-        self.reader = cell(features.context_width, width, num_layers=layers, batch_first=True)
+        self.reader = cell(features.context_width, width, num_layers=2, batch_first=True)
         self.decoder = HorizonDecoder(features, width)
 
-    def forward(self, batch: WindowBatch) -> Distribution:
-        steps_BKD, _ = self.reader(self.features.context(batch))
-        said: Distribution = self.decoder(steps_BKD[:, -1], batch)
-        return said
+    def encode(self, batch: WindowBatch) -> Tensor:
+        steps_BKD: Tensor = self.reader(self.features.context(batch))[0]
+        return steps_BKD[:, -1]

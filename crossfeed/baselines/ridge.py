@@ -5,6 +5,7 @@ N windows, P predictors, C sensors, H horizons, O = H * C outputs.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ class RidgeForecaster(Learner):
     name = "ridge"
 
     def __init__(self, inputs: NetworkInputs) -> None:
-        self.uses_future_commands = inputs.future_commands != "none"
+        self.uses_future_commands = inputs.plan
         self.penalty = math.nan
         self._inputs = inputs
         self._features: Features | None = None
@@ -36,9 +37,13 @@ class RidgeForecaster(Learner):
     def parameters(self) -> int:
         return self._weight_PO.numel() + self._offset_O.numel()
 
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"penalty": self.penalty}
+
     def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:  # noqa: ARG002
         """Solve for every penalty and keep the one with the lowest validation RMSE; there is nothing random."""
-        shape = Shape(train.context, train.x_NC.shape[1], train.a_NA.shape[1], train.horizons)
+        shape = Shape.of(train)
         self._features = Features(shape, self._inputs).to(train.x_NC.device)
         solutions = self._solve(train, shape)
         scores = []

@@ -94,12 +94,11 @@ class Rssm(Network):
         m_BKC = batch.m_BKC.to(batch.x_BKC.dtype)
         parts = [batch.x_BKC * m_BKC, m_BKC] if self.features.inputs.presence else [batch.x_BKC * m_BKC]
         embedded_BKD = self.embed(torch.cat(parts, dim=-1))
-        past_BKA = batch.a_BKA if self.features.inputs.past_commands else torch.zeros_like(batch.a_BKA)
         h_BD = batch.x_BKC.new_zeros(len(m_BKC), self.width)
         s_BZ = batch.x_BKC.new_zeros(len(m_BKC), self.stochastic)
         states, divergences = [], []
         for step in range(m_BKC.shape[1]):
-            h_BD = self._advance(h_BD, s_BZ, past_BKA[:, step])
+            h_BD = self._advance(h_BD, s_BZ, batch.a_BKA[:, step])
             posterior = _normal(self.posterior(torch.cat([h_BD, embedded_BKD[:, step]], dim=-1)))
             s_BZ = posterior.mean if noise_KBZ is None else posterior.sample(noise_KBZ[step])
             states.append(torch.cat([h_BD, s_BZ], dim=-1))
@@ -129,10 +128,9 @@ class Rssm(Network):
 
     def _plan(self, batch: WindowBatch) -> Tensor:
         """Commands step by step; a blind model carries the last known command forward."""
-        if self.features.inputs.future_commands != "none":
+        if self.features.inputs.plan:
             return batch.future_a_BTA.transpose(0, 1)
-        last_BA = batch.a_BKA[:, -1] * self.features.inputs.past_commands
-        return last_BA.expand(self.shape.steps, -1, -1)
+        return batch.a_BKA[:, -1].expand(self.shape.steps, -1, -1)
 
 
 def _normal(raw: Tensor) -> Normal:

@@ -20,7 +20,7 @@ from crossfeed.training.run_config import RunConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class ComparisonInputs:
     """What a process needs to do any run of a comparison."""
 
     sources: tuple[Table, ...]
@@ -45,18 +45,18 @@ class Ending:
 
 
 def do_runs(
-    plan: Sequence[tuple[Contender, int]], workplace: Workplace, data: ComparisonData, jobs: int
+    plan: Sequence[tuple[Contender, int]], inputs: ComparisonInputs, data: ComparisonData, jobs: int
 ) -> Iterator[Ending]:
     """Bring every run to its end, in the order in which they end."""
     if jobs == 1:
         for one, seed in plan:
-            yield do_run(one, seed, data, workplace.folder)
+            yield do_run(one, seed, data, inputs.folder)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
     # The world model's arms take longest by far; begun last, they would leave the other processes idle.
     longest_first = sorted(plan, key=lambda run: run[0].name not in ARMS)
     tasks = [(one.name, seed) for one, seed in longest_first]
-    yield from side_by_side(_do_run_by_name, tasks, jobs, _prepare_process, (workplace, threads))
+    yield from side_by_side(_do_run_by_name, tasks, jobs, _prepare_process, (inputs, threads))
 
 
 def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> Ending:
@@ -95,19 +95,19 @@ def _new_result(
     )  # fmt: skip
 
 
-_prepared: tuple[Workplace, ComparisonData] | None = None
+_prepared: tuple[ComparisonInputs, ComparisonData] | None = None
 
 
-def _prepare_process(workplace: Workplace, threads: int) -> None:
+def _prepare_process(inputs: ComparisonInputs, threads: int) -> None:
     """Prepare a process once for all the runs it will do."""
     global _prepared
     end_with_parent()
     be_quiet()
     torch.set_num_threads(threads)
-    _prepared = workplace, workplace.data()
+    _prepared = inputs, inputs.data()
 
 
 def _do_run_by_name(name: str, seed: int) -> Ending:
     assert _prepared is not None
-    workplace, data = _prepared
-    return do_run(contender(name, workplace.setting), seed, data, workplace.folder)
+    inputs, data = _prepared
+    return do_run(contender(name, inputs.setting), seed, data, inputs.folder)

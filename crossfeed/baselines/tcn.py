@@ -7,23 +7,22 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import HorizonDecoder, Network
-from crossfeed.distribution import Distribution
+from crossfeed.baselines.network import DROPOUT, EncodingNetwork, HorizonDecoder
 from crossfeed.windows.windows import WindowBatch
 
-_KERNEL = 3
+_KERNEL, _LAYERS = 3, 5
 
 
 class CausalBlock(nn.Module):
     """A residual causal convolution: no output sees a later input."""
 
-    def __init__(self, width: int, dilation: int, dropout: float) -> None:
+    def __init__(self, width: int, dilation: int) -> None:
         super().__init__()
         self.past = (_KERNEL - 1) * dilation
         self.norm = nn.GroupNorm(1, width)
         self.convolution = nn.Conv1d(width, width, _KERNEL, dilation=dilation)
         self.pointwise = nn.Conv1d(width, width, 1)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(DROPOUT)
 
     def forward(self, x_BDK: Tensor) -> Tensor:
         # The norm spans time as well; inside a finished context nothing later than t exists to leak.
@@ -32,18 +31,17 @@ class CausalBlock(nn.Module):
         return residual_BDK
 
 
-class Tcn(Network):
+class Tcn(EncodingNetwork):
     """Dilations double from layer to layer, so five layers see 63 steps."""
 
-    def __init__(self, features: Features, width: int, layers: int = 5, dropout: float = 0.1) -> None:
+    def __init__(self, features: Features, width: int) -> None:
         super().__init__()
         self.features = features
         self.enter = nn.Conv1d(features.context_width, width, 1)
-        self.blocks = nn.Sequential(*(CausalBlock(width, 2**layer, dropout) for layer in range(layers)))
+        self.blocks = nn.Sequential(*(CausalBlock(width, 2**layer) for layer in range(_LAYERS)))
         self.decoder = HorizonDecoder(features, width)
 
-    def forward(self, batch: WindowBatch) -> Distribution:
+    def encode(self, batch: WindowBatch) -> Tensor:
         x_BFK = self.features.context(batch).transpose(1, 2)
-        last_BD = self.blocks(self.enter(x_BFK))[:, :, -1]
-        said: Distribution = self.decoder(last_BD, batch)
-        return said
+        last_BD: Tensor = self.blocks(self.enter(x_BFK))[:, :, -1]
+        return last_BD

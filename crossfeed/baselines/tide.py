@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Network, estimate
+from crossfeed.baselines.network import DROPOUT, Network, estimate
 from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
@@ -18,11 +18,11 @@ _COVARIATE, _STEP = 4, 16
 class ResidualBlock(nn.Module):
     """A two-layer perceptron beside a linear skip, then a norm."""
 
-    def __init__(self, enter: int, hidden: int, leave: int, dropout: float) -> None:
+    def __init__(self, enter: int, hidden: int, leave: int) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(enter, hidden), nn.Linear(hidden, leave)
         self.skip = nn.Linear(enter, leave)
-        self.dropout, self.norm = nn.Dropout(dropout), nn.LayerNorm(leave)
+        self.dropout, self.norm = nn.Dropout(DROPOUT), nn.LayerNorm(leave)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.norm(self.skip(x) + self.dropout(self.second(relu(self.first(x)))))
@@ -34,21 +34,21 @@ class Tide(Network):
 
     horizon_H: Tensor
 
-    def __init__(self, features: Features, width: int, dropout: float = 0.1) -> None:
+    def __init__(self, features: Features, width: int) -> None:
         super().__init__()
         shape, inputs = features.shape, features.inputs
         self.shape, self.inputs = shape, inputs
-        rows = shape.context * inputs.past_commands + shape.steps * (inputs.future_commands != "none")
-        self.covariate = ResidualBlock(shape.commands, width, _COVARIATE, dropout) if rows else None
+        rows = shape.context + shape.steps * inputs.plan
+        self.covariate = ResidualBlock(shape.commands, width, _COVARIATE)
         self.channel_CD = nn.Parameter(0.02 * torch.randn(shape.sensors, width))
         series = shape.context * (1 + inputs.presence)
         self.encoder = nn.Sequential(
-            ResidualBlock(series + rows * _COVARIATE + width, width, width, dropout),
-            ResidualBlock(width, width, width, dropout),
+            ResidualBlock(series + rows * _COVARIATE + width, width, width),
+            ResidualBlock(width, width, width),
         )
-        self.decoder = ResidualBlock(width, width, shape.slots * _STEP, dropout)
-        highway = _STEP + _COVARIATE * (inputs.future_commands != "none")
-        self.step = ResidualBlock(highway, width, width, dropout)
+        self.decoder = ResidualBlock(width, width, shape.slots * _STEP)
+        highway = _STEP + _COVARIATE * inputs.plan
+        self.step = ResidualBlock(highway, width, width)
         self.mean, self.log_variance = nn.Linear(width, 1), nn.Linear(width, 1)
         self.skip = nn.Linear(shape.context, shape.slots)
         self.register_buffer("horizon_H", torch.tensor(shape.horizons) - 1, persistent=False)
@@ -60,13 +60,10 @@ class Tide(Network):
         parts = [x_BCK, self.channel_CD.expand(windows, -1, -1)]
         if self.inputs.presence:
             parts.append(m_BCK)
-        future_BTR = None
-        if self.covariate is not None:
-            if self.inputs.past_commands:
-                parts.append(self.covariate(batch.a_BKA).flatten(1)[:, None].expand(-1, sensors, -1))
-            if self.inputs.future_commands != "none":
-                future_BTR = self.covariate(batch.future_a_BTA)
-                parts.append(future_BTR.flatten(1)[:, None].expand(-1, sensors, -1))
+        parts.append(self.covariate(batch.a_BKA).flatten(1)[:, None].expand(-1, sensors, -1))
+        future_BTR = self.covariate(batch.future_a_BTA) if self.inputs.plan else None
+        if future_BTR is not None:
+            parts.append(future_BTR.flatten(1)[:, None].expand(-1, sensors, -1))
         steps_BCHS = self.decoder(self.encoder(torch.cat(parts, dim=-1))).unflatten(-1, (self.shape.slots, _STEP))
         if future_BTR is not None:
             future_BHR = future_BTR[:, self.horizon_H]

@@ -14,10 +14,11 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.spread import learned_spread
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.evaluation.forecaster import Learner, batches, spread_out
+from crossfeed.evaluation.forecaster import Learner, batches
 from crossfeed.extras import need
 from crossfeed.progress import progress
 from crossfeed.training.measure.floors import persistence
+from crossfeed.training.order import spread_out
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 _SENSOR_LAGS, _COMMAND_LAGS = (0, 1, 2, 4, 8, 16), (0, 1, 4)

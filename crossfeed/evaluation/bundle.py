@@ -21,7 +21,6 @@ from crossfeed.evaluation.command_use import under_false_plans
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.invariance import machine_invariance
 from crossfeed.evaluation.metrics import SUMS, Scores
-from crossfeed.evaluation.robustness import PROTOCOL_SEED
 from crossfeed.evaluation.source import SourceData
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
@@ -29,6 +28,7 @@ from crossfeed.json_file import plain, write_json
 from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.objectives import ObjectiveConfig
 from crossfeed.model.world_model import WorldModel
+from crossfeed.training.measure import PROTOCOL_SEED
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import MaskConfig, level_shift, validation_masks

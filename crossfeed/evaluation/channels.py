@@ -1,6 +1,6 @@
 """Each channel on its own: in evaluation space, in its own unit, and how sure its headline numbers are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -33,21 +33,13 @@ def channel_scores(scores: Scores, data: EvaluationSet) -> dict[str, ChannelScor
 def headline_intervals(scores: Scores, **choice: Sequence[str | int]) -> dict[str, Interval]:
     """Run-level bootstrap intervals of the headline metrics, over everything or over the chosen labels."""
 
-    def root_mean(sums: np.ndarray) -> np.ndarray:
-        return np.asarray(np.sqrt(sums[:, 0] / sums[:, 1]))
-
-    def mean(sums: np.ndarray) -> np.ndarray:
-        return np.asarray(sums[:, 0] / sums[:, 1])
-
-    def skill(sums: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(1.0 - np.sqrt(sums[:, 0] / sums[:, 1]))
+    def interval(above: str, below: str, of_ratio: Callable[[np.ndarray], np.ndarray]) -> Interval:
+        return bootstrap(scores.run_sums((above, below), **choice), lambda sums: of_ratio(sums[:, 0] / sums[:, 1]))
 
     found = {
-        "rmse": bootstrap(scores.run_sums(("squared", "count"), **choice), root_mean),
-        "mae": bootstrap(scores.run_sums(("absolute", "count"), **choice), mean),
-        "crps": bootstrap(scores.run_sums(("crps", "count"), **choice), mean),
-        "skill_rmse": bootstrap(scores.run_sums(("squared", "persistence_squared"), **choice), skill),
+        "rmse": interval("squared", "count", np.sqrt),
+        "mae": interval("absolute", "count", np.asarray),
+        "crps": interval("crps", "count", np.asarray),
+        "skill_rmse": interval("squared", "persistence_squared", lambda share: 1.0 - np.sqrt(share)),
     }
-    inside = {"coverage90": bootstrap(scores.run_sums(("inside90", "count"), **choice), mean)}
-    return found | (inside if scores.has_intervals else {})
+    return found | ({"coverage90": interval("inside90", "count", np.asarray)} if scores.has_intervals else {})

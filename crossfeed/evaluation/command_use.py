@@ -79,8 +79,8 @@ class KeptForecasts:
     def gathered(self) -> tuple[Tensor, Distribution]:
         """The numbers of the windows in rising order, and their forecasts."""
         numbers = torch.cat([part for part, _ in self._parts])
-        order, said = numbers.argsort(), Distribution.concatenate([said for _, said in self._parts])
-        return numbers[order], said[order.to(said.mean.device)]
+        order, forecast = numbers.argsort(), Distribution.concatenate([forecast for _, forecast in self._parts])
+        return numbers[order], forecast[order.to(forecast.mean.device)]
 
 
 def under_false_plans(
@@ -105,8 +105,8 @@ def under_false_plans(
         if known is None:
             forecasts = forecaster.predict_plans([batch, *plans])
         else:
-            number_W, said = known
-            own = said[torch.searchsorted(number_W, part).to(said.mean.device)]
+            number_W, forecast = known
+            own = forecast[torch.searchsorted(number_W, part).to(forecast.mean.device)]
             forecasts = [own, *forecaster.predict_plans(plans)]
         sheets = [data.scores(forecaster.name) for _ in forecasts]
         for number, (sheet, forecast) in enumerate(zip(sheets, forecasts, strict=True)):
@@ -122,17 +122,13 @@ def under_false_plans(
 
 
 def command_use(
-    forecaster: Forecaster,
-    data: EvaluationSet,
-    index_W: Tensor | None = None,
-    seed: int = 0,
-    kept: KeptForecasts | None = None,
+    forecaster: Forecaster, data: EvaluationSet, index_W: Tensor | None = None, kept: KeptForecasts | None = None
 ) -> CommandUse:
     """Error ratios false / true for every condition, on all windows, on the chosen ones or on those that were kept."""
     if kept is not None:
         index_W = kept.index_W
     index_W = torch.arange(len(data.windows)) if index_W is None else index_W
-    scores = under_false_plans(forecaster, data, index_W, CONDITIONS, seed, kept)
+    scores = under_false_plans(forecaster, data, index_W, CONDITIONS, 0, kept)
     true = scores["true"]
     plans = {
         condition: FalsePlan(
@@ -156,9 +152,4 @@ def ratio(changed: Scores, true: Scores, name: str, **choice: Sequence[str | int
     """How many times larger the error became, bootstrapped over runs; squared errors are compared by their root."""
     pairs = np.concatenate([changed.run_sums([name], **choice), true.run_sums([name], **choice)], axis=1)
     power = 0.5 if name == "squared" else 1.0
-
-    def statistic(sums: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((sums[:, 0] / sums[:, 1]) ** power)
-
-    return bootstrap(pairs, statistic)
+    return bootstrap(pairs, lambda sums: (sums[:, 0] / sums[:, 1]) ** power)

@@ -60,9 +60,9 @@ class ForecastRecorder:
         return index, ForecastTrace(batch.last_index_B.cpu().numpy(), centre.numpy(), spread.numpy(), x, present)
 
 
-def centre_and_spread(said: Distribution) -> tuple[Tensor, Tensor]:
+def centre_and_spread(forecast: Distribution) -> tuple[Tensor, Tensor]:
     """Median and standard deviation in double precision on the CPU: what intervals are built around and from."""
-    plain = said.plain()
+    plain = forecast.plain()
     return plain.median, plain.standard_deviation
 
 
@@ -100,17 +100,13 @@ def _conformal_quantile(scores: np.ndarray, level: float) -> float | None:
 
 
 def adaptive_widths(
-    stream: ForecastTrace,
-    horizons: Sequence[int],
-    levels: Sequence[float] = LEVELS,
-    rate: float = 0.05,
-    start: float = 1.0,
+    stream: ForecastTrace, horizons: Sequence[int], levels: Sequence[float] = LEVELS, rate: float = 0.05
 ) -> np.ndarray:
     """Widths N L H C tracked while the stream runs, each using only what had been observed at its own time.
 
     A width is a multiple of the channel's recent mean score. After every observed miss the multiple grows by `rate` *
     level, after every hit it shrinks by `rate` * (1 - level), so the long-run share of misses is right whatever the
-    machine does. A value at t + h is observed at t + h, not before. `start` scales the Gaussian widths it begins with.
+    machine does. A value at t + h is observed at t + h, not before. It begins with Gaussian widths.
     """
     score_NHC = stream.scores
     count, _, channels = score_NHC.shape
@@ -118,7 +114,7 @@ def adaptive_widths(
     gaussian_L1 = torch.special.ndtri(torch.tensor((1.0 + level_L1) / 2.0)).numpy()
     widths = np.empty((count, len(level_L1), len(horizons), channels))
     for position, horizon in enumerate(horizons):
-        multiple_LC = np.repeat(start * gaussian_L1, channels, axis=1)
+        multiple_LC = np.repeat(gaussian_L1, channels, axis=1)
         recent_C, observed = np.ones(channels), 0
         for now in range(count):
             while stream.clock_N[observed] + horizon <= stream.clock_N[now]:

@@ -44,7 +44,7 @@ ALTERATIONS: dict[str, tuple[str, Commands | OverrideSchedule]] = {
 
 
 def counterfactual_tables(
-    machine: SimulatedMachine, context: int, longest: int, cases_per_job: int = 8, seconds: int = 240, seed: int = 0
+    machine: SimulatedMachine, context: int, longest: int, cases_per_job: int = 8, seconds: int = 240
 ) -> dict[str, Table]:
     """The same moments as they went on and as they would have gone on, one table for each alteration."""
     shop = open_shop(machine.parameters)
@@ -53,9 +53,9 @@ def counterfactual_tables(
         for number, product in enumerate(shop.products):
             job, material = shop.jobs[product.program], material_named(product.material)
             played = play(job, 1.0, material, machine.time_step, round(product.seconds / machine.time_step))
-            draw = np.random.default_rng([seed, number])
+            draw = np.random.default_rng([0, number])
             whole = int(min(seconds, product.seconds))
-            for past, futures in _moments(machine, played, whole, context, longest, cases_per_job, draw, seed + number):
+            for past, futures in _moments(machine, played, whole, context, longest, cases_per_job, draw, number):
                 for name, future in futures.items():
                     both = [_rows(machine, trace) for trace in (past, future)]
                     sensors, commands = (np.concatenate([part[kind] for part in both]) for kind in (0, 1))
@@ -172,9 +172,4 @@ def _effect(forecaster: Forecaster, data: EvaluationSet, factual: EvaluationSet)
             for column, values in enumerate(((foreseen - true).square(), true.square())):
                 per_window = torch.where(present, values, 0.0).sum((1, 2)).numpy()
                 np.add.at(sums[:, column], data.run_W[part].numpy(), per_window)
-
-    def explained(total: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(1.0 - total[:, 0] / total[:, 1])
-
-    return bootstrap(sums, explained)
+    return bootstrap(sums, lambda total: 1.0 - total[:, 0] / total[:, 1])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
-from crossfeed.evaluation.forecaster import Forecaster, in_parts, spread_out
+from crossfeed.evaluation.forecaster import Forecaster, in_parts
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.regimes import REGIMES, regimes
@@ -20,6 +20,7 @@ from crossfeed.products import wide_products
 from crossfeed.progress import progress
 from crossfeed.schema import Schema
 from crossfeed.training.measure.floors import persistence
+from crossfeed.training.order import spread_out
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
 

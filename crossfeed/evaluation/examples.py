@@ -30,7 +30,9 @@ def example_forecasts(forecaster: Forecaster, data: EvaluationSet, count: int = 
     batch = data.windows.batch(torch.tensor([number for number, _ in chosen]).to(data.windows.last_W.device))
     with torch.no_grad():
         forecast = forecaster.predict(batch)
-    location, scale = (torch.from_numpy(np.array(values)) for values in _sensor_units(data))
+    location, scale = (
+        torch.from_numpy(np.array(values)) for values in (data.normaliser.sensor_location, data.normaliser.sensor_scale)
+    )
     physical = forecast.rescaled(location, scale)
     return [_example(data, physical[row], number, regime) for row, (number, regime) in enumerate(chosen)]
 
@@ -83,7 +85,7 @@ def _example(data: EvaluationSet, forecast: Distribution, number: int, regime: s
     windows, schema = data.windows, data.schema
     last, steps = int(windows.last_W[number]), windows.horizons[-1]
     rows = slice(last - windows.context + 1, last + steps + 1)
-    location, scale = _sensor_units(data)
+    location, scale = data.normaliser.sensor_location, data.normaliser.sensor_scale
     present_NC = windows.m_NC[rows].cpu().numpy()
     values_NC = windows.x_NC[rows].cpu().double().numpy() * scale + location
     values_NC = np.where(present_NC, values_NC, np.nan)
@@ -124,11 +126,6 @@ def _example(data: EvaluationSet, forecast: Distribution, number: int, regime: s
             for position, command in enumerate(schema.commands)
         },
     }
-
-
-def _sensor_units(data: EvaluationSet) -> tuple[np.ndarray, np.ndarray]:
-    """Location and scale that carry a value of the windows' z-space to physical units."""
-    return data.normaliser.sensor_location, data.normaliser.sensor_scale
 
 
 def _rounded(values: np.ndarray | Tensor) -> list[float | None]:

@@ -6,7 +6,7 @@ B windows, H horizons, C channels. Forecasts are in the z-space of the windows t
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.threads import cores, side_by_side
 from crossfeed.training.measure.floors import FLOORS
+from crossfeed.training.order import spread_out
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 BATCH = 256
@@ -23,6 +24,7 @@ BATCH_OF_A_THREAD = 64
 BATCH_ON_GPU = 2048
 # No channel is forecast more surely than this, in z-units: a constant channel leaves no residual to learn from.
 SMALLEST_SPREAD = 0.01
+SPREAD_WINDOWS = 20_000  # are enough for a spread
 PointForecast = Callable[[WindowBatch], Tensor]
 Result = TypeVar("Result")
 
@@ -49,6 +51,16 @@ class Learner(Forecaster, Protocol):
     @abstractmethod
     def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:
         """Learn from the train windows; validation windows may only decide when to stop."""
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it has learned, for the table of a comparison."""
+        return 0
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What else is worth recording about how it learned."""
+        return {}
 
 
 class Floor(Learner):
@@ -86,24 +98,17 @@ def floors(horizons: Sequence[int]) -> list[Floor]:
     return [Floor(name, formula, horizons) for name, formula in FLOORS.items()]
 
 
-def residual_spread(point: PointForecast, train: WindowSet, limit: int = 20_000) -> Tensor:
+def residual_spread(point: PointForecast, train: WindowSet) -> Tensor:
     """Root mean square error per horizon and channel on train windows: the spread of a forecaster that has none."""
     squared_HC, count_HC = torch.zeros(()), torch.zeros(())
     with torch.no_grad():
-        for batch in batches(train, spread_out(len(train), limit)):
+        for batch in batches(train, spread_out(len(train), SPREAD_WINDOWS)):
             error = (point(batch) - batch.future_x_BHC).double()
             squared_HC = squared_HC + torch.where(batch.future_m_BHC, error.square(), 0.0).sum(0)
             count_HC = count_HC + batch.future_m_BHC.double().sum(0)
     # A channel that the train windows never show could be anything the source shows: one z-unit.
     rms_HC = torch.where(count_HC > 0, (squared_HC / count_HC.clamp_min(1.0)).sqrt(), 1.0)
     return rms_HC.clamp_min(SMALLEST_SPREAD)
-
-
-def spread_out(total: int, limit: int) -> Tensor:
-    """Window numbers, all of them or `limit` evenly spread ones."""
-    if total <= limit:
-        return torch.arange(total)
-    return torch.linspace(0, total - 1, limit).round().long()
 
 
 def in_parts(
@@ -123,7 +128,7 @@ def in_parts(
     yield from zip(parts, side_by_side(work, threads), strict=True)
 
 
-def batches(windows: WindowSet, index_W: Tensor, size: int = BATCH) -> Iterator[WindowBatch]:
-    """The chosen windows in order, `size` at a time."""
-    for part in torch.split(index_W, size):
+def batches(windows: WindowSet, index_W: Tensor) -> Iterator[WindowBatch]:
+    """The chosen windows in order, some at a time."""
+    for part in torch.split(index_W, BATCH):
         yield windows.batch(part.to(windows.last_W.device))

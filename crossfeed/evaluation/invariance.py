@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossfeed.evaluation.forecaster import BATCH, spread_out
+from crossfeed.evaluation.forecaster import BATCH
 from crossfeed.model.world_model import WorldModel
+from crossfeed.training.order import spread_out
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 # Windows of each machine, evenly over its rows: as many of the rare ones as of the frequent ones.

@@ -141,8 +141,8 @@ class Scores:
 
     def labels(self, axis: Axis) -> Sequence[str | int]:
         """The labels along one axis."""
-        labels: tuple[Sequence[str | int], ...] = (self.runs, self.regimes, self.horizons, self.channels)
-        return labels[AXES.index(axis)]
+        labels: Sequence[str | int] = getattr(self, f"{axis}s")
+        return labels
 
     def _chosen(self, array: np.ndarray, choice: dict[str, Sequence[str | int]]) -> np.ndarray:
         for position, axis in enumerate(AXES):
@@ -159,7 +159,7 @@ def _count(sums: np.ndarray, shape: tuple[int, ...], index: Tensor, values: Tens
     here += batch.index_add_(0, index.flatten(), values).cpu()
 
 
-def from_sums(total_S: np.ndarray, has_density: bool = True, has_intervals: bool = True) -> Metrics:
+def from_sums(total_S: np.ndarray, has_density: bool, has_intervals: bool) -> Metrics:
     """Metrics of one pool of entries; None where a metric is not defined there."""
     total = dict(zip(SUMS, (float(value) for value in total_S), strict=True))
     count = total["count"]

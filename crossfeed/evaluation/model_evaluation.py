@@ -10,7 +10,7 @@ from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.setup import Side, set_up
-from crossfeed.evaluation.source import SourceData, foreign_set, model_device, sensors_not_read
+from crossfeed.evaluation.source import SourceData, foreign_set, sensors_not_read
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
@@ -94,6 +94,6 @@ def _counterfactual(forecaster: WorldModelForecaster, machine: str, space: Norma
     simulated = SimulatedMachine(machine_named(machine))
     tables = counterfactual_tables(simulated, model.config.context, model.horizons[-1])
     found = counterfactual_error(
-        forecaster, tables, model.normaliser, space, model.config.context, model.horizons, model_device(model)
+        forecaster, tables, model.normaliser, space, model.config.context, model.horizons, model.device
     )
     return {"machine": machine, **plain(found)}

@@ -39,8 +39,8 @@ def grids(found: "Evaluation") -> list[Grid]:
 
 def with_verdict(found: "Evaluation", rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Channel rows with the judgement on them where there is one: yes, with care, no, cannot be said."""
-    said = {(model, one.channel): WORDS[one.light] for model in found.models for one in found.verdict(model).channels}
-    return [{**row, "trust": said.get((row["forecaster"], row["channel"]))} for row in rows]
+    trust = {(model, one.channel): WORDS[one.light] for model in found.models for one in found.verdict(model).channels}
+    return [{**row, "trust": trust.get((row["forecaster"], row["channel"]))} for row in rows]
 
 
 def figure(found: "Evaluation", model: str) -> "Figure":

@@ -1,6 +1,8 @@
 """How a forecaster bears broken, missing and slower sensors, always beside its own error on clean windows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,13 +15,13 @@ from crossfeed.evaluation.evaluate import Change, EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.progress import console
+from crossfeed.training.measure import PROTOCOL_SEED
 from crossfeed.windows.windows import WindowBatch
 
-# One suite for everybody, for ever: this seed belongs to the protocol, not to any model.
-PROTOCOL_SEED = 20260820
 PROBE_WINDOWS = 96
 SLOWER = (2, 4, 8)
 SUBSETS = (1, 2, 4, 8, 12)
+DRAWS = 2  # of the channels of a subset
 
 
 @dataclass(frozen=True)
@@ -37,25 +39,28 @@ class Probe:
         index_W = data.sample(limit)
         return cls(forecaster, data, index_W, evaluate(forecaster, data, index_W, title="Robustness: clean"))
 
-    def under(self, change: Change, title: str) -> dict[str, object]:
+    def under(self, change: Callable[[WindowBatch], WindowBatch], title: str) -> dict[str, object]:
         """One row of a table; a change that breaks the forecaster is a result too, and is named."""
         try:
-            scores = evaluate(self.forecaster, self.data, self.index_W, change, f"Robustness: {title}")
+            scores = evaluate(
+                self.forecaster, self.data, self.index_W, lambda batch, _: change(batch), f"Robustness: {title}"
+            )
         except ForecastError as error:
             console().print(f"[yellow]warning:[/] under '{title}': {error.found}")
             return {"failed": error.found}
         return _row(scores, self.clean)
 
 
-def robustness(probe: Probe, seed: int = PROTOCOL_SEED) -> dict[str, object]:
+def robustness(probe: Probe) -> dict[str, object]:
     """Errors under every corruption and severity, with ratios to the clean error and run-level intervals."""
     result: dict[str, object] = {"windows": len(probe.index_W), "clean": _row(probe.clean, probe.clean)}
     for corruption, (meaning, amounts) in CORRUPTIONS.items():
         rows = {}
         for severity, amount in zip(SEVERITIES, amounts, strict=True):
-            rows[severity] = {"amount": amount} | probe.under(
-                _corruption(corruption, amount, probe.data, seed), corruption
+            change = partial(
+                corrupted, corruption=corruption, amount=amount, normaliser=probe.data.normaliser, seed=PROTOCOL_SEED
             )
+            rows[severity] = {"amount": amount} | probe.under(change, corruption)
         result[corruption] = {"meaning": meaning, **rows}
     return result
 
@@ -63,21 +68,21 @@ def robustness(probe: Probe, seed: int = PROTOCOL_SEED) -> dict[str, object]:
 def slower_logging(probe: Probe) -> dict[str, object]:
     """Resampling-rate sensitivity: the same context as a logger with 2, 4 or 8 times the period would show it."""
     result: dict[str, object] = {"windows": len(probe.index_W), "1": _row(probe.clean, probe.clean)}
-    return result | {str(rows): probe.under(_slower(rows), f"logging rate / {rows}") for rows in SLOWER}
+    return result | {str(rows): probe.under(partial(coarse, rows=rows), f"logging rate / {rows}") for rows in SLOWER}
 
 
-def channel_curve(probe: Probe, draws: int = 2, seed: int = PROTOCOL_SEED) -> dict[str, object]:
+def channel_curve(probe: Probe) -> dict[str, object]:
     """Error on the channels that stay visible as others are hidden, against the error with all of them visible.
 
     Kept and full view are judged on the same channels, so the ratio says what the hidden ones were worth.
     """
     full = probe.clean
     names = [name for name in full.channels if full.metrics(channel=[name])["count"]]
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(PROTOCOL_SEED)
     result: dict[str, object] = {"windows": len(probe.index_W), "channels": names}
     for size in (size for size in SUBSETS if size < len(names)):
         rows = []
-        for _ in range(draws):
+        for _ in range(DRAWS):
             kept = sorted(generator.choice(names, size=size, replace=False).tolist(), key=full.channels.index)
             change = _only(kept, full.channels)
             scores = evaluate(probe.forecaster, probe.data, probe.index_W, change, f"Channels: {size}")
@@ -86,20 +91,6 @@ def channel_curve(probe: Probe, draws: int = 2, seed: int = PROTOCOL_SEED) -> di
             rows.append({"kept": kept, "rmse": seen, "rmse_all_visible": whole, "ratio": share})
         result[str(size)] = rows
     return result
-
-
-def _corruption(corruption: str, amount: float, data: EvaluationSet, seed: int) -> Change:
-    def change(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
-        return corrupted(batch, corruption, amount, data.normaliser, seed)
-
-    return change
-
-
-def _slower(rows: int) -> Change:
-    def change(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
-        return coarse(batch, rows)
-
-    return change
 
 
 def _only(kept: list[str], channels: tuple[str, ...]) -> Change:

@@ -40,7 +40,7 @@ class SourceData:
     def windows(self, model: WorldModel, part: Part, hidden: Iterable[str] = (), stride: int = 1) -> WindowSet:
         """Windows of one side in the model's own z-space."""
         return self.split.windows(
-            part, model.normaliser, model.config.context, model.horizons, stride, model_device(model), hidden
+            part, model.normaliser, model.config.context, model.horizons, stride, model.device, hidden
         )
 
     def evaluation_set(
@@ -81,7 +81,7 @@ def _strange_windows(
     """Windows that may show sensors the model never met; these are hidden."""
     hidden = [name for name in model.normaliser.unseen if name in model.schema.sensor_names]
     windows = WindowSet.build(
-        tables, groups, model.normaliser, model.config.context, model.horizons, stride, model_device(model), hidden
+        tables, groups, model.normaliser, model.config.context, model.horizons, stride, model.device, hidden
     )
     return EvaluationSet(windows, model.schema, model.normaliser, space, unit)
 
@@ -107,8 +107,3 @@ def sensors_not_read(model: WorldModel, table: Table) -> tuple[str, ...]:
     """The sensors that a table shows and the model never met."""
     met = set(model.schema.sensor_names) - set(model.normaliser.unseen)
     return tuple(name for name in table.shown() if name not in met)
-
-
-def model_device(model: WorldModel) -> str:
-    """Where the model lies, and so where its windows must lie."""
-    return str(next(model.parameters()).device)

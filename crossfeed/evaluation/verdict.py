@@ -67,46 +67,38 @@ def judge_channel(
     if scores.constant or skill is None or skill.estimate is None:
         still = ("it does not move here, so there is nothing to forecast",)
         return ChannelVerdict(channel, scores.unit, "unknown", still, None, coverage)
-    good, bad, reasons = True, False, []
+    found: list[tuple[Light, str]] = []
     if skill.estimate <= 0.0:
-        bad = True
-        reasons.append("the last value, repeated, is as good or better")
+        found.append(("bad", "the last value, repeated, is as good or better"))
     elif skill.low is None:
-        good = False
-        reasons.append("too few runs to be sure that it beats the last value")
+        found.append(("fair", "too few runs to be sure that it beats the last value"))
     elif skill.low <= 0.0:
-        good = False
-        reasons.append("its advantage over the last value could be chance")
+        found.append(("fair", "its advantage over the last value could be chance"))
     explained, error = scores.metrics.get("r2"), scores.metrics.get("rmse")
     if explained is not None and explained <= 0.0:
-        bad = True
-        reasons.append(f"its mean, repeated, would do as well (R² {explained:.2f})")
+        found.append(("bad", f"its mean, repeated, would do as well (R² {explained:.2f})"))
     ahead = {name: rmse for name, rmse in (rivals or {}).items() if error is not None and rmse <= error}
     if ahead:
-        good = False
         best = min(ahead, key=lambda name: ahead[name])
-        reasons.append(f"{best} is as good or better (RMSE {ahead[best]:.3g}, this model {error:.3g})")
+        found.append(("fair", f"{best} is as good or better (RMSE {ahead[best]:.3g}, this model {error:.3g})"))
     inside = coverage.estimate if coverage else None
     if inside is None:
-        good = False
-        reasons.append("it gives no intervals")
+        found.append(("fair", "it gives no intervals"))
     elif inside < COVERAGE_BAD:
-        bad = True
-        reasons.append("far too sure of itself")
+        found.append(("bad", "far too sure of itself"))
     elif inside < COVERAGE[0]:
-        good = False
-        reasons.append("somewhat too sure of itself")
+        found.append(("fair", "somewhat too sure of itself"))
     elif inside > COVERAGE[1]:
-        good = False
-        reasons.append("intervals much wider than needed")
+        found.append(("fair", "intervals much wider than needed"))
     if command is not None and command.estimate is not None and command.estimate < WEAK_COMMAND_USE:
-        good = False
-        reasons.append("planned commands hardly change its forecast: not for what-ifs")
-    light: Light = "bad" if bad else "good" if good else "fair"
-    if light == "good":
+        found.append(("fair", "planned commands hardly change its forecast: not for what-ifs"))
+    if not found:
         others = " and all rivals that were run" if rivals else ""
-        reasons.append(f"surely better than the last value{others}, honest intervals, uses the plan")
-    return ChannelVerdict(channel, scores.unit, light, tuple(reasons), skill, coverage, command)
+        found.append(("good", f"surely better than the last value{others}, honest intervals, uses the plan"))
+    lights, reasons = zip(*found, strict=True)
+    return ChannelVerdict(
+        channel, scores.unit, "bad" if "bad" in lights else lights[0], reasons, skill, coverage, command
+    )
 
 
 def _sure_or_not(scores: ChannelScores, name: str) -> Interval | None:

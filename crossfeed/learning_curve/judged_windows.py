@@ -8,10 +8,10 @@ import torch
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.forecaster import spread_out
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, laid_out
 from crossfeed.schema import Schema
+from crossfeed.training.order import spread_out
 from crossfeed.windows.listing import WindowList, list_windows, pair_up
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowSet

@@ -26,10 +26,6 @@ class Rows(Protocol):
     def followed_by(self, later: Any) -> "Rows":
         """These rows and later ones that were read under the same level."""
 
-    @property
-    def windows(self) -> int:
-        """Of how many windows they are."""
-
     def __len__(self) -> int: ...
 
 
@@ -54,11 +50,6 @@ class RowVectors:
     def followed_by(self, later: "RowVectors") -> "RowVectors":
         """These rows and later ones that were read under the same level."""
         return RowVectors(torch.cat([self.vector_BRD, later.vector_BRD], 1), self.level)
-
-    @property
-    def windows(self) -> int:
-        """Of how many windows they are."""
-        return len(self.vector_BRD)
 
     def __len__(self) -> int:
         return self.vector_BRD.shape[1]

@@ -153,11 +153,11 @@ def forecast(
 
 
 def to_forecast(
-    model: "WorldModel", said: Distribution, horizons: tuple[int, ...], present_C: Tensor, single: bool
+    model: "WorldModel", distribution: Distribution, horizons: tuple[int, ...], present_C: Tensor, single: bool
 ) -> Forecast:
     """What the model said in z-space, in physical units."""
     normaliser, names = model.normaliser, model.schema.sensor_names
-    physical = said.rescaled(torch.tensor(normaliser.sensor_location), torch.tensor(normaliser.sensor_scale))
+    physical = distribution.rescaled(torch.tensor(normaliser.sensor_location), torch.tensor(normaliser.sensor_scale))
     return Forecast(
         horizons=horizons,
         sensors=names,
@@ -186,4 +186,4 @@ def read_commands(model: "WorldModel", commands: Any, horizons: tuple[int, ...])
 
 
 def _tensor(model: "WorldModel", values: np.ndarray) -> Tensor:
-    return torch.from_numpy(values.astype(np.float32)).to(next(model.parameters()).device)
+    return torch.from_numpy(values.astype(np.float32)).to(model.device)

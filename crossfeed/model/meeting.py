@@ -4,6 +4,7 @@ Only networks that know channels by quantity and place can do that; their weight
 """
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.align import align
@@ -27,10 +28,7 @@ def meet(model: WorldModel, table: Table, usual: Mapping[str, float], share: flo
             remedy="Write one table for each machine (crossfeed data divide).",
         )
     schema = readable(table.schema, model.schema)
-    aligned = align(table, schema)
-    rows = first_rows(aligned.groups, share)
-    frame = fit_frame(schema, aligned.sensors[rows], aligned.commands[rows], usual)
-    return in_frame(model, schema, frame)
+    return in_frame(model, schema, _frame(table, schema, usual, share))
 
 
 def take_in(model: WorldModel, table: Table, usual: Mapping[str, float], share: float = FIRST_SHARE) -> WorldModel:
@@ -48,14 +46,18 @@ def take_in(model: WorldModel, table: Table, usual: Mapping[str, float], share: 
         commands=model.schema.commands,
         quantities=table.schema.quantities | model.schema.quantities,
     )
-    aligned = align(table, schema)
-    rows = first_rows(aligned.groups, share)
-    frame = fit_frame(schema, aligned.sensors[rows], aligned.commands[rows], usual)
-    complete = model.normaliser.completed_by(frame)
+    complete = model.normaliser.completed_by(_frame(table, schema, usual, share))
     return model if complete is model.normaliser else in_frame(model, schema, complete)
 
 
-def knows_no_names(config: object) -> bool:
+def _frame(table: Table, schema: Schema, usual: Mapping[str, float], share: float) -> Normaliser:
+    """The frame of a machine, measured on the first share of each of its runs."""
+    aligned = align(table, schema)
+    rows = first_rows(aligned.groups, share)
+    return fit_frame(schema, aligned.sensors[rows], aligned.commands[rows], usual)
+
+
+def knows_no_names(config: object) -> TypeGuard[SensorConfig]:
     """Whether a network knows channels by quantity and place alone, so that it fits any list of them."""
     return isinstance(config, SensorConfig) and config.identity == "described"
 
@@ -63,15 +65,14 @@ def knows_no_names(config: object) -> bool:
 def in_frame(model: WorldModel, schema: Schema, frame: Normaliser) -> WorldModel:
     """The same weights for another list of sensors; commands of the schema after the model's own are read as well."""
     config = model.config
-    if not isinstance(config, SensorConfig) or not knows_no_names(config):
+    if not knows_no_names(config):
         raise ConfigError(
             "The model knows its sensors by name, so it can read no other list of them.",
             expected="a model trained with model.identity=described and data.normaliser=frame, such as 'fleet'",
         )
-    device = next(model.parameters()).device
     met = WorldModel.build(config, schema, frame)
     met.load_state_dict(with_further_commands(model.state_dict(), config, model.schema, schema))
-    return met.to(device).eval()
+    return met.to(model.device).eval()
 
 
 def readable(found: Schema, known: Schema, further: bool = False) -> Schema:

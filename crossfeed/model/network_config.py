@@ -9,6 +9,15 @@ from crossfeed.configuration import CheckedForm
 Size = Literal["tiny", "compact", "base", "medium", "large"]
 
 
+def check_heads(heads: int, width: int) -> None:
+    """Refuse attention heads that do not share the width equally."""
+    if width % heads:
+        raise ValueError(
+            f"{heads} attention heads do not divide the width {width}: "
+            f"choose a width that is a multiple of {heads}, or another number of heads"
+        )
+
+
 class NetworkConfig(CheckedForm):
     """Context and horizons, in rows."""
 

@@ -5,6 +5,7 @@ not trained, every row stands under its own command, and one encoded window answ
 B windows, T planned steps, R rows, A commands.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -30,15 +31,6 @@ def asked_as(row: int, trained: tuple[int, ...]) -> Asked:
     return Asked(slot, trained[slot] - row)
 
 
-def by_wait(rows: Sequence[int], trained: tuple[int, ...]) -> dict[int, list[tuple[int, int]]]:
-    """For each wait, the place of every row that needs it among those asked for, and its trained horizon."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for index, row in enumerate(rows):
-        slot, wait = asked_as(row, trained)
-        found.setdefault(wait, []).append((index, trained[slot]))
-    return found
-
-
 def after_waiting(now_B1A: Tensor, future_BTA: Tensor, wait: int) -> Tensor:
     """The plan, begun so many rows later; nothing is added where nothing waits."""
     return torch.cat([now_B1A.expand(-1, wait, -1), future_BTA], 1) if wait else future_BTA
@@ -58,6 +50,9 @@ def plans_by_wait(
     now_B1A: Tensor, future_BTA: Tensor, rows: Sequence[int], trained: tuple[int, ...]
 ) -> Iterator[tuple[list[int], Plan]]:
     """For each wait, which of the rows are asked for, and the plan at trained horizons that asks for them."""
-    for wait, asked in by_wait(rows, trained).items():
-        plan = Plan.under(after_waiting(now_B1A, future_BTA, wait), tuple(horizon for _, horizon in asked))
-        yield [number for number, _ in asked], plan
+    by_wait: defaultdict[int, dict[int, int]] = defaultdict(dict)
+    for number, row in enumerate(rows):
+        slot, wait = asked_as(row, trained)
+        by_wait[wait][number] = trained[slot]
+    for wait, horizons in by_wait.items():
+        yield list(horizons), Plan.under(after_waiting(now_B1A, future_BTA, wait), tuple(horizons.values()))

@@ -40,6 +40,11 @@ class WorldModel(nn.Module):
         self.config, self.schema, self.normaliser = config, schema, normaliser
         self.horizons = config.horizons
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model lies, and so where its windows must lie."""
+        return next(self.parameters()).device
+
     @staticmethod
     def build(config: SensorConfig | JepaConfig, schema: Schema, normaliser: Normaliser) -> "WorldModel":
         """A model with fresh weights and the network that its configuration names."""
@@ -79,11 +84,11 @@ class WorldModel(nn.Module):
     def ahead(self, context: Any, now_B1A: Tensor, future_BTA: Tensor) -> Distribution:
         """What follows, row by row (B, T, C), up to the last horizon; between the trained ones as `waiting` has it."""
         rows = range(1, future_BTA.shape[1] + 1)
-        said: dict[int, Distribution] = {}
+        by_row: dict[int, Distribution] = {}
         for numbers, plan in plans_by_wait(now_B1A, future_BTA, rows, self.horizons):
             answer = self.decode(context, plan).distribution
-            said |= {row: answer[:, number] for number, row in enumerate(numbers)}
-        return Distribution.stack([said[row] for row in range(len(rows))], 1)
+            by_row |= {row: answer[:, number] for number, row in enumerate(numbers)}
+        return Distribution.stack([by_row[row] for row in range(len(rows))], 1)
 
     @property
     def voices(self) -> int:
@@ -95,11 +100,9 @@ class WorldModel(nn.Module):
         assert number == 0, "there is only one network"
         return self
 
+    @abstractmethod
     def follow(self, rows: Any, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
         """What follows each of B sampled paths under one plan, as `ahead`, of some channels only."""
-        a_BKA = a_KA.expand(rows.windows, -1, -1)
-        future_BTA = future_TA.expand(rows.windows, -1, -1)
-        return self.ahead(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
 
     @abstractmethod
     def worth_reading(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:

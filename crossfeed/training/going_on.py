@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from crossfeed.model.meeting import knows_no_names, readable
 from crossfeed.model.model_file import ModelFile
-from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.further_commands import with_further_commands
 from crossfeed.schema import Schema
 from crossfeed.training.run_config import RunConfig
@@ -40,7 +39,7 @@ def read_by(body: ModelFile, found: Schema) -> Schema:
 
 def weights_for(schema: Schema, body: ModelFile) -> dict[str, Tensor]:
     """The weights to begin with, wide enough for the commands of the schema."""
-    if not (isinstance(body.config, SensorConfig) and knows_no_names(body.config)):
+    if not knows_no_names(body.config):
         return body.tensors
     return with_further_commands(body.tensors, body.config, body.schema, schema)
 

@@ -20,13 +20,12 @@ from crossfeed.training.devices.acceleration import WARM_UP
 from crossfeed.training.devices.distributed import Team
 from crossfeed.training.known_changes import KnownChanges
 from crossfeed.training.measure.validate import Validator
-from crossfeed.training.order import epoch_order, steps_in_epoch
+from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.record.checkpoint import TrainingState, optimiser_tensors, restore_optimiser
 from crossfeed.training.record.folder import RunFolder
 from crossfeed.training.record.history import Row, write_history
 from crossfeed.training.record.saver import Saver
 from crossfeed.training.run_config import RunConfig
-from crossfeed.training.seeds import generator
 from crossfeed.training.selection import Best
 from crossfeed.training.step import ALONE, TrainStep
 from crossfeed.training.update.schedule import learning_rates, momenta
@@ -67,16 +66,15 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
         restore_optimiser(step.optimiser, run.model, state.optimiser)
         if step.average is not None:
             step.average.restore(state.average)
-    elif run.team.size == 1 and step.room is None:  # a model that runs by kernels cannot be copied
+    elif run.team.size == 1 and step.capacity is None:  # a model that runs by kernels cannot be copied
         seconds = expected_seconds(run, stage, steps, len(validator.windows_W))
         about = "" if seconds is None else f", about {spoken(seconds)}"
-        told = f"{stage}: {epochs} epochs of {steps} steps{about} on {step.device}"
-        console().print(told + _sooner(run, stage))
+        console().print(f"{stage}: {epochs} epochs of {steps} steps{about} on {step.device}{_sooner(run, stage)}")
     saver = Saver(run.folder.path, behind=step.device.type == "cuda")
     with progress(stage, total=epochs) as task:
         task.advance(done)
         while done < epochs and not best.exhausted:
-            trained = _train(run, step, stage, done, task)
+            trained = _train(step, done, task)
             with step.average.applied() if step.average else nullcontext():
                 row = _judge(run, step, validator, stage, done, trained)
                 best = best.update(done, row["score"])
@@ -112,15 +110,13 @@ def expected_seconds(run: StageRun, stage: Stage, steps: int, validation_windows
     Nothing for a stage so short that more than a tenth of its own time would go into the question.
     """
     training, data = run.config.training, run.data
-    untimed = (
-        1 if data.train.last_W.device.type == "cpu" else WARM_UP + 1
-    )  # on a GPU the step is captured after the warm-up
+    # On a GPU the step is captured after the warm-up.
+    untimed = 1 if data.train.last_W.device.type == "cpu" else WARM_UP + 1
     if training.stages[stage] * steps < 10 * (untimed + TIMED):
         return None
     model, timed = copy.deepcopy(run.model), untimed + TIMED
     probe = TrainStep(model, data.train, run.config, stage, timed, run.precision, known=run.known)
-    order = generator(training.seed, "order", stage, 0)
-    probe.begin_epoch(0, epoch_order(data.train.machine_W.cpu().numpy(), training.batch_size, timed, order))
+    probe.begin_epoch(0)
     for _ in range(untimed):
         probe()
     probe.trace()
@@ -139,18 +135,16 @@ def spoken(seconds: float) -> str:
     return f"{round(seconds / 60.0)} min" if seconds < 5400.0 else f"{seconds / 3600.0:.1f} h"
 
 
-def _train(run: StageRun, step: TrainStep, stage: Stage, epoch: int, task: ProgressTask) -> dict[str, Any]:
+def _train(step: TrainStep, epoch: int, task: ProgressTask) -> dict[str, Any]:
     """Train one epoch; gives the losses and the time it took."""
-    training, began = run.config.training, time.perf_counter()
-    order = generator(training.seed, "order", stage, epoch)
-    machine_W = run.data.train.machine_W.cpu().numpy()
-    step.begin_epoch(epoch, epoch_order(machine_W, training.batch_size, step.steps, order))
+    began = time.perf_counter()
+    step.begin_epoch(epoch)
     for number in range(step.steps):
         step()
         task.advance(1.0 / step.steps)
         if step.device.type == "cpu":  # free here; elsewhere the host would wait for the device
-            _check_finite(step, stage, epoch, number + 1)
-    trace_ST = _check_finite(step, stage, epoch, step.steps)
+            _check_finite(step, epoch, number + 1)
+    trace_ST = _check_finite(step, epoch, step.steps)
     losses = zip(step.names, trace_ST.double().mean(0).tolist(), strict=True)
     return {f"train_{name}": value for name, value in losses} | {"train_seconds": time.perf_counter() - began}
 
@@ -187,18 +181,18 @@ def _judge(
     return row
 
 
-def _check_finite(step: TrainStep, stage: Stage, epoch: int, steps: int) -> Tensor:
+def _check_finite(step: TrainStep, epoch: int, steps: int) -> Tensor:
     """Stop on the first loss that is no number, naming term and step; the last saved epoch stays as it is."""
     trace_ST = step.trace()[:steps]
-    if step.room is not None and int(step.room.lost):
+    if step.capacity is not None and int(step.capacity.lost):
         raise TrainingError(
-            f"{int(step.room.lost)} tokens found no room in a packed batch of {stage} epoch {epoch + 1}.",
+            f"{int(step.capacity.lost)} tokens found no room in a packed batch of {step.stage} epoch {epoch + 1}.",
             remedy="Resume with training.acceleration=off; the state after the last complete epoch is kept.",
         )
     if bool(trace_ST.isfinite().all()):
         return trace_ST
     number, term = torch.nonzero(~trace_ST.isfinite())[0].tolist()
-    where = f"in step {number + 1} of {stage} epoch {epoch + 1}"
+    where = f"in step {number + 1} of {step.stage} epoch {epoch + 1}"
     raise _not_a_number(step.names[term], float(trace_ST[number, term]), where)
 
 

@@ -1,4 +1,7 @@
-"""Which windows an epoch visits, in which batches: shuffled, last incomplete batch dropped, machines in balance."""
+"""Which windows an epoch visits, in which batches: shuffled, last incomplete batch dropped, machines in balance.
+
+And which a measurement visits: evenly spread ones.
+"""
 
 import numpy as np
 import torch
@@ -16,6 +19,13 @@ def steps_in_epoch(windows: int, batch_size: int, cap: int | None) -> int:
             remedy=f"Give more or longer sessions, or lower training.batch_size to at most {windows}.",
         )
     return min(steps, cap) if cap else steps
+
+
+def spread_out(total: int, limit: int) -> Tensor:
+    """Window numbers, all of them or `limit` evenly spread ones."""
+    if total <= limit:
+        return torch.arange(total)
+    return torch.linspace(0, total - 1, limit).round().long()
 
 
 def epoch_order(machine_W: np.ndarray, batch_size: int, steps: int, generator: torch.Generator) -> Tensor:

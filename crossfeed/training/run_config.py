@@ -8,7 +8,6 @@ from pydantic import model_validator
 
 from crossfeed.configuration import leaves, override, parse, parse_assignments, read_yaml
 from crossfeed.errors import ConfigError
-from crossfeed.model.jepa.config import SIZES
 from crossfeed.model.network_config import Size
 from crossfeed.model.presets import MethodConfig, crossfeed, mended, paper
 from crossfeed.training.config import TrainingConfig, mended_training, paper_training
@@ -71,8 +70,6 @@ def resolve_config(
 ) -> RunConfig:
     """Preset, then YAML file, then single settings; `continued` is a run whose configuration is the starting point."""
     saved = saved_config(continued) if continued and not (name or size or file) else None
-    if size is not None and size not in SIZES:
-        raise ConfigError(f"There is no size '{size}'.", expected=f"one of {', '.join(SIZES)}")
     config = (
         parse(RunConfig, saved, f"The configuration of {continued}")
         if saved

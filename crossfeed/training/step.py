@@ -8,20 +8,21 @@ B batch, S steps of an epoch, T loss terms.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from crossfeed.model.fast.acceleration import can_accelerate, dropout_seeds
 from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, losses
+from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, losses, total
 from crossfeed.model.jepa.views import Views, draw_views
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import forecast_losses
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.devices.acceleration import (
     CapturedStep,
-    LossesWithTeacherStream,
+    TeacherStream,
     TokenCapacity,
     measure_token_capacity,
     prepare_model,
@@ -30,8 +31,9 @@ from crossfeed.training.devices.compiling import compiled
 from crossfeed.training.devices.distributed import Team
 from crossfeed.training.devices.precision import autocast
 from crossfeed.training.known_changes import KnownChanges
+from crossfeed.training.order import epoch_order
 from crossfeed.training.run_config import RunConfig
-from crossfeed.training.seeds import derive
+from crossfeed.training.seeds import derive, generator
 from crossfeed.training.update.average import WeightAverage
 from crossfeed.training.update.flat_update import FlatUpdate
 from crossfeed.training.update.optimiser import build_optimiser, trained_parameters
@@ -81,20 +83,20 @@ class TrainStep:
         self.names = (*config.objectives.active(stage), GRADIENT)
         self._order_SB = torch.zeros(steps, training.batch_size, dtype=torch.long, device=device)
         self._trace_ST = torch.zeros(steps, len(self.names), device=device)
-        self._place = torch.zeros(1, dtype=torch.long, device=device)
-        self._number = torch.zeros(1, dtype=torch.long, device=device)
+        self._step_of_epoch = torch.zeros(1, dtype=torch.long, device=device)
+        self._step_of_stage = torch.zeros(1, dtype=torch.long, device=device)
         self._dropout = dropout_seeds(model, device)
-        self.room: TokenCapacity | None = None
+        self.capacity: TokenCapacity | None = None
         self.captured = False
         team.check_batch(training.batch_size)
-        self._losses: Callable[..., dict[str, Tensor]] = losses if team.size == 1 else team.losses()
+        self._losses: Callable[..., dict[str, Tensor]] = losses if team.size == 1 else partial(losses, see=team.see)
         self._finish: Callable[[Tensor], Tensor] = self._update
         self._run: Callable[[], None] = self._advance
         self._forecast_losses = forecast_losses
         if training.acceleration != "off" and device.type == "cuda":
             if isinstance(model, JepaModel) and can_accelerate(device):
                 self._accelerate(model)
-            self.captured = team.size == 1 and (self.room is not None or isinstance(model, SensorModel))
+            self.captured = team.size == 1 and (self.capacity is not None or isinstance(model, SensorModel))
             if self.captured:
                 self._run = CapturedStep(self._advance, (self.masks,))
             if training.acceleration == "compile":
@@ -106,19 +108,20 @@ class TrainStep:
 
         batch_size, clip_norm = self.config.training.batch_size, self.config.training.clip_norm
         share = batch_size // self.team.size
-        self.room = measure_token_capacity(model, self.windows, self.config, "schema" in self.names, share)
-        prepare_model(model, self.room, self._dropout, self.precision)
+        self.capacity = measure_token_capacity(model, self.windows, self.config, "schema" in self.names, share)
+        prepare_model(model, self.capacity, self._dropout, self.precision)
         self._finish = FlatUpdate(model, self.optimiser, clip_norm, update_flat)
         if self.team.size == 1:
-            self._losses = LossesWithTeacherStream()
+            self._losses = partial(losses, see=TeacherStream())
 
-    def begin_epoch(self, epoch: int, order_SB: Tensor) -> None:
-        """Load the epoch's order and reseed masks and dropout, so that every epoch can be repeated on its own."""
-        seed = self.config.training.seed
-        self._order_SB.copy_(order_SB)
+    def begin_epoch(self, epoch: int) -> None:
+        """Draw the epoch's order and reseed masks and dropout, so that every epoch can be repeated on its own."""
+        seed, machine_W = self.config.training.seed, self.windows.machine_W.cpu().numpy()
+        order = generator(seed, "order", self.stage, epoch)
+        self._order_SB.copy_(epoch_order(machine_W, self.config.training.batch_size, self.steps, order))
         self._trace_ST.zero_()
-        self._place.zero_()
-        self._number.fill_(epoch * self.steps)
+        self._step_of_epoch.zero_()
+        self._step_of_stage.fill_(epoch * self.steps)
         self.masks.manual_seed(derive(seed, "masks", self.stage, epoch))
         dropout = derive(seed, "dropout", self.stage, epoch) + self.team.rank * OTHER_DROPOUT
         torch.manual_seed(dropout)
@@ -130,20 +133,20 @@ class TrainStep:
         self._run()
 
     def _advance(self) -> None:
-        batch = self.windows.batch(self._order_SB.index_select(0, self._place).squeeze(0))
+        batch = self.windows.batch(self._order_SB.index_select(0, self._step_of_epoch).squeeze(0))
         with autocast(self.precision, self.device):
             terms = self.terms(*self.show(batch))
         self.optimiser.zero_grad()
         torch.autograd.backward(self.total(terms))
         self.team.average(self.parameters)
-        self.learning_rate.copy_(self._rate_N.index_select(0, self._number).squeeze(0))
-        norm = self._finish(self._momentum_N.index_select(0, self._number).squeeze(0))
+        self.learning_rate.copy_(self._rate_N.index_select(0, self._step_of_stage).squeeze(0))
+        norm = self._finish(self._momentum_N.index_select(0, self._step_of_stage).squeeze(0))
         if self.average is not None:
-            self.average.follow(self._average_N.index_select(0, self._number).squeeze(0))
+            self.average.follow(self._average_N.index_select(0, self._step_of_stage).squeeze(0))
         row_T = self.team.mean(torch.stack([*(terms[name].detach() for name in self.names[:-1]), norm]))
-        self._trace_ST.index_copy_(0, self._place, row_T.unsqueeze(0))
-        self._place.add_(1)
-        self._number.add_(1)
+        self._trace_ST.index_copy_(0, self._step_of_epoch, row_T.unsqueeze(0))
+        self._step_of_epoch.add_(1)
+        self._step_of_stage.add_(1)
         self._dropout.advance()
 
     def show(self, batch: WindowBatch) -> tuple[WindowBatch, Views, Tensor]:
@@ -182,9 +185,7 @@ class TrainStep:
 
     def total(self, terms: dict[str, Tensor]) -> Tensor:
         """What is minimised: the weighted sum of the terms."""
-        weights = self.config.objectives.active(self.stage)
-        assert terms.keys() == weights.keys(), (terms.keys(), weights.keys())
-        return torch.stack([weight * terms[name] for name, weight in weights.items()]).sum()
+        return total(terms, self.config.objectives.active(self.stage))
 
     def _update(self, momentum: Tensor) -> Tensor:
         """Clip, AdamW, teacher; gives the norm of the gradient before clipping."""

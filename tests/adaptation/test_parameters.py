@@ -76,8 +76,3 @@ def test_a_baseline_names_its_own_parts_and_lacks_others() -> None:
         ConfigError, match=r"'network' has no part for adapting by 'channels'[\s\S]*'low-rank' or 'all'"
     ):
         prepare(baseline, "channels")
-
-
-def test_an_unknown_mode_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"'everything'[\s\S]*head, predictor, channels, low-rank, all"):
-        prepare(NetworkForecaster(), "everything")

@@ -13,11 +13,10 @@ from crossfeed.baselines.arms import arm_config
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import Comparison, compare
 from crossfeed.baselines.contenders import NAMES, SHORT, Setting, contender, line_up
-from crossfeed.baselines.fitting import DivergedError
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.options import budget_of, config_of
 from crossfeed.baselines.results import Result
-from crossfeed.errors import ConfigError, StorageError, TableError
+from crossfeed.errors import ConfigError, StorageError, TableError, TrainingError
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
 from crossfeed.training.run_config import RunConfig, preset
@@ -127,7 +126,7 @@ def test_a_diverging_baseline_is_reported_and_the_rest_goes_on(
     toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def explode(self: NeuralForecaster, *_: Any) -> None:
-        raise DivergedError(f"{self.name} diverged: the loss is nan.")
+        raise TrainingError(f"{self.name} diverged: the loss is nan.")
 
     monkeypatch.setattr(NeuralForecaster, "fit", explode)
     result = run(toy, None, tmp_path, tiny_budget, config, models="gru,persistence", seeds=2)

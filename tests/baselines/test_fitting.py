@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from crossfeed.baselines.budget import Budget, named_budget
-from crossfeed.baselines.fitting import DivergedError, Stage, fit_stage
+from crossfeed.baselines.fitting import Stage, fit_stage
 from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.mlp import Mlp
 from crossfeed.baselines.network import Network, estimate, forecast_loss
@@ -13,7 +13,7 @@ from crossfeed.baselines.neural import NeuralForecaster, forecast_score
 from crossfeed.baselines.ridge import RidgeForecaster
 from crossfeed.baselines.sizes import Size
 from crossfeed.distribution import Distribution, Gaussian, Point
-from crossfeed.errors import ConfigError, ForecastError
+from crossfeed.errors import ConfigError, ForecastError, TrainingError
 from crossfeed.evaluation.forecaster import Learner, batches
 from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -44,7 +44,7 @@ def test_every_network_learns_the_toy_better_than_persistence(name: str, parts: 
 
 
 def test_ridge_learns_the_toy_almost_completely_and_listens_to_commands(parts: dict[str, WindowSet]) -> None:
-    seeing, blind = RidgeForecaster(NetworkInputs()), RidgeForecaster(NetworkInputs(future_commands="none"))
+    seeing, blind = RidgeForecaster(NetworkInputs()), RidgeForecaster(NetworkInputs(plan=False))
     for forecaster in (seeing, blind):
         forecaster.fit(parts["train"], parts["validation"], seed=0)
     assert rmse(seeing, parts["test"]) < 0.3 * persistence_rmse(parts["test"])
@@ -52,7 +52,7 @@ def test_ridge_learns_the_toy_almost_completely_and_listens_to_commands(parts: d
 
 
 def test_ridge_solves_the_normal_equations_where_targets_are_missing(gappy: WindowSet) -> None:
-    forecaster = RidgeForecaster(NetworkInputs(past_commands=False, future_commands="means"))
+    forecaster = RidgeForecaster(NetworkInputs(plan=False))
     forecaster.fit(gappy, gappy, seed=0)
     batch = gappy.batch(torch.arange(len(gappy)))
     forecast = forecaster.predict(batch).mean
@@ -139,7 +139,7 @@ def test_a_loss_that_is_no_number_is_called_diverged_with_its_epoch(
     forecaster = NeuralForecaster(
         "exploding", lambda shape: Exploding(Mlp(Features(shape, NetworkInputs()), 8)), tiny_budget, 1e-3
     )
-    with pytest.raises(DivergedError, match="exploding diverged: after epoch 1"):
+    with pytest.raises(TrainingError, match="exploding diverged: after epoch 1"):
         forecaster.fit(parts["train"], parts["validation"], seed=0)
 
 

@@ -19,7 +19,7 @@ NAMES = sorted(RECIPES)
 
 def network(name: str, shape: Shape, *options: str) -> Network:
     recipe = RECIPES[name]
-    inputs = NetworkInputs(presence=recipe.absent == FLAGGED, future_commands="none" if "blind" in options else "steps")
+    inputs = NetworkInputs(presence=recipe.absent == FLAGGED, plan="blind" not in options)
     torch.manual_seed(0)
     built = recipe.build(Features(shape, inputs), "tiny", "gaussian" in options)
     return InstanceNormalised(built) if recipe.revin or "revin" in options else built

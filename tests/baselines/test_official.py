@@ -26,7 +26,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 PAPER = Shape(context=32, sensors=17, commands=4, horizons=tuple(range(1, 17)))
-BLIND = NetworkInputs(presence=False, future_commands="none")
+BLIND = NetworkInputs(presence=False, plan=False)
 VARIABLES = {"official-patchtst": "CROSSFEED_PATCHTST", "official-itransformer": "CROSSFEED_ITRANSFORMER"}
 
 PATCHTST_NAMES = [

@@ -25,7 +25,7 @@ def _everything(config: MethodConfig, windows: WindowBatch, stage: Stage) -> lis
     net.train()
     torch.manual_seed(7)
     terms = losses(net, windows, views, stage, config.objectives)
-    total(terms, stage, config.objectives).backward()
+    total(terms, config.objectives.active(stage)).backward()
     net.eval()
     prediction = net(windows)
     gradients = [parameter.grad for parameter in net.parameters() if parameter.grad is not None]
@@ -81,7 +81,7 @@ def test_every_trainable_parameter_is_moved_by_fine_tuning(preset: object) -> No
     config = method(base=preset())  # type: ignore[operator]
     net, windows = model(config), batch(presence=1.1)
     views = draw_views(windows, config.masks, config.objectives.schema_keep, torch.Generator().manual_seed(0))
-    total(losses(net, windows, views, "finetune", config.objectives), "finetune", config.objectives).backward()
+    total(losses(net, windows, views, "finetune", config.objectives), config.objectives.active("finetune")).backward()
     still = [name for name, p in net.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
     assert still == []
 

@@ -11,8 +11,7 @@ from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.data import prepare
 from crossfeed.training.devices.acceleration import measure_token_capacity
-from crossfeed.training.order import epoch_order
-from crossfeed.training.seeds import derive, generator
+from crossfeed.training.seeds import derive
 from crossfeed.training.step import TrainStep
 from crossfeed.training.update.flat_update import FlatUpdate, update_flat
 from tests.training.conftest import small_config
@@ -31,15 +30,8 @@ def make_step(
     torch.manual_seed(derive(config.training.seed, "init"))
     model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
     step = TrainStep(model, data.train, config, stage, steps, "float32")
-    begin(step, 0)
+    step.begin_epoch(0)
     return step
-
-
-def begin(step: TrainStep, epoch: int) -> None:
-    training = step.config.training
-    machine_W = step.windows.machine_W.cpu().numpy()
-    order = generator(training.seed, "order", step.stage, epoch)
-    step.begin_epoch(epoch, epoch_order(machine_W, training.batch_size, step.steps, order))
 
 
 def run(step: TrainStep) -> torch.Tensor:
@@ -93,11 +85,11 @@ def test_an_epoch_can_be_repeated_on_its_own(table: Table) -> None:
     changes = {"training.learning_rate": 1e-30, "training.ema_momentum": 1.0, "training.weight_decay": 0.0}
     step = make_step(table, changes=changes)
     run(step)
-    begin(step, 1)
+    step.begin_epoch(1)
     second = run(step)
-    begin(step, 0)
+    step.begin_epoch(0)
     run(step)
-    begin(step, 1)
+    step.begin_epoch(1)
     assert torch.equal(run(step), second)
 
 
@@ -109,7 +101,7 @@ def test_warmup_reaches_the_optimiser(table: Table) -> None:
         step()
         rates += [float(group["lr"]) for group in step.optimiser.param_groups[:1]]
     assert rates == pytest.approx([0.01, 0.02, 0.03, 0.04])
-    begin(step, 2)
+    step.begin_epoch(2)
     step()
     assert float(step.learning_rate) == pytest.approx(0.04)
 
@@ -156,13 +148,13 @@ def test_the_fast_path_without_its_kernels_gives_the_losses_of_the_plain_one(tab
     """Packed tokens, fused activations, hashed dropout and the flat update, by their references on a CPU."""
     changes = {"model.blocks.dropout": 0.0}
     plain, fast = (make_step(table, changes=changes, name=name) for _ in range(2))
-    fast.room = measure_token_capacity(fast.model, fast.windows, fast.config, True, fast.config.training.batch_size)
-    pack_tokens(fast.model, fast.room.share, fast.room.lost)
+    fast.capacity = measure_token_capacity(fast.model, fast.windows, fast.config, True, fast.config.training.batch_size)
+    pack_tokens(fast.model, fast.capacity.share, fast.capacity.lost)
     hash_dropout(fast.model, fast._dropout)
     fast._finish = FlatUpdate(fast.model, fast.optimiser, fast.config.training.clip_norm, update=update_flat)
     torch.testing.assert_close(run(fast), run(plain), rtol=2e-4, atol=1e-5)
-    assert int(fast.room.lost) == 0
-    assert fast.room.share < 1.0
+    assert int(fast.capacity.lost) == 0
+    assert fast.capacity.share < 1.0
 
 
 def test_tokens_that_find_no_room_are_counted(table: Table) -> None:

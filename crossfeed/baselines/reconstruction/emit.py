@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm, smooth_l1_loss
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import masked_mean
 from crossfeed.baselines.reconstruction.pretext import StepPretextNetwork, hidden_steps, hide
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch
 
 _RATIO = 0.3
@@ -42,5 +42,5 @@ class EventAutoencoder(StepPretextNetwork):
         predicted_BKD = layer_norm(self.predict(steps_BKD), (self.rebuild.in_features,))
         latent_BK = smooth_l1_loss(predicted_BKD, target_BKD, reduction="none").mean(-1)
         values_BKC = (self.rebuild(steps_BKD) - batch.x_BKC).square()
-        values = masked_mean(values_BKC, batch.m_BKC & hidden_BK[..., None])
-        return masked_mean(latent_BK, hidden_BK) + _VALUES * values
+        values = present_mean(values_BKC, batch.m_BKC & hidden_BK[..., None])
+        return present_mean(latent_BK, hidden_BK) + _VALUES * values

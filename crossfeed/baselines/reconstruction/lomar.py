@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import masked_mean
 from crossfeed.baselines.reconstruction.pretext import StepPretextNetwork, hidden_steps, uniform
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch
 
 _STRETCHES, _LENGTH, _RATIO = 4, 10, 0.8
@@ -39,4 +39,4 @@ class LocalAutoencoder(StepPretextNetwork):
         tokens = torch.where(hidden_NL1, self.mask_D, tokens) + encoder.position_KD[-self.length :]
         rebuilt_NLC = self.rebuild(encoder.blocks(tokens))
         present_NLC = stretches(batch.m_BKC.float()) > 0
-        return masked_mean((rebuilt_NLC - stretches(batch.x_BKC)).square(), present_NLC & hidden_NL1)
+        return present_mean((rebuilt_NLC - stretches(batch.x_BKC)).square(), present_NLC & hidden_NL1)

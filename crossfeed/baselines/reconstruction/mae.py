@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import masked_mean
 from crossfeed.baselines.reconstruction.pretext import StepPretextNetwork, uniform
 from crossfeed.baselines.transformer import encoder_blocks
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch
 
 _RATIO = 0.75
@@ -35,4 +35,4 @@ class MaskedAutoencoder(StepPretextNetwork):
         all_BKD = self.mask_D.expand(windows, rows, -1).scatter(1, seen_BN1.expand(-1, -1, width), encoded_BND)
         rebuilt_BKC = self.rebuild(self.light(all_BKD + self.position_KD))
         hidden_BK1 = torch.ones_like(order_BK, dtype=torch.bool).scatter(1, seen_BN1.squeeze(-1), False)[..., None]
-        return masked_mean((rebuilt_BKC - batch.x_BKC).square(), batch.m_BKC & hidden_BK1)
+        return present_mean((rebuilt_BKC - batch.x_BKC).square(), batch.m_BKC & hidden_BK1)

@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import masked_mean
 from crossfeed.baselines.reconstruction.pretext import StepPretextNetwork, uniform
 from crossfeed.errors import ConfigError
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch
 
 _LEVELS = 3
 _RATIO = 0.5
 
 
-def haar(x_BKC: Tensor, levels: int = _LEVELS) -> list[Tensor]:
+def haar(x_BKC: Tensor) -> list[Tensor]:
     """Bands of an orthonormal Haar transform along time: details from fine to coarse, then the coarsest average."""
     bands, smooth = [], x_BKC
-    for _ in range(levels):
+    for _ in range(_LEVELS):
         even, odd = smooth[:, 0::2], smooth[:, 1::2]
         bands.append((even - odd) / math.sqrt(2.0))
         smooth = (even + odd) / math.sqrt(2.0)
@@ -38,10 +38,10 @@ def inverse_haar(bands: list[Tensor]) -> Tensor:
     return smooth
 
 
-def complete(m_BKC: Tensor, levels: int = _LEVELS) -> list[Tensor]:
+def complete(m_BKC: Tensor) -> list[Tensor]:
     """For each band, the coefficients all of whose rows are present."""
     bands, whole = [], m_BKC
-    for _ in range(levels):
+    for _ in range(_LEVELS):
         whole = whole[:, 0::2] & whole[:, 1::2]
         bands.append(whole)
     return [*bands, whole]
@@ -70,7 +70,7 @@ class WaveletAutoencoder(StepPretextNetwork):
         steps_BKD = self.encoder(replace(batch, x_BKC=corrupted_BKC))
         rebuilt = haar(self.rebuild(steps_BKD)[:, -self.rows :])
         losses = [
-            masked_mean((guess - band).square(), away & known)
+            present_mean((guess - band).square(), away & known)
             for guess, band, away, known in zip(rebuilt, bands, hidden, complete(m_BKC), strict=True)
         ]
         return torch.stack(losses).mean()

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import masked_mean
 from crossfeed.baselines.reconstruction.pretext import PretextNetwork, hidden_steps, uniform
 from crossfeed.baselines.transformer import encoder_blocks
 from crossfeed.errors import ConfigError
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch
 
 _LENGTHS = (2, 4, 8)
@@ -20,7 +20,7 @@ _RATIO = 0.4
 class PatchFormer(PretextNetwork):
     """Tokens of all lengths attend to each other; the latest patch of each length forecasts."""
 
-    def __init__(self, features: Features, width: int, layers: int, dropout: float = 0.1) -> None:
+    def __init__(self, features: Features, width: int, layers: int) -> None:
         super().__init__(features, width)
         coarsest = _LENGTHS[-1]
         if features.shape.context < coarsest:
@@ -35,7 +35,7 @@ class PatchFormer(PretextNetwork):
             nn.Parameter(0.02 * torch.randn(self.rows // length, width)) for length in _LENGTHS
         )
         self.mask_D = nn.Parameter(0.02 * torch.randn(width))
-        self.blocks = encoder_blocks(width, layers, dropout)
+        self.blocks = encoder_blocks(width, layers)
         self.rebuild = nn.ModuleList(nn.Linear(width, length * sensors) for length in _LENGTHS)
 
     def encode(self, batch: WindowBatch) -> Tensor:
@@ -51,7 +51,7 @@ class PatchFormer(PretextNetwork):
         losses = []
         for part_BPD, rebuild in zip(self._tokens(batch, hidden_BK), self.rebuild, strict=True):
             rebuilt_BKC = rebuild(part_BPD).view_as(x_BKC)
-            losses.append(masked_mean((rebuilt_BKC - x_BKC).square(), m_BKC & hidden_BK[..., None]))
+            losses.append(present_mean((rebuilt_BKC - x_BKC).square(), m_BKC & hidden_BK[..., None]))
         return torch.stack(losses).mean()
 
     def _tokens(self, batch: WindowBatch, hidden_BK: Tensor | None) -> tuple[Tensor, ...]:

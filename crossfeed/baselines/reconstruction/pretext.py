@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import HorizonDecoder, Network
+from crossfeed.baselines.network import EncodingNetwork, HorizonDecoder
 from crossfeed.baselines.transformer import StepEncoder
-from crossfeed.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
 
-class PretextNetwork(Network):
+class PretextNetwork(EncodingNetwork):
     """Stage one minimises `pretext`; stage two trains encoder and forecasting decoder end to end."""
 
     has_pretext = True
@@ -25,21 +24,13 @@ class PretextNetwork(Network):
         self.features = features
         self.decoder = HorizonDecoder(features, width)
 
-    def encode(self, batch: WindowBatch) -> Tensor:
-        """The context vector (B, D) that forecasts."""
-        raise NotImplementedError
-
-    def forward(self, batch: WindowBatch) -> Distribution:
-        said: Distribution = self.decoder(self.encode(batch), batch)
-        return said
-
 
 class StepPretextNetwork(PretextNetwork):
     """A pretext over row tokens: the last row of the encoder forecasts, a linear map rebuilds rows."""
 
-    def __init__(self, features: Features, width: int, layers: int, dropout: float = 0.1) -> None:
+    def __init__(self, features: Features, width: int, layers: int) -> None:
         super().__init__(features, width)
-        self.encoder = StepEncoder(features, width, layers, dropout)
+        self.encoder = StepEncoder(features, width, layers)
         self.rebuild = nn.Linear(width, features.shape.sensors)
 
     def encode(self, batch: WindowBatch) -> Tensor:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import log_softmax, normalize, softmax
 
 from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import masked_mean
 from crossfeed.baselines.reconstruction.pretext import StepPretextNetwork, hide, uniform
+from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.windows import WindowBatch
 
 _VIEWS, _RATIO, _MEAN_RUN = 2, 0.5, 3.0
@@ -49,4 +49,4 @@ class SimMtm(StepPretextNetwork):
         window_N = torch.arange(windows, device=series_ND.device).repeat(1 + _VIEWS)
         relative_NN = (window_N[:, None] == window_N) & ~itself_NN
         contrast = -log_softmax(alike_NN, dim=-1)[relative_NN].mean()
-        return masked_mean((rebuilt_BKC - batch.x_BKC).square(), batch.m_BKC) + _CONTRAST * contrast
+        return present_mean((rebuilt_BKC - batch.x_BKC).square(), batch.m_BKC) + _CONTRAST * contrast

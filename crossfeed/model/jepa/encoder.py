@@ -5,7 +5,6 @@ B windows, K rows, C sensors, A commands, D latent width.
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Literal, cast
 
 import torch
@@ -24,15 +23,6 @@ class EncoderConfig(CheckedForm):
     temporal_layers: int = Field(default=6, ge=1)
     positions: int = Field(default=512, ge=1)
     empty_row: Literal["zero", "first_channel"] = "zero"
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """What the temporal pass gives: the state at the last row, all rows, and their mean."""
-
-    z_BD: Tensor
-    steps_BKD: Tensor
-    pooled_BD: Tensor
 
 
 class RowEncoder(nn.Module):
@@ -108,7 +98,7 @@ class Encoder(nn.Module):
         self.packed = False
         self.begin: Callable[[], None] | None = None
 
-    def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:
+    def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Tensor:
         return self.sequence(self.rows(x_BKC, m_BKC), a_BKA, position_K)
 
     def rows(self, x_BKC: Tensor, m_BKC: Tensor, channels: Tensor | None = None) -> Tensor:
@@ -118,8 +108,8 @@ class Encoder(nn.Module):
         row_RD: Tensor = self.row(x_BKC.flatten(0, 1), m_BKC.flatten(0, 1), channels)
         return row_RD.view(*x_BKC.shape[:2], -1)
 
-    def sequence(self, row_BKD: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Encoding:
-        """The second pass; rows stand at positions 0..K-1 unless told otherwise."""
+    def sequence(self, row_BKD: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Tensor:
+        """The second pass, of which the last row is the state; rows stand at positions 0..K-1 unless told otherwise."""
         time_KD = self.time[: row_BKD.shape[1]] if position_K is None else self.time[position_K]
         step_BKD = row_BKD + self.command(a_BKA) + time_KD
         shape, together = step_BKD.shape, None
@@ -127,8 +117,8 @@ class Encoder(nn.Module):
             step_BKD, together = step_BKD.flatten(0, 1), equal_sequences(shape[0], shape[1], step_BKD.device)
         for layer in self.layers:
             step_BKD = layer(step_BKD, together)
-        step_BKD = self.norm(step_BKD).view(shape)
-        return Encoding(z_BD=step_BKD[:, -1], steps_BKD=step_BKD, pooled_BD=step_BKD.mean(1))
+        normed_BKD: Tensor = self.norm(step_BKD).view(shape)
+        return normed_BKD
 
     def state(self, row_BKD: Tensor, a_BKA: Tensor) -> Tensor:
         """The state at the last row alone, which is all a forecast needs."""

@@ -78,11 +78,11 @@ class Head(nn.Module):
             return Gaussian(mean_BHC, deviation_BHC)
         return StudentT.with_deviation(mean_BHC, deviation_BHC, dof_C)
 
-    def loss(self, said: Distribution, x_BHC: Tensor, m_BHC: Tensor) -> Tensor:
+    def loss(self, forecast: Distribution, x_BHC: Tensor, m_BHC: Tensor) -> Tensor:
         """The configured likelihood averaged over present target entries; absent ones are never read."""
-        x_BHC = torch.where(m_BHC, x_BHC, said.mean.detach())
-        if self.config.likelihood == "beta_nll" and isinstance(said, Gaussian):
-            return present_mean(said.beta_nll(x_BHC, self.config.beta), m_BHC)
-        entry_BHC = said.nll(x_BHC)
-        assert entry_BHC is not None, type(said)
+        x_BHC = torch.where(m_BHC, x_BHC, forecast.mean.detach())
+        if self.config.likelihood == "beta_nll" and isinstance(forecast, Gaussian):
+            return present_mean(forecast.beta_nll(x_BHC, self.config.beta), m_BHC)
+        entry_BHC = forecast.nll(x_BHC)
+        assert entry_BHC is not None, type(forecast)
         return present_mean(entry_BHC, m_BHC)

@@ -6,6 +6,7 @@ B windows, K context rows, H horizons, T longest horizon, C sensors, A commands,
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution
 from crossfeed.model.context import RowVectors, State
 from crossfeed.model.jepa.anchor import Anchor
 from crossfeed.model.jepa.config import JepaConfig
@@ -27,6 +28,12 @@ class JepaModel(WorldModel):
     """A joint-embedding predictive world model: one latent state a window, one latent a horizon, a physical head."""
 
     config: JepaConfig
+    # Which parameters each way of adapting may move.
+    adaptation_parts = {
+        "head": ("head.",),
+        "predictor": ("predictor.", "head."),
+        "channels": ("context_encoder.row.channel",),
+    }
 
     def __init__(self, config: JepaConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__(config, schema, normaliser)
@@ -48,8 +55,8 @@ class JepaModel(WorldModel):
         mean_BHC = self.instance_norm.restore_mean(mean_BHC, context.level)
         if self.head.anchor is not None and context.level is not None:
             mean_BHC = mean_BHC + self.head.anchor(latent_BHD, context.level.centre_BC)
-        said = self.head.distribution(mean_BHC, self.head.bound(log_variance_BHC))
-        return Prediction(latent_BHD, said, context)
+        distribution = self.head.distribution(mean_BHC, self.head.bound(log_variance_BHC))
+        return Prediction(latent_BHD, distribution, context)
 
     def predict_latents(self, context: State, plan: Plan) -> Tensor:
         """Eq. (3): latents at every horizon under the planned commands."""
@@ -73,8 +80,13 @@ class JepaModel(WorldModel):
         """Second pass of the encoder, over rows that were read."""
         if not pooled:
             return State(self.context_encoder.state(rows.vector_BRD, a_BKA), None, rows.level)
-        encoding = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
-        return State(encoding.z_BD, encoding.pooled_BD, rows.level)
+        step_BKD = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
+        return State(step_BKD[:, -1], step_BKD.mean(1), rows.level)
+
+    def follow(self, rows: RowVectors, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+        """What follows each of B sampled paths under one plan, as `ahead`, of some channels only."""
+        a_BKA, future_BTA = (each.expand(len(rows.vector_BRD), -1, -1) for each in (a_KA, future_TA))
+        return self.ahead(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
 
     def representation(self, batch: WindowBatch) -> Tensor:
         """The state at the last row."""
@@ -104,10 +116,6 @@ class JepaModel(WorldModel):
         x_BHC = self.instance_norm.normalise(batch.future_x_BHC, level)
         latent_BHD: Tensor = self.target_encoder(x_BHC, batch.future_m_BHC, len(self.schema.commands))
         return latent_BHD
-
-    def in_window(self, x_BHC: Tensor, context: State) -> Tensor:
-        """Values in the space of the window, the one its state lives in."""
-        return self.instance_norm.normalise(x_BHC, context.level)
 
     def update_target(self, momentum: float | Tensor) -> None:
         """Eq. (4): let the teacher follow the encoder, after the optimiser step."""

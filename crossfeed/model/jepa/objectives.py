@@ -4,7 +4,8 @@ Which parameters each term may move is listed in docs/method.md, and a test read
 B windows, K context rows, H horizons, G groups, C sensors, A commands, D latent width.
 """
 
-from typing import TYPE_CHECKING, Literal, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import torch
 from pydantic import ConfigDict, Field, model_validator
@@ -13,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.errors import ConfigError
 from crossfeed.model.context import State
 from crossfeed.model.jepa.sigreg import SIGRegConfig, sigreg
 from crossfeed.model.jepa.vicreg import VICRegConfig, vicreg
@@ -65,18 +65,22 @@ class ObjectiveConfig(CheckedForm):
 
     def active(self, stage: Stage) -> dict[str, float]:
         """The terms a stage trains, with their weights; the physical head has no part in pretraining."""
-        named = {name: getattr(self.weights, name) for name in Weights.__dataclass_fields__}
+        named = vars(self.weights)
         return {name: w for name, w in named.items() if w > 0.0 and (name != "physical" or stage == "finetune")}
 
-    def check_batch(self, size: int) -> None:
-        """Refuse batches over which a regulariser has no spread to measure."""
-        if size < 2 and (self.weights.vicreg > 0.0 or self.weights.sigreg > 0.0):
-            name = "vicreg" if self.weights.vicreg > 0.0 else "sigreg"
-            raise ConfigError(
-                f"A batch of {size} window has no variance, which {name} needs.",
-                expected="at least 2 windows in a batch",
-                remedy=f"Raise the batch size, or set objectives.weights.{name} to 0.",
-            )
+
+class Seen(NamedTuple):
+    """What the network made of a batch: both views of it (the reduced one where it is asked for), and the teacher's."""
+
+    full: Prediction
+    reduced: Prediction | None
+    target_BHD: Tensor
+
+
+def see(model: "JepaModel", batch: WindowBatch, views: Views, stage: Stage, config: ObjectiveConfig) -> Seen:
+    """The network's part of the losses; both views go through it as one batch of twice the size."""
+    full, reduced = predict_views(model, batch, views, stage, config)
+    return Seen(full, reduced, model.encode_target(batch, views.m_BKC))
 
 
 def losses(
@@ -86,17 +90,16 @@ def losses(
     stage: Stage,
     config: ObjectiveConfig,
     generator: torch.Generator | None = None,
+    see: Callable[..., Seen] = see,
 ) -> dict[str, Tensor]:
-    """All active terms of a stage for one batch (lines 3-13 of Algorithm 1); both views share one pass."""
-    full, reduced = predict_views(model, batch, views, stage, config)
-    target_BHD = model.encode_target(batch, views.m_BKC)
-    return loss_terms(model, batch, full, reduced, target_BHD, stage, config, generator)
+    """All active terms of a stage for one batch (lines 3-13 of Algorithm 1); devices may `see` in other ways."""
+    return loss_terms(model, batch, see(model, batch, views, stage, config), stage, config, generator)
 
 
 def predict_views(
     model: "JepaModel", batch: WindowBatch, views: Views, stage: Stage, config: ObjectiveConfig
 ) -> tuple[Prediction, Prediction | None]:
-    """The network's part of the losses: one view, or both as one batch of twice the size."""
+    """One view, or both in one pass."""
     if "schema" not in config.active(stage):
         return model(batch, views.m_BKC), None
     assert views.reduced_m_BKC is not None, "the schema term needs a reduced view"
@@ -107,16 +110,13 @@ def predict_views(
 def loss_terms(
     model: "JepaModel",
     batch: WindowBatch,
-    full: Prediction,
-    reduced: Prediction | None,
-    target_BHD: Tensor,
+    seen: Seen,
     stage: Stage,
     config: ObjectiveConfig,
     generator: torch.Generator | None = None,
 ) -> dict[str, Tensor]:
     """The terms from what the network said about both views and what the teacher says about the target rows."""
-    active = config.active(stage)
-    config.check_batch(len(batch.x_BKC))
+    active, (full, reduced, target_BHD) = config.active(stage), seen
     with torch.autocast(batch.x_BKC.device.type, enabled=False):
         terms = {}
         latent_BHD, target_BHD = full.latent_BHD.float(), target_BHD.float()
@@ -144,11 +144,10 @@ def loss_terms(
     return terms
 
 
-def total(terms: dict[str, Tensor], stage: Stage, config: ObjectiveConfig) -> Tensor:
-    """The weighted sum of the terms (Eq. 5, with the likelihood in the second stage)."""
-    active = config.active(stage)
-    assert terms.keys() == active.keys(), (terms.keys(), active.keys())
-    return torch.stack([weight * terms[name] for name, weight in active.items()]).sum()
+def total(terms: dict[str, Tensor], weights: dict[str, float]) -> Tensor:
+    """What is minimised: the weighted sum of the terms (Eq. 5, with the likelihood in the second stage)."""
+    assert terms.keys() == weights.keys(), (terms.keys(), weights.keys())
+    return torch.stack([weight * terms[name] for name, weight in weights.items()]).sum()
 
 
 def latent_loss(latent_BHD: Tensor, target_BHD: Tensor, measured_BH: Tensor, config: ObjectiveConfig) -> Tensor:

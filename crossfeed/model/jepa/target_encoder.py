@@ -43,7 +43,7 @@ class TargetEncoder(nn.Module):
     @torch.no_grad()
     def forward(self, x_BHC: Tensor, m_BHC: Tensor, commands: int) -> Tensor:
         zero_BHA = x_BHC.new_zeros(*x_BHC.shape[:2], commands)
-        latent_BHD: Tensor = self.encoder(x_BHC, m_BHC, zero_BHA, self.position_H).steps_BKD
+        latent_BHD: Tensor = self.encoder(x_BHC, m_BHC, zero_BHA, self.position_H)
         return latent_BHD
 
     @torch.no_grad()

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from crossfeed.configuration import CheckedForm
+from crossfeed.model.network_config import check_heads
 from crossfeed.model.parts.attention import CrossAttention, SelfAttention
 from crossfeed.model.parts.dropout import Dropout
 from crossfeed.model.parts.packing import Sequences
@@ -28,11 +29,7 @@ class BlockConfig(CheckedForm):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(
-                f"{self.heads} attention heads do not divide the width {self.width}: "
-                f"choose a width that is a multiple of {self.heads}, or another number of heads"
-            )
+        check_heads(self.heads, self.width)
         return self
 
 

@@ -62,12 +62,8 @@ def generated_dropout(x: Tensor, rate: float) -> Tensor:
 
 def hashed_dropout(x: Tensor, rate: float, seed: Tensor) -> Tensor:
     """Keep each entry with probability 1 - rate, the same ones for the same seed."""
-    return torch.where(kept_entries(x, rate, seed), x * (1.0 / (1.0 - rate)), 0.0)
-
-
-def kept_entries(x: Tensor, rate: float, seed: Tensor) -> Tensor:
-    """Which entries of an array of this shape are kept."""
-    return random_bits(x.numel(), seed).view(x.shape) >= int(rate * 2**32) - 2**31
+    kept = random_bits(x.numel(), seed).view(x.shape) >= int(rate * 2**32) - 2**31
+    return torch.where(kept, x * (1.0 / (1.0 - rate)), 0.0)
 
 
 def random_bits(count: int, seed: Tensor) -> Tensor:

@@ -36,18 +36,6 @@ class Packing:
     channels: int
     sequences: Sequences
 
-    @property
-    def row_of_token(self) -> Tensor:
-        """The row each token belongs to."""
-        return self.token_N // self.channels
-
-    @property
-    def weight_of_token(self) -> Tensor:
-        """What each token weighs in the mean of its row; the filling weighs nothing."""
-        length_R = self.sequences.length_S[: self.rows]
-        inside_N = torch.arange(len(self.token_N), device=self.token_N.device) < length_R.sum()
-        return inside_N / length_R.index_select(0, self.row_of_token).clamp(min=1)
-
 
 def pack(m_RC: Tensor, capacity: int) -> Packing:
     """Lay out the present tokens of every row; those beyond the capacity are cut off, which `lost_tokens` counts."""
@@ -77,9 +65,12 @@ def equal_sequences(count: int, length: int, device: torch.device) -> Sequences:
 
 
 def mean_of_rows(x_ND: Tensor, packing: Packing) -> Tensor:
-    """The mean over the present tokens of every row; zero for a row without any."""
+    """The mean over the present tokens of every row; zero for a row without any, and the filling weighs nothing."""
+    row_N, length_R = packing.token_N // packing.channels, packing.sequences.length_S[: packing.rows]
+    inside_N = torch.arange(len(row_N), device=row_N.device) < length_R.sum()
+    weight_N = inside_N / length_R.index_select(0, row_N).clamp(min=1)
     mean_RD = x_ND.new_zeros(packing.rows, x_ND.shape[-1])
-    return mean_RD.index_add(0, packing.row_of_token, x_ND * packing.weight_of_token.unsqueeze(-1).to(x_ND.dtype))
+    return mean_RD.index_add(0, row_N, x_ND * weight_N.unsqueeze(-1).to(x_ND.dtype))
 
 
 def rows_of_table(table_CD: Tensor, index_N: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.network_config import NetworkConfig, Size
+from crossfeed.model.network_config import NetworkConfig, Size, check_heads
 
 # width, heads, encoder layers, decoder layers
 SIZES: dict[str, tuple[int, int, int, int]] = {
@@ -41,11 +41,7 @@ class SensorConfig(NetworkConfig):
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(
-                f"{self.heads} attention heads do not divide the width {self.width}: "
-                f"choose a width that is a multiple of {self.heads}, or another number of heads"
-            )
+        check_heads(self.heads, self.width)
         return self
 
     def sized(self, size: Size) -> Self:

@@ -33,10 +33,10 @@ def follow(
     row_R = torch.arange(rows, device=asked.step_H.device)
     # The commands until now are those of every row; after them stands, for each row, what it is driven by itself.
     effort_1SG = torch.cat([effort_RSG[:1, :context], effort_RSG[row_R, context + asked.step_H].unsqueeze(0)], 1)
-    said: Mixture = network.head(
+    mixture: Mixture = network.head(
         member_norm(query_EBRCD), window.centre_BC, window.last_BC, effort_1SG, row_R, window.channels
     )
-    return said
+    return mixture
 
 
 def _read(

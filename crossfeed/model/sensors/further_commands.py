@@ -64,14 +64,14 @@ def _spread(weight: Tensor, columns: list[int], count: int) -> Tensor:
     return wider
 
 
-def _with_exponents(said: Tensor, movers: int, places: list[int], groups: int, movers_begin: float = 0.0) -> Tensor:
+def _with_exponents(outputs: Tensor, movers: int, places: list[int], groups: int, movers_begin: float = 0.0) -> Tensor:
     """Outputs of the head along the last axis, the exponents, which come last, with those of new groups between them.
 
     There is one for what stands and one for each of the movers, for every group.
     """
     held = (movers + 1) * len(places)
-    others, exponents = torch.split(said, [said.shape[-1] - held, held], -1)
-    wider = said.new_zeros(*said.shape[:-1], movers + 1, groups)
+    others, exponents = torch.split(outputs, [outputs.shape[-1] - held, held], -1)
+    wider = outputs.new_zeros(*outputs.shape[:-1], movers + 1, groups)
     wider[..., 1:, :] = movers_begin
     wider[..., places] = torch.unflatten(exponents, -1, (movers + 1, len(places)))
     return torch.cat([others, wider.flatten(-2)], -1)

@@ -83,10 +83,11 @@ class MixtureHead(nn.Module):
 
         `step_H` are the planned steps of the horizons, counted from 0.
         """
-        zero_C, reached_C, prior_CWG = self._of(channels)
+        known = (self.zero_C, self.reached_C, self.prior_CWG)
+        zero_C, reached_C, prior_CWG = (one if channels is None else one.index_select(0, channels) for one in known)
         with torch.autocast(query_EBHCD.device.type, enabled=False):
-            said = self.linear(query_EBHCD.to(self.linear.weight.dtype))
-            part = dict(zip(self.parts, said.split(list(self.parts.values()), -1), strict=True))
+            raw = self.linear(query_EBHCD.to(self.linear.weight.dtype))
+            part = dict(zip(self.parts, raw.split(list(self.parts.values()), -1), strict=True))
             centre_B1C1, last_B1C1 = (values[:, None, :, None] for values in (centre_BC, last_BC))
             # What stands is the last value, whatever it is moved by: recency 1, and no factor of its own.
             recency_BHCW = functional.pad(torch.sigmoid(part["recency"]), (1, 0), value=1.0)
@@ -104,11 +105,6 @@ class MixtureHead(nn.Module):
             log_weight_BHCM = torch.where(applies_CM, part["weight"], NEVER)
             bent_BHCM = WIDEST * torch.tanh(part["spread"] / WIDEST)
             return Mixture(log_weight_BHCM, mean_BHCM, self.noise_floor + bent_BHCM.exp())
-
-    def _of(self, channels: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Physical zeros, whether they are within reach, and exponents to start from, of some sensors or of all."""
-        known = (self.zero_C, self.reached_C, self.prior_CWG)
-        return known if channels is None else tuple(each.index_select(0, channels) for each in known)  # type: ignore[return-value]
 
     def _factor(
         self,

@@ -44,6 +44,14 @@ class SensorModel(WorldModel):
     """Members that differ in their start alone; what they say is pooled, what they disagree on is not known."""
 
     config: SensorConfig
+    # Which parameters each way of adapting may move.
+    adaptation_parts = {
+        "head": ("network.head.",),
+        "predictor": tuple(
+            f"network.{part}" for part in ("decoder.", "near.", "step.", "step_place", "horizon", "head.")
+        ),
+        "channels": ("network.sensors.",),
+    }
     widening_H: Tensor
     usual_doubt: Tensor
     step_H: Tensor
@@ -58,16 +66,6 @@ class SensorModel(WorldModel):
         # Likewise: by how much members disagree about all but one in a hundred validation windows.
         self.register_buffer("usual_doubt", torch.zeros(()))
         self.register_buffer("step_H", torch.tensor(config.horizons) - 1, persistent=False)
-
-    @property
-    def adaptation_parts(self) -> dict[str, tuple[str, ...]]:
-        """Which parameters each way of adapting may move."""
-        parts = {
-            "head": ("head.",),
-            "predictor": ("decoder.", "near.", "step.", "step_place", "horizon", "head."),
-            "channels": ("sensors.",),
-        }
-        return {mode: tuple(f"network.{name}" for name in names) for mode, names in parts.items()}
 
     def level(self, x_BKC: Tensor, m_BKC: Tensor) -> Statistics:
         """The mean of each sensor in the window."""
@@ -103,12 +101,11 @@ class SensorModel(WorldModel):
 
     def decode_with_members(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Tensor]:
         """What the members say together, and what each expects of every sensor (E, B, H, C)."""
-        query_EBHCD, said = self.members_say(context, plan)
-        return self._together(query_EBHCD, said, context, plan), self._member_means(said, context)
+        query_EBHCD, mixture = self.members_say(context, plan)
+        return self._together(query_EBHCD, mixture, context, plan), self._member_means(mixture, context)
 
-    def _together(self, query_EBHCD: Tensor, said: Mixture, context: SensorContext, plan: Plan) -> Prediction:
-        slot_H = None if plan.horizons == self.horizons else self._slots(plan.horizons)
-        together = self._widened(said.pooled(), slot_H)
+    def _together(self, query_EBHCD: Tensor, mixture: Mixture, context: SensorContext, plan: Plan) -> Prediction:
+        together = self._widened(mixture.pooled(), self._slots(plan.horizons))
         return Prediction(query_EBHCD[0].mean(2), self._everywhere(together, context.window.channels), context)
 
     def members_say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
@@ -118,16 +115,19 @@ class SensorModel(WorldModel):
         now_B1A, order, queries, mixtures = context.a_BKA[:, -1:], [], [], []
         for rows, waiting in plans_by_wait(now_B1A, plan.future_a_BTA, plan.horizons, self.horizons):
             order += rows
-            query_EBHCD, said = self._say(context, waiting)
+            query_EBHCD, mixture = self._say(context, waiting)
             queries.append(query_EBHCD)
-            mixtures.append(said)
+            mixtures.append(mixture)
         back_H = torch.tensor(order, device=now_B1A.device).argsort()
         joined = cast(Mixture, Mixture.concatenate(mixtures, 2))
         return torch.cat(queries, 2)[:, :, back_H], joined[:, :, back_H]
 
     def _say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
         """The same for horizons that were trained."""
-        asked, meaning = self._asked(plan.horizons), self._meant(context.a_BKA, plan)
+        slot_H = self._slots(plan.horizons)
+        asked = AskedHorizons(slot_H, self.step_H if slot_H is None else self.step_H[slot_H])
+        # Steps behind the last horizon asked for are nobody's business.
+        meaning = self.meaning(context.a_BKA, plan.future_a_BTA[:, : max(plan.horizons)])
         return self.network.decode(context.token_EBND, context.window, meaning, asked)
 
     @property
@@ -151,8 +151,8 @@ class SensorModel(WorldModel):
         future_RTA = torch.cat([a_KA[-1:], future_TA])[place_RT]
         meaning: Meaning = self.meaning(a_KA.expand(len(slot_R), -1, -1), future_RTA)
         window, past_1KA = SensorWindow.of(rows).only(channels), self.meaning.from_zero(a_KA).unsqueeze(0)
-        said = follow(self.network, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
-        return self._widened(said.pooled(), slot_R)
+        mixture = follow(self.network, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
+        return self._widened(mixture.pooled(), slot_R)
 
     def disagreement(self, context: SensorContext, plan: Plan) -> Tensor:
         """Standard deviation (B, H, C) of the members' means, in z-units; zero for a single member."""
@@ -174,40 +174,30 @@ class SensorModel(WorldModel):
             return None
         return present_C.nonzero().squeeze(1)
 
-    def _meant(self, a_BKA: Tensor, plan: Plan) -> Meaning:
-        """What past and plan mean; steps behind the last horizon asked for are nobody's business."""
-        meaning: Meaning = self.meaning(a_BKA, plan.future_a_BTA[:, : max(plan.horizons)])
-        return meaning
-
-    def _asked(self, horizons: tuple[int, ...]) -> AskedHorizons:
-        """Where the planned steps of the horizons lie; they are among those that were trained."""
+    def _slots(self, horizons: tuple[int, ...]) -> Tensor | None:
+        """Where the trained horizon that answers for each of these stands among all of them; None for all of them."""
         if horizons == self.horizons:
-            return AskedHorizons(None, self.step_H)
-        slot_H = self._slots(horizons)
-        return AskedHorizons(slot_H, self.step_H[slot_H])
-
-    def _slots(self, horizons: tuple[int, ...]) -> Tensor:
-        """Where the trained horizon that answers for each of these stands among all of them."""
+            return None
         return torch.tensor([asked_as(row, self.horizons).slot for row in horizons], device=self.step_H.device)
 
-    def _member_means(self, said: Mixture, context: SensorContext) -> Tensor:
+    def _member_means(self, mixture: Mixture, context: SensorContext) -> Tensor:
         """What each member expects (E, B, H, C) of all sensors; all agree on the mean of one that was not read."""
-        mean_EBHC, channels = said.mean, context.window.channels
+        mean_EBHC, channels = mixture.mean, context.window.channels
         if channels is None:
             return mean_EBHC
         whole_EBHC = mean_EBHC.new_zeros(*mean_EBHC.shape[:-1], len(self.schema.sensors))
         return whole_EBHC.index_copy(-1, channels, mean_EBHC)
 
-    def _everywhere(self, said: Mixture, channels: Tensor | None) -> Mixture:
+    def _everywhere(self, mixture: Mixture, channels: Tensor | None) -> Mixture:
         """The forecast of all sensors; one that was not read is expected at its mean, as far off as it ever was."""
         if channels is None:
-            return said
-        shape = (*said.shape[:2], len(self.schema.sensors), said.mean_M.shape[-1])
-        begin = (said.mean_M.new_zeros(shape), said.mean_M.new_zeros(shape), said.mean_M.new_ones(shape))
-        parts = (said.log_weight_M, said.mean_M, said.scale_M)
+            return mixture
+        shape = (*mixture.shape[:2], len(self.schema.sensors), mixture.mean_M.shape[-1])
+        begin = (mixture.mean_M.new_zeros(shape), mixture.mean_M.new_zeros(shape), mixture.mean_M.new_ones(shape))
+        parts = (mixture.log_weight_M, mixture.mean_M, mixture.scale_M)
         return Mixture(*(whole.index_copy(2, channels, part) for whole, part in zip(begin, parts, strict=True)))
 
-    def _widened(self, said: Mixture, slot_H: Tensor | None) -> Mixture:
+    def _widened(self, mixture: Mixture, slot_H: Tensor | None) -> Mixture:
         """As much wider as source validation asked for at the trained horizon that answers."""
         widening_H = self.widening_H if slot_H is None else self.widening_H[slot_H]
-        return replace(said, scale_M=said.scale_M * widening_H[:, None, None])
+        return replace(mixture, scale_M=mixture.scale_M * widening_H[:, None, None])

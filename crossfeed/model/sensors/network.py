@@ -106,10 +106,10 @@ class SensorNetwork(nn.Module):
         for layer in self.decoder_layers:
             query_EBQD = layer(query_EBQD, memory_EBSD, allowed_B1QS)
         query_EBHCD = torch.unflatten(member_norm(query_EBQD), 2, (slots, sensors))
-        said = self.head(
+        mixture = self.head(
             query_EBHCD, window.centre_BC, window.last_BC, meaning.effort_BSG, asked.step_H, window.channels
         )
-        return query_EBHCD, said
+        return query_EBHCD, mixture
 
     def everybody(self, x: Tensor) -> Tensor:
         """The same for every member."""

@@ -40,11 +40,7 @@ class ForecastObjectiveConfig(CheckedForm):
 
     def active(self, stage: str) -> dict[str, float]:
         """The terms a stage trains, with their weights; there is nothing to pretrain."""
-        named = {name: getattr(self.weights, name) for name in ForecastWeights.__dataclass_fields__}
-        return {name: weight for name, weight in named.items() if weight > 0.0 and stage == "finetune"}
-
-    def check_batch(self, size: int) -> None:
-        """Any batch will do."""
+        return {name: weight for name, weight in vars(self.weights).items() if weight > 0.0 and stage == "finetune"}
 
 
 def forecast_losses(
@@ -57,10 +53,10 @@ def forecast_losses(
     active = config.active("finetune")
     present_BHC = batch.future_m_BHC
     x_BHC = torch.where(present_BHC, batch.future_x_BHC, 0.0)
-    _, said = model.members_say(context, Plan.of(batch, model.horizons))
+    _, mixture = model.members_say(context, Plan.of(batch, model.horizons))
     terms: dict[str, Callable[[], Tensor]] = {
-        "crps": lambda: said.crps(x_BHC) / gain_B1C,
-        "squared": lambda: ((said.mean - x_BHC) / gain_B1C).square(),
+        "crps": lambda: mixture.crps(x_BHC) / gain_B1C,
+        "squared": lambda: ((mixture.mean - x_BHC) / gain_B1C).square(),
     }
     # Every member is judged for itself, and all of them over the same targets.
     return {name: present_mean(terms[name]().mean(0), present_BHC) for name in active}

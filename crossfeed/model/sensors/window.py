@@ -32,11 +32,6 @@ class SensorRows:
         x_BRC, m_BRC = torch.cat([self.x_BRC, later.x_BRC], 1), torch.cat([self.m_BRC, later.m_BRC], 1)
         return replace(self, x_BRC=x_BRC, m_BRC=m_BRC)
 
-    @property
-    def windows(self) -> int:
-        """Of how many windows they are."""
-        return len(self.x_BRC)
-
     def __len__(self) -> int:
         return self.x_BRC.shape[1]
 

@@ -28,9 +28,7 @@ from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.devices.precision import autocast, resolve_precision
 from crossfeed.training.measure.validate import Validator
-from crossfeed.training.order import epoch_order
 from crossfeed.training.run_config import RunConfig, resolve_config
-from crossfeed.training.seeds import generator
 from crossfeed.training.step import TrainStep
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
@@ -85,7 +83,7 @@ def bench(
         plain_ms = _plain(data, override(config, {"training.acceleration": "off"}), precision, seconds)
         step = _begin(data, config, precision)
         step_ms = _timed(step, chosen_device, seconds, warm_up=6 if on_gpu else 1)
-        share = step.room.share if step.room else 1.0
+        share = step.capacity.share if step.capacity else 1.0
         gigaflop = step_flops(config, len(data.schema.sensors), len(data.schema.commands), share) / 1e9
         peak = _matmul_peak(chosen_device, precision)
         return Bench(
@@ -138,14 +136,8 @@ def _begin(data: TrainingData, config: RunConfig, precision: str) -> TrainStep:
     torch.manual_seed(0)
     model = WorldModel.build(config.model, data.schema, data.normaliser).to(data.train.last_W.device)
     step = TrainStep(model, data.train, config, first_stage(config), 64, precision)
-    _begin_epoch(step)
+    step.begin_epoch(0)
     return step
-
-
-def _begin_epoch(step: TrainStep) -> None:
-    machine_W = step.windows.machine_W.cpu().numpy()
-    order = generator(0, "order", step.stage)
-    step.begin_epoch(0, epoch_order(machine_W, step.config.training.batch_size, step.steps, order))
 
 
 def _timed(call: Callable[[], object], device: torch.device, seconds: float, warm_up: int = 1) -> float:
@@ -174,7 +166,7 @@ def _compare_threads(step: TrainStep, seconds: float) -> dict[int, float]:
     for count in sorted({1, max(1, cores // 2), cores}):
         torch.set_num_threads(count)
         found[count] = _timed(step, step.device, seconds / 2)
-        _begin_epoch(step)
+        step.begin_epoch(0)
     return found
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crossfeed.model.fast.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
 from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, loss_terms, predict_views
+from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, Stage, predict_views
 from crossfeed.model.jepa.views import Views, draw_views
 from crossfeed.model.parts.dropout import Seeds
 from crossfeed.training.run_config import RunConfig
@@ -55,18 +55,18 @@ def share_of_tokens(model: JepaModel, views: Views, two_views: bool) -> Tensor:
     return torch.stack([read(m.flatten(0, 1)).float().mean() for m in shown if m is not None]).mean()
 
 
-def prepare_model(model: JepaModel, room: TokenCapacity, seeds: Seeds, precision: str) -> None:
+def prepare_model(model: JepaModel, capacity: TokenCapacity, seeds: Seeds, precision: str) -> None:
     """Switch the model to the fast path."""
     from crossfeed.model.fast import row_operators
 
-    pack_tokens(model, room.share, room.lost)
+    pack_tokens(model, capacity.share, capacity.lost)
     hash_dropout(model, seeds)
     use_attention_kernels(model, seeds)
     use_row_kernels(model, torch.bfloat16 if precision == "bf16" else torch.float32, row_operators)
 
 
-class LossesWithTeacherStream:
-    """`objectives.losses` with the teacher on a stream of its own.
+class TeacherStream:
+    """`objectives.see` with the teacher on a stream of its own.
 
     Its batches are small and leave most of a GPU idle; the student needs its latents only when the losses are taken.
     """
@@ -75,21 +75,15 @@ class LossesWithTeacherStream:
         self._beside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def __call__(
-        self,
-        model: JepaModel,
-        batch: WindowBatch,
-        views: Views,
-        stage: Stage,
-        config: ObjectiveConfig,
-        generator: torch.Generator | None = None,
-    ) -> dict[str, Tensor]:
+        self, model: JepaModel, batch: WindowBatch, views: Views, stage: Stage, config: ObjectiveConfig
+    ) -> Seen:
         here = torch.cuda.current_stream()
         self._beside.wait_stream(here)
         with torch.cuda.stream(self._beside):
             target_BHD = model.encode_target(batch, views.m_BKC)
         full, reduced = predict_views(model, batch, views, stage, config)
         here.wait_stream(self._beside)
-        return loss_terms(model, batch, full, reduced, target_BHD, stage, config, generator)
+        return Seen(full, reduced, target_BHD)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ gathered. Only dropout differs: each process drops other entries.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from torch import Tensor, distributed
 
 from crossfeed.errors import ConfigError
 from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, loss_terms, predict_views
+from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, Stage, see
 from crossfeed.model.jepa.views import Views
 from crossfeed.model.prediction import Prediction
 from crossfeed.windows.windows import WindowBatch
@@ -85,24 +85,11 @@ class Team:
         means = torch.split(flat / self.size, [gradient.numel() for gradient in gradients])
         torch._foreach_copy_(gradients, [mean.view_as(own) for mean, own in zip(means, gradients, strict=True)])
 
-    def losses(self) -> Callable[..., dict[str, Tensor]]:
-        """`objectives.losses` of the whole batch, the network's part of it shared."""
-
-        def shared(
-            model: JepaModel,
-            batch: WindowBatch,
-            views: Views,
-            stage: Stage,
-            config: ObjectiveConfig,
-            generator: torch.Generator | None = None,
-        ) -> dict[str, Tensor]:
-            own, own_views = self.part(batch), self.part(views)
-            full, reduced = predict_views(model, own, own_views, stage, config)
-            target_BHD = _gather(model.encode_target(own, own_views.m_BKC), self)
-            predictions = (_gathered(full, self), None if reduced is None else _gathered(reduced, self))
-            return loss_terms(model, batch, *predictions, target_BHD, stage, config, generator)
-
-        return shared
+    def see(self, model: JepaModel, batch: WindowBatch, views: Views, stage: Stage, config: ObjectiveConfig) -> Seen:
+        """`objectives.see` of the whole batch, each process its share of it."""
+        own = see(model, self.part(batch), self.part(views), stage, config)
+        target_BHD, full = _gather(own.target_BHD, self), _gathered(own.full, self)
+        return Seen(full, None if own.reduced is None else _gathered(own.reduced, self), target_BHD)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ A network that has seen its windows many times knows them better than it will kn
 narrow for those. B windows, H horizons, C sensors.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -13,7 +12,8 @@ from torch import Tensor
 from crossfeed.distribution import Mixture
 from crossfeed.model.plan import Plan
 from crossfeed.model.sensors.model import SensorModel
-from crossfeed.windows.windows import WindowBatch, WindowSet
+from crossfeed.training.order import spread_out
+from crossfeed.windows.windows import WindowSet
 
 NOMINAL = 0.9
 WIDENINGS = tuple(1.0 + 0.05 * step for step in range(41))  # never narrower: what is not needed is not taken
@@ -30,26 +30,20 @@ def calibrate(model: SensorModel, validation: WindowSet) -> None:
     device = validation.last_W.device
     inside_WH = torch.zeros(len(WIDENINGS), len(model.horizons), dtype=torch.float64, device=device)
     present_H, doubts = torch.zeros(len(model.horizons), dtype=torch.float64, device=device), []
-    for batch in _batches(validation):
+    for index_B in torch.split(spread_out(len(validation), MOST_WINDOWS), BATCH):
+        batch = validation.batch(index_B.to(device))
         rows = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
         context, plan = model.context(rows, batch.a_BKA), Plan.of(batch, model.horizons)
-        said = model.decode(context, plan).distribution
-        assert isinstance(said, Mixture)
+        mixture = model.decode(context, plan).distribution
+        assert isinstance(mixture, Mixture)
         present_H += batch.future_m_BHC.sum((0, 2))
         for index, widening in enumerate(WIDENINGS):
-            held_BHC = replace(said, scale_M=said.scale_M * widening).holds(batch.future_x_BHC, NOMINAL)
+            held_BHC = replace(mixture, scale_M=mixture.scale_M * widening).holds(batch.future_x_BHC, NOMINAL)
             inside_WH[index] += (held_BHC & batch.future_m_BHC).sum((0, 2))
         apart_BHC = torch.where(batch.future_m_BHC, model.disagreement(context, plan), 0.0)
         doubts.append(apart_BHC.sum((1, 2)) / batch.future_m_BHC.sum((1, 2)).clamp(min=1))
     model.widening_H.copy_(_smallest_enough(inside_WH, present_H))
     model.usual_doubt.copy_(torch.cat(doubts).quantile(USUAL))
-
-
-def _batches(windows: WindowSet) -> Iterator[WindowBatch]:
-    """Evenly spread windows, at most so many."""
-    index_W = torch.linspace(0, len(windows) - 1, min(len(windows), MOST_WINDOWS)).round().long()
-    for index_B in torch.split(index_W, BATCH):
-        yield windows.batch(index_B.to(windows.last_W.device))
 
 
 def _smallest_enough(inside_WH: Tensor, present_H: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 N windows, D latent coordinates, H horizons, C sensors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -50,9 +50,7 @@ def latent_health(z_ND: Tensor) -> dict[str, Tensor]:
     }
 
 
-def ridge_probe(
-    fit: tuple[Tensor, Tensor, Tensor], test: tuple[Tensor, Tensor, Tensor], strength: float = 0.01
-) -> Tensor:
+def ridge_probe(fit: Sequence[Tensor], test: Sequence[Tensor], strength: float = 0.01) -> Tensor:
     """R2 of a linear map from latents to future sensors, against the constant prediction of the fitting windows.
 
     Each part is (latents N D, future values N H C, presence N H C); absent entries weigh nothing.

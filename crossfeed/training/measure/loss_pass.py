@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import Stage, loss_terms, predict_views
+from crossfeed.model.jepa.objectives import Stage, loss_terms, see
 from crossfeed.model.jepa.views import Views
 from crossfeed.training.devices.acceleration import CapturedStep, share_of_tokens
 from crossfeed.training.devices.precision import autocast
+from crossfeed.training.measure import PROTOCOL_SEED
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import schema_view, validation_masks
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-PROTOCOL_SEED = 20260820
 ROUNDING = 1e-4
 
 
@@ -70,11 +70,10 @@ class LossPass:
         batch, objectives = self.windows.batch(self._index_B), self.config.latents
         views = self._views(batch)
         with autocast(self.precision, self.device):
-            full, reduced = predict_views(self.model, batch, views, self.stage, objectives)
-            target_BHD = self.model.encode_target(batch, views.m_BKC)
-            terms = loss_terms(self.model, batch, full, reduced, target_BHD, self.stage, objectives, self._draws)
+            seen = see(self.model, batch, views, self.stage, objectives)
+            terms = loss_terms(self.model, batch, seen, self.stage, objectives, self._draws)
         self._sum_T.add_(torch.stack([terms[name] for name in self.names]))
-        self._ratio.add(full.latent_BHD, target_BHD, batch.future_m_BHC.any(-1))
+        self._ratio.add(seen.full.latent_BHD, seen.target_BHD, batch.future_m_BHC.any(-1))
 
 
 class ErrorOverVariance:

@@ -37,16 +37,16 @@ class ForecastSums:
 
     def add(self, x_BHC: Tensor, m_BHC: Tensor, forecast: Distribution) -> None:
         """Take one batch of forecasts into account."""
-        said = forecast.double()
-        mean_BHC = said.mean
+        forecast = forecast.double()
+        mean_BHC = forecast.mean
         x_BHC = torch.where(m_BHC, x_BHC.double(), mean_BHC)
         terms = {
             "count": torch.ones_like(x_BHC),
             "squared": (x_BHC - mean_BHC).square(),
-            "absolute": (x_BHC - said.median).abs(),
-            "nll": said.nll(x_BHC),
-            "crps": said.crps(x_BHC),
-            "covered": ((said.cdf(x_BHC) - 0.5).abs() <= 0.45).double() if said.has_intervals else None,
+            "absolute": (x_BHC - forecast.median).abs(),
+            "nll": forecast.nll(x_BHC),
+            "crps": forecast.crps(x_BHC),
+            "covered": ((forecast.cdf(x_BHC) - 0.5).abs() <= 0.45).double() if forecast.has_intervals else None,
         }
         for index, name in enumerate(self._names):
             entry_BHC = terms[name]

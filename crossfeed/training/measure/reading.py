@@ -66,7 +66,7 @@ class WindowReader:
         """One reading for each batch; `planned_W` names the windows whose commands are planned, if not their own."""
         self.model.eval()
         planned_W = index_W if planned_W is None else planned_W
-        for index_B, planned_B in zip(batches(index_W, self.size), batches(planned_W, self.size), strict=True):
+        for index_B, planned_B in zip(torch.split(index_W, self.size), torch.split(planned_W, self.size), strict=True):
             count = len(index_B)
             if self._fixed:
                 self._index_B[:count], self._planned_B[:count] = index_B, planned_B
@@ -85,10 +85,6 @@ class WindowReader:
             if self.teacher:
                 assert isinstance(model, JepaModel)
                 assert isinstance(context, State)
-                target_BHD, in_window_x_BHC = model.encode_target(batch), model.in_window(batch.future_x_BHC, context)
+                target_BHD = model.encode_target(batch)
+                in_window_x_BHC = model.instance_norm.normalise(batch.future_x_BHC, context.level)
         self._reading = Reading(prediction, target_BHD, batch.future_x_BHC, batch.future_m_BHC, in_window_x_BHC)
-
-
-def batches(index_W: Tensor, size: int) -> list[Tensor]:
-    """Consecutive pieces of a list of windows; the last may be shorter."""
-    return [index_W[start : start + size] for start in range(0, len(index_W), size)]

@@ -16,10 +16,11 @@ from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import Selection
+from crossfeed.training.measure import PROTOCOL_SEED
 from crossfeed.training.measure.health import collapse_reasons, latent_health, ridge_probe
-from crossfeed.training.measure.loss_pass import PROTOCOL_SEED, LossPass
+from crossfeed.training.measure.loss_pass import LossPass
 from crossfeed.training.measure.metrics import ForecastScores, ForecastSums
-from crossfeed.training.measure.reading import WindowReader, batches
+from crossfeed.training.measure.reading import WindowReader
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import MaskConfig, validation_masks
 from crossfeed.windows.draws import window_draw
@@ -57,11 +58,8 @@ class Validator:
         self.model, self.train, self.validation, self.config = model, train, validation, config
         self.precision, self.device = precision, validation.last_W.device
         training = config.training
-        self._captured, self._passes, self._readers = (
-            captured,
-            dict[Stage, LossPass](),
-            dict[tuple[Part, bool, bool], WindowReader](),
-        )
+        self._captured, self._passes = captured, dict[Stage, LossPass]()
+        self._readers = dict[tuple[Part, bool, bool], WindowReader]()
         self._others = OtherMachines(OTHER_MACHINE, model.normaliser, self.device)
         self.windows_W = _fixed_subset(len(validation), training.validation_windows).to(self.device)
         self._probed_W = _fixed_subset(len(validation), training.health.windows).to(self.device)
@@ -98,7 +96,7 @@ class Validator:
             "target": latent_health(test[4].flatten(0, 1)),
             "predicted": latent_health(test[5].flatten(0, 1)),
         }
-        values = {"probe_r2": ridge_probe((fit[0], fit[1], fit[2]), (test[0], test[1], test[2]))}
+        values = {"probe_r2": ridge_probe(fit[:3], test[:3])}
         values |= {f"{side}_{name}": value for side, health in sides.items() for name, value in health.items()}
         numbers = dict(zip(values, torch.stack(list(values.values())).tolist(), strict=True))
         reasons = [
@@ -157,11 +155,11 @@ class Validator:
         shown_B1C = m_BKC.any(1, keepdim=True)
         return replace(changed, m_BKC=m_BKC, future_m_BHC=batch.future_m_BHC & shown_B1C)
 
-    def _loss_batches(self, selection: Selection) -> list[Tensor]:
+    def _loss_batches(self, selection: Selection) -> tuple[Tensor, ...]:
         """Full batches only, as in training; consecutive windows in the paper's protocol, shuffled ones otherwise."""
         size = min(self.config.training.batch_size, len(self.windows_W))
         index_W = self.windows_W.sort().values if selection == "paper" else self.windows_W
-        return batches(index_W[: len(index_W) // size * size], size)
+        return torch.split(index_W[: len(index_W) // size * size], size)
 
     def _latents(self, part: Part, index_W: Tensor) -> tuple[Tensor, ...]:
         """State, future and its presence in the space the state lives in; pooled, target and predicted latents."""
@@ -184,12 +182,9 @@ class Validator:
         if (part, teacher, other) not in self._readers:
             windows = self.train if part == "train" else self.validation
             size = self.config.training.batch_size * VIEWS
-            reader = WindowReader(self.model, windows, self.precision, size, self._captured, teacher)
-            if other:
-                reader = WindowReader(
-                    self.model, windows, self.precision, size, self._captured, teacher, self._other_machine
-                )
-            self._readers[part, teacher, other] = reader
+            arguments = (self.model, windows, self.precision, size, self._captured, teacher)
+            change = (self._other_machine,) if other else ()
+            self._readers[part, teacher, other] = WindowReader(*arguments, *change)
         return self._readers[part, teacher, other]
 
 

@@ -113,8 +113,8 @@ def read_tensors(path: Path, device: torch.device) -> tuple[dict[str, Tensor], d
 
 
 def _content_hash(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    told = json.dumps(dict(metadata), sort_keys=True) + tensors_digest(tensors)
-    return hashlib.sha256(told.encode()).hexdigest()
+    content = json.dumps(dict(metadata), sort_keys=True) + tensors_digest(tensors)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def optimiser_tensors(optimiser: AdamW, model: nn.Module) -> dict[str, Tensor]:

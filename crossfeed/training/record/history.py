@@ -36,8 +36,8 @@ def read_history(path: Path) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = table.to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise StorageError(f"{path} cannot be read: {error}.", remedy="Train the run again.") from error
-    told = (table.schema.metadata or {}).get(_HASH)
-    if told is not None and told != _digest(rows):
+    recorded = (table.schema.metadata or {}).get(_HASH)
+    if recorded is not None and recorded != _digest(rows):
         raise StorageError(f"{path} was changed after it was written.", remedy="Train the run again.")
     return rows
 

@@ -11,7 +11,6 @@ from crossfeed.training.data import TrainingData
 from crossfeed.training.measure import WEAK_COMMAND_USE
 from crossfeed.training.measure.floors import FLOORS
 from crossfeed.training.measure.metrics import ForecastSums
-from crossfeed.training.measure.reading import batches
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.record.history import Row
 from crossfeed.windows.frame import usual_scales
@@ -97,8 +96,8 @@ def _by_machine(validator: Validator) -> dict[str, Any]:
 def _floor(validator: Validator, name: str) -> Any:
     model = validator.model
     sums = ForecastSums(model.horizons, model.schema.sensor_names, validator.device)
-    for index_B in batches(validator.windows_W, validator.config.training.batch_size):
+    for index_B in torch.split(validator.windows_W, validator.config.training.batch_size):
         batch = validator.validation.batch(index_B)
-        said = Point(FLOORS[name](batch.x_BKC, batch.m_BKC, model.horizons))
-        sums.add(batch.future_x_BHC, batch.future_m_BHC, said)
+        forecast = Point(FLOORS[name](batch.x_BKC, batch.m_BKC, model.horizons))
+        sums.add(batch.future_x_BHC, batch.future_m_BHC, forecast)
     return sums.scores()

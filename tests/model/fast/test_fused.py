@@ -53,7 +53,7 @@ def gradients(model: WorldModel, config: MethodConfig) -> dict[str, torch.Tensor
     batch = toy.batch(4)
     views = draw_views(batch, config.masks, config.objectives.schema_keep, torch.Generator().manual_seed(0))
     terms = losses(model, batch, views, "finetune", config.objectives, torch.Generator().manual_seed(1))
-    total(terms, "finetune", config.objectives).backward()
+    total(terms, config.objectives.active("finetune")).backward()
     found = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
     return {**{name: term.detach() for name, term in terms.items()}, **found}
 

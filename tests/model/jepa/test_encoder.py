@@ -27,8 +27,8 @@ def test_zero_measured_and_absent_are_different_things() -> None:
     m_BKC[:, :, 2] = False
     x_BKC = windows.x_BKC.clone()
     x_BKC[:, :, 2] = 0.0
-    measured = encoder(x_BKC, windows.m_BKC, windows.a_BKA).z_BD
-    assert not torch.allclose(measured, encoder(x_BKC, m_BKC, windows.a_BKA).z_BD, atol=1e-3)
+    measured = encoder(x_BKC, windows.m_BKC, windows.a_BKA)[:, -1]
+    assert not torch.allclose(measured, encoder(x_BKC, m_BKC, windows.a_BKA)[:, -1], atol=1e-3)
 
 
 @pytest.mark.parametrize("empty_row", ["zero", "first_channel"])
@@ -43,18 +43,18 @@ def test_a_row_without_any_measurement_is_carried_by_command_and_time(empty_row:
         zero_reading = torch.zeros_like(m_BKC)
         zero_reading[..., 0] = True
         assert torch.equal(nothing, encoder.rows(torch.zeros_like(windows.x_BKC), zero_reading))
-    encoding = encoder(windows.x_BKC, m_BKC, windows.a_BKA)
-    encoding.z_BD.sum().backward()
+    z_BD = encoder(windows.x_BKC, m_BKC, windows.a_BKA)[:, -1]
+    z_BD.sum().backward()
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in encoder.parameters())
-    assert encoding.z_BD.isfinite().all()
-    assert not torch.equal(encoding.z_BD, encoder(windows.x_BKC, m_BKC, windows.a_BKA + 1.0).z_BD)
+    assert z_BD.isfinite().all()
+    assert not torch.equal(z_BD, encoder(windows.x_BKC, m_BKC, windows.a_BKA + 1.0)[:, -1])
 
 
 def test_an_absent_channel_gets_no_gradient() -> None:
     encoder, windows = _encoder(), toy.batch()
     m_BKC = windows.m_BKC.clone()
     m_BKC[:, :, 2] = False
-    encoder(windows.x_BKC, m_BKC, windows.a_BKA).z_BD.square().sum().backward()
+    encoder(windows.x_BKC, m_BKC, windows.a_BKA)[:, -1].square().sum().backward()
     gradient = encoder.row.channel.grad
     assert gradient is not None
     assert (gradient[2] == 0.0).all()
@@ -66,14 +66,12 @@ def test_positions_give_time_an_order() -> None:
     plain = encoder(windows.x_BKC, windows.m_BKC, windows.a_BKA)
     first = encoder(windows.x_BKC, windows.m_BKC, windows.a_BKA, torch.arange(8))
     later = encoder(windows.x_BKC, windows.m_BKC, windows.a_BKA, torch.arange(1, 9))
-    assert torch.equal(plain.z_BD, first.z_BD)
-    assert not torch.equal(plain.z_BD, later.z_BD)
-    torch.testing.assert_close(plain.pooled_BD, plain.steps_BKD.mean(1))
-    assert torch.equal(plain.z_BD, plain.steps_BKD[:, -1])
+    assert torch.equal(plain, first)
+    assert not torch.equal(plain[:, -1], later[:, -1])
 
 
 def test_the_state_alone_is_the_state_of_the_whole_pass() -> None:
     model, windows = toy.model(toy.method({"model.encoder.temporal_layers": 3})), toy.batch()
     encoder = model.context_encoder
     rows = encoder.rows(windows.x_BKC, windows.m_BKC)
-    torch.testing.assert_close(encoder.state(rows, windows.a_BKA), encoder.sequence(rows, windows.a_BKA).z_BD)
+    torch.testing.assert_close(encoder.state(rows, windows.a_BKA), encoder.sequence(rows, windows.a_BKA)[:, -1])

@@ -81,7 +81,7 @@ def test_none_is_bitwise_the_model_without_the_module() -> None:
     model, windows = _built("none"), toy.batch()
     prediction = model(windows)
     encoding = model.context_encoder(windows.x_BKC, windows.m_BKC, windows.a_BKA)
-    latent_BHD = model.predictor(encoding.z_BD, Plan.of(windows, model.horizons))
+    latent_BHD = model.predictor(encoding[:, -1], Plan.of(windows, model.horizons))
     mean_BHC, log_variance_BHC = model.head(latent_BHD)
     assert torch.equal(prediction.distribution.mean, mean_BHC)
     deviation_BHC = torch.exp(0.5 * model.head.bound(log_variance_BHC))

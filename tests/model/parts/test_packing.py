@@ -27,8 +27,8 @@ def test_every_present_token_has_its_place_and_nothing_else_counts(
     assert packing.token_N[:count].tolist() == m_RC.flatten().nonzero().flatten().tolist()
     assert packing.sequences.length_S[:rows].tolist() == m_RC.sum(1).tolist()
     assert int(packing.sequences.length_S.sum()) == count + spare, "the filling covers every spare place"
-    torch.testing.assert_close(packing.weight_of_token.sum(), m_RC.any(1).sum().float())
-    assert packing.weight_of_token[count:].eq(0).all()
+    mean_R1 = mean_of_rows(torch.ones(count + spare, 1), packing)
+    torch.testing.assert_close(mean_R1, m_RC.any(1, keepdim=True).float())
     assert int(lost_tokens(m_RC, count + spare)) == 0
 
 
@@ -51,7 +51,7 @@ def test_a_packed_encoder_is_the_same_function_with_the_same_gradients(seed: int
     for packed in (False, True):
         encoder.packed = encoder.row.packed = packed
         encoder.zero_grad()
-        steps_BKD = encoder(x_BKC, m_BKC, a_BKA).steps_BKD
+        steps_BKD = encoder(x_BKC, m_BKC, a_BKA)
         steps_BKD.square().sum().backward()
         found[packed] = (steps_BKD, [p.grad.clone() for p in encoder.parameters() if p.grad is not None])
     # The weights of the means over a row are float32 in one of the two.
