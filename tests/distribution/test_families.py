@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from crossfeed.distribution import Distribution, Gaussian, Mixture, Point, Quantiles, StudentT
+from crossfeed.distribution import Distribution, Gaussian, Mixture, Point, Quantiles, StudentT, inversion
 from crossfeed.distribution.distribution import tensors_of
 from crossfeed.errors import ConfigError, ForecastError
 
@@ -262,3 +262,24 @@ def test_many_draws_of_few_forecasts_are_those_of_forecasts_of_their_own() -> No
     of, normal = torch.tensor([2, 0, 0, 1, 2, 1]), torch.randn(6, 4, generator=generator)
     for said in (mixture, gaussian):
         assert torch.equal(said.draw(normal, of), said[of].draw(normal))
+
+
+def test_a_search_that_is_asked_whether_it_rests_goes_on_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, which is asked now and then: bisection that converges slowly must not be cut off there."""
+    asked: list[int] = []
+
+    def may_ask(values: torch.Tensor) -> bool:
+        asked.append(len(values))
+        return True
+
+    def steep(x_N: torch.Tensor, zero_N: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Flat but for a step, so that Newton's steps leave every bracket."""
+        away_N = 1e9 * (x_N - zero_N)
+        return torch.tanh(away_N), 1e9 / torch.cosh(away_N.clamp(-300.0, 300.0)).square()
+
+    monkeypatch.setattr(inversion, "_may_ask", may_ask)
+    zero_N = torch.tensor([0.3, -0.7, 0.1234], dtype=torch.float64)
+    low_N, near_N = torch.full_like(zero_N, -1.0), torch.full_like(zero_N, 1e-6)
+    found_N = inversion.crossing(steep, low_N, -low_N, near_N, zero_N)
+    torch.testing.assert_close(found_N, zero_N, rtol=0.0, atol=1e-12)
+    assert asked

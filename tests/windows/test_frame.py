@@ -211,6 +211,7 @@ def test_machines_of_one_table_are_each_measured_by_themselves_and_time_counts_r
     usual = usual_scales(SCHEMA, list(frames.values()))
     geometric = np.sqrt(np.prod([frame.sensor_scale[0] for frame in frames.values()])) / 1000.0
     assert usual["power spindle"] == pytest.approx(geometric), "in kW, the unit of the quantity"
+    assert usual["feed"] == pytest.approx(600.0 * np.sqrt(2.0)), "in mm/min, whatever the unit of each axis"
 
 
 def test_a_frame_knows_whether_it_has_met_a_machine() -> None:
