@@ -12,6 +12,7 @@ from scipy import integrate, stats
 
 from crossfeed.distribution import Distribution, Gaussian, Mixture, Point, Quantiles, StudentT, inversion
 from crossfeed.distribution.distribution import tensors_of
+from crossfeed.distribution.normal import floored
 from crossfeed.errors import ConfigError, ForecastError
 
 
@@ -150,6 +151,9 @@ def test_every_family_keeps_the_promises_of_the_interface(family: Distribution) 
     torch.testing.assert_close(family.from_normal(normal), family.quantile(level), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(family.quantile(level)[2, 1, 0], family[2, 1, 0].quantile(level[2, 1, 0]))
     torch.testing.assert_close(family.median, family.quantile(0.5))
+    for held in (0.5, 0.9):
+        low, high = family.quantile(0.5 - 0.5 * held), family.quantile(0.5 + 0.5 * held)
+        assert torch.equal(family.holds(x, held), (x >= low) & (x <= high))
     first, second = (family.sample(torch.Generator().manual_seed(seed)) for seed in (0, 0))
     assert torch.equal(first, second)
     assert first.shape == x.shape
@@ -283,3 +287,14 @@ def test_a_search_that_is_asked_whether_it_rests_goes_on_until_it_does(monkeypat
     found_N = inversion.crossing(steep, low_N, -low_N, near_N, zero_N)
     torch.testing.assert_close(found_N, zero_N, rtol=0.0, atol=1e-12)
     assert asked
+
+
+@pytest.mark.parametrize("score", ["nll", "crps"])
+def test_even_without_any_spread_a_miss_of_a_million_has_a_gradient(score: str) -> None:
+    """The floor of the spread is as low as it can be for that in single precision."""
+    mean, scale = torch.zeros(1, requires_grad=True), floored(torch.zeros(1)).requires_grad_()
+    assert scale.item() < 1e-7
+    getattr(Gaussian(mean, scale), score)(torch.full((1,), 1e6)).sum().backward()
+    for parameter in (mean, scale):
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()

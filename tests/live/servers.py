@@ -11,7 +11,6 @@ from crossfeed.live.simulated.feed import SimulatedFeed, Step
 from crossfeed.live.simulated.serve import SimulatedServer
 from crossfeed.live.source import Arrival, Notice, Sample
 
-
 _HELD: list[socket.socket] = []
 
 
