@@ -113,6 +113,15 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "1",
         'edge_V = np.unique(np.quantile(speed_N, np.linspace(0.0, 1.0, BINS + 1), method="inverted_cdf"))',
     ): "into how many bins speeds are divided",
+    ("evaluation/metrics.py", "mean + crps + (0.0 if nll is None else nll)", ""): (
+        "what is no number is none either way"
+    ),
+    ("evaluation/verdict.py", "command.estimate < WEAK_COMMAND_USE", ""): "a ratio of exactly the least",
+    (
+        "training/known_changes.py",
+        "0.0",
+        "return torch.where(batch.future_m_BHC, x_BHC, 0.0)",
+    ): "what is absent is never read",
     ("evaluation/calibration.py", "high > 0.15", ""): "a share of exactly three in twenty",
     ("control/decision.py", "np.abs(feed_T[own] - 1.0).max() > _OFF", ""): "a knob that is off by exactly the least",
     (
