@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 
@@ -21,10 +22,13 @@ with beside(where, sys.argv[1]) as outcome:
     print(*outcome())
 """
 SHARED = """
+import sys
+from functools import partial
 from crossfeed.processes import beside, each_taken_once
 from tests.test_processes import taken
-with each_taken_once([10 * number for number in range(300)]) as left, beside(taken, left) as outcome:
-    here, there = taken(left), outcome()
+take = partial(taken, sys.argv[1])
+with each_taken_once([10 * number for number in range(300)]) as left, beside(take, left) as outcome:
+    here, there = take(left), outcome()
 assert sorted(here + there) == [(number, 10 * number) for number in range(300)]
 print(bool(here), bool(there))
 """
@@ -60,9 +64,15 @@ def where(known: str) -> tuple[str, bool]:
     return known, os.getpid() == PARENT
 
 
-def taken(left: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Waits a little after each piece, so that the other one gets some."""
-    return [(piece, time.sleep(0.001))[0] for piece in left]
+def taken(folder: str, left: Iterator[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Waits after its first piece until the other one has one too, however slowly that began."""
+    found = []
+    for piece in left:
+        found.append(piece)
+        (Path(folder) / str(os.getpid())).touch()
+        while len(list(Path(folder).iterdir())) < 2:
+            time.sleep(0.001)
+    return found
 
 
 two_cores = pytest.mark.skipif(
@@ -87,8 +97,9 @@ def test_what_a_copy_could_not_finish_is_done_here() -> None:
 
 
 @two_cores
-def test_a_process_and_its_copy_take_every_piece_of_work_once() -> None:
-    said = subprocess.run([sys.executable, "-c", SHARED], capture_output=True, text=True, timeout=60, check=True)
+def test_a_process_and_its_copy_take_every_piece_of_work_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SHARED, str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert said.stdout.split() == ["True", "True"]
 
 

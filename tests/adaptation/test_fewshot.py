@@ -102,3 +102,10 @@ def test_a_forecaster_without_density_is_refused(normaliser: Normaliser) -> None
 
     with pytest.raises(ForecastError, match="'network' claims no density"):
         few_shot(Blunt(), shifted(normaliser), CONFIG)
+
+
+def test_the_defaults_are_those_of_the_paper() -> None:
+    assert FewShotConfig().model_dump() == {
+        "fractions": (0.0, 0.05, 0.1, 0.2), "mode": "predictor", "steps": 50, "learning_rate": 1e-4, "batch_size": 64,
+        "rank": 4, "clip_norm": 1.0, "seed": 0,
+    }  # fmt: skip

@@ -107,3 +107,10 @@ def test_a_gap_between_sessions_does_not_confuse_the_clock(trained: NetworkForec
     data = EvaluationSet(window_set(table, normaliser), SCHEMA, normaliser, normaliser)
     result = online(trained, data, CONFIG)
     assert result.online.windows == len(data.windows)
+
+
+def test_the_defaults_are_those_of_every_published_table() -> None:
+    assert OnlineConfig().model_dump() == {
+        "mode": "predictor", "every": 8, "steps": 2, "recent": 16, "replay": 16, "learning_rate": 1e-4, "rank": 4,
+        "clip_norm": 1.0, "seed": 0,
+    }  # fmt: skip

@@ -63,11 +63,14 @@ def test_the_query_does_not_change_with_the_fraction(normaliser: Normaliser) -> 
 
 
 def test_a_support_too_short_for_a_window_is_empty_and_every_run_is_listed(normaliser: Normaliser) -> None:
-    found = supports(window_set(small_table(runs=4), normaliser), (0.05, 0.3))
-    assert len(found.support[0.05]) == 0
-    assert found.runs_without_support[0.05] == tuple(f"mill/run{number}" for number in range(4))
+    found = supports(window_set(small_table(runs=4), normaliser), (0.0, 0.001, 0.05, 0.3))
+    assert set(found.runs_without_support) == {0.001, 0.05, 0.3}
+    for fraction in (0.001, 0.05):
+        assert len(found.support[fraction]) == 0
+        assert found.runs_without_support[fraction] == tuple(f"mill/run{number}" for number in range(4))
     assert found.runs_without_support[0.3] == ()
     assert len(found.support[0.3]) == 4 * (18 - NEEDED + 1)
+    assert len(found.query) == 4 * (60 - 18 - NEEDED + 1), "from the very row on at which the support ends"
 
 
 def test_a_run_too_short_for_support_is_listed_and_the_others_go_on(normaliser: Normaliser) -> None:

@@ -37,7 +37,10 @@ class Lasting:
     def __del__(self):
         print("taken apart")
 
+said = threading.Event()
+
 def work():
+    said.wait()
     time.sleep(0.2)
     print("thread")
 
@@ -46,13 +49,14 @@ with quick_end():
     atexit.register(print, "registered")
     threading.Thread(target=work).start()
     print("said")
+    said.set()
     {end}
 """
 
 
 def ended(end: str) -> tuple[int, list[str]]:
     found = subprocess.run(
-        [sys.executable, "-c", ENDING.format(end=end)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", ENDING.format(end=end)], capture_output=True, text=True, timeout=600, check=False
     )
     return found.returncode, found.stdout.splitlines()
 
@@ -73,4 +77,4 @@ def test_a_pipe_that_nobody_reads_is_still_noticed() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=buffered) as process:
         assert process.stdout is not None
         process.stdout.close()
-        assert process.wait(60) == 120
+        assert process.wait(600) == 120

@@ -91,5 +91,14 @@ def test_a_move_under_way_goes_on_until_another_begins():
     assert not going[count + 1 :].any()
     # A knob makes no other move of it; a rapid, another direction, another speed and a standstill do.
     assert (later.under_way(now * [1.0, 1.2, 1.2, 1.2])[:count]).all()
-    for other in (now * [1.0, 20.0, 1.0, 1.0], now * [1.0, -1.0, 1.0, 1.0], now * [0.8, 1.0, 1.0, 1.0], 0.0 * now):
+    for factor in (1.0 / 2.4, 2.4):  # from the lowest knob to the highest one
+        assert (later.under_way(now * [1.0, factor, factor, factor])[:count]).all()
+    for other in (
+        now * [1.0, 2.6, 1.0, 1.0],
+        now * [1.0, 1.0 / 2.6, 1.0, 1.0],
+        now * [1.0, 20.0, 1.0, 1.0],
+        now * [1.0, -1.0, 1.0, 1.0],
+        now * [0.8, 1.0, 1.0, 1.0],
+        0.0 * now,
+    ):
         assert not later.under_way(other).any()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.control.course import Course
+from crossfeed.control.decision import _estimate
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.outlook import KnownLoad, Outlook
@@ -209,3 +210,9 @@ def test_a_row_that_began_before_a_heavy_cut_carried_its_feed_into_it(course, la
     assert highest_feed_met(decision.feed_T)[heavy] < 1.05
     assert decision.feed_T[heavy - 1] < 1.05
     assert decision.feed_T[heavy + 1] == pytest.approx(1.2, abs=0.01)
+
+
+def test_a_gain_is_told_with_the_quantiles_of_its_confidence():
+    gain = _estimate(np.random.default_rng(0).permutation(39) + 1.0, 0.95)
+    assert (gain.mean, gain.low, gain.high) == pytest.approx((20.0, 2.0, 38.0))
+    assert gain.level == pytest.approx(0.9)

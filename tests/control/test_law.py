@@ -66,3 +66,12 @@ def test_light_cuts_were_taken_for_cuts_in_the_air():
     sensors[:, 1] = np.where(np.arange(rows) % 40 == 5, 0.4, np.linspace(1.2, 2.4, rows))
     law = CuttingLaw.from_logs(schema, sensors, commands)
     assert float(law.idle_load("spindle_torque", np.array([3000.0]))[0]) == pytest.approx(0.4, abs=0.05)
+    assert law.idle["spindle_torque"][0] == 0.0, "one speed says nothing of what it takes at rest"
+
+
+@pytest.mark.parametrize("per_turn", [1e-4, 1e-6])
+def test_what_turning_needs_goes_with_the_speed_however_little_it_is(per_turn):
+    law, one = CuttingLaw({"spindle_power": (0.0, per_turn)}), np.ones(1)
+    idle, cut = 4000.0 * per_turn, 2.0
+    slower = law.expected("spindle_power", "power", (idle + cut) * one, 4000.0 * one, 0.5 * one, 0.5 * one)
+    assert slower == pytest.approx([0.5 * idle + 0.5 * cut], rel=1e-9), "the chip stays, and half of it is cut a second"

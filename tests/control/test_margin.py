@@ -29,6 +29,11 @@ def test_too_few_rows_say_nothing():
     assert Margin(np.zeros(FEWEST)).within(0.01) == 0.0
 
 
+def test_the_margin_is_the_score_with_the_rank_that_the_risk_asks_for():
+    margin = Margin(np.random.default_rng(0).permutation(99) + 1.0)
+    assert [margin.within(risk) for risk in (0.01, 0.1, 0.25, 0.5)] == [99.0, 90.0, 75.0, 50.0]
+
+
 def test_with_few_rows_it_is_the_highest_that_was_seen():
     assert Margin(np.arange(30.0)).within(0.01) == 29.0
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from crossfeed.distribution import Distribution, Gaussian, Mixture, Point, Quantiles, StudentT
+from crossfeed.distribution import Distribution, Gaussian, Mixture, Point, Quantiles, StudentT, inversion
 from crossfeed.distribution.distribution import tensors_of
+from crossfeed.distribution.normal import floored
 from crossfeed.errors import ConfigError, ForecastError
 
 
@@ -148,6 +149,9 @@ def test_every_family_keeps_the_promises_of_the_interface(family: Distribution) 
     torch.testing.assert_close(family.from_normal(normal), family.quantile(level), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(family.quantile(level)[2, 1, 0], family[2, 1, 0].quantile(level[2, 1, 0]))
     torch.testing.assert_close(family.median, family.quantile(0.5))
+    for held in (0.5, 0.9):
+        low, high = family.quantile(0.5 - 0.5 * held), family.quantile(0.5 + 0.5 * held)
+        assert torch.equal(family.holds(x, held), (x >= low) & (x <= high))
     assert family.from_normal(normal).shape == x.shape
     torch.testing.assert_close(family.standing_at(x).mean, x)
     torch.testing.assert_close(family.standing_at(x).standard_deviation, family.standard_deviation)
@@ -252,3 +256,35 @@ def test_many_draws_of_few_forecasts_are_those_of_forecasts_of_their_own() -> No
     of, normal = torch.tensor([2, 0, 0, 1, 2, 1]), torch.randn(6, 4, generator=generator)
     for said in (mixture, gaussian):
         assert torch.equal(said.draw(normal, of), said[of].draw(normal))
+
+
+def test_a_search_that_is_asked_whether_it_rests_goes_on_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, which is asked now and then: bisection that converges slowly must not be cut off there."""
+    asked: list[int] = []
+
+    def may_ask(values: torch.Tensor) -> bool:
+        asked.append(len(values))
+        return True
+
+    def steep(x_N: torch.Tensor, zero_N: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Flat but for a step, so that Newton's steps leave every bracket."""
+        away_N = 1e9 * (x_N - zero_N)
+        return torch.tanh(away_N), 1e9 / torch.cosh(away_N.clamp(-300.0, 300.0)).square()
+
+    monkeypatch.setattr(inversion, "_may_ask", may_ask)
+    zero_N = torch.tensor([0.3, -0.7, 0.1234], dtype=torch.float64)
+    low_N, near_N = torch.full_like(zero_N, -1.0), torch.full_like(zero_N, 1e-6)
+    found_N = inversion.crossing(steep, low_N, -low_N, near_N, zero_N)
+    torch.testing.assert_close(found_N, zero_N, rtol=0.0, atol=1e-12)
+    assert asked
+
+
+@pytest.mark.parametrize("score", ["nll", "crps"])
+def test_even_without_any_spread_a_miss_of_a_million_has_a_gradient(score: str) -> None:
+    """The floor of the spread is as low as it can be for that in single precision."""
+    mean, scale = torch.zeros(1, requires_grad=True), floored(torch.zeros(1)).requires_grad_()
+    assert scale.item() < 1e-7
+    getattr(Gaussian(mean, scale), score)(torch.full((1,), 1e6)).sum().backward()
+    for parameter in (mean, scale):
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()

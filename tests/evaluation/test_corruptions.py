@@ -113,3 +113,13 @@ def test_slower_logging_holds_block_means_of_present_rows_ending_at_now(batch: W
         torch.testing.assert_close(changed.x_BKC[:, row], expected)
     assert torch.equal(coarse(batch, 1).x_BKC, batch.x_BKC)
     assert torch.equal(coarse(batch, 1).m_BKC, batch.m_BKC)
+
+
+def test_the_severities_are_those_of_every_published_table() -> None:
+    """Tables of robustness compare with earlier ones only as long as these stay."""
+    assert {kind: amounts for kind, (_, amounts) in CORRUPTIONS.items()} == {
+        "missing points": (0.1, 0.3, 0.6), "missing blocks": (0.1, 0.3, 0.6), "missing channels": (0.15, 0.35, 0.6),
+        "noise": (0.1, 0.3, 1.0), "spikes": (0.01, 0.03, 0.1), "drift": (0.5, 1.0, 2.0), "bias": (0.5, 1.0, 2.0),
+        "stuck sensor": (0.25, 0.5, 1.0), "unit slip": (6.0, 60.0, 1000.0), "clock jitter": (0.25, 0.5, 1.0),
+    }  # fmt: skip
+    assert SPIKE == 10.0

@@ -5,11 +5,19 @@ import pytest
 import torch
 
 from crossfeed.distribution import Gaussian
-from crossfeed.evaluation.counterfactual import ALTERATIONS, FACTUAL, counterfactual_error, counterfactual_tables
+from crossfeed.evaluation.counterfactual import (
+    ALTERATIONS,
+    FACTUAL,
+    _rows,
+    counterfactual_error,
+    counterfactual_tables,
+)
 from crossfeed.evaluation.forecaster import Forecaster, floors
 from crossfeed.ingest.table import Table
-from crossfeed.machines.simulated.rollout import SimulatedMachine
-from crossfeed.machines.simulated.spinners import spinner_630
+from crossfeed.machines.simulated.parameters import MachineParameters
+from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
+from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
+from crossfeed.schema import canonical
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
 from crossfeed.windows.windows import WindowBatch
@@ -73,3 +81,24 @@ def test_an_oracle_foresees_every_effect_and_persistence_none(tables: dict[str, 
         assert deaf[name]["ratio_to_not_told"].estimate == 1.0
         assert deaf[name]["ratio_to_persistence"].estimate == 1.0
         assert deaf[name]["rmse"] > 0.0
+
+
+@pytest.mark.parametrize(("machine", "sampled"), [(spinner_620(), True), (spinner_630(), False)])
+def test_a_log_of_whole_seconds_is_sampled_and_a_faster_one_averaged(machine: MachineParameters, sampled: bool) -> None:
+    """As the two real logs are: one value a second as it stands then, or the mean of all cycles of the second."""
+    simulated = SimulatedMachine(machine)
+    second = round(1.0 / simulated.time_step)
+    draw = np.random.default_rng(0)
+    sensors, commands = draw.normal(size=(3 * second, 17)), draw.normal(size=(3 * second, 4))
+    time = np.arange(1, 3 * second + 1) * simulated.time_step
+    rows, told = _rows(simulated, Trace(time, sensors, commands, None, simulated.time_step))
+    seen = np.isfinite(rows[0])
+    names = [name for name, there in zip(canonical().sensor_names, seen, strict=True) if there]
+    assert names == list(machine.logging.sensors)
+
+    def by_second(values: np.ndarray) -> np.ndarray:
+        return values[second - 1 :: second] if sampled else values.reshape(3, second, -1).mean(1)
+
+    np.testing.assert_allclose(rows[:, seen], by_second(sensors)[:, seen], atol=1e-9)
+    np.testing.assert_allclose(told[:, 1:], by_second(commands)[:, 1:], atol=1e-9)
+    np.testing.assert_allclose(told[:, 0], np.abs(by_second(commands)[:, 0]), atol=1e-9)

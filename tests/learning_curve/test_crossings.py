@@ -19,6 +19,13 @@ def test_the_crossing_lies_where_the_lines_meet_over_the_logarithm() -> None:
     assert found.words == "tide overtakes the fleet between 10 and 100 minutes (about 32)"
 
 
+def test_from_no_own_logs_at_all_the_lines_meet_over_the_minutes_themselves() -> None:
+    found = crossing("tide", [(0.0, 0.3), (10.0, 0.2)], [(0.0, 0.4), (10.0, 0.17)])
+    assert found is not None
+    assert (found.after, found.by) == (0.0, 10.0)
+    assert found.about == pytest.approx(10.0 * 0.1 / 0.13)
+
+
 def test_a_model_that_falls_back_has_crossed_only_where_it_stays_ahead() -> None:
     found = crossing("tide", FLEET, [(1.0, 0.2), (10.0, 0.3), (100.0, 0.1)])
     assert found is not None

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,9 +112,10 @@ def test_the_fleet_reads_further_commands_once_it_has_learned_on(fleet: Path, tm
 
 
 def test_a_finished_run_is_never_run_twice(
-    drawn: tuple[LearningCurve, Path], own: Table, fleet: Path, monkeypatch: pytest.MonkeyPatch
+    drawn: tuple[LearningCurve, Path], own: Table, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    curve, out = drawn
+    # A copy, because what is run again writes the curve anew, which other tests read.
+    curve, out = drawn[0], shutil.copytree(drawn[1], tmp_path / "curve")
     fitted: list[int] = []
     fit = RidgeForecaster.fit
     monkeypatch.setattr(RidgeForecaster, "fit", lambda self, *given: (fitted.append(1), fit(self, *given))[1])

@@ -39,6 +39,24 @@ def test_the_first_minutes_are_the_beginning_cut_where_time_is_up(logs: OwnLogs)
     assert groups[1].start == logs.own[1].start
 
 
+@pytest.mark.parametrize("period", [1.0, 0.1])
+def test_the_own_logs_are_as_long_as_their_rows_last(own: Table, period: float) -> None:
+    logs = OwnLogs.of(replace(own, period=period), DataConfig())
+    assert logs.minutes == pytest.approx(sum(len(group) for group in logs.own) * period / 60.0)
+    assert sum(len(group) for group in logs.first(logs.minutes / 2.0)) == sum(len(group) for group in logs.own) // 2
+
+
+def test_a_log_of_three_of_the_shortest_pieces_is_cut_into_three() -> None:
+    """Pieces of the usual length would have been two, and two are too few to learn and to validate."""
+    window = 20
+    rows = 3 * (window + 7)
+    cut = sides([Group("m", "s", "r", "p", 0, rows)], window)
+    assert [(piece.session, piece.start, piece.stop) for piece in cut] == [
+        ("train/0000", 0, rows * 2 // 3),
+        ("validation/0001", rows * 2 // 3, rows),
+    ]
+
+
 def test_more_minutes_contain_fewer(logs: OwnLogs) -> None:
     def rows(minutes: float) -> set[int]:
         return {row for group in logs.first(minutes) for row in range(group.start, group.stop)}

@@ -11,11 +11,16 @@ from crossfeed.live.simulated.feed import SimulatedFeed, Step
 from crossfeed.live.simulated.serve import SimulatedServer
 from crossfeed.live.source import Arrival, Notice, Sample
 
+_HELD: list[socket.socket] = []
+
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    """A port that stays ours: held without listening, so that nobody else is given it before a server listens there."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    _HELD.append(held)
+    return int(held.getsockname()[1])
 
 
 class Stage:

@@ -26,6 +26,15 @@ def test_levels_are_spread_over_the_last_windows_and_no_further() -> None:
     assert len(set(centre_N.tolist())) == 11
 
 
+@pytest.mark.parametrize("samples", [20, 21])
+def test_mirrored_paths_share_a_level(samples: int) -> None:
+    found = levels(CENTRED.statistics, torch.arange(100.0)[:, None], context=10, samples=samples)
+    assert found is not None
+    centre_N, pairs = found.centre_BC[:, 0], (samples + 1) // 2
+    torch.testing.assert_close(centre_N[: samples - pairs], centre_N[pairs:])
+    assert len(set(centre_N[:pairs].tolist())) == pairs
+
+
 def test_a_window_that_lacks_a_sensor_borrows_the_newest_level() -> None:
     x_RC = torch.full((40, 2), 5.0)
     x_RC[:30, 0] = torch.nan

@@ -72,6 +72,8 @@ def test_peaks_count_the_futures_that_pass_the_limit_at_any_row() -> None:
     assert found["power"].probability == pytest.approx(0.25)
     assert found["power"].mean == pytest.approx(9.5)
     assert (found["current"].limit, found["current"].probability) == (None, None)
+    reached = peaks(paths, SCHEMA, ["power"], {"power": 15.0})["power"]
+    assert reached.probability == pytest.approx(0.2), "to reach a limit is not to pass it"
 
 
 def test_sensors_that_are_not_there_are_named() -> None:

@@ -5,6 +5,7 @@ called, with the sealed file, the vault or the study folder as its path, the key
 that study says 'opening' or 'release' already.
 """
 
+import asyncio
 import importlib
 import inspect
 import io
@@ -191,6 +192,8 @@ def called_with(function: Callable[..., Any], arguments: dict[str, Any]) -> None
     result = function(**arguments)
     if inspect.isgenerator(result):
         next(result, None)
+    elif inspect.iscoroutine(result):
+        asyncio.run(result)
 
 
 @contextmanager

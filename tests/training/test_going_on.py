@@ -55,6 +55,26 @@ def test_a_run_goes_on_from_it_with_its_network_and_the_own_frame(fleet: Path, t
     assert any(not bool((before[name] == after[name]).all()) for name in before)
 
 
+def test_it_learns_gently_whatever_was_asked_and_one_that_is_as_it_should_be_stays(fleet: Path) -> None:
+    body = read_model_file(fleet / "model.safetensors")
+    asked = small_config({"training.learning_rate": 0.01}, "crossfeed")
+    taken = going_on.going_on(asked, body)
+    assert taken.training.learning_rate == pytest.approx(0.003)
+    assert (taken.model, taken.data.normaliser) == (body.config, "frame")
+    assert going_on.going_on(taken, body) is taken
+    half_way = asked.model_copy(
+        update={"training": asked.training.model_copy(update={"initialisation": "complete_checkpoint"})}
+    )
+    assert half_way.model != body.config
+    assert going_on.going_on(half_way, body).model == body.config
+
+
+def test_a_network_that_knows_its_sensors_by_name_keeps_its_weights(tmp_path: Path) -> None:
+    few = {"training.finetune_epochs": 1, "training.steps_per_epoch": 1}
+    body = read_model_file(train(toy_table(), small_config(few, "crossfeed"), tmp_path / "run", device="cpu").model)
+    assert going_on.weights_for(body.schema, body) is body.tensors
+
+
 def commanded_by_more() -> Table:
     """A machine whose sensors also follow a second spindle and an override that the fleet never met."""
     table = toy_table("mill-turn", sessions=9, rows=60, seed=11)

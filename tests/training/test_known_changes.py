@@ -27,8 +27,16 @@ def standing_half() -> Table:
     return replace(table, commands=commands)
 
 
-WINDOWS = spindle_windows(standing_half())
+def often_standing() -> Table:
+    """A spindle that stands every other dozen rows."""
+    table = spindle_table()
+    commands = table.commands.copy()
+    commands[np.arange(len(commands)) % 24 >= 12, SPEED] = 0.0
+    return replace(table, commands=commands)
+
+
 SPEED, FEED = 0, 1
+WINDOWS, INTERRUPTED = spindle_windows(standing_half()), spindle_windows(often_standing())
 
 
 def tiny_network() -> SensorConfig:
@@ -56,21 +64,22 @@ def test_either_everything_stops_or_the_speed_alone_is_turned(seed: int) -> None
     driven = commanded(WINDOWS.batch(known.number_M).future_a_BTA)
     planned = commanded(known.future_a_MTA)
     stopped = (np.abs(planned[:, -1]) < 1e-3).all(-1)
-    assert 0.15 < stopped.mean() < 0.5
+    assert stopped.mean() == pytest.approx(0.3, abs=0.05)
     np.testing.assert_allclose(planned[~stopped, :, FEED], driven[~stopped, :, FEED], atol=1e-3)
     turned = planned[~stopped, -1, SPEED] / np.maximum(driven[~stopped, -1, SPEED], 1e-9)
     turning = driven[~stopped, -1, SPEED] > 1.0
     assert (turned[turning] > known_changes.SLOWEST - 1e-4).all()
     assert (turned[turning] < known_changes.FASTEST + 1e-4).all()
     assert len(np.unique(turned[turning].round(3))) > 50
+    # How much a speed is turned says nothing about when: late changes are as strong as early ones.
+    late = np.isclose(planned[~stopped, 0, SPEED], driven[~stopped, 0, SPEED])[turning]
+    assert turned[turning][late].min() < 0.6
+    assert turned[turning][~late].max() > 0.9
 
 
 def test_a_log_that_shows_stops_is_not_contradicted_by_remembered_ones() -> None:
     """Remembered stops cost Michigan a sixth of its RMSE: its logs say what the machine reads at rest, otherwise."""
-    table = spindle_table()
-    commands = table.commands.copy()
-    commands[np.arange(len(commands)) % 24 >= 12, SPEED] = 0.0
-    known = remembered(windows=spindle_windows(replace(table, commands=commands)))
+    known = remembered(windows=INTERRUPTED)
     driven, planned = (
         commanded(plan)[..., SPEED] for plan in (known.windows.batch(known.number_M).future_a_BTA, known.future_a_MTA)
     )
@@ -106,10 +115,11 @@ def test_targets_lie_within_the_spreads_that_the_model_expects() -> None:
     torch.testing.assert_close(spreads_there[narrower], spreads_here[narrower], atol=1e-3, rtol=1e-3)
 
 
-def test_windows_whose_spindle_stands_are_not_remembered() -> None:
-    driven = commanded(WINDOWS.batch(remembered().number_M).future_a_BTA)[..., SPEED]
+@pytest.mark.parametrize("windows", [WINDOWS, INTERRUPTED], ids=["one stop", "many starts"])
+def test_windows_whose_spindle_stands_are_not_remembered(windows: WindowSet) -> None:
+    driven = commanded(windows.batch(remembered(windows=windows).number_M).future_a_BTA)[..., SPEED]
     assert (driven > 1.0).any(1).all()
-    everything = commanded(WINDOWS.batch(torch.arange(len(WINDOWS))).future_a_BTA)[..., SPEED]
+    everything = commanded(windows.batch(torch.arange(len(windows))).future_a_BTA)[..., SPEED]
     assert len(driven) == (everything > 1.0).any(1).sum()
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
@@ -129,20 +128,3 @@ def test_a_model_that_met_a_machine_is_kept_though_there_was_nothing_to_learn_fr
     assert "1%: no complete window in the support" in adapted(fleet, out)
     assert np.isfinite(load(out, "cpu").forecast(table, "table", at=20.0).mean).all()
     assert "No model was kept: there was nothing to learn from." in adapted(out, tmp_path / "again")
-
-
-def test_commands_of_other_sizes_change_plan_and_history_by_one_factor() -> None:
-
-    from crossfeed.windows.draws import generator_draw
-    from crossfeed.windows.machine_changes import MachineChanges, OtherMachines
-    from tests.model.sensors.small import normaliser, windows
-
-    batch, others = windows(), OtherMachines(MachineChanges(commands=0.5), normaliser(), "cpu")
-    changed, gain_B1C = others(batch, generator_draw(torch.Generator().manual_seed(0)))
-    zero_A = torch.from_numpy(normaliser().transform_commands(np.zeros((1, 3)))[0])
-    factor_BTA = (changed.future_a_BTA - zero_A) / (batch.future_a_BTA - zero_A)
-    torch.testing.assert_close(factor_BTA, factor_BTA[:, :1].expand_as(factor_BTA), rtol=1e-4, atol=1e-4)
-    past_BKA = (changed.a_BKA - zero_A) / (batch.a_BKA - zero_A)
-    torch.testing.assert_close(past_BKA[:, :1], factor_BTA[:, :1], rtol=1e-4, atol=1e-4)
-    assert (factor_BTA.std(0) > 0.1).all()
-    assert (gain_B1C == 1.0).all()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Channel, Schema
-from crossfeed.windows.frame import AT_REST, FAR, FINEST, fit_frame, framed, unmet, usual_scales
+from crossfeed.windows.frame import AT_REST, FAR, FINEST, first_rows, fit_frame, framed, unmet, usual_scales
 
 SCHEMA = Schema(
     name="one drive",
@@ -211,6 +211,20 @@ def test_machines_of_one_table_are_each_measured_by_themselves_and_time_counts_r
     usual = usual_scales(SCHEMA, list(frames.values()))
     geometric = np.sqrt(np.prod([frame.sensor_scale[0] for frame in frames.values()])) / 1000.0
     assert usual["power spindle"] == pytest.approx(geometric), "in kW, the unit of the quantity"
+    assert usual["feed"] == pytest.approx(600.0 * np.sqrt(2.0)), "in mm/min, whatever the unit of each axis"
+
+
+def test_the_first_rows_are_a_tenth_of_each_run_but_at_least_32_where_there_are_as_many() -> None:
+    sizes = (20, 32, 100, 1000)
+    stops = np.cumsum(sizes)
+    groups = [
+        Group("m", f"s{n}", "r", "p", int(stop) - size, int(stop))
+        for n, (stop, size) in enumerate(zip(stops, sizes, strict=True))
+    ]
+    found = first_rows(groups)
+    wanted = [range(20), range(20, 52), range(52, 84), range(152, 252)]
+    assert found.tolist() == [row for part in wanted for row in part]
+    assert len(first_rows(groups, 0.5)) == 20 + 32 + 50 + 500
 
 
 def test_a_frame_knows_whether_it_has_met_a_machine() -> None:

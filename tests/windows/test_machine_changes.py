@@ -18,6 +18,7 @@ from crossfeed.windows.windows import WindowBatch
 ZERO = torch.tensor([-1.0, 0.5, 0.0, 0.0])  # of the first two sensors; those of the others are out of reach
 REACHED = torch.tensor([True, True, False, False])
 SENSORS, ROWS, HORIZONS = 4, 6, 3
+COMMANDED = ("a_BKA", "mean_a_BHA", "future_a_BTA")
 everything = MachineChanges(gain=0.3, level=0.2, noise=0.1)
 
 
@@ -29,8 +30,8 @@ def normaliser() -> Normaliser:
         command_names=("feed",),
         sensor_location=[2.0, -1.0, 50.0, -30.0],
         sensor_scale=[2.0, 2.0, 10.0, 1.0],
-        command_location=[0.0],
-        command_scale=[1.0],
+        command_location=[3.0],
+        command_scale=[2.0],
         unseen=(),
         fitted_on="0" * 64,
     )
@@ -205,3 +206,30 @@ def test_each_kind_of_change_counts_as_active_and_changes_something(name: str) -
     config, batch = MachineChanges(**{name: 0.1}), windows()
     assert config.active
     assert not torch.equal(change(config, batch)[0].x_BKC, batch.x_BKC)
+
+
+@given(seeds)
+@settings(max_examples=20, deadline=None)
+def test_commands_of_other_sizes_change_plan_and_history_by_one_factor_seen_from_standing(seed: int) -> None:
+    batch = windows(seed)
+    changed, gain_B1C = change(MachineChanges(commands=0.5), batch, seed)
+    standing = float(normaliser().command_zero[0])
+    assert standing != 0.0
+    factor_B1A = (changed.a_BKA[:, :1] - standing) / (batch.a_BKA[:, :1] - standing)
+    assert (factor_B1A > 0.0).all()
+    for name in COMMANDED:
+        before, after = getattr(batch, name), getattr(changed, name)
+        torch.testing.assert_close(after, standing + factor_B1A * (before - standing), rtol=1e-4, atol=1e-4)
+    assert torch.equal(changed.x_BKC, batch.x_BKC)
+    assert (gain_B1C == 1.0).all()
+
+
+def test_each_command_of_each_window_has_a_log_normal_factor_of_its_own() -> None:
+    batch = windows(size=4000)
+    two = replace(batch, **{name: getattr(batch, name).expand(-1, -1, 2) for name in COMMANDED})
+    changed, _ = change(MachineChanges(commands=0.5), two)
+    standing = float(normaliser().command_zero[0])
+    log_BA = ((changed.a_BKA - standing) / (two.a_BKA - standing))[:, 0].log()
+    assert log_BA.mean(0).abs().max() < 0.03
+    assert log_BA.std(0).tolist() == pytest.approx([0.5, 0.5], rel=0.05)
+    assert (log_BA[:, 0] * log_BA[:, 1]).mean().abs() < 0.03

@@ -58,6 +58,13 @@ def test_acceleration_is_not_taken_for_turning() -> None:
     assert needs(found, SPEEDS[1]) == pytest.approx(turning(np.array(SPEEDS[1])), rel=1e-5)
 
 
+@pytest.mark.parametrize(("rows", "told"), [(22, False), (23, True)])
+def test_twenty_rows_tell_a_speed_and_the_first_three_of_a_log_may_still_accelerate(rows: int, told: bool) -> None:
+    short = spindle_table(blocks=1, rows=rows)
+    found = TurningAlone(SCHEMA, normaliser(), spindle_windows(short))
+    assert np.isfinite(needs(found, float(short.commands[0, 0]))) == told
+
+
 def test_an_effort_belongs_to_the_spindle_that_shares_its_name() -> None:
     second = Channel(name="turning_spindle_speed", quantity="rotational speed", unit="rpm")
     load = Channel(name="turning_spindle_load", quantity="load", unit="%")

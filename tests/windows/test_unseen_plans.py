@@ -130,3 +130,16 @@ def test_a_speed_that_was_never_logged_is_not_judged() -> None:
 def test_a_share_above_one_is_refused() -> None:
     with pytest.raises(ValidationError):
         PlanChanges(share=1.5)
+
+
+def test_three_in_ten_of_the_changed_plans_hold_the_feed_and_half_begin_at_once() -> None:
+    rows = HORIZONS[-1]
+    draw = generator_draw(torch.Generator().manual_seed(0))
+    factor_B, first_B = plans(1.0)._drawn(WINDOWS.batch(torch.randint(len(WINDOWS), (20_000,))), draw)
+    held_B = factor_B == 0.0
+    assert held_B.double().mean().item() == pytest.approx(0.3, abs=0.015)
+    turned_B = factor_B[~held_B]
+    assert turned_B.min().item() == pytest.approx(0.2, abs=0.01)
+    assert turned_B.max().item() == pytest.approx(1.3, abs=0.01)
+    share_T = torch.bincount(first_B, minlength=rows + 1)[1:] / len(first_B)
+    assert share_T.tolist() == pytest.approx([0.5 + 0.5 / rows, *[0.5 / rows] * (rows - 1)], abs=0.015)
