@@ -103,7 +103,8 @@ class FittedModel:
         check_reach(planned.commands, asked, moment.period)
         rows = np.concatenate([moment.sensors, moment.commands], axis=1)[-self.context :]
         said = self.network.forecast(rows, planned.commands[: max(asked)], asked)
-        return replace(said, period=moment.period, shown=Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth))
+        shown = Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth, moment.moment)
+        return replace(said, period=moment.period, shown=shown)
 
     def meets(self, table: Any, at: float | None = None) -> "FittedModel":
         """A model of many machines made ready for the machine of this table; any other model as it is.

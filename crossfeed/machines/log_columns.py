@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from crossfeed.grid import significant
 from crossfeed.machines.column_names import NameSays, read_name
 from crossfeed.schema import QUANTITIES, Schema, canonical, conversion
 
@@ -113,7 +114,7 @@ def _unit(says: NameSays, values: np.ndarray) -> tuple[str, str, bool]:
     usual = QUANTITIES[says.quantity]
     known = np.abs(values[np.isfinite(values)])
     reach = float(np.quantile(known, 0.99)) if len(known) else 0.0
-    told = f"reaches {reach:.3g}"
+    told = f"reaches {significant(reach)}"
     if says.quantity == "power":
         return ("W" if reach > 150 else "kW"), told, False
     if says.quantity == "feed":

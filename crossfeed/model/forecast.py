@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What a figure shows beside a forecast: the last measured rows and, where it is known, what really followed."""
+    """What is shown beside a forecast: the last measured rows, what really followed where it is known, and a title."""
 
     past: np.ndarray  # (rows, C), the last one is now
     truth: np.ndarray | None = None  # (rows, C) from the next row on
+    title: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossfeed.plots import COLOURS, new_figure, save_figure
+from crossfeed.plots import COLOURS, new_figure, printed_unit, save_figure
 from crossfeed.serving.energy_panel import draw_differences, draw_energy
 from crossfeed.serving.result import WhatIfResult
 
@@ -97,7 +97,7 @@ def _draw_sensor(axes: Any, answer: WhatIfResult, sensor: str) -> None:
             f"limit {limit:g}", (1.0, limit), xycoords=("axes fraction", "data"), xytext=(-3, 2),
             textcoords="offset points", ha="right", va="bottom", fontsize=7.5, color="#b00020",
         )  # fmt: skip
-    axes.set_ylabel(f"{_words(sensor)}\nin {answer.sensors[sensor].unit}")
+    axes.set_ylabel(f"{_words(sensor)}\nin {printed_unit(answer.sensors[sensor].unit)}")
     _frame(axes, answer)
     _focus(axes, answer, sensor, truths)
 

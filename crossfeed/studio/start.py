@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from crossfeed.configuration import parse
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.source import read_table
+from crossfeed.extras import need
 from crossfeed.programs.limits import MotionLimits, read_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.access import Keys
@@ -52,6 +53,8 @@ def start(
     **address: Any,
 ) -> None:
     """Serve until Ctrl-C."""
+    for package in ("fastapi", "uvicorn"):
+        need(package, "The studio", "serve")
     settings = parse(ServeSettings, address, "The address")
     service = make_service(model, settings, history, speed, limits, runs, device, token_file, live)
     console().print(f"Serving [bold]{service.opened.forecaster.name}[/]. Stop with Ctrl-C.")

@@ -53,6 +53,7 @@ def test_a_table_at_a_moment_says_the_same_as_its_rows(house: House, history: pl
     np.testing.assert_array_equal(file.mean, rows.mean)
     assert table.shown is not None
     assert table.shown.truth is not None
+    assert "session s0 from 39 s on" in repr(table).splitlines()[0], "a forecast did not say where it begins"
 
 
 def test_it_says_what_the_network_says(house: House, history: pl.DataFrame, plan: pl.DataFrame) -> None:
