@@ -32,7 +32,7 @@ _FORMATS = ("png", "svg", "pdf")
 
 def printed_unit(unit: str) -> str:
     """A unit as people write it."""
-    return {"degC": "°C", "degF": "°F", "N m": "Nm"}.get(unit, unit)
+    return {"degC": "°C", "degF": "°F"}.get(unit, unit)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import typer
 
 
 def adapt(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    model: Annotated[Path, typer.Argument(help="A model file, the folder of a run, or fleet: the shipped one.")],
     table: Annotated[Path, typer.Option("--table", "-t", help="The table of the new machine.")],
     fractions: Annotated[str, typer.Option(help="Leading shares of each run to learn from.")] = "0,0.05,0.1,0.2",
     online: Annotated[bool, typer.Option("--online", help="Learn while the machine runs instead.")] = False,
@@ -30,6 +30,7 @@ def adapt(
     from crossfeed.adaptation.fewshot import parse_fractions
     from crossfeed.cli.render.adaptation import show_adaptation
     from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.notes import next_step
     from crossfeed.front.adapt import adaptations
 
     result = adaptations(
@@ -40,3 +41,5 @@ def adapt(
         print_json(result.to_dict())
     else:
         show_adaptation(result)
+        if out is not None and result.models:
+            next_step("forecast", out, "--history", table, "--commands", "table", "--at", "60")

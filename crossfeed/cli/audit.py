@@ -23,6 +23,7 @@ def audit(
     """
     from crossfeed.cli.render.audit import show_audit
     from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.notes import next_step
     from crossfeed.front.audit import audit as run_audit
 
     logs = []
@@ -36,4 +37,6 @@ def audit(
         print_json(report.to_dict())
     else:
         show_audit(report)
+        if not report.violations:
+            next_step("train", "--table", tables[0], "--out", "run")
     raise typer.Exit(report.exit_code)

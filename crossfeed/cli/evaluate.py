@@ -9,7 +9,7 @@ from crossfeed.cli.start import quick_start
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    model: Annotated[Path, typer.Argument(help="A model file, the folder of a run, or fleet: the shipped one.")],
     table: Annotated[Path, typer.Option("--table", "-t", help="The table to forecast.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for evaluation.json.")] = None,
     source: Annotated[
@@ -36,13 +36,14 @@ def evaluate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")] = "auto",
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Measure a model beside its floors: errors, calibration, command use, robustness, with run-level intervals.
+    """May a model be trusted on a machine, and on which channels? Its errors, intervals and use of commands, measured.
 
     Example: crossfeed evaluate run/ --table target.parquet --source source.parquet --suite full --out results/
     """
     with quick_start():
         from crossfeed.cli.render.evaluation import show_evaluation
         from crossfeed.cli.render.grid import print_json
+        from crossfeed.cli.render.notes import next_step
         from crossfeed.front.evaluate import evaluate as judge_on_table
 
     found = judge_on_table(
@@ -53,5 +54,7 @@ def evaluate(
         print_json(found.to_dict())
     else:
         show_evaluation(found)
+        if found.models and found.part == "all" and found.verdict(found.models[0]).light != "good":
+            next_step("adapt", model, "--table", table, "--out", "adapted")
     if not found.models:
         raise typer.Exit(1)

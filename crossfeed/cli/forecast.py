@@ -9,7 +9,7 @@ from crossfeed.cli.start import quick_start
 
 
 def forecast(
-    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
+    model: Annotated[Path, typer.Argument(help="A model file, the folder of a run, or fleet: the shipped one.")],
     history: Annotated[Path, typer.Option(help="Table with the rows before the forecast.")],
     commands: Annotated[
         str, typer.Option("--commands", "-c", help="CSV, Parquet, NC program, or 'table': what really followed.")

@@ -28,6 +28,7 @@ def ingest(
     """
     from crossfeed.cli.render.grid import print_json
     from crossfeed.cli.render.logs import show_manifest
+    from crossfeed.cli.render.notes import next_step
     from crossfeed.ingest.pipeline import ingest as run_ingest
     from crossfeed.machines.log_formats import log_format_named
     from crossfeed.progress import output
@@ -45,3 +46,4 @@ def ingest(
     console = output()
     show_manifest(table.manifest, console)
     console.print(f"wrote {out}", markup=False)
+    next_step("audit", out)

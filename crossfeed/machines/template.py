@@ -57,7 +57,10 @@ def _table_template(file: Path, others: Sequence[Path] = ()) -> str:
     columns = find_columns(values)
     if not any(column.channel in canonical().sensor_names for column in columns):
         columns = [*other_channels(values, [column.native for column in columns]), *columns]
-    lines = [f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them."]
+    lines = [
+        f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them.",
+        "# Then: crossfeed ingest table LOGS OUT.parquet --mapping THIS_FILE",
+    ]
     lines += _unlike(file, frame.columns, others)
     lines.append(f"machine: {_yaml(_machine(file, others))}   # a name of your choice")
     lines += _schema(columns)
