@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 _WIDEST = 130  # characters of a line of text; longer cells are wrapped
+_NAMED = 6  # names in a sentence
 _STYLE = "text-align:{side};vertical-align:top;padding:2px 10px 2px 0;white-space:pre-line"
 
 
@@ -69,16 +70,19 @@ def significant(value: float, sign: str = "") -> str:
     return f"{value:{sign}#.3g}".removesuffix(".") if value else f"{value:{sign}g}"
 
 
+def named(names: Sequence[str], noun: str = "machines") -> str:
+    """A few names as they are; many are counted, since nobody reads hundreds."""
+    return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} {noun}"
+
+
 def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
-    """How wide each column of texts becomes: no word is broken; the first, then the others share what room is left."""
+    """How wide each column of texts becomes: no word is broken, and those that want little get it before the others."""
     widths = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]
     wanted = [max((len(line) for text in column for line in text.splitlines()), default=0) for column in columns]
-    wanted = [max(0, want - width) for want, width in zip(wanted, widths)]
-    for some in (slice(0, 1), slice(1, None)):
-        left, asked = max(0, room - sum(widths)), sum(wanted[some])
-        if asked:
-            given = [want if asked <= left else want * left // asked for want in wanted[some]]
-            widths[some] = [width + more for width, more in zip(widths[some], given)]
+    left, order = max(0, room - sum(widths)), sorted(range(len(columns)), key=lambda some: wanted[some] - widths[some])
+    for rank, position in enumerate(order):
+        more = max(0, min(wanted[position] - widths[position], left // (len(order) - rank)))
+        widths[position], left = widths[position] + more, left - more
     return widths
 
 

@@ -46,7 +46,7 @@ def source_options(
 
 @app.command()
 def watch(
-    model: Annotated[Path, typer.Argument(help="A model file, the folder of a run, or fleet: the shipped one.")],
+    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
     source: Address,
     mapping: MappingFile = None,
     programs: Annotated[

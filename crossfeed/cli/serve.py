@@ -7,7 +7,7 @@ import typer
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(help="A model file, the folder of a run, or fleet: the shipped one.")],
+    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")],
     history: Annotated[Path | None, typer.Option(help="Table to forecast from; it is played back as if live.")] = None,
     live: Annotated[
         str | None,

@@ -12,7 +12,7 @@ from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.front.moment import as_table, moment_of
 from crossfeed.front.plans import check_reach, check_trained, readable_plan
-from crossfeed.grid import Grid
+from crossfeed.grid import Grid, named
 from crossfeed.model.forecast import Forecast, Shown
 from crossfeed.model.locate import MODEL
 from crossfeed.model.world_model import WorldModel
@@ -166,7 +166,7 @@ class FittedModel:
         for row in shots.fractions[-1:] if shots is not None else ():
             change = row.rmse_ratio.estimate
             rows.append(["adapted", f"from {row.support_windows:,} windows; RMSE {change:.3f} times that of before"])
-        return Grid(f"World model of {', '.join(self.machines) or 'an unnamed machine'}", ("", ""), rows, words=2)
+        return Grid(f"World model of {named(self.machines) or 'an unnamed machine'}", ("", ""), rows, words=2)
 
 
 def load(path: Path | str, device: str = "auto") -> FittedModel:

@@ -103,11 +103,11 @@ class Forecast:
 
         return to_pandas(self.to_polars(levels))
 
-    def plot(self, sensors: Sequence[str] = ()) -> "Figure":
+    def plot(self, sensors: Sequence[str] | str = ()) -> "Figure":
         """A figure of one window: the past, the median and the intervals of 50 and 90 % of the named sensors."""
         from crossfeed.model.forecast_view import figure
 
-        return figure(self, sensors)
+        return figure(self, [sensors] if isinstance(sensors, str) else sensors)
 
     def __repr__(self) -> str:
         from crossfeed.model.forecast_view import grid

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from crossfeed.grid import named
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.training.measure import WEAK_COMMAND_USE
@@ -26,7 +27,7 @@ def warnings_about(history: History, provenance: Mapping[str, Any]) -> list[str]
     adapted = [str(machine) for machine in provenance.get("adapted", {}).get("to", {}).get("machines", ())]
     if trained and history.group.machine not in (*trained, *adapted):
         found.append(
-            f"the model was trained on {', '.join((*trained, *adapted))} and never saw {history.group.machine}: judge "
+            f"the model was trained on {named((*trained, *adapted))} and never saw {history.group.machine}: judge "
             "it there with crossfeed evaluate, or adapt it with crossfeed adapt"
         )
     found += [f"the history has no {name}; it is taken as {value:g} throughout" for name, value in history.idle.items()]

@@ -191,6 +191,7 @@ def test_intervals_frames_and_pictures(house: House, history: pl.DataFrame, plan
     assert frame.equals(forecast.to_polars().to_pandas())
     power = frame[(frame.sensor == "spindle_power") & (frame.horizon == 16)].iloc[0]
     assert (power.unit, power.seconds) == ("kW", 16.0)
+    assert len(forecast.plot("spindle_power").axes) == 1, "a name was taken for thirteen sensors of a letter each"
     figure = forecast.plot()
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         f"{name.replace('_', ' ')} in {forecast.units[forecast.sensors.index(name)]}" for name in forecast.measured

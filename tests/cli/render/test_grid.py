@@ -12,7 +12,7 @@ from rich.console import Console
 
 from crossfeed.cli.render.grid import bounds, estimate, grid, number, plural, print_json, print_table, short
 from crossfeed.evaluation.statistics import Interval
-from crossfeed.grid import significant
+from crossfeed.grid import column_widths, named, significant
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12))
@@ -86,3 +86,13 @@ def test_ten_columns_fit_eighty_characters_and_no_number_is_cut() -> None:
 )  # fmt: skip
 def test_a_speed_is_not_written_with_an_exponent(value: float, text: str) -> None:
     assert significant(value) == text
+
+
+def test_a_model_of_832_machines_named_every_one_of_them() -> None:
+    assert named(["mill_a", "mill_b"]) == "mill_a, mill_b"
+    assert named([f"fleet_{number}" for number in range(832)]) == "832 machines"
+
+
+def test_a_long_reason_did_not_break_the_words_beside_it() -> None:
+    assert column_widths([["why", "too few runs to be sure of it"], ["trust it?", "with care"]], 30) == [21, 9]
+    assert column_widths([["a"], ["-0.123 to 0.456"]], 5) == [1, 6], "no number is cut, however narrow it is"
