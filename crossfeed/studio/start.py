@@ -53,7 +53,7 @@ def start(
     **address: Any,
 ) -> None:
     """Serve until Ctrl-C."""
-    for package in ("fastapi", "uvicorn"):
+    for package in ("fastapi", "uvicorn", "websockets"):
         need(package, "The studio", "serve")
     settings = parse(ServeSettings, address, "The address")
     service = make_service(model, settings, history, speed, limits, runs, device, token_file, live)

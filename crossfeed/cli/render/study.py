@@ -3,7 +3,8 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from crossfeed.cli.render.grid import print_json, print_table
+from crossfeed.cli.render.grid import plural, print_json, print_table
+from crossfeed.cli.render.notes import next_step
 from crossfeed.errors import ConfigError
 from crossfeed.progress import output
 
@@ -85,6 +86,8 @@ def standing(study: "Study", as_json: bool = False) -> None:
     console.print("Runs: " + (", ".join(f"{row['count']} {row['status']}" for row in counts) or "none planned"))
     entries = [[entry.number, entry.time, entry.kind] for entry in study.ledger()]
     print_table("Ledger", ["entry", "time", "what"], entries)
+    if not counts:
+        next_step("study", "search", study.store.folder)
     for reason in study.refusals():
         console.print(f"Cannot be locked now: {reason}.")
     console.print(f"Ledger head: {study.verify().head}")
@@ -124,4 +127,4 @@ def verification(found: "Verification", as_json: bool = False) -> None:
     for remark in found.remarks:
         console.print(f"[yellow]note:[/] {remark}")
     console.print(f"{found.entries} ledger entries, head {found.head}")
-    console.print("Nothing changed." if not found.problems else f"{len(found.problems)} problem(s).")
+    console.print("Nothing changed." if not found.problems else f"{plural(len(found.problems), 'problem')}.")
