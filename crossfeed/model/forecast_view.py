@@ -80,7 +80,8 @@ def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
         raise ConfigError(
             f"The forecast does not show '{unknown[0]}'.", expected=f"some of {', '.join(forecast.measured)}"
         )
-    chosen = list(sensors) or list(forecast.measured[:_MOST_PANELS])
+    spindle_first = sorted(forecast.measured, key=lambda name: not name.startswith("spindle"))
+    chosen = list(sensors) or spindle_first[:_MOST_PANELS]
     across = 1 if len(chosen) <= 2 else 2
     down = -(-len(chosen) // across)
     with new_figure(5.2 * across, 0.8 + 1.9 * down) as drawn:
@@ -93,9 +94,11 @@ def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
             axes.tick_params(labelbottom=True)
             axes.set_xlabel("rows from now" if forecast.period is None else "seconds from now")
         handles, labels = panels[0, 0].get_legend_handles_labels()
-        if forecast.shown is not None and forecast.shown.title:
-            drawn.suptitle(forecast.shown.title, fontsize=10, x=0.01, ha="left")
-        drawn.legend(handles, labels, loc="outside upper left", fontsize=8, ncols=5)
+        title = forecast.shown.title if forecast.shown is not None else ""
+        drawn.legend(
+            handles, labels, loc="outside upper left", fontsize=8, ncols=5, title=title or None, title_fontsize=10,
+            alignment="left",
+        )  # fmt: skip
         return drawn
 
 

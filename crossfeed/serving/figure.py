@@ -55,8 +55,9 @@ def main_sensors(answer: WhatIfResult) -> list[str]:
     peaks = next(iter(answer.plans.values())).peaks
     limited = [name for name, peak in peaks.items() if peak.limit is not None]
     preferred = []
+    spindle_first = sorted(answer.sensors, key=lambda name: not name.startswith("spindle"))
     for quantity, count in _PREFERRED.items():
-        preferred += [name for name, sensor in answer.sensors.items() if sensor.quantity == quantity][:count]
+        preferred += [name for name in spindle_first if answer.sensors[name].quantity == quantity][:count]
     chosen = list(dict.fromkeys([*limited, *preferred])) or list(answer.sensors)
     return chosen[: max(_MOST_SENSORS, len(limited))]
 
