@@ -30,6 +30,11 @@ _STYLE: dict[Any, Any] = {
 _FORMATS = ("png", "svg", "pdf")
 
 
+def printed_unit(unit: str) -> str:
+    """A unit as people write it."""
+    return {"degC": "°C", "degF": "°F"}.get(unit, unit)
+
+
 @contextmanager
 def house_style(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
     """What is drawn inside has the house style, with changes of its own."""

@@ -71,8 +71,13 @@ def _dead(signal: Signal, where: str) -> Iterator[Finding]:
             severity="warning",
             subject=where,
             measured=f"all {len(signal.finite)} values are {value:g}",
-            meaning="a model cannot learn anything from it, and a scale of zero breaks many normalisers",
+            meaning="a model cannot learn what this command does"
+            if signal.role == "command"
+            else "a model cannot learn anything from it, and a scale of zero breaks many normalisers",
             cause="a signal that was not wired or logged" if value == 0 else "a parameter, not a measurement",
-            remedy="Leave the channel out (absent), unless the machine really never moves it.",
+            remedy="Look in the mapping for a column that holds this command; a constant is right where the machine "
+            "does not have it."
+            if signal.role == "command"
+            else "Leave the channel out (absent), unless the machine really never moves it.",
             numbers={"value": value},
         )

@@ -37,7 +37,9 @@ app = typer.Typer(
     name="crossfeed",
     cls=CommandGroup,
     help="A command-conditioned world model for machine tools that keeps working on machines with other sensors.",
-    epilog="Exit codes: 0 done, 1 something was found, 2 an error, 130 stopped with Ctrl-C.",
+    epilog="Own logs, in five steps: data template --from LOGS > mapping.yaml, then ingest table, audit, train, "
+    "evaluate. Without any training: evaluate fleet, forecast fleet."
+    "\n\nExit codes: 0 done, 1 something was found, 2 an error, 130 stopped with Ctrl-C.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

@@ -32,6 +32,7 @@ def adapt(
     from crossfeed.adaptation.fewshot import parse_fractions
     from crossfeed.cli.render.adaptation import show_adaptation
     from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.next_step import next_step
     from crossfeed.front.adapt import adaptations
     from crossfeed.front.fitted_model import load
 
@@ -39,4 +40,10 @@ def adapt(
         load(model, device), table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate,
         seed=seed, source=source, out=out,
     ).result  # fmt: skip
-    print_result(result, json, lambda: show_adaptation(result))
+
+    def show() -> None:
+        show_adaptation(result)
+        if out is not None and result.models:
+            next_step("forecast", out, "--history", table, "--commands", "table", "--at", "60")
+
+    print_result(result, json, show)

@@ -23,6 +23,7 @@ def audit(
     """
     from crossfeed.cli.render.audit import show_audit
     from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.next_step import next_step
     from crossfeed.front.audit import audit as run_audit
 
     logs = []
@@ -32,5 +33,11 @@ def audit(
             raise typer.BadParameter(f"'{text}' should look like joanneum=logs/joanneum", param_hint="--raw")
         logs.append((log_format, Path(path)))
     report = run_audit(tables, split=split, normaliser=normaliser, windows=windows, raw=logs, only=only or ())
-    print_result(report, json, lambda: show_audit(report))
+
+    def show() -> None:
+        show_audit(report)
+        if not report.violations:
+            next_step("train", "--table", tables[0], "--out", "run")
+
+    print_result(report, json, show)
     raise typer.Exit(report.exit_code)

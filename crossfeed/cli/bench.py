@@ -11,7 +11,7 @@ def bench(
     size: Annotated[
         str | None, typer.Option(help="tiny (default on a CPU), compact, base (default on a GPU), medium or large.")
     ] = None,
-    preset: Annotated[str, typer.Option(help="crossfeed (default) or paper.")] = "crossfeed",
+    preset: Annotated[str, typer.Option(help="crossfeed (default), mended or paper.")] = "crossfeed",
     batch: Annotated[int | None, typer.Option(help="Windows in a batch; 128 on a GPU, 32 on a CPU.", min=2)] = None,
     device: Device = "auto",
     seconds: Annotated[float, typer.Option(help="About how long each figure is measured.", min=0.0)] = 4.0,

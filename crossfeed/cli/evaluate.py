@@ -37,19 +37,26 @@ def evaluate(
     device: Device = "auto",
     json: JsonOfAll = False,
 ) -> None:
-    """Measure a model beside its floors: errors, calibration, command use, robustness, with run-level intervals.
+    """May a model be trusted on a machine, and on which channels? Its errors, intervals and use of commands, measured.
 
     Example: crossfeed evaluate run/ --table target.parquet --source source.parquet --suite full --out results/
     """
     with quick_start():
         from crossfeed.cli.render.evaluation import show_evaluation
         from crossfeed.cli.render.grid import print_result
+        from crossfeed.cli.render.next_step import next_step
         from crossfeed.front.evaluate import evaluate as judge_on_table
 
     found = judge_on_table(
         model, table, source or (), part=part, suite=suite, unit=unit, machine=machine, new_sensors=new_sensors,
         out=out, device=device,
     )  # fmt: skip
-    print_result(found, json, lambda: show_evaluation(found))
+
+    def show() -> None:
+        show_evaluation(found)
+        if found.models and found.part == "all" and found.verdict(found.models[0]).light != "good":
+            next_step("adapt", model, "--table", table, "--out", "adapted")
+
+    print_result(found, json, show)
     if not found.models:
         raise typer.Exit(1)

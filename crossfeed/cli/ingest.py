@@ -30,6 +30,7 @@ def ingest(
     """
     from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.logs import show_manifest
+    from crossfeed.cli.render.next_step import next_step
     from crossfeed.ingest.pipeline import ingest as run_ingest
     from crossfeed.machines.log_formats import log_format_named
 
@@ -38,4 +39,9 @@ def ingest(
         unpack_limit=unpack_limit * 1e9,
     )  # fmt: skip
     table.write(out)
-    print_result(table.manifest, json, lambda: show_manifest(table.manifest, out))
+
+    def show() -> None:
+        show_manifest(table.manifest, out)
+        next_step("audit", out)
+
+    print_result(table.manifest, json, show)

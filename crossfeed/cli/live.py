@@ -16,7 +16,9 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Address = Annotated[str, typer.Argument(help="file:LOG.csv, opc.tcp://HOST:4840, http://HOST:5000, mqtt://HOST/TOPIC.")]
+Address = Annotated[
+    str, typer.Argument(help="A growing LOG.csv, opc.tcp://HOST:4840, http://HOST:5000, mqtt://HOST/TOPIC.")
+]
 MappingFile = Annotated[Path | None, typer.Option(help="What the source's names mean; `live discover` proposes one.")]
 Speed = Annotated[float, typer.Option(min=0.01, help="The source is a replay that runs so many times faster.")]
 Policy = Annotated[str | None, typer.Option(help="OPC UA: Basic256Sha256 or Aes256Sha256RsaPss.")]

@@ -52,20 +52,25 @@ def picture(snapshot: "Snapshot") -> "Group":
     """A snapshot as text: the verdict, a line for each sensor, the plan, what happened to the connection."""
     from rich.console import Group
     from rich.markup import escape
-    from rich.table import Table
+
+    from crossfeed.cli.render.grid import grid
+    from crossfeed.grid import significant
 
     slots = [0, len(snapshot.horizons) - 1] if len(snapshot.horizons) > 1 else [0]
     ahead = [f"in {snapshot.horizons[slot] * (snapshot.period or 1.0):g} s" for slot in slots]
-    table = Table("", "sensor", "last rows", "now", *ahead, "may it be believed", expand=False)
+    table = grid("", ["", "sensor", "last rows", "now", *ahead, "may it be believed"], words=5 + len(ahead))
     for name, light in snapshot.lights.items():
         values = snapshot.recent.sensors.get(name, ())[-_DRAWN_ROWS:]
         now = values[-1] if values else None
         said = snapshot.forecast.get(name)
         told = [
-            f"{said.median[slot]:.4g} ({said.low[slot]:.4g} to {said.high[slot]:.4g})" if said else "" for slot in slots
+            f"{significant(said.median[slot])} ({significant(said.low[slot])} to {significant(said.high[slot])})"
+            if said
+            else ""
+            for slot in slots
         ]
         unit = escape(snapshot.units[name])
-        shown = "absent" if now is None else f"{now:.4g} {unit}"
+        shown = "absent" if now is None else f"{significant(now)} {unit}"
         table.add_row(f"[{_COLOURS[light.colour]}]●[/]", name, _bars(values), shown, *told, escape(light.sentence))
     head = f"[bold]{escape(snapshot.machine or snapshot.source)}[/]  {snapshot.clock:%H:%M:%S} UTC"
     if snapshot.row_age is not None:

@@ -10,7 +10,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonOfAll = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 JsonSummary = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 MachineName = Annotated[str | None, typer.Option(help="Name of the machine in the table.")]
-Model = Annotated[Path, typer.Argument(help="A model file, or the folder of a training run.")]
+Model = Annotated[Path, typer.Argument(help="A model file, the folder of a run, or fleet: the shipped one.")]
 MotionFile = Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")]
 SplitBy = Annotated[Literal["session", "program", "run", "day"], typer.Option(help="What stays on one side.")]
 

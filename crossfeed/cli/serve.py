@@ -14,7 +14,7 @@ def serve(
     history: Annotated[Path | None, typer.Option(help="Table to forecast from; it is played back as if live.")] = None,
     live: Annotated[
         str | None,
-        typer.Option(help="A machine: file:LOG.csv, opc.tcp://HOST:4840, http://HOST:5000, mqtt://HOST/TOPIC."),
+        typer.Option(help="A machine: a growing LOG.csv, opc.tcp://HOST:4840, http://HOST:5000, mqtt://HOST/TOPIC."),
     ] = None,
     mapping: Annotated[Path | None, typer.Option(help="What the names of the live source mean.")] = None,
     programs: Annotated[Path | None, typer.Option(help="Folder with the NC programs of the live machine.")] = None,

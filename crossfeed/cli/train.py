@@ -11,7 +11,7 @@ from crossfeed.cli.options import Device, JsonSummary
 def train(
     table: Annotated[list[Path], typer.Option("--table", "-t", help="A table to train on; several are balanced.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run: model, history, summary.")],
-    preset: Annotated[str | None, typer.Option(help="crossfeed (default) or paper.")] = None,
+    preset: Annotated[str | None, typer.Option(help="crossfeed (default), mended or paper.")] = None,
     size: Annotated[
         str | None, typer.Option(help="tiny, compact (default), base, medium or large; the paper's is base.")
     ] = None,
@@ -35,13 +35,14 @@ def train(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
     json: JsonSummary = False,
 ) -> None:
-    """Train a world model, and compare it with its floors on validation windows.
+    """Train a world model on tables, and say how much better it is than repeating the last value.
 
     How long it will take is said before the first epoch. It can be stopped at any moment; --resume goes on.
 
     Example: crossfeed train --table source.parquet --size compact --budget quick --out run
     """
     from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.next_step import next_step
     from crossfeed.cli.render.training import show_training
     from crossfeed.configuration import parse_assignments
     from crossfeed.errors import ConfigError
@@ -67,3 +68,4 @@ def train(
         print_json(fitted.summary)
     elif is_leading_process():
         show_training(dict(fitted.summary), fitted.opened.path)
+        next_step("evaluate", out, "--table", "OTHER.parquet", "--source", table[0])

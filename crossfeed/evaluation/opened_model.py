@@ -10,7 +10,7 @@ from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.model.device import choose_device
-from crossfeed.model.locate import locate_model
+from crossfeed.model.locate import MODEL, locate_model
 from crossfeed.model.meeting import meet, take_in
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.world_model import WorldModel
@@ -78,7 +78,7 @@ def open_model(path: Path | str, device: str = "auto", meets: bool = False) -> O
 
     A model of many machines is refused unless the caller lets it meet a machine before anything is asked.
     """
-    path = locate_model(path)
+    given, path = Path(path), locate_model(path)
     file = read_model_file(path)
     if file.normaliser.met_nobody and not meets:
         raise ConfigError(
@@ -87,5 +87,6 @@ def open_model(path: Path | str, device: str = "auto", meets: bool = False) -> O
             remedy="Let it meet the machine: crossfeed adapt fleet --table own.parquet --out mine, then use mine.",
         )
     model = WorldModel.of_file(file, choose_device(device))
-    name = path.parent.name if path.name == "model.safetensors" and path.parent.name else path.stem
+    in_folder = path.parent.name and (path.name == MODEL or given.is_dir())
+    name = path.parent.name if in_folder else path.stem  # who named a folder knows it by that name
     return OpenedModel(path, WorldModelForecaster(model, name), file.sha256, file.provenance)

@@ -11,7 +11,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.front.moment import as_table, moment_of
 from crossfeed.front.plans import check_reach, check_trained, readable_plan
-from crossfeed.grid import Grid
+from crossfeed.grid import Grid, named
 from crossfeed.model.forecast import Forecast, Shown
 from crossfeed.model.locate import MODEL
 from crossfeed.model.world_model import WorldModel
@@ -102,7 +102,8 @@ class FittedModel:
         check_reach(planned.commands, asked, moment.period)
         rows = np.concatenate([moment.sensors, moment.commands], axis=1)[-self.context :]
         said = self.network.forecast(rows, planned.commands[: max(asked)], asked)
-        return replace(said, period=moment.period, shown=Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth))
+        shown = Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth, moment.moment)
+        return replace(said, period=moment.period, shown=shown)
 
     def meets(self, table: Any, at: float | None = None) -> "FittedModel":
         """A model of many machines made ready for the machine of this table; any other model as it is.
@@ -164,7 +165,7 @@ class FittedModel:
         for row in shots.fractions[-1:] if shots is not None else ():
             change = row.rmse_ratio.estimate
             rows.append(["adapted", f"from {row.support_windows:,} windows; RMSE {change:.3f} times that of before"])
-        return Grid(f"World model of {', '.join(self.machines) or 'an unnamed machine'}", ("", ""), rows, words=2)
+        return Grid(f"World model of {named(self.machines) or 'an unnamed machine'}", ("", ""), rows, words=2)
 
 
 def load(path: Path | str, device: str = "auto") -> FittedModel:

@@ -33,6 +33,8 @@ def table_from_frame(
     from crossfeed.ingest.pipeline import ingest
     from crossfeed.machines.table import log_format_of
 
+    if mapping is None and hasattr(getattr(frame, "index", None), "tz_localize") and "time" not in frame.columns:
+        frame = frame.rename_axis("time")  # an index of times is the clock, whatever it is called
     rows, named = to_polars(frame), None
     if mapping is None:
         mapping = mapping_by_names(rows, schema or canonical(), units or {}, machine)

@@ -52,4 +52,6 @@ class SourceClock:
         if abs(self.skew) <= REPORTED_S or self.speed != 1.0:
             return ""
         side = "behind" if self.skew > 0 else "ahead of"
-        return f"the source's clock is {abs(self.skew):,.1f} s {side} ours"
+        days = abs(self.skew) / 86_400
+        told = f"{days:,.0f} days" if days >= 2 else f"{abs(self.skew):,.1f} s"
+        return f"the source's clock is {told} {side} ours"

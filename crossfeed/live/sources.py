@@ -1,4 +1,4 @@
-"""A source by its address: `file:`, `opc.tcp://`, `http://` (MTConnect), `mqtt://`."""
+"""A source by its address: a growing file, `opc.tcp://`, `http://` (MTConnect), `mqtt://`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from crossfeed.live.credentials import Credentials
 from crossfeed.live.opcua_security import Security
 from crossfeed.live.source import LiveSource
 
-SCHEMES = ("file:LOG.csv", "opc.tcp://HOST:4840", "http://HOST:5000", "mqtt://HOST:1883/TOPIC")
+SCHEMES = ("LOG.csv", "opc.tcp://HOST:4840", "http://HOST:5000", "mqtt://HOST:1883/TOPIC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class SourceOptions:
 def open_source(address: str, options: SourceOptions | None = None) -> LiveSource:
     """The source behind an address; it connects when it is opened."""
     options = options or SourceOptions()
-    scheme, _, rest = address.partition(":")
+    scheme, rest = _divided(address)
     if scheme == "file":
         from crossfeed.live.growing_file import GrowingFile
 
@@ -42,8 +42,6 @@ def open_source(address: str, options: SourceOptions | None = None) -> LiveSourc
         from crossfeed.live.mqtt import MqttSource
 
         return MqttSource(address, options.mapping, options.credentials)
-    if not rest and Path(address).exists():
-        raise ConfigError(f"'{address}' is no address.", expected=f"file:{address}")
     raise ConfigError(f"'{address}' is no address of a live source.", expected=f"one of {', '.join(SCHEMES)}")
 
 
@@ -57,10 +55,16 @@ def check_address(address: str) -> None:
         )
 
 
+def _divided(address: str) -> tuple[str, str]:
+    """The scheme of an address and the rest; the path of a file that is there needs none."""
+    scheme, _, rest = address.partition(":")
+    return ("file", address) if Path(address).is_file() else (scheme, rest)
+
+
 async def discover_mapping(address: str, options: SourceOptions | None = None) -> str:
     """A proposed mapping for a source, as the text of a YAML file."""
     options = options or SourceOptions()
-    scheme, _, rest = address.partition(":")
+    scheme, rest = _divided(address)
     if scheme == "file":
         from crossfeed.machines.template import template_from
 

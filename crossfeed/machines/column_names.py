@@ -133,6 +133,8 @@ def _quantity(words: list[str], lower: list[str], joined: str) -> tuple[str | No
     for word in lower:
         if word in _SHORT:
             return _SHORT[word], False
+    if any(re.fullmatch(r"[fv][xyz]", word) for word in lower) and set(lower) & (_COMMANDED | _ACTUAL):
+        return "feed", False  # Fx alone may be a force
     letters = [word for word in words if word in _LETTERS]
     return (_LETTERS[letters[0]], False) if letters else (None, False)
 
@@ -157,7 +159,7 @@ def _drive(lower: list[str], joined: str) -> str | None:
 
 
 def _means_axis(word: str, axis: str) -> bool:
-    if word in (axis, f"{axis}1", f"{axis}achse", f"{axis}axis"):
+    if word in (axis, f"{axis}1", f"{axis}achse", f"{axis}axis", f"f{axis}", f"v{axis}"):
         return True
     stems = {stem for _, some in _STEMS for stem in some} | set(_SHORT)
     return (word.startswith(axis) and word[1:] in stems) or (word.endswith(axis) and word[:-1] in stems)

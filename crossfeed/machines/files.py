@@ -119,6 +119,13 @@ def match_columns(header: Iterable[str], wanted: Sequence[str], where: str) -> d
         else:
             near = difflib.get_close_matches(name.strip().lower(), loose, n=1, cutoff=0.5)
             missing.append(f"'{name}'" + (f" (did you mean '{loose[near[0]][0].strip()}'?)" if near else ""))
+    if len(missing) == len(wanted) > 1:
+        raise LogError(
+            f"{where} has none of the {len(wanted)} columns that are needed; it has {', '.join(names[:8])}"
+            + (f" and {len(names) - 8} more." if len(names) > 8 else "."),
+            expected=f"columns such as {', '.join(wanted[:4])}",
+            remedy="Name the log itself, or describe it with a mapping (`crossfeed data template --from FILE`).",
+        )
     if missing:
         raise LogError(
             f"{where} has no column {', '.join(missing)}.",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from crossfeed.grid import significant
 from crossfeed.machines.column_names import NameReading, read_name
 from crossfeed.schema import QUANTITIES, Schema, canonical, conversion
 
@@ -114,7 +115,7 @@ def _unit(reading: NameReading, values: np.ndarray) -> tuple[str, str, bool]:
     usual = QUANTITIES[reading.quantity]
     known = np.abs(values[np.isfinite(values)])
     reach = float(np.quantile(known, 0.99)) if len(known) else 0.0
-    told = f"reaches {reach:.3g}"
+    told = f"reaches {significant(reach)}"
     if reading.quantity == "power":
         return ("W" if reach > 150 else "kW"), told, False
     if reading.quantity == "feed":

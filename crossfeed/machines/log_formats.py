@@ -19,7 +19,7 @@ def log_format_named(name: str, mapping: Path | None = None) -> LogFormat:
             raise ConfigError(
                 "Logs of the kind 'table' need a mapping.",
                 expected="--mapping FILE.yaml",
-                remedy="Print an example with `crossfeed data template > mapping.yaml` and adapt it.",
+                remedy="Have one written from the logs: `crossfeed data template --from LOGS > mapping.yaml`.",
             )
         return mapped_format(mapping)
     if name == "mtconnect" and mapping is not None:

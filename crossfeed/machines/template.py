@@ -1,11 +1,14 @@
 """A mapping written from a log itself: what was found, why, and a question mark where a person must look."""
 
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from crossfeed.errors import LogError
+from crossfeed.errors import CrossfeedError, LogError
+from crossfeed.machines.column_names import read_name
 from crossfeed.machines.delimited import read_whole
 from crossfeed.machines.devices import DEVICES, read_devices, read_xml, tag
 from crossfeed.machines.dialect import sniff
@@ -20,6 +23,7 @@ from crossfeed.schema import QUANTITIES, canonical
 _PROGRAM = ("program", "programm", "ncprogram", "ncprogramm", "programname", "programmname", "prog", "programpath")
 _RUN = ("run", "part", "order", "auftrag", "werkstück", "werkstueck", "teil", "charge", "serial")
 _STATE = ("state", "status", "zustand", "execution", "programstatus", "programmstatus", "betriebsart", "mode")
+_SAYING_NOTHING = ("log", "logs", "data", "daten", "export", "experiment", "run", "shift", "messung", "file", "day")
 _LAST_COLUMN = 60
 _BEYOND = 1e15  # no measurement
 _NUMERIC = 0.7  # of the cells of a column: error words and a second header line are no reason to leave it out
@@ -30,10 +34,12 @@ def template_from(path: Path) -> str:
     files = find_files(path, [f"*{ending}" for ending in (*ENDINGS, ".xml")])
     if not files:
         raise LogError(f"{path} holds no logs.", expected=f"files ending in {', '.join(ENDINGS)}, or a Devices.xml")
-    return _device_template(files[0]) if files[0].suffix.lower() == ".xml" else _table_template(files[0])
+    if files[0].suffix.lower() == ".xml":
+        return _device_template(files[0])
+    return _table_template(files[0], files[1:])
 
 
-def _table_template(file: Path) -> str:
+def _table_template(file: Path, others: Sequence[Path] = ()) -> str:
     frame = _read(file)
     if frame.is_empty():
         raise LogError(f"{file} has a header but no rows.", expected="some rows to look at")
@@ -48,15 +54,19 @@ def _table_template(file: Path) -> str:
     columns = find_columns(values)
     if not any(column.channel in canonical().sensor_names for column in columns):
         columns = [*other_channels(values, [column.native for column in columns]), *columns]
-    lines = [f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them."]
-    folder = file.parent.name
-    lines.append(f"machine: {_yaml(folder or file.stem)}   # a name of your choice")
+    lines = [
+        f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them.",
+        "# Then: crossfeed ingest table LOGS OUT.parquet --mapping THIS_FILE",
+    ]
+    lines += _unlike(file, frame.columns, others)
+    lines.append(f"machine: {_yaml(_machine(file, others))}   # a name of your choice")
     lines += _schema(columns)
     lines += _time(clock)
     step = clock.step if clock else None
     lines.append(f"period: {max(1.0, round(step, 3)) if step else 1.0:g}   # seconds between the rows of the table")
-    lines += _columns(columns)
     used |= {column.native for column in columns}
+    numeric = [name for name in values if name not in used]
+    lines += _columns(columns, [name for name in numeric if read_name(name).commanded])
     named, named_columns = _names(frame, used)
     lines += named
     used |= named_columns
@@ -105,7 +115,37 @@ def _time(clock: FoundClock | None) -> list[str]:
     return lines
 
 
-def _columns(columns: list[FoundColumn]) -> list[str]:
+def _unlike(file: Path, names: Sequence[str], others: Sequence[Path]) -> list[str]:
+    """A remark about logs beside this one that have other columns: they need a mapping of their own."""
+    unlike = [other for other in others if _first_names(other) not in (None, {name.strip() for name in names})]
+    if not unlike:
+        return []
+    some = ", ".join(other.name for other in unlike[:3]) + (" and others" if len(unlike) > 3 else "")
+    return [
+        f"# ? {len(unlike)} of {len(others) + 1} files have other columns than {file.name}: {some}.",
+        "#   Another machine needs a mapping of its own: data template --from ONE_OF_THEM.",
+    ]
+
+
+def _first_names(file: Path) -> set[str] | None:
+    """The column names of a log, None where it cannot be read: what is wrong with it is said when it is ingested."""
+    try:
+        if file.suffix.lower() == ".parquet":
+            return {name.strip() for name in pl.read_parquet_schema(file)}
+        return {name.strip() for name in sniff(file).header}
+    except (CrossfeedError, pl.exceptions.PolarsError, OSError):
+        return None
+
+
+def _machine(file: Path, others: Sequence[Path]) -> str:
+    """What the files of one machine are called alike, else their folder."""
+    letters = takewhile(lambda some: len(set(some)) == 1, zip(file.stem, *(other.stem for other in others)))
+    alike = "".join(some[0] for some in letters).rstrip(" _-.0123456789")
+    named = others and len(alike) > 2 and alike.lower() not in _SAYING_NOTHING
+    return alike if named else file.parent.name or file.stem
+
+
+def _columns(columns: list[FoundColumn], commanded: Sequence[str]) -> list[str]:
     lines = ["columns:"]
     for column in columns:
         entry = f"  - {{native: {_yaml(column.native)}, channel: {column.channel}, unit: {_yaml(column.unit)}}}"
@@ -114,9 +154,8 @@ def _columns(columns: list[FoundColumn]) -> list[str]:
     for name in canonical().command_names:
         if name not in found:
             entry = f"  - {{constant: 0, channel: {name}}}"
-            lines.append(
-                f"{entry:<{_LAST_COLUMN}}   # ? no column looks like it; right if the machine does not have it"
-            )
+            why = f"is it one of {', '.join(commanded)}?" if commanded else "right if the machine does not have it"
+            lines.append(f"{entry:<{_LAST_COLUMN}}   # ? no column looks like it; {why}")
     return lines
 
 

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What a figure shows beside a forecast: the last measured rows and, where it is known, what really followed."""
+    """What is shown beside a forecast: the last measured rows, what really followed where it is known, and a title."""
 
     past: np.ndarray  # (rows, C), the last one is now
     truth: np.ndarray | None = None  # (rows, C) from the next row on
+    title: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +104,11 @@ class Forecast:
 
         return to_pandas(self.to_polars(levels))
 
-    def plot(self, sensors: Sequence[str] = ()) -> "Figure":
+    def plot(self, sensors: Sequence[str] | str = ()) -> "Figure":
         """A figure of one window: the past, the median and the intervals of 50 and 90 % of the named sensors."""
         from crossfeed.model.forecast_view import figure
 
-        return figure(self, sensors)
+        return figure(self, [sensors] if isinstance(sensors, str) else sensors)
 
     def __repr__(self) -> str:
         from crossfeed.model.forecast_view import grid

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossfeed.errors import ConfigError
-from crossfeed.grid import Grid
-from crossfeed.plots import COLOURS, new_figure
+from crossfeed.grid import Grid, significant
+from crossfeed.plots import COLOURS, new_figure, printed_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,12 +55,13 @@ def grid(forecast: "Forecast") -> Grid:
     for name in forecast.measured:
         column = forecast.sensors.index(name)
         values = zip(forecast.median[:, column], low_HC[:, column], high_HC[:, column])
-        cells = [f"{median:.3g}\n{low:.3g} to {high:.3g}" for median, low, high in values]
+        cells = [f"{significant(median)}\n{significant(low)} to {significant(high)}" for median, low, high in values]
         rows.append([name, _unit(forecast, column), *cells])
     absent = [name for name in forecast.sensors if name not in forecast.measured]
     remarks = [f"not measured in the history, so not shown: {', '.join(absent)}"] if absent else []
+    where = f"{forecast.shown.title}: " if forecast.shown is not None and forecast.shown.title else "Forecast: "
     return Grid(
-        "Forecast: median, and below it the interval that holds 90 %",
+        f"{where}median, and below it the interval that holds 90 %",
         ("sensor", "unit", *ahead),
         rows,
         remarks,
@@ -79,10 +80,11 @@ def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
         raise ConfigError(
             f"The forecast does not show '{unknown[0]}'.", expected=f"some of {', '.join(forecast.measured)}"
         )
-    chosen = list(sensors) or list(forecast.measured[:_MOST_PANELS])
+    spindle_first = sorted(forecast.measured, key=lambda name: not name.startswith("spindle"))
+    chosen = list(sensors) or spindle_first[:_MOST_PANELS]
     across = 1 if len(chosen) <= 2 else 2
     down = -(-len(chosen) // across)
-    with new_figure(5.2 * across, 0.5 + 1.9 * down) as drawn:
+    with new_figure(5.2 * across, 0.8 + 1.9 * down) as drawn:
         panels: Any = drawn.subplots(down, across, sharex=True, squeeze=False)
         for axes, name in zip(panels.ravel(), chosen):
             _panel(axes, forecast, name)
@@ -92,7 +94,11 @@ def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
             axes.tick_params(labelbottom=True)
             axes.set_xlabel("rows from now" if forecast.period is None else "seconds from now")
         handles, labels = panels[0, 0].get_legend_handles_labels()
-        drawn.legend(handles, labels, loc="outside upper left", fontsize=8, ncols=5)
+        title = forecast.shown.title if forecast.shown is not None else ""
+        drawn.legend(
+            handles, labels, loc="outside upper left", fontsize=8, ncols=5, title=title or None, title_fontsize=10,
+            alignment="left",
+        )  # fmt: skip
         return drawn
 
 
@@ -112,7 +118,9 @@ def _panel(axes: Any, forecast: "Forecast", name: str) -> None:
     axes.plot(time, levels[0.5], ".:", color=COLOURS[0], linewidth=0.7, markersize=5, label="median")
     axes.axvline(0.0, color="#888888", linewidth=0.8)
     axes.set_title(
-        f"{name.replace('_', ' ')} in {_unit(forecast, column)}".removesuffix(" in "), fontsize=9, loc="left"
+        f"{name.replace('_', ' ')} in {printed_unit(_unit(forecast, column))}".removesuffix(" in "),
+        fontsize=9,
+        loc="left",
     )
 
 

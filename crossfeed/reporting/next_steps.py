@@ -1,5 +1,8 @@
 """What is missing in a report, and the command that brings it."""
 
+from pathlib import Path
+from shlex import quote
+
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.study_facts import StudyFacts
 
@@ -11,13 +14,20 @@ def next_steps(found: Artefacts) -> list[str]:
     return _for_study(found.study) or _extras(found)
 
 
+def _shell(path: Path) -> str:
+    """A path as a shell takes it."""
+    return quote(str(path))
+
+
 def _for_run(found: Artefacts) -> list[str]:
     steps = []
     if found.run is not None and not found.run.summary:
-        steps.append(f"Finish the training: crossfeed train --out {found.folder} --resume --table SOURCE.parquet")
+        steps.append(
+            f"Finish the training: crossfeed train --out {_shell(found.folder)} --resume --table SOURCE.parquet"
+        )
     if not found.evaluations:
         steps.append(
-            f"Judge it on another machine: crossfeed evaluate {found.folder} --table TARGET.parquet "
+            f"Judge it on another machine: crossfeed evaluate {_shell(found.folder)} --table TARGET.parquet "
             "--source SOURCE.parquet --out evaluation"
         )
     return steps + _extras(found)
@@ -25,7 +35,7 @@ def _for_run(found: Artefacts) -> list[str]:
 
 def _for_study(study: StudyFacts) -> list[str]:
     """The step of the protocol that comes next; none after the opening."""
-    folder = study.folder
+    folder = _shell(study.folder)
     unfinished = [run for run in study.runs if run.status not in ("finished", "invalid")]
     if not study.runs:
         return [f"Train the candidates: crossfeed study search {folder}"]
@@ -46,11 +56,11 @@ def _for_study(study: StudyFacts) -> list[str]:
 def _extras(found: Artefacts) -> list[str]:
     """What would make a finished report more complete."""
     study = found.study
-    model = f"{found.folder / 'runs' / study.shown_run}" if study and study.shown_run else str(found.folder)
+    model = _shell(found.folder / "runs" / study.shown_run if study and study.shown_run else found.folder)
     steps = []
     wanting = not (found.comparison and found.forecasts)
     if study is not None and study.confirmatory is not None and wanting and not study.entries("release"):
-        steps.append(f"Get the target tables back for what follows: crossfeed study release {study.folder} OUT")
+        steps.append(f"Get the target tables back for what follows: crossfeed study release {_shell(study.folder)} OUT")
     if study is not None and found.on_target() and not any(one.robustness for one in found.evaluations):
         steps.append(
             f"Robustness and the source's test side: crossfeed evaluate {model} --table SOURCE.parquet --suite full "

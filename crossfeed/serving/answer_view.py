@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from crossfeed.grid import Grid
+from crossfeed.grid import Grid, significant
 from crossfeed.serving.figure import main_sensors
 from crossfeed.serving.measures import Peak
 from crossfeed.serving.result import PlanComparison, PlanEnergy, WhatIfResult
@@ -16,7 +16,9 @@ def grid(answer: WhatIfResult, readings: Sequence[str], warnings: Sequence[str])
     if len(energies) == len(plans):
         rows.append([f"energy in {energies[0].unit}", *(_interval(energy) for energy in energies)])
         if any(energy.truth is not None for energy in energies):
-            rows.append(["  true", *("-" if energy.truth is None else f"{energy.truth:.3g}" for energy in energies)])
+            rows.append(
+                ["  true", *("-" if energy.truth is None else significant(energy.truth) for energy in energies)]
+            )
     if answer.comparisons:
         differences = {comparison.second: comparison for comparison in answer.comparisons}
         rows.append(["  to the first", *(_interval(differences.get(name), "+") for name in plans)])
@@ -36,5 +38,5 @@ def grid(answer: WhatIfResult, readings: Sequence[str], warnings: Sequence[str])
 def _interval(found: PlanEnergy | PlanComparison | Peak | None, sign: str = "") -> str:
     if found is None:
         return "-"
-    mean, low, high = (f"{value:{sign}.3g}" for value in (found.mean, found.low, found.high))
+    mean, low, high = (significant(value, sign) for value in (found.mean, found.low, found.high))
     return f"{mean} ({low} to {high})"

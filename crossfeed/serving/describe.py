@@ -6,6 +6,7 @@ from itertools import compress
 
 import numpy as np
 
+from crossfeed.grid import significant
 from crossfeed.schema import Channel
 from crossfeed.serving.history import History
 from crossfeed.serving.measures import (
@@ -98,7 +99,7 @@ def compared(
 
 def reading(first: str, second: str, estimate: Estimate, less: float, faintest: float = 0.0) -> str:
     """The difference of two plans in a sentence that says no more than the samples do; below `faintest` it is none."""
-    span = f"{estimate.low:+.3g} to {estimate.high:+.3g} {ENERGY_UNIT}"
+    span = f"{significant(estimate.low, '+')} to {significant(estimate.high, '+')} {ENERGY_UNIT}"
     if estimate.low == estimate.high == 0.0:
         return f"{second} and {first} command the same"
     if estimate.low <= faintest and estimate.high >= -faintest:

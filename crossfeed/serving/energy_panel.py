@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from crossfeed.grid import significant
 from crossfeed.serving.measures import ENERGY_UNIT
 from crossfeed.serving.result import PlanComparison, PlanEnergy, WhatIfResult
 
@@ -15,7 +16,7 @@ def draw_energy(axes: Any, answer: WhatIfResult, colours: Sequence[str]) -> None
             continue
         axes.barh(row, energy.mean, height=0.5, color=colour, alpha=0.35, linewidth=0)
         _interval(axes, row, energy, colour)
-        _label(axes, row, f"{_number(energy.mean)} ({_number(energy.low)} to {_number(energy.high)})")
+        _label(axes, row, f"{significant(energy.mean)} ({significant(energy.low)} to {significant(energy.high)})")
         if energy.truth is not None:
             axes.plot(energy.truth, row, "D", color="#000000", markersize=4)
     axes.axvline(0.0, color="#888888", linewidth=0.8)
@@ -28,9 +29,9 @@ def draw_differences(axes: Any, answer: WhatIfResult, colours: Mapping[str, str]
     for row, comparison in enumerate(comparisons):
         _interval(axes, row, comparison, colours[comparison.second])
         chance = comparison.probability_less
-        _label(axes, row, f"{comparison.mean:+.3g} (less with {chance:.0%})")
+        _label(axes, row, f"{significant(comparison.mean, '+')} (less in {chance:.0%} of the futures)")
     axes.axvline(0.0, color="#888888", linewidth=0.8)
-    _bare(axes, len(comparisons), "Difference to the first")
+    _bare(axes, len(comparisons), f"Difference to the first in {ENERGY_UNIT}")
 
 
 def _interval(axes: Any, row: int, estimate: PlanEnergy | PlanComparison, colour: str) -> None:
@@ -53,7 +54,3 @@ def _bare(axes: Any, rows: int, title: str) -> None:
     axes.grid(visible=False, axis="y")
     axes.tick_params(labelsize=7.5)
     axes.margins(x=0.08)
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1000.0 else f"{value:,.0f}"

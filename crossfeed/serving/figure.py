@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossfeed.plots import COLOURS, new_figure
+from crossfeed.plots import COLOURS, new_figure, printed_unit
 from crossfeed.serving.energy_panel import draw_differences, draw_energy
 from crossfeed.serving.result import WhatIfResult
 
@@ -49,8 +49,9 @@ def main_sensors(answer: WhatIfResult) -> list[str]:
     peaks = next(iter(answer.plans.values())).peaks
     limited = [name for name, peak in peaks.items() if peak.limit is not None]
     preferred = []
+    spindle_first = sorted(answer.sensors, key=lambda name: not name.startswith("spindle"))
     for quantity, count in _PREFERRED.items():
-        preferred += [name for name, sensor in answer.sensors.items() if sensor.quantity == quantity][:count]
+        preferred += [name for name in spindle_first if answer.sensors[name].quantity == quantity][:count]
     chosen = list(dict.fromkeys([*limited, *preferred])) or list(answer.sensors)
     return chosen[: max(_MOST_SENSORS, len(limited))]
 
@@ -91,7 +92,7 @@ def _draw_sensor(axes: Any, answer: WhatIfResult, sensor: str) -> None:
             f"limit {limit:g}", (1.0, limit), xycoords=("axes fraction", "data"), xytext=(-3, 2),
             textcoords="offset points", ha="right", va="bottom", fontsize=7.5, color="#b00020",
         )  # fmt: skip
-    axes.set_ylabel(f"{_words(sensor)}\nin {answer.sensors[sensor].unit}")
+    axes.set_ylabel(f"{_words(sensor)}\nin {printed_unit(answer.sensors[sensor].unit)}")
     _frame(axes, answer)
     _focus(axes, answer, sensor, truths)
 

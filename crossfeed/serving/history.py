@@ -42,6 +42,11 @@ class History:
         """How figures and errors call it."""
         return f"session '{self.group.session}' of {self.group.machine} at {self.at:g} s"
 
+    @property
+    def moment(self) -> str:
+        """Where a forecast begins, as a figure is headed."""
+        return f"{self.group.machine}, session {self.group.session} from {self.at:g} s on"
+
 
 def read_history(
     source: Table | Path | str, model: WorldModel, session: str | None = None, at: float | None = None

@@ -50,7 +50,7 @@ def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, orig
     missing = [name for name in schema.command_names if name not in headers]
     if missing:
         raise TableError(
-            f"The plan {origin} lacks the commands {', '.join(missing)}.",
+            f"{'The plan' if origin == 'plan' else f'The plan {origin}'} lacks the commands {', '.join(missing)}.",
             expected=f"a column for each of {', '.join(schema.command_names)}",
             remedy="A command that does not exist on this machine is held at its idle value, usually 0.",
         )

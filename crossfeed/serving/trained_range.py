@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from crossfeed.grid import named
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.training.measure import WEAK_COMMAND_USE
@@ -26,7 +27,7 @@ def warnings_about(history: History, provenance: Mapping[str, Any]) -> list[str]
     adapted = [str(machine) for machine in provenance.get("adapted", {}).get("to", {}).get("machines", ())]
     if trained and history.group.machine not in (*trained, *adapted):
         found.append(
-            f"the model was trained on {', '.join((*trained, *adapted))} and never saw {history.group.machine}: judge "
+            f"the model was trained on {named((*trained, *adapted))} and never saw {history.group.machine}: judge "
             "it there with crossfeed evaluate, or adapt it with crossfeed adapt"
         )
     found += [f"the history has no {name}; it is taken as {value:g} throughout" for name, value in history.idle.items()]
@@ -49,12 +50,32 @@ def warnings_of(plan: PlannedCommands, history: History, provenance: Mapping[str
             beyond = value - edge if side == "reaches" else edge - value
             if beyond > _ROUNDING * span and beyond > 0.0:
                 share = f"{beyond / span:.0%} of that range" if span > 0.0 else "any distance"
+                ends = " and ".join(f"{0.0 if abs(end) < _ROUNDING * span else end:,.6g}" for end in (low, high))
                 found.append(
-                    f"{channel.name} {side} {value:,.6g} {channel.unit}, but in {whose} it lies between {low:,.6g} and "
-                    f"{high:,.6g} {channel.unit}: {share} outside, where forecasts are guesses"
+                    f"{channel.name} {side} {value:,.6g} {channel.unit}, but in {whose} it lies between {ends} "
+                    f"{channel.unit}: {share} outside, where forecasts are guesses"
                 )
+    if unsigned := _feeds_without_direction(plan, history, ranges):
+        found.append(
+            f"the plan moves {', '.join(unsigned)} backwards as well, and the rows that the model knows hold no "
+            "negative feed: if those logs state feeds without their direction, plans must do so too"
+        )
     if len(plan) > MEASURED_STEPS:
         found.append(
             f"the plan has {len(plan)} rows; how far forecasts can be trusted was measured up to {MEASURED_STEPS} rows"
         )
+    return found
+
+
+def _feeds_without_direction(
+    plan: PlannedCommands, history: History, ranges: Mapping[str, tuple[float, float]]
+) -> list[str]:
+    """Feeds that the plan turns around and that were never negative where the model learned."""
+    found = []
+    for column, channel in enumerate(history.schema.commands):
+        known = float(history.command_low[column]), float(history.command_high[column])
+        low, high = ranges.get(channel.name, known)
+        turned = float(np.min(plan.commands[:, column])) < -_ROUNDING * (high - low)
+        if channel.quantity == "feed" and turned and high > 0.0 and low >= -_ROUNDING * (high - low):
+            found.append(channel.name)
     return found

@@ -7,6 +7,7 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.grid import named
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.forecast import read_history as read_rows_sent
@@ -95,7 +96,7 @@ def moment_of_rows(opened: OpenedModel, sensors: np.ndarray, commands: np.ndarra
     for column, name in enumerate(model.schema.command_names):
         if name in ranges:
             low[column], high[column] = min(low[column], ranges[name][0]), max(high[column], ranges[name][1])
-    machine = ", ".join(map(str, opened.provenance.get("machines", ()))) or "this machine"
+    machine = named([*map(str, opened.provenance.get("machines", ()))]) or "this machine"
     return History(
         schema=model.schema,
         group=Group(machine, session, session, "", 0, len(sensors)),

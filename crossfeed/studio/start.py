@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.source import read_table
+from crossfeed.extras import need
 from crossfeed.programs.limits import MotionLimits, read_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.access import Keys
@@ -50,6 +51,8 @@ def make_service(
     token_file: Path | None = None,
 ) -> Service:
     """Open everything that is named; what is wrong with it is said before anybody connects."""
+    for package in ("fastapi", "uvicorn", "websockets"):
+        need(package, "The studio", "serve")
     keys = Keys.fresh() if token_file is None else Keys.kept_in(token_file)
     motion = MotionLimits() if limits is None else read_limits(limits)
     plain = open_model(model, device)

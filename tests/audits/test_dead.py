@@ -26,3 +26,10 @@ def test_each_kind_of_dead_channel() -> None:
 
 def test_a_living_table_has_no_finding() -> None:
     assert not list(check_dead(case_of(random_table([60] * 4, absent=0.2))))
+
+
+def test_a_command_that_never_moves_is_not_told_to_be_left_out() -> None:
+    table = random_table([60] * 4)
+    table.commands[:, 0] = 0.0
+    (found,) = check_dead(case_of(table))
+    assert found.remedy.startswith("Look in the mapping")

@@ -73,5 +73,5 @@ def test_light_cuts_were_taken_for_cuts_in_the_air():
 def test_what_turning_needs_goes_with_the_speed_however_little_it_is(per_turn):
     law, one = CuttingLaw({"spindle_power": (0.0, per_turn)}), np.ones(1)
     idle, cut = 4000.0 * per_turn, 2.0
-    slower = law.expected("spindle_power", "power", (idle + cut) * one, 4000.0 * one, 0.5 * one, 0.5 * one)
+    slower = law.expected(canonical().channel("spindle_power"), (idle + cut) * one, 4000.0 * one, 0.5 * one, 0.5 * one)
     assert slower == pytest.approx([0.5 * idle + 0.5 * cut], rel=1e-9), "the chip stays, and half of it is cut a second"

@@ -14,6 +14,7 @@ from crossfeed.evaluation.counterfactual import (
 )
 from crossfeed.evaluation.forecaster import Forecaster, floors
 from crossfeed.ingest.table import Table
+from crossfeed.machines.simulated.dynamics import Physics
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
@@ -91,7 +92,8 @@ def test_a_log_of_whole_seconds_is_sampled_and_a_faster_one_averaged(machine: Ma
     draw = np.random.default_rng(0)
     sensors, commands = draw.normal(size=(3 * second, 17)), draw.normal(size=(3 * second, 4))
     time = np.arange(1, 3 * second + 1) * simulated.time_step
-    rows, told = _rows(simulated, Trace(time, sensors, commands, None, simulated.time_step))
+    physics = Physics(*(np.zeros((*shape, 3 * second)) for shape in [()] * 7 + [(3,)] * 3 + [(4,)]))
+    rows, told = _rows(simulated, Trace(time, sensors, commands, physics, simulated.time_step))
     seen = np.isfinite(rows[0])
     names = [name for name, there in zip(canonical().sensor_names, seen, strict=True) if there]
     assert names == list(machine.logging.sensors)

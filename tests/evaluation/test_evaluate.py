@@ -1,6 +1,8 @@
 """The loop: one space for every normaliser, runs as units, NaN named and left out."""
 
+import shutil
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,3 +114,11 @@ def test_a_forecaster_that_keeps_something_between_calls_is_asked_by_one_thread_
     finally:
         torch.set_num_threads(before)
     assert set(asked) == {threading.main_thread().name}
+
+
+def test_an_adapted_model_was_called_few_shot_in_every_folder(trained_run: TrainedRun, tmp_path: Path) -> None:
+    folder = tmp_path / "mill 7"
+    folder.mkdir()
+    shutil.copy(trained_run.folder / "model.safetensors", folder / "few_shot.safetensors")
+    assert open_model(folder, "cpu").forecaster.name == "mill 7"
+    assert open_model(folder / "few_shot.safetensors", "cpu").forecaster.name == "few_shot"

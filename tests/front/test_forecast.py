@@ -53,6 +53,7 @@ def test_a_table_at_a_moment_says_the_same_as_its_rows(house: House, history: pl
     np.testing.assert_array_equal(file.mean, rows.mean)
     assert table.shown is not None
     assert table.shown.truth is not None
+    assert "session s0 from 39 s on" in repr(table).splitlines()[0], "a forecast did not say where it begins"
 
 
 def test_it_says_what_the_network_says(house: House, history: pl.DataFrame, plan: pl.DataFrame) -> None:
@@ -190,6 +191,9 @@ def test_intervals_frames_and_pictures(house: House, history: pl.DataFrame, plan
     assert frame.equals(forecast.to_polars().to_pandas())
     power = frame[(frame.sensor == "spindle_power") & (frame.horizon == 16)].iloc[0]
     assert (power.unit, power.seconds) == ("kW", 16.0)
+    legend = house.model.forecast(house.b, "table", session="s0", at=39.0).plot().legends[0]
+    assert legend.get_title().get_text().endswith("session s0 from 39 s on"), "a figure did not say of what it is"
+    assert len(forecast.plot("spindle_power").axes) == 1, "a name was taken for thirteen sensors of a letter each"
     figure = forecast.plot()
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         f"{name.replace('_', ' ')} in {forecast.units[forecast.sensors.index(name)]}" for name in forecast.measured

@@ -31,6 +31,19 @@ def test_ingest_writes_table_and_manifest_and_prints_a_summary(thws_log, tmp_pat
     assert "100 raw rows" in shown.output
 
 
+def test_channels_that_were_not_measured_stand_on_one_line(make_thws_log, tmp_path) -> None:
+    log, out = make_thws_log([(t, 3, PROGRAM) for t in range(100)]), tmp_path / "source.parquet"
+    ingest = runner.invoke(app, ["ingest", "thws", str(log), str(out)])
+    table = Table.read(out)
+    assert "not measured" not in ingest.output
+    for name in ("x_torque", "y_torque"):
+        table.manifest["channels"][name] = {"role": "sensor", "unit": "N m", "count": 0, "null_share": 1.0}
+    table.write(out)
+    shown = runner.invoke(app, ["data", "show", str(out)]).output
+    assert "not measured: x_torque, y_torque" in shown
+    assert "100.0%" not in shown
+
+
 def test_json_is_the_manifest_and_options_arrive(thws_log, tmp_path) -> None:
     out = tmp_path / "source.parquet"
     words = ["ingest", "thws", str(thws_log), str(out), "--json", "--rule", "paper", "--period", "2", "--std"]

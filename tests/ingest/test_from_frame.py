@@ -160,3 +160,10 @@ def test_a_table_prints_as_one() -> None:
 )
 def test_headers_name_a_unit(header: str, name: str, unit: str | None) -> None:
     assert read_header(header) == (name, unit)
+
+
+def test_an_index_of_times_is_the_clock_whatever_it_is_called() -> None:
+    frame = _frame().to_pandas()
+    stamps = pandas.to_datetime("2024-03-12T08:00:00Z") + pandas.to_timedelta(range(len(frame)), unit="s")
+    frame = frame.drop(columns="time").set_index(stamps.rename("timestamp"))
+    assert len(Table.from_frame(frame)) == len(frame)

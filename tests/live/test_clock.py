@@ -21,6 +21,12 @@ def test_a_clock_that_is_ahead_is_reported_and_a_small_difference_is_not() -> No
     assert fine.remark == ""
 
 
+def test_the_clock_of_an_old_log_was_54051714_seconds_behind() -> None:
+    old = SourceClock()
+    old.see(0, arrived=625.6 * 86_400)
+    assert old.remark == "the source's clock is 626 days behind ours"
+
+
 def test_a_replay_at_ten_times_the_speed_is_no_skew() -> None:
     clock = SourceClock(speed=10.0)
     for number in range(50):

@@ -18,10 +18,20 @@ def test_each_scheme_finds_its_source(shop: Shop) -> None:
     assert isinstance(open_source("http://127.0.0.1:5000"), MtconnectSource)
 
 
-def test_a_path_without_a_scheme_is_told_what_to_write(shop: Shop) -> None:
-    with pytest.raises(ConfigError) as caught:
-        open_source(str(shop.mapping))
-    assert caught.value.expected == f"file:{shop.mapping}"
+def test_the_plain_path_of_a_growing_log_was_refused(shop: Shop, tmp_path: Path) -> None:
+    log = tmp_path / "Fräse: heute.csv"
+    log.write_text(shop.header(), encoding="utf-8")
+    found = open_source(str(log), SourceOptions(mapping=shop.mapping))
+    assert isinstance(found, GrowingFile)
+    assert found.path == log
+    assert "columns:" in within(LIMIT_S, lambda: discover_mapping(str(shop_log(shop, tmp_path))))
+
+
+def shop_log(shop: Shop, folder: Path) -> Path:
+    """A log with some rows."""
+    log = folder / "log.csv"
+    log.write_text(shop.header() + shop.lines(0, 20), encoding="utf-8")
+    return log
 
 
 @pytest.mark.parametrize("address", ["ftp://host", "nonsense", "opc:4840"])
@@ -37,6 +47,4 @@ def test_a_file_without_a_mapping_says_how_to_get_one() -> None:
 
 
 def test_a_mapping_is_proposed_for_a_file(shop: Shop, tmp_path: Path) -> None:
-    log = tmp_path / "log.csv"
-    log.write_text(shop.header() + shop.lines(0, 20), encoding="utf-8")
-    assert "columns:" in within(LIMIT_S, lambda: discover_mapping(f"file:{log}"))
+    assert "columns:" in within(LIMIT_S, lambda: discover_mapping(f"file:{shop_log(shop, tmp_path)}"))

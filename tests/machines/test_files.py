@@ -5,7 +5,7 @@ import zipfile
 import pytest
 
 from crossfeed.errors import LogError
-from crossfeed.machines.files import find_files, unpacked
+from crossfeed.machines.files import find_files, match_columns, unpacked
 
 
 def archive(path, members: dict[str, bytes]):
@@ -92,3 +92,9 @@ def test_an_archive_without_logs_is_refused(tmp_path) -> None:
     path = archive(tmp_path / "logs.zip", {"readme.pdf": b"c"})
     with pytest.raises(LogError, match="holds no logs"), unpacked(path):
         pass
+
+
+def test_a_file_of_another_kind_was_told_every_column_that_it_lacks() -> None:
+    with pytest.raises(LogError, match=r"none of the 24 columns that are needed; it has No\., Phase") as caught:
+        match_columns(["No.", "Phase"], [f"column {number}" for number in range(24)], "notes.csv")
+    assert "Name the log itself" in caught.value.remedy

@@ -36,6 +36,9 @@ from crossfeed.machines.template import template_from
         ("SP LOAD", "load", "spindle", None, False),
         ("Xload", "load", "x", None, False),
         ("Strom_Y_A", "current", "y", "A", False),
+        ("Fx_cmd", "feed", "x", None, True),
+        ("vY_soll", "feed", "y", None, True),
+        ("Fx", None, "x", None, False),  # a force, as likely
         ("n_Set", "rotational speed", None, None, True),
         ("Werkzeugnummer", None, None, None, False),
         ("CURRENT_PROGRAM_NUMBER", None, None, None, False),
@@ -157,3 +160,23 @@ def test_odd_signs_in_column_names_made_a_template_that_no_mapping_could_be_read
     pl.DataFrame({"Time": np.arange(60.0)} | {name: np.arange(60.0) for name in odd}).write_csv(tmp_path / "log.csv")
     mapping, _ = written(tmp_path / "log.csv")
     assert {column.get("native") for column in mapping["columns"]} >= set(odd[:3])
+
+
+def test_set_points_left_unused_became_commands_that_are_zero(mill: pl.DataFrame, tmp_path: Path) -> None:
+    mill.with_columns(Fx_cmd=pl.lit(500.0), table_cmd=pl.col("K17")).write_csv(tmp_path / "log.csv")
+    mapping, text = written(tmp_path / "log.csv")
+    found = {column["channel"]: column for column in mapping["columns"]}
+    assert found["feed_x"] == {"native": "Fx_cmd", "channel": "feed_x", "unit": "mm/s"}
+    assert "channel: feed_y}" in text
+    assert "is it one of table_cmd?" in text
+
+
+def test_a_folder_with_the_logs_of_two_machines_was_taken_for_one(mill: pl.DataFrame, tmp_path: Path) -> None:
+    for name in ("Fräse A 1", "Fräse A 2"):
+        mill.write_csv(tmp_path / f"{name}.csv")
+    mapping, text = written(tmp_path)
+    assert mapping["machine"] == "Fräse A"
+    assert "have other columns" not in text
+    mill.rename({"K17": "K99"}).write_csv(tmp_path / "mill_b.csv")
+    (tmp_path / "notes.csv").write_text("")
+    assert "1 of 4 files have other columns than Fräse A 1.csv: mill_b.csv" in written(tmp_path)[1]

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.reporting.artefacts import gather
+from crossfeed.reporting.next_steps import _shell
 from crossfeed.reporting.report import compose, write_report
 from tests.evaluation.small_machine import small_table
 from tests.reporting import material
@@ -159,3 +160,8 @@ def test_a_learning_curve_shows_who_overtakes_the_fleet_and_who_had_too_little(c
 def test_a_learning_curve_inside_the_run_is_found_too(complete: Path) -> None:
     (complete.parent / "curve").rename(complete / "curve")
     assert "curve" in report_on(complete)[1]
+
+
+def test_the_next_command_of_a_report_broke_at_the_blank_of_a_folder() -> None:
+    assert _shell(Path("run a")) == "'run a'"
+    assert _shell(Path("run")) == "run"

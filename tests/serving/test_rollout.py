@@ -100,12 +100,10 @@ def test_plans_are_rolled_together_as_each_alone_whatever_the_number_of_cores(pl
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("samples", "read"), [(20, 8), (21, 10), (24, 6), (40, 40)])
-def test_mirrored_paths_are_followed_by_the_same_voice_and_every_path_by_one(
-    place: Place, samples: int, read: int
-) -> None:
+@pytest.mark.parametrize("samples", [20, 21, 64, 200, 201])
+def test_mirrored_paths_are_followed_by_the_same_voice_and_every_path_by_one(place: Place, samples: int) -> None:
     model = make_model(place.table, members=3)
-    shares = Rollout(model, read_history(place.table, model), read)._shares(samples)
+    shares = Rollout(model, read_history(place.table, model))._shares(samples)
     assert sorted(np.concatenate([share.samples_S for share in shares]).tolist()) == list(range(samples))
     voice_N = np.empty(samples, dtype=int)
     for share in shares:
@@ -113,7 +111,7 @@ def test_mirrored_paths_are_followed_by_the_same_voice_and_every_path_by_one(
     pairs = (samples + 1) // 2
     np.testing.assert_array_equal(voice_N[pairs:], voice_N[: samples - pairs])
     assert set(voice_N.tolist()) == {0, 1, 2}
-    counts = np.bincount(voice_N[company(samples, read) == np.arange(samples)])
+    counts = np.bincount(voice_N[company(samples) == np.arange(samples)])
     assert counts.max() - counts.min() <= 2, "each voice reads about as many"
 
 

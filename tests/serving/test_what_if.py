@@ -69,10 +69,11 @@ def test_a_history_with_rows_of_another_length_was_read_as_if_they_were_the_mode
 
 def test_plans_beyond_the_trained_range_are_named_with_the_distance(place: Place) -> None:
     content = ask(place, {"far": PLAN * [6.0, -1.0], "near": PLAN}).to_dict()
-    high, low = content["plans"]["far"]["warnings"]
+    high, low, turned = content["plans"]["far"]["warnings"]
     assert "spindle_speed reaches 6,000 rpm" in high
     assert "between 0 and 3,000 rpm: 100% of that range outside" in high
     assert "feed_x falls to -200 mm/min" in low
+    assert "moves feed_x backwards as well" in turned
     assert content["plans"]["near"]["warnings"] == []
 
 
@@ -203,8 +204,8 @@ def test_an_adapted_model_no_longer_warns_that_it_never_saw_the_machine(place: P
     ("low", "high", "said"),
     [
         (-142.0, 155.0, "cannot tell whether b needs more or less energy than a: -142 to +155 Wh"),
-        (-30.0, -10.0, "b needs less energy than a in 100% of the sampled futures: -30 to -10 Wh"),
-        (10.0, 30.0, "b needs more energy than a in 100% of the sampled futures: +10 to +30 Wh"),
+        (-30.0, -10.0, "b needs less energy than a in 100% of the sampled futures: -30.0 to -10.0 Wh"),
+        (10.0, 30.0, "b needs more energy than a in 100% of the sampled futures: +10.0 to +30.0 Wh"),
         (0.0, 0.0, "b and a command the same"),
     ],
 )

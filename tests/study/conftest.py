@@ -111,7 +111,7 @@ def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as watched:
         watched.setattr(vault, "_read", read)
         init = ["--source", source, "--target", target, "--protocol", "mended", "--size", "tiny", "--minimum-seeds", 2]
-        assert "1 target table(s) sealed" in command("init", folder, *init, *as_words(SHORT))
+        assert "1 target table sealed" in command("init", folder, *init, *as_words(SHORT))
         assert "Ranked by the robust score" in command("search", folder, "--seeds", 1, *only)
         assert "The leader stands" in command("confirm", folder, "--most-seeds", 5)
         locked = command("lock", folder)

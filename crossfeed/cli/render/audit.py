@@ -1,5 +1,7 @@
 """An audit on a terminal: what is wrong, what it means, what to do."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -20,14 +22,25 @@ def show_audit(report: AuditReport) -> None:
     notes = report.of("note")
     if notes:
         console.print("[dim]notes[/]")
-        for note in notes:
-            console.print(f"  {note.check}: {note.subject}: {note.measured}", markup=False, style="dim")
+        for (check, machine, measured), channels in _gathered(notes).items():
+            where = machine + (f", {', '.join(channels)}" if channels else "")
+            console.print(f"  {check}: {where}: {measured}", markup=False, style="dim")
         console.print()
     counts = ", ".join(plural(len(report.of(name)), name) for name in SEVERITIES)
     console.print(f"{counts} in {', '.join(report.tables)}", markup=False, style="bold")
     console.print(f"checks: {', '.join(report.ran)}", markup=False)
     for name, reason in report.skipped.items():
         console.print(f"not run: {name} {reason}", markup=False)
+
+
+def _gathered(notes: Sequence[Finding]) -> dict[tuple[str, str, str], list[str]]:
+    """Notes that say the same about several channels of a machine, with those channels."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for note in notes:
+        machine, _, channel = note.subject.partition(": ")
+        channels = found.setdefault((note.check, machine, note.measured), [])
+        channels += [channel] if channel else []
+    return found
 
 
 def _finding(console: Console, finding: Finding) -> None:
@@ -39,5 +52,5 @@ def _finding(console: Console, finding: Finding) -> None:
         ("cause", finding.cause),
         ("to do", finding.remedy),
     ):
-        console.print(Padding(Text.assemble((f"{label:<9}", "bold"), text), (0, 0, 0, 2)), soft_wrap=False)
+        console.print(Padding(Text.assemble((f"{label:<9}", "bold"), text), (0, 0, 0, 2), expand=False))
     console.print()

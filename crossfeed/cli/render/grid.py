@@ -4,8 +4,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
+from rich.text import Text
 
+from crossfeed.grid import column_widths, significant
 from crossfeed.json_file import plain
 
 if TYPE_CHECKING:
@@ -16,16 +20,33 @@ if TYPE_CHECKING:
 MISSING = "-"
 
 
+class WholeWords(Table):
+    """A table that wraps between words: on a narrow terminal no number and no name is cut."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        columns = [
+            [Text.from_markup(cell).plain for cell in (column.header, *column.cells) if isinstance(cell, str)]
+            for column in self.columns
+        ]
+        gaps = 2 * (len(columns) - 1) if self.box else len(columns)
+        for column, width in zip(self.columns, column_widths(columns, options.max_width - gaps)):
+            column.width = width
+        yield from super().__rich_console__(console, options)
+
+
 def grid(title: str, columns: Sequence[str], words: int = 1, boxed: bool = True) -> Table:
-    """An empty table; the first columns hold `words`, the others numbers."""
-    if boxed:
-        table = Table(title=title or None, title_justify="left")
-    else:
-        table = Table(title=title or None, title_justify="left", box=None, padding=(0, 1, 0, 0), header_style="bold")
+    """An empty table, `boxed` with a rule below its head; the first columns hold `words`, the others numbers."""
+    looks: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "pad_edge": False} if boxed else {"box": None}
+    table = WholeWords(
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        padding=(0, 1, 0, 0),
+        **looks,
+    )
     for position, column in enumerate(columns):
-        table.add_column(
-            column, justify="left" if position < words else "right", no_wrap=not boxed and position >= words
-        )
+        table.add_column(column, justify="left" if position < words else "right", overflow="fold")
     return table
 
 
@@ -33,12 +54,14 @@ def number(value: float | None) -> str:
     """Three digits after the point, or three that matter where these would say nothing; a dash for the undefined."""
     if value is None or value != value:
         return MISSING
-    return f"{value:.3f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.3g}"
+    if 0.001 <= abs(value) < 1000 or value == 0:
+        return f"{value:.3f}"
+    return significant(value) if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def short(value: float | None) -> str:
     """Three digits that matter, for quantities of any size in their own unit."""
-    return MISSING if value is None else f"{value:.3g}"
+    return MISSING if value is None else significant(value)
 
 
 def bounds(interval: "Interval") -> str:
@@ -71,16 +94,12 @@ def print_result(content: Any, as_json: bool, show: Callable[[], None]) -> None:
 
 
 def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table of raw values; numbers are never cut: on a narrow terminal the first column folds."""
+    """A table of raw values; numbers are never cut: on a narrow terminal words go to the next line."""
     from crossfeed.progress import output
 
-    table, cells = grid(title, names, boxed=False), [[_cell(value) for value in row] for row in rows]
-    for position, column in enumerate(table.columns):
-        column.no_wrap = position > 0
-        column.overflow = "fold"
-        column.min_width = max([len(names[position]), *(len(row[position]) for row in cells)]) if position else None
-    for row in cells:
-        table.add_row(*row)
+    table = grid(title, names, boxed=False)
+    for row in rows:
+        table.add_row(*map(_cell, row))
     output().print(table)
 
 

@@ -42,6 +42,9 @@ def show_manifest(manifest: dict[str, Any], written: Path | None = None) -> None
     for finding in manifest["findings"]:
         console.print(f"  [yellow]note[/]: {finding}")
     console.print(_channels(manifest["channels"]))
+    absent = [name for name, entry in manifest["channels"].items() if not entry["count"]]
+    if absent:
+        console.print(f"not measured: {', '.join(absent)}", markup=False)
     if written is not None:
         console.print(f"wrote {written}", markup=False)
 
@@ -49,11 +52,9 @@ def show_manifest(manifest: dict[str, Any], written: Path | None = None) -> None
 def _channels(channels: dict[str, Any]) -> Grid:
     table = grid("", ["channel", "role", "unit", "absent", "min", "median", "max"], words=3, boxed=False)
     for name, entry in channels.items():
-        cells = ["100.0%", *(MISSING,) * 3]
         if entry["count"]:
             numbers = [entry["min"], entry["quantiles"]["0.5"], entry["max"]]
-            cells = [f"{entry['null_share']:.1%}", *map(short, numbers)]
-        table.add_row(name, entry["role"], entry["unit"], *cells)
+            table.add_row(name, entry["role"], entry["unit"], f"{entry['null_share']:.1%}", *map(short, numbers))
     return table
 
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from crossfeed.cli.render.grid import print_json, print_table
+from crossfeed.cli.render.next_step import next_step
 from crossfeed.progress import output
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def show_status(study: "Study", as_json: bool) -> None:
     console.print("Runs: " + (", ".join(f"{row['count']} {row['status']}" for row in counts) or "none planned"))
     entries = [[entry.number, entry.time, entry.kind] for entry in study.ledger()]
     print_table("Ledger", ["entry", "time", "what"], entries)
+    if not counts:
+        next_step("study", "search", study.store.folder)
     for reason in study.refusals():
         console.print(f"Cannot be locked now: {reason}.")
     console.print(f"Ledger head: {study.verify().head}")
@@ -102,4 +105,4 @@ def show_verification(found: "Verification") -> None:
     for remark in found.remarks:
         console.print(f"[yellow]note:[/] {remark}")
     console.print(f"{found.entries} ledger entries, head {found.head}")
-    console.print("Nothing changed." if not found.problems else f"{len(found.problems)} problem(s).")
+    console.print("Nothing changed." if not found.problems else f"Problems: {len(found.problems)}.")

@@ -16,7 +16,7 @@ def show_training(summary: dict[str, Any], model: Path) -> None:
     """Print the headline of a run and where its model lies."""
     console = output()
     console.print(_headline(summary["validation"]))
-    for line in (*remarks(summary), f"model: {model}"):
+    for line in (*remarks(summary), _answer(summary["validation"]), f"model: {model}"):
         console.print(line, markup=False, soft_wrap=True)
 
 
@@ -31,6 +31,13 @@ def _headline(validation: dict[str, Any]) -> Table:
         found = (scores["rmse_by_horizon"][key] if key in horizons else scores[key] for scores in shown.values())
         table.add_row(title, *map(number, found))
     return table
+
+
+def _answer(validation: dict[str, Any]) -> str:
+    """What was reached, in a sentence."""
+    own, last = validation["model"]["rmse"], validation["persistence"]["rmse"]
+    told = f"On sessions held out its RMSE is {number(own)}; repeating the last value has {number(last)}"
+    return f"{told}. Its 90 % intervals hold {validation['model']['coverage90']:.0%} of what happened."
 
 
 def remarks(summary: dict[str, Any]) -> Iterator[str]:

@@ -25,7 +25,7 @@ def sections(found: Artefacts) -> list[Section]:
     else:
         blocks.insert(0, Note(f"The run is under way: {len(run.history)} epochs so far.", "next"))
     lead = (
-        f"How run {run.name} learned. Validation should fall and then flatten; a curve that rises while training "
+        f"How '{run.name}' learned. Validation should fall and then flatten; a curve that rises while training "
         "still falls means memorising."
     )
     return section("training", "Training", lead, blocks)

@@ -34,7 +34,7 @@ def test_the_full_suite_shows_every_probe_and_ends_with_the_verdict(
         assert title in text
     assert text.rstrip().endswith(verdict_lines(full, "run")[-1])
     for channel, row in full.by_channel["run"].items():
-        (line,) = [line for line in text.splitlines() if line.startswith(f"│ {channel}")]
+        (line,) = [line for line in text.splitlines() if line.startswith(f"{channel} ")]
         assert f"{row.physical['rmse']:.3f}" in line
 
 
