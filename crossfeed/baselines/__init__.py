@@ -6,4 +6,5 @@ ARMS = {
     "paper-revin": "the same with pure instance normalisation, the paper's ablation",
     "mended": "the paper's network with the errors found since mended",
     "crossfeed": "the default preset",
+    "crossfeed+fleet": "the default preset as it ships: begun with the model that already knows machines",
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.baselines import ARMS
-from crossfeed.baselines.arms import arm_config
+from crossfeed.baselines.arms import arm_config, begun_with
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import REPOSITORIES, Clone
 from crossfeed.baselines.comparison_data import ComparisonData
@@ -19,6 +19,7 @@ from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.trees import TreesForecaster, missing_library
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.forecaster import Floor, Forecaster, Learner
+from crossfeed.evaluation.in_frame import InFrame
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.measure.floors import context_mean, linear_drift, persistence
@@ -27,7 +28,10 @@ from crossfeed.training.run import train
 FLOORS = {"persistence": persistence, "drift": linear_drift, "mean": context_mean}
 CLASSICS = ("ridge", "trees")
 NAMES = (*FLOORS, *CLASSICS, *RECIPES, *ARMS, *REPOSITORIES)
-SHORT = ("persistence", "drift", "ridge", "trees", "gru", "gru+revin", "rssm", "patchtst", "itransformer", "crossfeed")
+SHORT = (
+    "persistence", "drift", "ridge", "trees", "gru", "gru+revin", "rssm", "patchtst", "itransformer", "crossfeed",
+    "crossfeed+fleet",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,8 @@ def line_up(models: str, setting: Setting) -> tuple[list[Contender], dict[str, s
 
 def contender(spec: str, setting: Setting) -> Contender:
     """One contender by name, with its options behind plus signs."""
+    if spec in ARMS:
+        return Contender(spec, "masked", True, _fit_arm(spec, setting))
     name, *options = spec.split("+")
     if name not in NAMES or not set(options) <= set(OPTIONS):
         raise ConfigError(
@@ -114,8 +120,6 @@ def contender(spec: str, setting: Setting) -> Contender:
     if name in RECIPES:
         forecaster = network_forecaster(name, chosen, setting.budget, setting.size)
         return Contender(forecaster.name, RECIPES[name].absent, True, _fit_learner(lambda _: forecaster))
-    if name in ARMS:
-        return Contender(name, "masked", True, _fit_arm(name, setting))
     if name not in setting.clones:
         raise ConfigError(
             f"'{name}' trains the official code, and no clone of it was given.",
@@ -138,10 +142,14 @@ def _fit_arm(arm: str, setting: Setting) -> Fit:
     def fit(data: ComparisonData, seed: int, folder: Path) -> Fitted:
         config = arm_config(arm, setting.budget, setting.size, seed, data.config)
         # What an interrupted comparison left in the folder is gone on with.
-        done = train(data.tables, config, folder, resume=folder.exists(), device=setting.device)
+        body = begun_with(arm, data.tables, config)
+        done = train(data.tables, config, folder, resume=folder.exists(), device=setting.device, pretrained=body)
         model = WorldModel.load(done.model, device=setting.device)
         parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
         details = {"stages": done.summary["stages"]}
-        return Fitted(WorldModelForecaster(model, arm), parameters, done.summary["seconds"], details)
+        forecaster: Forecaster = WorldModelForecaster(model, arm)
+        if body is not None:
+            forecaster = InFrame(forecaster, model.normaliser, data.training.normaliser)
+        return Fitted(forecaster, parameters, done.summary["seconds"], details)
 
     return fit

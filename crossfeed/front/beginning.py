@@ -30,7 +30,7 @@ def beginning(
         return FLEET if went_on else None
     machines = {machine for table in tables for machine in table.machines()}
     usual = _takes_the_usual_network(config)
-    return FLEET if usual and len(machines) == 1 and all(_is_known(table) for table in tables) else None
+    return FLEET if usual and len(machines) == 1 and _knows_a_command_of(tables) else None
 
 
 def _takes_the_usual_network(config: "RunConfig") -> bool:
@@ -41,10 +41,9 @@ def _takes_the_usual_network(config: "RunConfig") -> bool:
     return config.model == SensorConfig() and config.data.normaliser == DataConfig().normaliser
 
 
-def _is_known(table: "Table") -> bool:
-    """Whether the shipped model knows a command of the machine."""
-    from crossfeed.model.meeting import readable
+def _knows_a_command_of(tables: Sequence["Table"]) -> bool:
+    from crossfeed.model.meeting import knows_a_command
     from crossfeed.model.model_file import read_model_file
 
-    known = readable(table.schema, read_model_file(locate_model(FLEET)).schema)
-    return not set(table.schema.command_names).isdisjoint(known.command_names)
+    shipped = read_model_file(locate_model(FLEET)).schema
+    return all(knows_a_command(shipped, table.schema) for table in tables)

@@ -14,11 +14,12 @@ from crossfeed.baselines.sizes import Size
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import Forecaster
+from crossfeed.evaluation.in_frame import InFrame
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
-from crossfeed.learning_curve.by_session import BySession, InFrame
+from crossfeed.learning_curve.by_session import BySession
 from crossfeed.learning_curve.judged_windows import JudgedWindows
 from crossfeed.learning_curve.own_logs import OwnLogs, laid_out
 from crossfeed.model.locate import FLEET, locate_model

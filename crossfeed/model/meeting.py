@@ -57,6 +57,11 @@ def _frame(table: Table, schema: Schema, usual: Mapping[str, float], share: floa
     return fit_frame(schema, aligned.sensors[rows], aligned.commands[rows], usual)
 
 
+def knows_a_command(known: Schema, found: Schema) -> bool:
+    """Whether a model of many machines reads any command of a machine as one of its own."""
+    return not set(found.command_names).isdisjoint(readable(found, known).command_names)
+
+
 def knows_no_names(config: object) -> TypeGuard[SensorConfig]:
     """Whether a network knows channels by quantity and place alone, so that it fits any list of them."""
     return isinstance(config, SensorConfig) and config.identity == "described"

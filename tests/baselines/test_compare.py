@@ -17,9 +17,14 @@ from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.options import budget_of, config_of
 from crossfeed.baselines.results import Result
 from crossfeed.errors import ConfigError, StorageError, TableError, TrainingError
+from crossfeed.evaluation.evaluate import evaluate
+from crossfeed.evaluation.opened_model import open_model
+from crossfeed.evaluation.setup import set_up
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
+from crossfeed.schema import canonical
 from crossfeed.training.run_config import RunConfig, preset
+from tests.windows.tables import random_table
 
 from .conftest import CONTEXT, HORIZONS, toy_table
 
@@ -222,14 +227,36 @@ def test_every_arm_gets_the_budget_of_the_others(arm: str, config: RunConfig) ->
     assert sum(training.stages.values()) == 12
     assert (training.steps_per_epoch, training.batch_size, training.seed) == (7, budget.batch_size, 4)
     own = preset("crossfeed", "tiny").training.learning_rate
-    assert training.learning_rate == (own if arm == "crossfeed" else networks.learning_rate("tiny"))
+    assert training.learning_rate == (own if arm.startswith("crossfeed") else networks.learning_rate("tiny"))
     named = arm_config(arm, budget.model_copy(update={"learning_rate": 0.01}), "tiny", 4, config)
     assert named.training.learning_rate == 0.01
     assert made.data == config.data
     assert made.model.horizons == HORIZONS
-    assert (made.model.network == "sensors") == (arm == "crossfeed") == (set(training.stages) == {"finetune"})
-    if arm != "crossfeed":
+    assert (made.model.network == "sensors") == arm.startswith("crossfeed") == (set(training.stages) == {"finetune"})
+    if not arm.startswith("crossfeed"):
         assert (made.jepa.instance_norm.kind == "pure") == (arm == "paper-revin")
+
+
+def test_the_default_as_it_ships_takes_part_in_the_space_of_the_others(tmp_path: Path, tiny_budget: Budget) -> None:
+    machine, other = (random_table([90] * 6, seed, schema=canonical(), machine=name) for seed, name in enumerate("ab"))
+    one_step = tiny_budget.model_copy(update={"epochs": 1, "steps": 1, "validation_windows": 8})
+    result = run(
+        machine, other, tmp_path, one_step, preset("crossfeed", "tiny"), models="mean,crossfeed+fleet", seeds=1
+    )
+    begun = result.table.rows[1]
+    assert begun.remark == ""
+    opened = open_model(tmp_path / "models" / "crossfeed+fleet-seed0", "cpu")
+    for part, table in {"source": machine, "target": other}.items():
+        alone = evaluate(opened.forecaster, set_up(opened, table, sources=[machine]).data).metrics()
+        assert begun.mean[f"{part}.rmse"] == pytest.approx(alone["rmse"], rel=1e-4)
+        assert begun.mean[f"{part}.crps"] == pytest.approx(alone["crps"], rel=1e-4)
+
+
+def test_the_default_as_it_ships_is_named_where_it_cannot_be_begun(
+    toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
+) -> None:
+    result = run(toy, None, tmp_path, tiny_budget, config, models="mean,crossfeed+fleet", seeds=1)
+    assert result.table.rows[1].remark.startswith("not run: 'fleet' ")
 
 
 def test_the_split_can_follow_programs() -> None:

@@ -5,8 +5,9 @@ import torch
 
 from crossfeed.distribution import Distribution, Gaussian
 from crossfeed.evaluation.forecaster import Forecaster, floors
+from crossfeed.evaluation.in_frame import InFrame, reframed
 from crossfeed.ingest.table import Table
-from crossfeed.learning_curve.by_session import BySession, InFrame, reframed
+from crossfeed.learning_curve.by_session import BySession
 from crossfeed.learning_curve.judged_windows import JudgedWindows
 from crossfeed.learning_curve.own_logs import OwnLogs, laid_out
 from crossfeed.windows.frame import fit_frame
