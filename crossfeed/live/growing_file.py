@@ -31,6 +31,12 @@ class GrowingFile(LiveSource):
                 remedy=f"Write one with `crossfeed live discover file:{self.path} > mapping.yaml` and check it.",
             )
         self._mapping_path, self._mapping = mapping, LogMapping.from_yaml(mapping)
+        if self._mapping.time.every is not None:
+            raise ConfigError(
+                f"{mapping} says that a row comes every {self._mapping.time.every}, so {self.path} has no clock.",
+                expected="a column with the time: beside a running machine it says how old a row is",
+                remedy="Let the logger write one, and name it in the mapping (time: {column: ...}).",
+            )
         self._log_format = log_format_of(self._mapping, mapping)
         self._position: Mapping[str, Any] = {}
 

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from crossfeed.configuration import CheckedForm, load_yaml, problems
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, CrossfeedError
+from crossfeed.machines.clock import seconds
+from crossfeed.machines.declaration import MICROSECONDS
 from crossfeed.machines.time_zone import check_zone
 from crossfeed.schema import Schema, canonical
 
@@ -15,6 +17,7 @@ TEMPLATE = """\
 machine: mill_7                     # a name of your choice
 schema: canonical                   # or the path of a schema file, or a schema written here
 time: {column: Time, unit: ms}      # a number: s, ms, "2 ms"; text: {column: Time, date: Day, zone: Europe/Berlin}
+#     {every: 0.1 s}                # instead, in a log without any clock: the time between its rows
 period: 1.0                         # seconds between the rows of the table
 columns:                            # native column -> channel of the schema; the factor follows from the two units
   - {native: I_Spindle, channel: spindle_current, unit: A}
@@ -40,9 +43,11 @@ class TimeColumn(CheckedForm):
     """Where the clock is and how it is written; without unit and format, common time stamps are understood.
 
     `date` names the column of the day where `column` holds only the time of it; `zone` says whose local time it is.
+    A log without any clock says instead how much time lies between two rows: `every`.
     """
 
-    column: str
+    column: str | None = None
+    every: str | None = None
     unit: str | None = None
     format: str | None = None
     date: str | None = None
@@ -50,11 +55,15 @@ class TimeColumn(CheckedForm):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if (self.column is None) == (self.every is None):
+            raise ValueError("give either 'column', the name of the clock, or 'every', the time between rows (0.1 s)")
+        if self.every is not None:
+            self._check_every(self.every)
         if self.unit and self.format:
             raise ValueError("give 'unit' for numbers or 'format' for text, not both")
         if self.unit and (self.date or self.zone):
             raise ValueError("'date' and 'zone' belong to time stamps in text, not to numbers with a 'unit'")
-        if self.date == self.column:
+        if self.date is not None and self.date == self.column:
             raise ValueError("'date' and 'column' are the same; leave 'date' out where one column holds both")
         if self.zone:
             try:
@@ -62,6 +71,16 @@ class TimeColumn(CheckedForm):
             except ConfigError as error:
                 raise ValueError(error.found) from error
         return self
+
+    def _check_every(self, every: str) -> None:
+        if self.unit or self.format or self.date or self.zone:
+            raise ValueError("'every' stands alone: 'unit', 'format', 'date' and 'zone' belong to a 'column'")
+        try:
+            step = seconds(every)
+        except CrossfeedError as error:
+            raise ValueError(f"{error.found.rstrip('.')}; 'every' is a time such as 0.1 s or 2 ms") from error
+        if step * MICROSECONDS < 1:
+            raise ValueError(f"'every' is {every}, but rows are at least a microsecond apart")
 
 
 class NamedColumn(CheckedForm):

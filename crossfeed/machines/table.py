@@ -8,14 +8,24 @@ from pathlib import Path
 import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.machines.clock import clock_of, first_unread, require_clock
-from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
+from crossfeed.machines.clock import clock_of, first_unread, require_clock, seconds
+from crossfeed.machines.declaration import (
+    CLOCK,
+    LABEL,
+    MICROSECONDS,
+    PROGRAM,
+    LogFormat,
+    NativeColumn,
+    RawRun,
+    Segmentation,
+)
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
 from crossfeed.machines.mapping import Mapping, schema_named
 
 ENDINGS = (".csv", ".txt", ".tsv", ".asc", ".parquet")
+_FILE = "@file"  # where rows are counted: how much time lies between two files nobody knows
 
 
 def mapped_format(path: Path | str) -> LogFormat:
@@ -28,6 +38,7 @@ def log_format_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = Non
     """The kind of log that a mapping describes; `path` is its file, `frame` stands in place of the logs."""
     cut = mapping.segmentation
     boundaries = [mapping.program.column] if mapping.program else []
+    boundaries += [_FILE] if mapping.time.every else []
     schema = schema_named(mapping.schema_, path.parent)
     return LogFormat(
         name="table",
@@ -43,7 +54,7 @@ def log_format_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = Non
         period=mapping.period,
         segmentation=Segmentation(keep=cut.keep, boundaries=tuple(boundaries), gap_s=cut.gap_s, min_rows=cut.min_rows),
         read=_Reader(mapping, frame),
-        local_time=mapping.time.unit is None and mapping.time.zone is None,
+        local_time=mapping.time.column is not None and mapping.time.unit is None and mapping.time.zone is None,
     )
 
 
@@ -83,10 +94,16 @@ class _Reader:
         constants = [
             pl.lit(c.constant, pl.Float64).alias(c.channel) for c in log_format.columns if c.constant is not None
         ]
+        counted = 0
         for file in files:
             frame, counts = self._rows(log_format, file)
             repairs.update(counts)
-            clock, remark = self._clock(frame, file)
+            if self.mapping.time.every is not None:
+                clock, remark = _row_clock(counted, frame.height, self.mapping.time.every), ""
+                frame = frame.with_columns(pl.lit(file.name).alias(f"@{_FILE}"))
+                counted += frame.height
+            else:
+                clock, remark = self._clock(frame, file)
             findings += [remark] if remark else []
             frames.append(frame.with_columns(clock.alias(CLOCK), *constants, *self._names()))
         whole = pl.concat(frames)
@@ -99,7 +116,8 @@ class _Reader:
         texts = [name for name, value in keep.items() if isinstance(value, str)]
         texts += [part.column for part in (mapping.session, mapping.run, mapping.program) if part]
         texts += [mapping.time.date] if mapping.time.date else []
-        (numbers if mapping.time.unit else texts).append(mapping.time.column)
+        if mapping.time.column is not None:
+            (numbers if mapping.time.unit else texts).append(mapping.time.column)
         if both := [name for name in numbers if name in texts]:
             raise ConfigError(f"The mapping uses the column '{both[0]}' both as a number and as text.")
         numbers, texts = list(dict.fromkeys(numbers)), list(dict.fromkeys(texts))
@@ -113,6 +131,7 @@ class _Reader:
     def _clock(self, frame: pl.DataFrame, file: Path) -> tuple[pl.Series, str]:
         """The clock, and a remark about entries that are no time."""
         time = self.mapping.time
+        assert time.column is not None
         stamps = frame[f"@{time.column}"]
         if time.date is not None:
             day, hour = (frame[f"@{name}"].cast(pl.String).str.strip_chars() for name in (time.date, time.column))
@@ -126,6 +145,12 @@ class _Reader:
         program, session = self.mapping.program, self.mapping.session
         named = pl.col(f"@{program.column}").fill_null("") if program else pl.lit("")
         return [named.alias(PROGRAM), *([pl.col(f"@{session.column}").fill_null("").alias(LABEL)] if session else [])]
+
+
+def _row_clock(first: int, rows: int, every: str) -> pl.Series:
+    """The clock of rows that are counted, in microseconds; each is rounded alone, so that nothing adds up."""
+    number = pl.int_range(first, first + rows, eager=True)
+    return (number * (seconds(every) * MICROSECONDS)).round().cast(pl.Int64)
 
 
 def _read_parquet(

@@ -107,7 +107,10 @@ def _schema(columns: list[FoundColumn]) -> list[str]:
 
 def _time(clock: FoundClock | None) -> list[str]:
     if clock is None:
-        return ["time: {column: TIME, unit: s}       # ? no column looks like a clock: name it"]
+        return [
+            "time: {every: 1 s}   # ? no column looks like a clock: how much time lies between two rows?",
+            "#     {column: TIME, unit: s}       # or name the clock, if there is one",
+        ]
     entries = ", ".join(f"{key}: {_yaml(value)}" for key, value in clock.entries.items())
     lines = [f"time: {{{entries}}}   #{'' if clock.sure else ' ?'} {clock.reason}"]
     if clock.local:

@@ -55,11 +55,14 @@ def make_service(
         need(package, "The studio", "serve")
     keys = Keys.fresh() if token_file is None else Keys.kept_in(token_file)
     motion = MotionLimits() if limits is None else read_limits(limits)
-    plain = open_model(model, device)
+    plain = open_model(model, device, meets=history is not None and live is None)
+    table = None if history is None else read_table(history, plain.model.schema)
+    if table is not None:
+        plain = plain.meets(table)
     opened = ready_to_answer(plain)
     moments = None
-    if history is not None:
-        moments = TableMoments(read_table(history, opened.model.schema), opened, history.name)
+    if table is not None and history is not None:
+        moments = TableMoments(table, opened, history.name)
     shown_machine: ShownMachine | None = None
     if live is not None:
         shown_machine = _machine(live, plain, opened, motion, speed)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from crossfeed.errors import ConfigError
 from crossfeed.live.growing_file import GrowingFile
@@ -44,6 +45,13 @@ def test_a_file_without_a_mapping_says_how_to_get_one() -> None:
     with pytest.raises(ConfigError) as caught:
         open_source("file:log.csv")
     assert "crossfeed live discover file:log.csv" in caught.value.remedy
+
+
+def test_a_growing_file_without_a_clock_is_refused(shop: Shop, tmp_path: Path) -> None:
+    content = yaml.safe_load(shop.mapping.read_text(encoding="utf-8")) | {"time": {"every": "0.1 s"}}
+    (tmp_path / "mapping.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"a row comes every 0.1 s"):
+        open_source("file:log.csv", SourceOptions(mapping=tmp_path / "mapping.yaml"))
 
 
 def test_a_mapping_is_proposed_for_a_file(shop: Shop, tmp_path: Path) -> None:

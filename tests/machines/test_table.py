@@ -123,6 +123,31 @@ def test_several_files_and_a_glob(described, log) -> None:
     assert [group.run for group in table.groups] == ["second", "second", "shift", "shift"]
 
 
+def test_a_log_without_a_clock_could_not_be_described(described, log) -> None:
+    counted = described(time={"every": "500 ms"}, segmentation={"keep": {"State": 3}})
+    table = ingest(counted, log)
+    assert [(g.run, len(g)) for g in table.groups] == [("shift", 51)]  # 100 rows, the first of them ends at 0 s
+    np.testing.assert_array_equal(table.time, np.arange(51.0))
+
+
+def test_rows_are_counted_without_drift_as_with_a_clock(described, log) -> None:
+    frame = pl.read_csv(log).with_columns(t=pl.int_range(pl.len()) * 2)
+    frame.write_csv(log)
+    read, counted = (ingest(described(time=time), log) for time in ({"column": "t", "unit": "ms"}, {"every": "2 ms"}))
+    np.testing.assert_array_equal(read.time, counted.time)
+    np.testing.assert_array_equal(read.sensors, counted.sensors)
+
+
+def test_counted_rows_of_two_files_and_two_runs_stay_apart(described, log) -> None:
+    log.with_name("next.csv").write_text(log.read_text())
+    table = ingest(described(time={"every": "0.5 s"}), log.parent)
+    assert [(g.run, len(g)) for g in table.groups] == [("next", 61), ("shift", 61)]  # one ends at 0 s
+    table = ingest(described(time={"every": "0.5 s"}, run={"column": "Part"}), log.parent)
+    # A part goes on in the second file: no row is taken for a repetition, and no session spans both files.
+    names = [("a", "a-001", 31), ("a", "a-002", 31), ("b", "b-001", 31), ("b", "b-002", 31)]
+    assert [(g.run, g.session, len(g)) for g in table.groups] == names
+
+
 def test_text_in_a_parquet_column_is_counted(described, log) -> None:
     frame = pl.read_csv(log).with_columns(pl.Series("Power", ["1500.0"] * 119 + ["broken"]))
     frame.write_parquet(log.with_suffix(".parquet"))
@@ -149,6 +174,12 @@ def test_text_in_a_parquet_column_is_counted(described, log) -> None:
         ({"columns": None}, ConfigError, "columns: Field required"),
         ({"tiem": {"column": "t"}}, ConfigError, "tiem: Extra inputs"),
         ({"time": {"column": "t", "unit": "s", "format": "%H"}}, ConfigError, "not both"),
+        ({"time": {}}, ConfigError, "either 'column'"),
+        ({"time": {"column": "t", "every": "1 s"}}, ConfigError, "either 'column'"),
+        ({"time": {"every": "1 s", "unit": "s"}}, ConfigError, "'every' stands alone"),
+        ({"time": {"every": "5 furlongs"}}, ConfigError, "furlongs.*such as 0.1 s"),
+        ({"time": {"every": "3 kW"}}, ConfigError, "such as 0.1 s"),
+        ({"time": {"every": "0 s"}}, ConfigError, "at least a microsecond"),
         ({"period": -1}, ConfigError, "period"),
         ({"schema": "missing.yaml"}, SchemaError, "cannot be read"),
         ({"schema": SCHEMA | {"sensors": [{"name": "time", "quantity": "load", "unit": "%"}]}}, SchemaError, "'time'"),

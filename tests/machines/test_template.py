@@ -112,6 +112,7 @@ def test_seconds_since_1970_and_logs_without_a_clock(mill: pl.DataFrame, tmp_pat
     assert written(tmp_path / "log.csv")[0]["time"] == {"column": "Stamp", "unit": "ms"}
     mill.drop("Zeit [ms]").write_csv(tmp_path / "log.csv")
     assert "? no column looks like a clock" in written(tmp_path / "log.csv")[1]
+    assert written(tmp_path / "log.csv")[0]["time"] == {"every": "1 s"}
 
 
 def test_a_log_of_loads_alone_gets_a_schema_of_its_own(tmp_path: Path) -> None:
@@ -129,6 +130,15 @@ def test_interchanged_columns_of_the_michigan_mill_are_seen(michigan_folder: Pat
     link = next(column for column in mapping["columns"] if column["channel"] == "spindle_dc_voltage")
     assert link["native"] == "S1_OutputCurrent"
     assert "two names may be interchanged" in text
+
+
+def test_the_mapping_of_logs_without_a_clock_could_not_read_them(michigan_folder: Path, tmp_path: Path) -> None:
+    text = template_from(michigan_folder).replace("every: 1 s", "every: 0.1 s").replace("period: 1 ", "period: 0.1 ")
+    (tmp_path / "mapping.yaml").write_text(text)
+    mapped, known = (ingest(kind, michigan_folder) for kind in (
+        mapped_format(tmp_path / "mapping.yaml"), log_format_named("michigan"),
+    ))  # fmt: skip
+    np.testing.assert_array_equal(mapped.time, known.time)
 
 
 def test_the_mapping_written_from_a_device_model_ingests_its_logs(nist_folder: Path, tmp_path: Path) -> None:
