@@ -3,11 +3,14 @@
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
+
+if TYPE_CHECKING:
+    from yaml import SafeLoader
 
 Config = TypeVar("Config", bound=BaseModel)
 Form = TypeVar("Form")
@@ -96,12 +99,21 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     return changes
 
 
-def load_yaml(path: Path | str, what: str, problem: type[CrossfeedError] = ConfigError) -> Any:
-    """What a YAML file of a user holds; `what` it is says the error when it cannot be read."""
+def load_yaml(
+    path: Path | str,
+    what: str,
+    problem: type[CrossfeedError] = ConfigError,
+    *,
+    loader: type["SafeLoader"] | None = None,
+) -> Any:
+    """What a YAML file of a user holds; `what` it is says the error when it cannot be read.
+
+    `loader` may refuse more than YAML does, by raising a YAMLError.
+    """
     import yaml
 
     try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return yaml.load(Path(path).read_text(encoding="utf-8"), loader or yaml.SafeLoader)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise problem(f"{what} {path} cannot be read: {error}", expected="a YAML text file") from error
 

@@ -70,7 +70,7 @@ def side_by_side(
 
 
 @contextmanager
-def beside(function: Callable[[Argument], Outcome], argument: Argument) -> Iterator[Callable[[], Outcome]]:
+def in_forked_process(function: Callable[[Argument], Outcome], argument: Argument) -> Iterator[Callable[[], Outcome]]:
     """Call a function in a copy of this process while the block goes on; what is given waits for the outcome.
 
     A copy takes no time to start, but only a process with one thread can safely be copied: elsewhere, or without a

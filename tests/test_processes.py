@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.processes import beside, each_taken_once
+from crossfeed.processes import each_taken_once, in_forked_process
 
 # In a fresh interpreter: this one has loaded torch, whose threads forbid a copy.
 COPIED = """
 import sys
-from crossfeed.processes import beside
+from crossfeed.processes import in_forked_process
 from tests.test_processes import where
-with beside(where, sys.argv[1]) as outcome:
+with in_forked_process(where, sys.argv[1]) as outcome:
     print(*outcome())
 """
 SHARED = """
 import sys
 from functools import partial
-from crossfeed.processes import beside, each_taken_once
+from crossfeed.processes import in_forked_process, each_taken_once
 from tests.test_processes import taken
 take = partial(taken, sys.argv[1])
-with each_taken_once([10 * number for number in range(300)]) as left, beside(take, left) as outcome:
+with each_taken_once([10 * number for number in range(300)]) as left, in_forked_process(take, left) as outcome:
     here, there = take(left), outcome()
 assert sorted(here + there) == [(number, 10 * number) for number in range(300)]
 print(bool(here), bool(there))
@@ -115,7 +115,7 @@ def test_an_error_in_a_copy_is_raised_here() -> None:
 def test_a_process_with_threads_does_the_work_itself() -> None:
     import torch  # noqa: F401
 
-    with beside(lambda number: (number, os.getpid()), 3) as outcome:
+    with in_forked_process(lambda number: (number, os.getpid()), 3) as outcome:
         assert outcome() == (3, os.getpid())
 
 

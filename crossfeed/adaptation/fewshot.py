@@ -9,7 +9,7 @@ from torch import Tensor
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import Adaptable, Mode, Prepared, finish, prepare
 from crossfeed.adaptation.result import FewShotResult, FractionResult
-from crossfeed.adaptation.support import Supports, supports
+from crossfeed.adaptation.support import SupportAndQuery, support_and_query
 from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
@@ -59,9 +59,11 @@ def parse_fractions(text: str) -> tuple[float, ...]:
 
 
 @wide_products()
-def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) -> tuple[list[FewShot], Supports]:
+def few_shot(
+    forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig
+) -> tuple[list[FewShot], SupportAndQuery]:
     """Adapt anew for every fraction and score all of them on the common query set."""
-    divided = supports(data.windows, config.fractions)
+    divided = support_and_query(data.windows, config.fractions)
     rows = []
     for fraction, index_W in divided.support.items():
         adapted, moved, updates = forecaster, 0, 0
@@ -89,7 +91,7 @@ def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Te
             task.advance()
 
 
-def few_shot_result(rows: list[FewShot], divided: Supports, config: FewShotConfig) -> FewShotResult:
+def few_shot_result(rows: list[FewShot], divided: SupportAndQuery, config: FewShotConfig) -> FewShotResult:
     """Each fraction beside zero-shot, with run-level intervals of the error ratio."""
     zero_shot = rows[0].scores
     return FewShotResult(

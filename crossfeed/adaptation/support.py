@@ -16,7 +16,7 @@ from crossfeed.windows.windows import WindowSet
 
 
 @dataclass(frozen=True)
-class Supports:
+class SupportAndQuery:
     """Window numbers of the support of each fraction and of the common query set."""
 
     support: dict[float, Tensor]
@@ -25,7 +25,7 @@ class Supports:
     runs_without_query: tuple[str, ...]
 
 
-def supports(windows: WindowSet, fractions: Sequence[float]) -> Supports:
+def support_and_query(windows: WindowSet, fractions: Sequence[float]) -> SupportAndQuery:
     """Divide the windows; every run gives its leading rows, a run too short for a window gives none and is listed."""
     fractions = tuple(sorted({0.0, *(float(fraction) for fraction in fractions)}))
     if fractions[0] < 0.0 or fractions[-1] >= 1.0:
@@ -44,7 +44,7 @@ def supports(windows: WindowSet, fractions: Sequence[float]) -> Supports:
             expected=f"a run with at least {math.ceil(needed / (1 - fractions[-1]))} rows, or smaller fractions",
             remedy="Choose smaller fractions, or record longer runs.",
         )
-    return Supports(
+    return SupportAndQuery(
         support,
         query,
         {fraction: _lacking(runs, run_W, index) for fraction, index in support.items() if fraction > 0.0},

@@ -39,13 +39,13 @@ def forecast_scores(
     starts = np.arange(context, len(sensors_RC) - ahead + 1, _EVERY)
     starts = np.array([start for start in starts if cutting_R[start : start + ahead].any()][-_MOST:], dtype=int)
     found = {name: [(np.empty(0), np.empty(0))] for name in names}
-    device, normaliser = next(model.parameters()).device, model.normaliser
+    normaliser = model.normaliser
     x_RC, a_RA = normaliser.transform_sensors(sensors_RC), normaliser.transform_commands(commands_RA)
     for first in range(0, len(starts), _AT_ONCE):
         own = starts[first : first + _AT_ONCE]
         before, after = own[:, None] + np.arange(-context, 0), own[:, None] + np.arange(ahead)
         x_BKC, a_BKA, planned_BTA = (
-            torch.from_numpy(np.asarray(part, dtype=np.float32)).to(device)
+            torch.from_numpy(np.asarray(part, dtype=np.float32)).to(model.device)
             for part in (x_RC[before], a_RA[before], a_RA[after])
         )
         same_BT = np.array([course.rows(at, at + ahead).under_way(commands_RA[at - 1]) for at in own.tolist()])

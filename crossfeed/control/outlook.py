@@ -70,7 +70,7 @@ class Lookout:
             raise TableError(
                 f"The history has {len(sensors_RC)} rows.", expected=f"at least {context}, the context of the model"
             )
-        self.model, self._device = model.eval(), next(model.parameters()).device
+        self.model = model.eval()
         normaliser = model.normaliser
         self._x_1KC = self._rows(normaliser.transform_sensors(sensors_RC[-context:]))
         self._a_1KA = self._rows(normaliser.transform_commands(commands_RA[-context:]))
@@ -114,7 +114,7 @@ class Lookout:
         return walk(self.model, self._x_1KC, self._a_1KA, planned_1TA, members)
 
     def _rows(self, values: np.ndarray) -> torch.Tensor:
-        tensor = torch.from_numpy(np.asarray(values, dtype=np.float32)).to(self._device)
+        tensor = torch.from_numpy(np.asarray(values, dtype=np.float32)).to(self.model.device)
         return tensor if tensor.dim() == 3 else tensor.unsqueeze(0)
 
 

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import BeforeValidator, Field, model_validator
 
-from crossfeed.configuration import CheckedForm, parse
+from crossfeed.configuration import CheckedForm, load_yaml, parse
 from crossfeed.control.limits import Limit, read_limits
 from crossfeed.errors import ConfigError, SchemaError
 from crossfeed.schema import Schema, conversion
@@ -134,10 +133,7 @@ def read_task(path: Path | str | None = None, changes: Mapping[str, Any] | None 
 
 def _content(path: Path | str) -> dict[str, Any]:
     """What a YAML file says."""
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"The task file {path} cannot be read: {error}", expected="a YAML text file") from error
+    content = load_yaml(path, "The task file")
     if content is not None and not isinstance(content, dict):
         raise ConfigError(f"{path} holds no names with values.", expected=f"some of {', '.join(Task.model_fields)}")
     return dict(content or {})

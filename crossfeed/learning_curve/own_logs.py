@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.ingest.table import Group, Table
+from crossfeed.ingest.table import Group, Table, moved_up, row_numbers
 from crossfeed.learning_curve.minutes import ALL
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import FIRST_CALENDAR_SECOND, Split, TrainRows, split_table
@@ -83,13 +83,10 @@ class OwnLogs:
 
 def laid_out(table: Table, groups: Sequence[Group]) -> Table:
     """The table of these stretches of its rows, under the names they bear."""
-    rows = np.concatenate([np.arange(group.start, group.stop) for group in groups])
-    stops = np.cumsum([len(group) for group in groups])
-    moved = tuple(
-        replace(group, start=int(stop) - len(group), stop=int(stop)) for group, stop in zip(groups, stops, strict=True)
-    )
+    rows = row_numbers(groups)
     return replace(
-        table, groups=moved, time=table.time[rows], sensors=table.sensors[rows], commands=table.commands[rows],
+        table, groups=moved_up(groups), time=table.time[rows], sensors=table.sensors[rows],
+        commands=table.commands[rows],
         extras={name: values[rows] for name, values in table.extras.items()},
     )  # fmt: skip
 

@@ -32,7 +32,7 @@ def read_credentials(path: Path | None) -> Credentials | None:
     try:
         open_to_others = path.stat().st_mode & 0o077
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:  # what YAML says quotes the file, so perhaps the password
         raise ConfigError(f"The credentials {path} cannot be read.", expected="a YAML file") from error
     if open_to_others:
         raise ConfigError(f"Others may read the credentials {path}.", remedy=f"chmod 600 {path}")

@@ -64,8 +64,7 @@ class LiveForecaster:
         x, a = normaliser.transform_sensors(x), normaliser.transform_commands(a)
         check_plausible(x, schema.sensor_names, "row")
         check_plausible(a, schema.command_names, "row")
-        device = next(self.model.parameters()).device
-        x_C, a_A = (torch.from_numpy(values.astype(np.float32)).to(device) for values in (x, a))
+        x_C, a_A = (torch.from_numpy(values.astype(np.float32)).to(self.model.device) for values in (x, a))
         self._logged.append((x_C, a_A))
         self._unread += 1
         self._context = None

@@ -49,9 +49,8 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
             )
         return model
     available: Callable[[], bool] = torch.backends.mkldnn.is_available
-    on_cpu = next(model.parameters()).device.type == "cpu"
     already = any(isinstance(module, PackedLinear) for module in model.modules())
-    if already or not on_cpu or not available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    if already or model.device.type != "cpu" or not available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return model
     if precision == "bfloat16" and not has_bfloat16():
         raise ConfigError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from crossfeed.processes import beside, each_taken_once
+from crossfeed.processes import each_taken_once, in_forked_process
 from crossfeed.progress import progress
 from crossfeed.reporting.blocks import Document, Figure
 from crossfeed.reporting.drawing import panel_drawer, prepare_to_draw
@@ -52,7 +52,7 @@ def draw_figures(document: Document, with_files: bool = False) -> dict[str, Draw
     prepare_to_draw()
     with (
         each_taken_once(orders) as left,
-        beside(_draw_all, iter(()) if few else left) as drawn_there,
+        in_forked_process(_draw_all, iter(()) if few else left) as drawn_there,
         progress("Drawing figures", len(orders)) as task,
     ):
         drawn = _draw_all(left, task.advance)

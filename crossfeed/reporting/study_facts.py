@@ -14,7 +14,6 @@ from crossfeed.evaluation.result import Evaluation
 from crossfeed.ingest.table import Table
 from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
 from crossfeed.study.leave_one_out import MachineLine, machine_lines
-from crossfeed.study.record import ledger
 from crossfeed.study.record.identity import check_version
 from crossfeed.study.record.ledger import Entry
 from crossfeed.study.record.lockable import refusals
@@ -92,8 +91,7 @@ def read_study(folder: Path) -> StudyFacts:
     try:
         store = Store(folder)
         protocol, runs = check_version(store), store.runs()
-        with store.reading() as connection:
-            history = ledger.entries(connection)
+        history = store.entries()
         verification = verify(store)
         judged = any(run.status in ("finished", "invalid") for run in runs)
         ranked = ranking(store, score_of(protocol)) if judged else []

@@ -66,7 +66,7 @@ class Rollout:
         self.model, self.history = model.eval(), history
         self._voices = [packed(model.voice(number)) for number in range(model.voices)]
         context, normaliser = model.config.context, model.normaliser
-        self.device = next(model.parameters()).device
+        self.device = model.device
         self._x_RC = self._tensor(normaliser.transform_sensors(history.sensors))
         self._a_KA = self._tensor(normaliser.transform_commands(history.commands[-context:]))
         self._present_C = self._x_RC[-context:].isfinite().any(0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from crossfeed.configuration import leaves, override
+from crossfeed.configuration import leaves, load_yaml, override
 from crossfeed.errors import ConfigError
 from crossfeed.study.paper_candidates import the_twenty
 from crossfeed.study.record.rules import rules_of
@@ -24,10 +24,7 @@ def candidates_of(protocol: str, base: RunConfig) -> dict[str, RunConfig]:
 
 def from_yaml(path: Path, base: RunConfig) -> dict[str, RunConfig]:
     """A user's candidates: a mapping of names to dotted (or nested) settings that differ from the preset."""
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _NoDuplicates)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"The candidate file {path} cannot be read: {error}") from error
+    content = load_yaml(path, "The candidate file", loader=_NoDuplicates)
     if not isinstance(content, dict) or not all(isinstance(value, dict | None) for value in content.values()):
         raise ConfigError(
             f"The candidate file {path} is no mapping of names to settings.",

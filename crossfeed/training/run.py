@@ -32,12 +32,11 @@ from crossfeed.training.measure.calibrate import calibrate
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.record.checkpoint import load_state, remove_state
-from crossfeed.training.record.environment import environment
 from crossfeed.training.record.folder import RunFolder, open_folder
 from crossfeed.training.record.history import Row, tensorboard_writer, write_history
 from crossfeed.training.record.log import facts_of, run_log
 from crossfeed.training.record.sole_process import sole_process
-from crossfeed.training.record.summary import data_facts, stage_facts, validation_facts
+from crossfeed.training.record.summary import data_facts, environment, stage_facts, validation_facts
 from crossfeed.training.run_config import RunConfig, departures
 from crossfeed.training.seeds import Purpose, derive, generator, own_randomness
 from crossfeed.windows.split_tables import without_machines

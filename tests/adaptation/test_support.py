@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.adaptation.support import supports
+from crossfeed.adaptation.support import support_and_query
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.normalise import Normaliser
@@ -41,7 +41,7 @@ def rows_of(last: int) -> set[int]:
 def test_no_row_is_learned_from_and_judged_by(largest: float, smaller: float) -> None:
     table = two_session_runs()
     windows = window_set(table, normaliser_of(small_table()))
-    found = supports(windows, (largest, largest * smaller))
+    found = support_and_query(windows, (largest, largest * smaller))
     last = windows.last_W.numpy()
     query_rows = set().union(*(rows_of(int(last[i])) for i in found.query))
     for fraction, index in found.support.items():
@@ -56,14 +56,14 @@ def test_no_row_is_learned_from_and_judged_by(largest: float, smaller: float) ->
 
 def test_the_query_does_not_change_with_the_fraction(normaliser: Normaliser) -> None:
     windows = window_set(small_table(), normaliser)
-    whole = supports(windows, (0.0, 0.1, 0.3))
+    whole = support_and_query(windows, (0.0, 0.1, 0.3))
     assert list(whole.support) == [0.0, 0.1, 0.3]
     assert len(whole.support[0.0]) == 0
-    assert whole.query.tolist() == supports(windows, (0.3,)).query.tolist()
+    assert whole.query.tolist() == support_and_query(windows, (0.3,)).query.tolist()
 
 
 def test_a_support_too_short_for_a_window_is_empty_and_every_run_is_listed(normaliser: Normaliser) -> None:
-    found = supports(window_set(small_table(runs=4), normaliser), (0.0, 0.001, 0.05, 0.3))
+    found = support_and_query(window_set(small_table(runs=4), normaliser), (0.0, 0.001, 0.05, 0.3))
     assert set(found.runs_without_support) == {0.001, 0.05, 0.3}
     for fraction in (0.001, 0.05):
         assert len(found.support[fraction]) == 0
@@ -81,7 +81,7 @@ def test_a_run_too_short_for_support_is_listed_and_the_others_go_on(normaliser: 
         Group("mill", f"s{n}", f"run{n}", "p", short + 60 * (n - 1), short + 60 * n) for n in (1, 2)
     ))  # fmt: skip
     cut = Table(table.schema, groups, table.time[keep], table.sensors[keep], table.commands[keep], 1.0, {})
-    found = supports(window_set(cut, normaliser), (0.3,))
+    found = support_and_query(window_set(cut, normaliser), (0.3,))
     assert found.runs_without_support[0.3] == ("mill/run0",)
     assert found.runs_without_query == ()
 
@@ -89,10 +89,10 @@ def test_a_run_too_short_for_support_is_listed_and_the_others_go_on(normaliser: 
 def test_runs_in_which_nothing_follows_the_support_are_refused_with_the_length_needed(normaliser: Normaliser) -> None:
     windows = window_set(small_table(runs=2, rows=16), normaliser)
     with pytest.raises(TableError, match=rf"longest run has 16 rows[\s\S]*at least {NEEDED * 2} rows"):
-        supports(windows, (0.5,))
+        support_and_query(windows, (0.5,))
 
 
 @pytest.mark.parametrize("fractions", [(-0.1,), (1.0,), (0.2, 1.5)])
 def test_impossible_fractions_are_refused(fractions: tuple[float, ...], normaliser: Normaliser) -> None:
     with pytest.raises(ConfigError, match="cannot be used"):
-        supports(window_set(small_table(), normaliser), fractions)
+        support_and_query(window_set(small_table(), normaliser), fractions)

@@ -115,6 +115,7 @@ def test_user_candidates_come_from_yaml(tmp_path: Path) -> None:
         ("slow: {}\nslow: {}", "stand twice: slow"),
         ("- a list", "no mapping"),
         ("slow: [", "cannot be read"),
+        ("[" * 5000, "cannot be read"),  # ended in a RecursionError
     ],
 )
 def test_a_broken_candidate_file_says_what_is_wrong(tmp_path: Path, text: str, complaint: str) -> None:

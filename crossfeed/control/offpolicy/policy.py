@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import yaml
 from pydantic import Field
 
-from crossfeed.configuration import CheckedForm, parse
+from crossfeed.configuration import CheckedForm, load_yaml, parse
 from crossfeed.control.offpolicy.log import normal_log_density
 from crossfeed.errors import ConfigError
 
@@ -50,8 +48,5 @@ class LinearPolicy:
 
 def read_policy(path: Path | str, features: tuple[str, ...]) -> LinearPolicy:
     """A policy from a YAML file."""
-    try:
-        content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"The policy {path} cannot be read: {error}", expected="a YAML text file") from error
-    return LinearPolicy.of(parse(LinearPolicyConfig, content or {}, f"The policy in {path}"), features)
+    content = load_yaml(path, "The policy") or {}
+    return LinearPolicy.of(parse(LinearPolicyConfig, content, f"The policy in {path}"), features)

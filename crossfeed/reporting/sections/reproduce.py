@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import crossfeed
-from crossfeed.processes import beside
+from crossfeed.processes import in_forked_process
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Listing, Note, ReportTable, Section, columns
 from crossfeed.study.record.declaration import Declaration
@@ -80,7 +80,7 @@ def _departures(found: Artefacts) -> tuple[str, Mapping[str, Sequence[Any]]]:
     if not config:
         return "compact", {}
     # What was begun before this was recorded. A copy that has torch leaves this process able to draw on two cores.
-    with beside(_against_preset, (name, config)) as departures:
+    with in_forked_process(_against_preset, (name, config)) as departures:
         return departures()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from crossfeed import __version__
 from crossfeed.distribution import Point
 from crossfeed.training.data import TrainingData
 from crossfeed.training.measure import WEAK_COMMAND_USE
@@ -101,3 +102,13 @@ def _floor(validator: Validator, name: str) -> Any:
         forecast = Point(FLOORS[name](batch.x_BKC, batch.m_BKC, model.horizons))
         sums.add(batch.future_x_BHC, batch.future_m_BHC, forecast)
     return sums.scores()
+
+
+def environment() -> dict[str, Any]:
+    """What a run must find again to repeat its bits."""
+    return {
+        "crossfeed": __version__,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+    }
