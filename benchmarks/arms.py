@@ -117,7 +117,7 @@ def counterfactual(model: Any, space: Any, machine: str, deaf: bool) -> dict[str
     context, horizons = model.config.context, model.horizons
     tables = counterfactual_tables(SimulatedMachine(machine_named(machine)), context, horizons[-1])
     forecaster = Deaf(model) if deaf else WorldModelForecaster(model)
-    device = next(model.parameters()).device
+    device = model.device
     return dict(plain(counterfactual_error(forecaster, tables, model.normaliser, space, context, horizons, device)))
 
 
