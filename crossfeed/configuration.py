@@ -28,7 +28,7 @@ def problems(error: ValidationError, whole: str = "the configuration", most: int
     `most` is how many are told, where one mistake spoils many values.
     """
     return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or whole}: {problem['msg']}{_value(problem['input'])}"
+        f"{'.'.join(str(part) for part in problem['loc']) or whole}: {problem['msg'].removeprefix('Value error, ')}{_value(problem['input'])}"
         for problem in error.errors()[:most]
     )
 

@@ -46,7 +46,7 @@ def reading(pit: np.ndarray) -> str:
     if middle > 0.6 and float(pit[0] + pit[-1]) > OUTSIDE:
         return "uneven: the intervals are too wide most of the time and too narrow in the rest"
     if middle > 0.6:
-        return "too cautious: the intervals are wider than needed"
+        return "too cautious in the middle: more truths lie near the median than it says"
     if low > 0.15 or high > 0.15:
         return f"biased: observations fall too often {'below' if low > high else 'above'} the forecast"
     return "no large deviation"

@@ -35,7 +35,8 @@ def fit(
     `size`: tiny, compact, base, medium or large. `settings` change single ones, such as {"training.seed": 1}; `config`
     is a YAML file of them. `budget`: quick trains a quarter as long as normal, thorough three times. With `out` the run
     is kept there (model, history, summary) and can go on with `resume`. It begins with `fleet`, the shipped model that
-    already knows machines, where size and settings are the usual ones; `pretrained="none"` begins with fresh weights.
+    already knows machines, where there is one machine, `fleet` knows one of its commands, and size and settings are the
+    usual ones; `pretrained="none"` begins with fresh weights.
 
     Examples:
         >>> import crossfeed as cf
@@ -58,7 +59,7 @@ def fit(
         folder = Path(temporary) / "run" if out is None else Path(out)
         file = None if config is None else Path(config)
         resolved = resolve_config(preset, size, file, continued=folder if resume else None)
-        resolved = override(resolved, settings or {}, "The settings")
+        resolved = override(resolved, settings or {}, "The argument settings")
         begins = beginning(pretrained, resolved, read, saved_config(folder) if resume else None)
         if begins == FLEET and not resume:
             console().print("begins with fleet, which already knows machines (--pretrained none: with fresh weights)")

@@ -176,6 +176,11 @@ def load(path: Path | str, device: str = "auto") -> FittedModel:
         >>> cf.load("run").machines
         ('mill_a',)
     """
+    if not isinstance(path, (str, Path)):
+        raise ConfigError(
+            f"A model was asked for by a {type(path).__name__}.",
+            expected="the path of a model file or of a folder with one, or 'fleet'",
+        )
     return FittedModel(open_model(path, device, meets=True))
 
 

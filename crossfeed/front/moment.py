@@ -151,7 +151,7 @@ def _clock(rows: "pl.DataFrame", named: Named) -> np.ndarray:
         same = seconds[row + 1] == seconds[row]
         raise TableError(
             f"The time of the history {'stands still' if same else 'goes back'} from row {row + 1} to row {row + 2} "
-            f"({seconds[row]:g} s, then {seconds[row + 1]:g} s).",
+            f"({seconds[row]:.3f} s, then {seconds[row + 1]:.3f} s).",
             expected="rows in the order of time, each time once",
             remedy="Keep one row of each time." if same else "Sort the rows by time.",
         )

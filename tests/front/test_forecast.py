@@ -212,3 +212,8 @@ def test_a_model_survives_its_file(house: House, history: pl.DataFrame, plan: pl
     assert house.model.inspect()["provenance"]["machines"] == ["mill_a"]
     assert "mill_a" in repr(house.model)
     assert "mill_a" in house.model._repr_html_()
+
+
+def test_a_model_asked_for_by_a_list_is_refused_in_words() -> None:
+    with pytest.raises(CrossfeedError, match="asked for by a list"):
+        cf.load(["run"])  # type: ignore[arg-type]
