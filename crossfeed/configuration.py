@@ -28,8 +28,9 @@ def problems(error: ValidationError, whole: str = "the configuration", most: int
     `most` is how many are told, where one mistake spoils many values.
     """
     return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or whole}: {problem['msg'].removeprefix('Value error, ')}{_value(problem['input'])}"
-        for problem in error.errors()[:most]
+        f"{'.'.join(str(part) for part in one['loc']) or whole}: {one['msg'].removeprefix('Value error, ')}"
+        f"{_value(one['input'])}"
+        for one in error.errors()[:most]
     )
 
 
