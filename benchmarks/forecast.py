@@ -29,6 +29,7 @@ from crossfeed.model.network_config import Size
 from crossfeed.model.packed_weights import PackedLinear, has_bfloat16, packed
 from crossfeed.model.presets import crossfeed, mended, paper
 from crossfeed.model.world_model import WorldModel
+from crossfeed.products import wide_products
 from crossfeed.schema import canonical
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowSet
@@ -109,6 +110,7 @@ def _next_row(live: LiveForecaster, feed: Iterator[np.ndarray], names: Sequence[
     live.forecast(plan)
 
 
+@wide_products()
 def evaluation_costs(net: WorldModel, windows: WindowSet) -> list[str]:
     """All windows: through `forward`, and as evaluated with packed weights."""
     parts = [torch.arange(start, min(start + 128, len(windows))) for start in range(0, len(windows), 128)]
