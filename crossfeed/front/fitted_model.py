@@ -13,6 +13,7 @@ from crossfeed.front.moment import as_table, moment_of
 from crossfeed.front.plans import check_reach, check_trained, readable_plan
 from crossfeed.grid import Grid, named
 from crossfeed.model.forecast import Forecast, Shown
+from crossfeed.model.forecast_view import shown_commands
 from crossfeed.model.locate import MODEL
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
@@ -102,7 +103,8 @@ class FittedModel:
         check_reach(planned.commands, asked, moment.period)
         rows = np.concatenate([moment.sensors, moment.commands], axis=1)[-self.context :]
         said = self.network.forecast(rows, planned.commands[: max(asked)], asked)
-        shown = Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth, moment.moment)
+        commands = shown_commands(moment.schema, moment.commands[-_SHOWN_ROWS:], planned.commands[: max(asked)])
+        shown = Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth, moment.moment, commands)
         return replace(said, period=moment.period, shown=shown)
 
     def meets(self, table: Any, at: float | None = None) -> "FittedModel":

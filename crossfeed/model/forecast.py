@@ -26,12 +26,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
+class ShownCommand:
+    """A command, or the path speed of all feeds, as it was given up to now and as it is planned."""
+
+    label: str
+    past: np.ndarray  # (rows,), the last one is now
+    planned: np.ndarray  # (rows,) from the next row on
+
+
+@dataclass(frozen=True, eq=False)
 class Shown:
     """What is shown beside a forecast: the last measured rows, what really followed where it is known, and a title."""
 
     past: np.ndarray  # (rows, C), the last one is now
     truth: np.ndarray | None = None  # (rows, C) from the next row on
     title: str = ""
+    commands: tuple[ShownCommand, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

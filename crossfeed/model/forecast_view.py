@@ -10,14 +10,16 @@ import numpy as np
 
 from crossfeed.errors import ConfigError
 from crossfeed.grid import Grid, significant
+from crossfeed.model.forecast import ShownCommand
 from crossfeed.plots import COLOURS, new_figure, printed_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from crossfeed.model.forecast import Forecast
+    from crossfeed.schema import Schema
 
-_MOST_PANELS = 6
+_MOST_PANELS, _MOST_COMMANDS = 6, 2
 _PAST = "#444444"
 
 
@@ -82,17 +84,23 @@ def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
         )
     spindle_first = sorted(forecast.measured, key=lambda name: not name.startswith("spindle"))
     chosen = list(sensors) or spindle_first[:_MOST_PANELS]
+    commands = _telling(forecast.shown.commands if forecast.shown is not None else ())
     across = 1 if len(chosen) <= 2 else 2
     down = -(-len(chosen) // across)
-    with new_figure(5.2 * across, 0.8 + 1.9 * down) as drawn:
-        panels: Any = drawn.subplots(down, across, sharex=True, squeeze=False)
-        for axes, name in zip(panels.ravel(), chosen):
+    heights = [1.9] * down + [0.9] * -(-len(commands) // across)
+    with new_figure(5.2 * across, 0.8 + sum(heights)) as drawn:
+        panels: Any = drawn.subplots(len(heights), across, sharex=True, squeeze=False, height_ratios=heights)
+        for axes, name in zip(panels[:down].ravel(), chosen):
             _panel(axes, forecast, name)
-        for axes in panels.ravel()[len(chosen) :]:
+        for axes, command in zip(panels[down:].ravel(), commands):
+            _command_panel(axes, command, forecast.period or 1.0)
+        empty = [*panels[:down].ravel()[len(chosen) :], *panels[down:].ravel()[len(commands) :]]
+        for axes in empty:
             axes.remove()
-        for axes in panels.ravel()[max(0, len(chosen) - across) : len(chosen)]:
-            axes.tick_params(labelbottom=True)
-            axes.set_xlabel("rows from now" if forecast.period is None else "seconds from now")
+        for column in panels.T:
+            lowest = [axes for axes in column if axes not in empty][-1]
+            lowest.tick_params(labelbottom=True)
+            lowest.set_xlabel("rows from now" if forecast.period is None else "seconds from now")
         handles, labels = panels[0, 0].get_legend_handles_labels()
         title = forecast.shown.title if forecast.shown is not None else ""
         drawn.legend(
@@ -122,6 +130,35 @@ def _panel(axes: Any, forecast: "Forecast", name: str) -> None:
         fontsize=9,
         loc="left",
     )
+
+
+def shown_commands(schema: "Schema", past_KA: np.ndarray, planned_TA: np.ndarray) -> tuple[ShownCommand, ...]:
+    """The commands as a figure shows them: feeds of several axes are one path speed."""
+    found = []
+    for members in schema.command_groups:
+        first = schema.commands[members[0]]
+        label = f"path {first.quantity}" if len(members) > 1 else first.name.replace("_", " ")
+        past_K, planned_T = (
+            np.linalg.norm(part[:, members], axis=1) if len(members) > 1 else part[:, members[0]]
+            for part in (past_KA, planned_TA)
+        )
+        found.append(ShownCommand(f"{label} in {printed_unit(first.unit)}".removesuffix(" in "), past_K, planned_T))
+    return tuple(found)
+
+
+def _telling(commands: Sequence[ShownCommand]) -> list[ShownCommand]:
+    """Those that move in the rows shown come first."""
+    return sorted(commands, key=lambda one: not np.ptp([*one.past, *one.planned]))[:_MOST_COMMANDS]
+
+
+def _command_panel(axes: Any, command: ShownCommand, step: float) -> None:
+    past, planned = command.past, command.planned
+    # A command acts over the row that ends at its time; what is planned goes on from where the machine is.
+    axes.step(np.arange(1 - len(past), 1) * step, past, where="pre", color=_PAST, linewidth=1.0)
+    axes.step(np.arange(len(planned) + 1) * step, [past[-1], *planned], where="pre", color=COLOURS[1], linewidth=1.2)
+    axes.axvline(0.0, color="#888888", linewidth=0.8)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_title(f"{command.label}, as planned", fontsize=9, loc="left")
 
 
 def _ahead(forecast: "Forecast", horizon: int) -> str:

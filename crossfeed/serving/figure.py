@@ -69,8 +69,8 @@ def _command_rows(answer: WhatIfResult) -> list[tuple[str, str, list[str]]]:
 
 
 def _draw_sensor(axes: Any, answer: WhatIfResult, sensor: str) -> None:
-    past = answer.history
-    axes.plot(past.time, _floats(past.sensors[sensor]), color=_PAST, linewidth=1.1)
+    past, rows = answer.history, _rows_shown(answer)
+    axes.plot(past.time[rows], _floats(past.sensors[sensor])[rows], color=_PAST, linewidth=1.1)
     truths = [plan.truth for plan in answer.plans.values() if plan.truth]
     for plan, colour in zip(answer.plans.values(), _colours(answer)):
         quantiles = {level: _floats(values) for level, values in plan.sensors[sensor].quantiles.items()}
@@ -99,7 +99,10 @@ def _draw_sensor(axes: Any, answer: WhatIfResult, sensor: str) -> None:
 
 def _focus(axes: Any, answer: WhatIfResult, sensor: str, truths: list[Any]) -> None:
     """Let past, truth, medians and nine tenths of the fan set the scale; a start-up peak may run off the panel."""
-    shown = [_floats(answer.history.sensors[sensor]), *(_floats(truth[sensor]) for truth in truths)]
+    shown = [
+        _floats(answer.history.sensors[sensor])[_rows_shown(answer)],
+        *(_floats(truth[sensor]) for truth in truths),
+    ]
     for plan in answer.plans.values():
         quantiles = {level: _floats(values) for level, values in plan.sensors[sensor].quantiles.items()}
         shown += [
@@ -116,8 +119,8 @@ def _focus(axes: Any, answer: WhatIfResult, sensor: str, truths: list[Any]) -> N
 
 
 def _draw_command(axes: Any, answer: WhatIfResult, label: str, unit: str, names: list[str]) -> None:
-    past = answer.history
-    axes.step(past.time, _joined(past.commands, names), where="pre", color=_PAST, linewidth=1.0)
+    past, rows = answer.history, _rows_shown(answer)
+    axes.step(past.time[rows], _joined(past.commands, names)[rows], where="pre", color=_PAST, linewidth=1.0)
     for plan, colour in zip(answer.plans.values(), _colours(answer)):
         time, values = _floats(plan.time), _joined(plan.commands, names)
         axes.step(np.append(0.0, time), np.append(values[:1], values), where="pre", color=colour, linewidth=1.1)
@@ -133,9 +136,19 @@ def _draw_command(axes: Any, answer: WhatIfResult, label: str, unit: str, names:
 def _frame(axes: Any, answer: WhatIfResult) -> None:
     axes.axvline(0.0, color="#888888", linewidth=0.8)
     longest = max(plan.duration for plan in answer.plans.values())
-    shown = min(-answer.history.time[0], 0.4 * longest + answer.history.period)
-    axes.set_xlim(-shown, longest * 1.01)
+    axes.set_xlim(-_looked_back(answer), longest * 1.01)
     axes.tick_params(labelsize=8)
+
+
+def _looked_back(answer: WhatIfResult) -> float:
+    """How many seconds of the past are shown: less than half of what is to come."""
+    longest = max(plan.duration for plan in answer.plans.values())
+    return float(min(-answer.history.time[0], 0.4 * longest + answer.history.period))
+
+
+def _rows_shown(answer: WhatIfResult) -> slice:
+    """The rows of the past that a panel shows; what lies before them must not set its scale."""
+    return slice(int(np.searchsorted(answer.history.time, -_looked_back(answer) - 1e-6)), None)
 
 
 def _draw_side(figure: Any, place: Any, answer: WhatIfResult) -> None:

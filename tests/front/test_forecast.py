@@ -193,9 +193,9 @@ def test_intervals_frames_and_pictures(house: House, history: pl.DataFrame, plan
     assert (power.unit, power.seconds) == ("kW", 16.0)
     legend = house.model.forecast(house.b, "table", session="s0", at=39.0).plot().legends[0]
     assert legend.get_title().get_text().endswith("session s0 from 39 s on"), "a figure did not say of what it is"
-    assert len(forecast.plot("spindle_power").axes) == 1, "a name was taken for thirteen sensors of a letter each"
+    assert len(forecast.plot("spindle_power").axes) == 1 + 2, "a name was taken for thirteen sensors of a letter each"
     figure = forecast.plot()
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+    assert [axes.get_title(loc="left") for axes in figure.axes][:-2] == [
         f"{name.replace('_', ' ')} in {forecast.units[forecast.sensors.index(name)]}" for name in forecast.measured
     ]
     assert "spindle_power" in repr(forecast)
@@ -217,3 +217,16 @@ def test_a_model_survives_its_file(house: House, history: pl.DataFrame, plan: pl
 def test_a_model_asked_for_by_a_list_is_refused_in_words() -> None:
     with pytest.raises(CrossfeedError, match="asked for by a list"):
         cf.load(["run"])  # type: ignore[arg-type]
+
+
+def test_a_figure_shows_the_plan_that_the_forecast_is_made_under(
+    house: House, history: pl.DataFrame, plan: pl.DataFrame
+) -> None:
+    forecast = house.model.forecast(history, plan)
+    speed = next(one for one in forecast.shown.commands if one.label.startswith("spindle speed"))
+    np.testing.assert_allclose(speed.past, history["spindle_speed"])
+    np.testing.assert_allclose(speed.planned, plan["spindle_speed"][: max(forecast.horizons)])
+    figure = forecast.plot(forecast.measured[:1])
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert [title for title in titles if title.endswith(", as planned")] == titles[1:]
+    assert "path feed in mm/min, as planned" in titles

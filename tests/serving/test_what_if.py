@@ -156,6 +156,15 @@ def test_the_documented_format_is_the_written_one(place: Place) -> None:
     assert documented["comparisons"][0].keys() == content["comparisons"][0].keys()
 
 
+def test_a_start_up_before_the_rows_that_are_shown_does_not_set_the_scale(place: Place) -> None:
+    stored = ask(place, {"a": PLAN}, at=30.0, seconds=10.0).result
+    before = what_if_figure(stored, ["power"]).axes[0].get_ylim()
+    stored.history.sensors["power"][0] = 1e6
+    panel = what_if_figure(stored, ["power"]).axes[0]
+    assert panel.get_ylim() == before
+    assert panel.get_xlim()[0] > stored.history.time[0]
+
+
 def test_a_stored_forecast_can_be_drawn_again_in_every_format(place: Place, tmp_path: Path) -> None:
     answer = ask(place, {"a": PLAN, "table": "table"}, at=30.0, seconds=10.0, limits={"power": 2.0})
     stored = WhatIfResult.from_dict(json.loads(json.dumps(answer.to_dict())))
