@@ -141,8 +141,8 @@ def _fit_learner(make: Callable[[ComparisonData], Learner]) -> Fit:
 def _fit_arm(arm: str, setting: Setting) -> Fit:
     def fit(data: ComparisonData, seed: int, folder: Path) -> Fitted:
         config = arm_config(arm, setting.budget, setting.size, seed, data.config)
-        # What an interrupted comparison left in the folder is gone on with.
         body = begun_with(arm, data.tables, config)
+        # What an interrupted comparison left in the folder is gone on with.
         done = train(data.tables, config, folder, resume=folder.exists(), device=setting.device, pretrained=body)
         model = WorldModel.load(done.model, device=setting.device)
         parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)

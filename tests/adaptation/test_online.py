@@ -72,7 +72,9 @@ def test_the_frozen_side_is_plain_zero_shot(trained: NetworkForecaster, normalis
     result = online(trained, data, CONFIG.model_copy(update={"steps": 0}))
     reference = evaluate(trained, data)
     assert result.updates == 0
-    np.testing.assert_allclose(result.zero_shot.sums, reference.sums, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(
+        result.zero_shot.sums, reference.sums, rtol=1e-4, atol=1e-5
+    )  # other batches round otherwise
     np.testing.assert_array_equal(result.online.sums, result.zero_shot.sums)
 
 
