@@ -35,7 +35,7 @@ class ComparisonInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class AttemptedRun:
     """How a run ended: with a result, or with the reason why it could not be done at all."""
 
     name: str
@@ -46,7 +46,7 @@ class Ending:
 
 def do_runs(
     plan: Sequence[tuple[Contender, int]], inputs: ComparisonInputs, data: ComparisonData, jobs: int
-) -> Iterator[Ending]:
+) -> Iterator[AttemptedRun]:
     """Bring every run to its end, in the order in which they end."""
     if jobs == 1:
         for one, seed in plan:
@@ -59,7 +59,7 @@ def do_runs(
     yield from side_by_side(_do_run_by_name, tasks, jobs, _prepare_process, (inputs, threads))
 
 
-def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> Ending:
+def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> AttemptedRun:
     """The saved result of a contender's run, or a new one."""
     model = folder / "models" / f"{one.name}-seed{seed}"
     return run_once(folder, one.name, seed, one.absent, lambda: one.fit(data, seed, model), data.scored)
@@ -67,7 +67,7 @@ def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> End
 
 def run_once(
     folder: Path, name: str, seed: int, absent: str, fit: Callable[[], Fitted], scored: Mapping[str, EvaluationSet]
-) -> Ending:
+) -> AttemptedRun:
     """The saved result of a run, or a new one; a diverged run is a result too, a full disk ends everything."""
     path = folder / "runs" / f"{name}-seed{seed}.json"
     try:
@@ -75,9 +75,9 @@ def run_once(
     except StorageError:
         raise
     except CrossfeedError as error:
-        return Ending(name, seed, None, error.found)
+        return AttemptedRun(name, seed, None, error.found)
     result.write(path)
-    return Ending(name, seed, result)
+    return AttemptedRun(name, seed, result)
 
 
 def _new_result(
@@ -107,7 +107,7 @@ def _prepare_process(inputs: ComparisonInputs, threads: int) -> None:
     _prepared = inputs, inputs.data()
 
 
-def _do_run_by_name(name: str, seed: int) -> Ending:
+def _do_run_by_name(name: str, seed: int) -> AttemptedRun:
     assert _prepared is not None
     inputs, data = _prepared
     return do_run(contender(name, inputs.setting), seed, data, inputs.folder)

@@ -8,7 +8,7 @@ import torch
 
 from crossfeed.baselines import ARMS
 from crossfeed.baselines.contenders import FLOORS
-from crossfeed.baselines.runs import Ending
+from crossfeed.baselines.runs import AttemptedRun
 from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants
 from crossfeed.learning_curve.minutes import in_words
 from crossfeed.model.locate import FLEET
@@ -33,25 +33,25 @@ class CurveRun:
 
 def do_curve_runs(
     plan: Sequence[CurveRun], setting: CurveSetting, entrants: Entrants, jobs: int
-) -> Iterator[tuple[CurveRun, Ending]]:
+) -> Iterator[tuple[CurveRun, AttemptedRun]]:
     """Bring every run to its end, in the order in which they end, under one bar."""
     say, quiet = console(), is_quiet()
     with progress("Learning curve", sum(run.effort for run in plan)) as bar:
         be_quiet()  # the bars of single runs would cross this one
         try:
-            for number, (run, ending) in enumerate(_ended(plan, setting, entrants, jobs), start=1):
-                told = _in_words(run, ending)
+            for number, (run, attempt) in enumerate(_attempts(plan, setting, entrants, jobs), start=1):
+                told = _in_words(run, attempt)
                 bar.advance(run.effort, told)
                 if not say.is_terminal:
                     say.print(f"[{number}/{len(plan)}] {told}", markup=False)
-                yield run, ending
+                yield run, attempt
         finally:
             be_quiet(quiet)
 
 
-def _ended(
+def _attempts(
     plan: Sequence[CurveRun], setting: CurveSetting, entrants: Entrants, jobs: int
-) -> Iterator[tuple[CurveRun, Ending]]:
+) -> Iterator[tuple[CurveRun, AttemptedRun]]:
     if jobs == 1:
         for run in plan:
             yield run, entrants.run(run.model, run.minutes, run.seed)
@@ -61,13 +61,13 @@ def _ended(
     yield from side_by_side(_do_run, [(run,) for run in longest_first], jobs, _prepare_process, (setting, threads))
 
 
-def _in_words(run: CurveRun, ending: Ending) -> str:
+def _in_words(run: CurveRun, attempt: AttemptedRun) -> str:
     head = f"{run.model}, {in_words(run.minutes)} minutes, seed {run.seed}"
-    if ending.result is None:
-        return f"{head}: {ending.reason}"
-    if ending.result.status == "diverged":
-        return f"{head}: diverged: {ending.result.reason}"
-    return f"{head}: CRPS {ending.result.scores[TEST]['crps']:.3f} ({ending.result.seconds:.0f} s)"
+    if attempt.result is None:
+        return f"{head}: {attempt.reason}"
+    if attempt.result.status == "diverged":
+        return f"{head}: diverged: {attempt.result.reason}"
+    return f"{head}: CRPS {attempt.result.scores[TEST]['crps']:.3f} ({attempt.result.seconds:.0f} s)"
 
 
 _entrants: Entrants | None = None
@@ -82,6 +82,6 @@ def _prepare_process(setting: CurveSetting, threads: int) -> None:
     _entrants = Entrants(setting)
 
 
-def _do_run(run: CurveRun) -> tuple[CurveRun, Ending]:
+def _do_run(run: CurveRun) -> tuple[CurveRun, AttemptedRun]:
     assert _entrants is not None
     return run, _entrants.run(run.model, run.minutes, run.seed)
