@@ -56,8 +56,7 @@ class WhatIf:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What speaks against trusting the answer."""
-        own = [f"{name}: {text}" for name, plan in self.result.plans.items() for text in plan.warnings]
-        return (*self.result.warnings, *own)
+        return self.result.all_warnings
 
     def to_dict(self) -> dict[str, Any]:
         """What forecast.json holds, as plain data."""
