@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from crossfeed.grid import Grid
+from crossfeed.grid import Grid, plural
 
 Severity = Literal["violation", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("violation", "warning", "note")
@@ -67,9 +67,7 @@ class AuditReport:
 
     def _grid(self) -> Grid:
         """Each finding with its cause and remedy, the most severe first; notes are counted and kept in `findings`."""
-        counts = ", ".join(
-            f"{len(self.of(name))} {name}{'' if len(self.of(name)) == 1 else 's'}" for name in SEVERITIES
-        )
+        counts = ", ".join(plural(len(self.of(name)), name) for name in SEVERITIES)
         rows = [
             [f"{finding.severity}: {finding.check}", finding.subject, finding.measured, finding.cause, finding.remedy]
             for finding in (*self.violations, *self.warnings)

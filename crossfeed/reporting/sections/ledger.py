@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from crossfeed.grid import plural
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, columns, section
-from crossfeed.reporting.numbers import plural
 from crossfeed.study.record.ledger import Entry
 
 
