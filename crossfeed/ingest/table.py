@@ -15,13 +15,13 @@ import numpy as np
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import TableError
+from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.json_file import write_json
 from crossfeed.schema import Schema
 
 if TYPE_CHECKING:
     import polars
 
-    from crossfeed.grid import Grid
     from crossfeed.machines.mapping import Mapping
 
 KEYS = ("machine", "session", "run", "program")
@@ -47,8 +47,8 @@ class Group:
         return self.stop - self.start
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(ShownByGrids):
     """What every later step reads: values in schema order and schema units, plus where they came from.
 
     Examples:
@@ -203,17 +203,11 @@ class Table:
 
         return to_pandas(self.to_polars())
 
-    def __repr__(self) -> str:
-        return self._grid().text()
-
-    def _repr_html_(self) -> str:
-        return self._grid().html()
-
-    def _grid(self) -> "Grid":
+    def _grids(self) -> list[Grid]:
         """What stands in the table, channel by channel."""
         from crossfeed.ingest.overview import overview
 
-        return overview(self)
+        return [overview(self)]
 
     def write(self, path: Path | str) -> None:
         """Write the Parquet file and, beside it, the manifest as readable JSON; each appears whole or not at all."""
