@@ -1,7 +1,7 @@
 """Train a world model: tables and a configuration in, a folder with the model and its whole history out."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from crossfeed.model.model_file import ModelFile, read_model_file
 from crossfeed.products import wide_products
 from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.devices.distributed import Team, own_device, teamwork
+from crossfeed.training.devices.distributed import own_device, teamwork
 from crossfeed.training.devices.precision import resolve_precision
 from crossfeed.training.going_on import going_on, read_by
 from crossfeed.training.loop import OnEpoch, StageRun
@@ -80,9 +80,14 @@ def train(
     config = planned(config, len(data.train), budget)
     _check_windows(data, config)
     inputs = {"tables": fingerprints, "pretrained": body.sha256 if body else None}
-    with teamwork(chosen_device) as team, own_randomness(chosen_device), _alone(out, team):
-        claim = open_folder if team.leads else _trust_folder
-        folder = claim(out, config.model_dump(mode="json"), inputs, resume)
+    with (
+        teamwork(chosen_device) as team,
+        own_randomness(chosen_device),
+        sole_process(Path(out)) if team.leads else nullcontext(),
+    ):
+        # The leading process claims the folder and keeps other runs out of it.
+        identity = config.model_dump(mode="json")
+        folder = open_folder(out, identity, inputs, resume) if team.leads else RunFolder(Path(out))
         team.wait()
         summary = None
         if not folder.finished:
@@ -100,16 +105,6 @@ def train(
             remove_state(folder.path)
     summary = summary or read_sealed(folder.summary)
     return RunResult(folder.path, folder.model, summary)
-
-
-def _alone(out: Path | str, team: Team) -> AbstractContextManager[None]:
-    """The leading process keeps other runs out of the folder."""
-    return sole_process(Path(out)) if team.leads else nullcontext()
-
-
-def _trust_folder(path: Path | str, *_: object) -> RunFolder:
-    """The folder that the leading process has claimed."""
-    return RunFolder(Path(path))
 
 
 def _check_plan(config: RunConfig, body: ModelFile | None) -> None:
