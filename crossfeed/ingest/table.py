@@ -126,16 +126,17 @@ class Table(ShownByGrids):
                 f"The table has no group {', '.join(unknown)}." if unknown else "No group was selected.",
                 expected="at least one of the table's own groups",
             )
+        return replace(
+            self.laid_out(groups), manifest=self.manifest | {"selected_groups": [group.key for group in groups]}
+        )
+
+    def laid_out(self, groups: Sequence[Group]) -> Self:
+        """The table of these stretches of its rows, under the names they bear."""
         rows = row_numbers(groups)
         return replace(
-            self,
-            groups=moved_up(groups),
-            time=self.time[rows],
-            sensors=self.sensors[rows],
-            commands=self.commands[rows],
-            extras={name: values[rows] for name, values in self.extras.items()},
-            manifest=self.manifest | {"selected_groups": [group.key for group in groups]},
-        )
+            self, groups=moved_up(groups), time=self.time[rows], sensors=self.sensors[rows],
+            commands=self.commands[rows], extras={name: values[rows] for name, values in self.extras.items()},
+        )  # fmt: skip
 
     def without(self, sensor_names: Iterable[str]) -> Self:
         """The same table with these sensors hidden, as on a machine that does not have them."""

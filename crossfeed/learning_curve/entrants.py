@@ -19,7 +19,7 @@ from crossfeed.learning_curve.effort import effort
 from crossfeed.learning_curve.fleet import FleetEntrant, open_fleet
 from crossfeed.learning_curve.judged_windows import JudgedWindows
 from crossfeed.learning_curve.minutes import folder_name
-from crossfeed.learning_curve.own_logs import OwnLogs, laid_out, sides
+from crossfeed.learning_curve.own_logs import OwnLogs, sides
 from crossfeed.model.locate import FLEET
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.listing import list_windows, pair_up
@@ -99,20 +99,20 @@ class Entrants:
         if not groups:
             return Stretch(minutes, None, None)
         cut = sides(groups, self.window)
-        rows = laid_out(logs.table, groups)
+        rows = logs.table.laid_out(groups)
         if not cut:
             return Stretch(minutes, rows, None)
         model = self.setting.config.model
-        train = laid_out(logs.table, [group for group in cut if group.session.startswith("train/")])
+        train = logs.table.laid_out([group for group in cut if group.session.startswith("train/")])
         windows = list_windows(pair_up(train, None), model.context, model.horizons)
-        table = laid_out(logs.table, [*cut, *logs.test])
+        table = logs.table.laid_out([*cut, *logs.test])
         return Stretch(minutes, rows, table if len(windows) >= 4 else None, len(windows))
 
     @cached_property
     def _space_set(self) -> EvaluationSet:
         """The judged windows in the space itself, for those who have no normaliser of their own."""
         logs = self.setting.logs
-        return self.judged.of_table(laid_out(logs.table, logs.test), self.judged.space)
+        return self.judged.of_table(logs.table.laid_out(logs.test), self.judged.space)
 
     def _once(
         self, name: str, stretch: Stretch, seed: int, fit: Callable[[Path], Fitted], scored: EvaluationSet,
