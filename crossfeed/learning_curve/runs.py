@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -12,7 +13,7 @@ from crossfeed.baselines.runs import AttemptedRun
 from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants
 from crossfeed.learning_curve.minutes import in_words
 from crossfeed.model.locate import FLEET
-from crossfeed.processes import end_with_parent, side_by_side
+from crossfeed.processes import side_by_side
 from crossfeed.progress import be_quiet, console, is_quiet, progress
 
 
@@ -53,12 +54,11 @@ def _attempts(
     plan: Sequence[CurveRun], setting: CurveSetting, entrants: Entrants, jobs: int
 ) -> Iterator[tuple[CurveRun, AttemptedRun]]:
     if jobs == 1:
-        for run in plan:
-            yield run, entrants.run(run.model, run.minutes, run.seed)
+        yield from (_do_run(entrants, run) for run in plan)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
     longest_first = sorted(plan, key=lambda run: -run.effort)
-    yield from side_by_side(_do_run, [(run,) for run in longest_first], jobs, _prepare_process, (setting, threads))
+    yield from side_by_side(_do_run, [(run,) for run in longest_first], jobs, partial(_entrants, setting, threads))
 
 
 def _in_words(run: CurveRun, attempt: AttemptedRun) -> str:
@@ -70,18 +70,12 @@ def _in_words(run: CurveRun, attempt: AttemptedRun) -> str:
     return f"{head}: CRPS {attempt.result.scores[TEST]['crps']:.3f} ({attempt.result.seconds:.0f} s)"
 
 
-_entrants: Entrants | None = None
-
-
-def _prepare_process(setting: CurveSetting, threads: int) -> None:
-    """Prepare a process once for all the runs it will do."""
-    global _entrants
-    end_with_parent()
+def _entrants(setting: CurveSetting, threads: int) -> Entrants:
+    """What a process has for all the runs it will do."""
     be_quiet()
     torch.set_num_threads(threads)
-    _entrants = Entrants(setting)
+    return Entrants(setting)
 
 
-def _do_run(run: CurveRun) -> tuple[CurveRun, AttemptedRun]:
-    assert _entrants is not None
-    return run, _entrants.run(run.model, run.minutes, run.seed)
+def _do_run(entrants: Entrants, run: CurveRun) -> tuple[CurveRun, AttemptedRun]:
+    return run, entrants.run(run.model, run.minutes, run.seed)

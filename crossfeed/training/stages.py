@@ -23,6 +23,8 @@ from crossfeed.training.record.summary import data_facts, environment, stage_fac
 from crossfeed.training.run_config import RunConfig, departures
 from crossfeed.training.seeds import Purpose, derive, generator
 
+Facts = dict[str, Any]
+
 
 def fresh_model(data: TrainingData, config: RunConfig, purpose: Purpose, device: torch.device) -> WorldModel:
     """A model with newly drawn weights; drawn on the host, so that every device starts from the same ones."""
@@ -30,9 +32,7 @@ def fresh_model(data: TrainingData, config: RunConfig, purpose: Purpose, device:
     return WorldModel.build(config.model, data.schema, data.normaliser).to(device)
 
 
-def run_stages(
-    run: StageRun, device: torch.device, inputs: dict[str, Any], body: ModelFile | None
-) -> dict[str, Any] | None:
+def run_stages(run: StageRun, device: torch.device, inputs: Facts, body: ModelFile | None) -> Facts | None:
     """Both stages from wherever the folder says they stand, then the files of the finished run and its summary."""
     state = load_state(run.folder.path, device)
     run.history.extend(state.history if state else ())
@@ -49,9 +49,7 @@ def run_stages(
     return _written(model, run, device, provenance, facts, report) if run.team.leads else None
 
 
-def _provenance(
-    config: RunConfig, inputs: dict[str, Any], facts: dict[str, Any], body: ModelFile | None
-) -> dict[str, Any]:
+def _provenance(config: RunConfig, inputs: Facts, facts: Facts, body: ModelFile | None) -> Facts:
     """What the model files say of their origin."""
     provenance = {"config": config.model_dump(mode="json"), **inputs, **facts}
     if body is not None and "usual_scales" in facts:  # for sensors that it meets later: what was usual elsewhere
@@ -59,7 +57,7 @@ def _provenance(
     return provenance
 
 
-def _pretrained(run: StageRun, state: TrainingState | None, provenance: dict[str, Any]) -> dict[str, Tensor]:
+def _pretrained(run: StageRun, state: TrainingState | None, provenance: Facts) -> dict[str, Tensor]:
     """The weights of the first stage, trained now unless the run is past it."""
     if state is None or state.stage == "pretrain":
         run_stage(run, "pretrain", state)
@@ -87,13 +85,8 @@ def _finetuned(
 
 
 def _written(
-    model: WorldModel,
-    run: StageRun,
-    device: torch.device,
-    provenance: dict[str, Any],
-    facts: dict[str, Any],
-    report: LoadReport,
-) -> dict[str, Any]:
+    model: WorldModel, run: StageRun, device: torch.device, provenance: Facts, facts: Facts, report: LoadReport
+) -> Facts:
     """The summary, once it lies in the folder beside model and history."""
     config, history, stages = run.config, run.history, stage_facts(run.history)
     validation = validation_facts(Validator(model, run.data.train, run.data.validation, config, run.precision))
