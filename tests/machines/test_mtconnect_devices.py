@@ -115,6 +115,32 @@ def _items(text: str):
         return read_devices(path)
 
 
+def test_two_spindles_whose_components_share_a_name_kept_actual_speeds_as_commands() -> None:
+    rotary = """<Rotary id='s{n}' name='S'><DataItems>
+  <DataItem id='a{n}' name='S{n}speed' category='SAMPLE' type='ROTARY_VELOCITY' subType='ACTUAL'/>
+  <DataItem id='c{n}' name='S{n}cmd' category='SAMPLE' type='ROTARY_VELOCITY' subType='PROGRAMMED'/>
+  <DataItem id='o{n}' name='S{n}ovr' category='EVENT' type='ROTARY_VELOCITY_OVERRIDE' subType='PROGRAMMED'/>
+  <DataItem id='l{n}' name='S{n}load' category='SAMPLE' type='LOAD' units='PERCENT'/>
+</DataItems></Rotary>"""
+    tool = rotary.format(n=6).replace("name='S'", "name='SA'")
+    axes = rotary.format(n=1) + rotary.format(n=2) + tool
+    start = LATHE.index("<Rotary id='s'")
+    told = LATHE[:start] + axes + LATHE[LATHE.index("</Components></Axes>") :]
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "Devices.xml"
+        file.write_text(told)
+        proposal = propose(read_devices(file)["Lathe7"])
+    spindles = {one.item.name: (one.name, one.command) for one in proposal.channels if one.item.name.startswith("S")}
+    assert spindles == {
+        "S1cmd": ("spindle_speed", True), "S1speed": ("spindle_actual_speed", False),
+        "S2cmd": ("spindle_2_speed", True), "S2speed": ("spindle_2_actual_speed", False),
+        "S6cmd": ("spindle_3_speed", True), "S6speed": ("spindle_3_actual_speed", False),
+        "S1load": ("spindle_load", False), "S2load": ("spindle_2_load", False), "S6load": ("spindle_3_load", False),
+        "S1ovr": ("spindle_override", True), "S2ovr": ("spindle_2_override", True),
+        "S6ovr": ("spindle_3_override", True),
+    }  # fmt: skip
+
+
 def test_a_mapping_renames_and_drops_items(folder: Path) -> None:
     table = read(
         folder,

@@ -147,7 +147,7 @@ def test_the_mapping_written_from_a_device_model_ingests_its_logs(nist_folder: P
     assert yaml.safe_load(text)["device"] == "Mazak01"
     kind = log_format_named("mtconnect", tmp_path / "mapping.yaml")
     table = ingest(kind, nist_folder / "Mazak01-20161007-20161008.txt.gz")
-    assert "s2_load" in table.schema.sensor_names
+    assert "spindle_2_load" in table.schema.sensor_names
     assert len(table) > 500
 
 
