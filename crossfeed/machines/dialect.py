@@ -26,6 +26,7 @@ _NO_TEXT = {
     b"PAR1": "a Parquet file",
     b"%PDF": "a PDF",
 }
+_JSON = re.compile(rb"\s*(\{\s*\"|\[\s*[\[{])")
 # A header names most columns; before it stand remarks with fewer cells, or with numbers.
 _NAMED, _NUMBERS = 0.8, 0.2
 _LINES_LOOKED_AT = 200
@@ -47,6 +48,13 @@ def sniff(path: Path, separator: str | None = None, decimal: str | None = None, 
     """Look at the beginning and the end of a file and say how it is written."""
     head, tail, size = _ends(path)
     refuse_binary(path, head)
+    if _JSON.match(head.removeprefix(b"\xef\xbb\xbf")):
+        raise LogError(
+            f"{path} is JSON, not a table of rows and columns.",
+            expected="a CSV, text or Parquet file",
+            remedy="Write one column for each signal; of a Siemens Edge capture the rows of HFData under the "
+            "addresses in SignalListHFData.",
+        )
     if not head.strip():
         raise LogError(f"{path} is empty.", expected="a header line and rows", remedy="Fetch or export the file again.")
     encoding = _encoding(head)

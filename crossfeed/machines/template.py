@@ -39,7 +39,7 @@ def template_from(path: Path) -> str:
     return _table_template(files[0], files[1:])
 
 
-def _table_template(file: Path, others: Sequence[Path] = ()) -> str:
+def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
     frame = _read(file)
     if frame.is_empty():
         raise LogError(f"{file} has a header but no rows.", expected="some rows to look at")
@@ -52,15 +52,17 @@ def _table_template(file: Path, others: Sequence[Path] = ()) -> str:
     }
     values = {name: np.where(np.abs(column) < _BEYOND, column, np.nan) for name, column in values.items()}
     columns = find_columns(values)
+    others = other_channels(values, [column.native for column in columns])
     if not any(column.channel in canonical().sensor_names for column in columns):
-        columns = [*other_channels(values, [column.native for column in columns]), *columns]
+        columns, others = [*others, *columns], []
     lines = [
         f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them.",
         "# Then: crossfeed ingest table LOGS OUT.parquet --mapping THIS_FILE",
     ]
-    lines += _unlike(file, frame.columns, others)
-    lines.append(f"machine: {_yaml(_machine(file, others))}   # a name of your choice")
+    lines += _unlike(file, frame.columns, beside)
+    lines.append(f"machine: {_yaml(_machine(file, beside))}   # a name of your choice")
     lines += _schema(columns)
+    lines += _without_channel(others)
     lines += _time(clock)
     step = clock.step if clock else None
     lines.append(f"period: {max(1.0, round(step, 3)) if step else 1.0:g}   # seconds between the rows of the table")
@@ -103,6 +105,19 @@ def _schema(columns: list[FoundColumn]) -> list[str]:
     lines.append("  commands:")
     lines += [f"    - {{name: {c.name}, quantity: {c.quantity}, unit: {_yaml(c.unit)}}}" for c in known.commands]
     return lines
+
+
+def _without_channel(others: Sequence[FoundColumn]) -> list[str]:
+    """A remark about sensors of the log that the canonical schema has no channel for."""
+    sensors = [column for column in others if column.quantity not in ("feed", "rotational speed")]
+    if not sensors:
+        return []
+    some = ", ".join(f"{column.native} ({column.quantity})" for column in sensors[:8])
+    more = f" and {len(sensors) - 8} more" if len(sensors) > 8 else ""
+    return [
+        f"# ? sensors too, for which the canonical schema has no channel: {some}{more}.",
+        "#   To forecast them, list them here: schema: {name: own, sensors: [...], commands: [...]}",
+    ]
 
 
 def _time(clock: FoundClock | None) -> list[str]:

@@ -190,3 +190,50 @@ def test_a_folder_with_the_logs_of_two_machines_was_taken_for_one(mill: pl.DataF
     mill.rename({"K17": "K99"}).write_csv(tmp_path / "mill_b.csv")
     (tmp_path / "notes.csv").write_text("")
     assert "1 of 4 files have other columns than Fräse A 1.csv: mill_b.csv" in written(tmp_path)[1]
+
+
+def captured(rows: int = 400) -> pl.DataFrame:
+    """Rows in the shape of a Siemens Edge capture: SIGNAL|axis, a count of cycles for a clock."""
+    signals = {
+        "DES_POS": 1.0,
+        "TORQUE_FFW": 0.1,
+        "TORQUE": 2.0,
+        "CURRENT": 3.0,
+        "POWER": 20.0,
+        "LOAD": 9.0,
+        "CMD_SPEED": 900.0,
+    }
+    wave = 1.0 + 0.1 * np.sin(np.arange(rows) / 30.0)
+    columns = {f"{signal}|{axis}": size * axis * wave for signal, size in signals.items() for axis in (1, 2, 3, 6)}
+    return pl.DataFrame({"CYCLE": np.arange(4_814_008, 4_814_008 + rows)} | columns)
+
+
+def test_the_axes_of_a_siemens_capture_were_all_taken_for_the_spindle(tmp_path: Path) -> None:
+    captured().write_csv(tmp_path / "hfdata.csv")
+    mapping, text = written(tmp_path / "hfdata.csv")
+    natives = {column["channel"]: column.get("native") for column in mapping["columns"]}
+    assert natives == {
+        "spindle_current": "CURRENT|6", "spindle_torque": "TORQUE|6", "spindle_power": "POWER|6",
+        "x_current": "CURRENT|1", "x_torque": "TORQUE|1", "y_current": "CURRENT|2", "y_torque": "TORQUE|2",
+        "z_current": "CURRENT|3", "z_torque": "TORQUE|3", "z_power": "POWER|3", "spindle_speed": "CMD_SPEED|6",
+        "feed_x": "CMD_SPEED|1", "feed_y": "CMD_SPEED|2", "feed_z": "CMD_SPEED|3",
+    }  # fmt: skip
+    assert mapping["time"] == {"column": "CYCLE", "unit": "2 ms"}
+    assert "LOAD|6 (load)" in text, "nothing said that the loads are left out"
+
+
+def test_a_capture_as_json_was_refused_as_commas_in_the_wrong_place(tmp_path: Path) -> None:
+    (tmp_path / "capture.csv").write_text(
+        '{"Header": {"CycleTimeMs": 2},\n "Payload": [{"HFData": [[1, 0.5], [2, 0.7]]}]}\n'
+    )
+    with pytest.raises(LogError, match="is JSON, not a table"):
+        template_from(tmp_path / "capture.csv")
+
+
+def test_a_power_named_by_its_unit_was_not_seen(tmp_path: Path) -> None:
+    wave = np.abs(np.sin(np.arange(100.0)))
+    frame = pl.DataFrame({"time": np.arange(100.0), "I_avg_spindle": wave, "kW_spindle": wave, "RPM": 900.0 + wave})
+    frame.write_csv(tmp_path / "meter.csv")
+    mapping, _ = written(tmp_path / "meter.csv")
+    power = next(column for column in mapping["columns"] if column["channel"] == "spindle_power")
+    assert (power["native"], power["unit"]) == ("kW_spindle", "kW")
