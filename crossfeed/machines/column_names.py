@@ -16,6 +16,7 @@ _STEMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "none",
         ("program", "number", "nummer", "index", "counter", "zähler", "sequence", "zeile", "satz", "werkzeug", "tool"),
     ),
+    ("none", ("duration", "einschaltdauer")),
     ("modulation depth", ("aussteuer", "modulation")),
     ("override", ("override", "ovr", "korrektur")),
     ("feed", ("vorschub", "feedrate", "feed", "frt", "actf")),

@@ -237,3 +237,23 @@ def test_a_power_named_by_its_unit_was_not_seen(tmp_path: Path) -> None:
     mapping, _ = written(tmp_path / "meter.csv")
     power = next(column for column in mapping["columns"] if column["channel"] == "spindle_power")
     assert (power["native"], power["unit"]) == ("kW_spindle", "kW")
+
+
+def test_a_line_for_each_reading_became_a_mapping_without_a_sensor(tmp_path: Path) -> None:
+    readings = [(0.0, "Spd_ActSpeed_C", "0.0"), (0.0, "LP_Pump_On", "True"), (0.9, "Spd_ActSpeed_C", "-150.8")] * 9
+    frame = pl.DataFrame(readings, schema=["time_s", "node", "value"], orient="row")
+    frame.write_csv(tmp_path / "opcua.csv")
+    with pytest.raises(LogError, match="line for each reading: 'node' names the signal, 'value'") as caught:
+        template_from(tmp_path / "opcua.csv")
+    assert "index='time_s'" in (caught.value.remedy or "")
+
+
+def test_a_mapping_without_a_sensor_says_so(tmp_path: Path) -> None:
+    pl.DataFrame({"Time": np.arange(60.0), "n_Set": 900.0}).write_csv(tmp_path / "log.csv")
+    assert "no column looks like a sensor" in written(tmp_path / "log.csv")[1]
+
+
+def test_hours_of_being_switched_on_were_taken_for_power(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"Time": np.arange(60.0), "M_PowerOnDuration": 46_000.0 + np.arange(60.0), "Speed_C": 900.0})
+    frame.write_csv(tmp_path / "log.csv")
+    assert "M_PowerOnDuration" not in [column.get("native") for column in written(tmp_path / "log.csv")[0]["columns"]]
