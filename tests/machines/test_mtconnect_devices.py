@@ -156,6 +156,38 @@ def test_a_mapping_renames_and_drops_items(folder: Path) -> None:
     assert table.sensors[40, 0] == 5.0
 
 
+def test_an_actual_feed_could_not_be_named_in_place_of_the_commanded_one(folder: Path) -> None:
+    log = folder / "Lathe7-20240312.txt"
+    log.write_text(log.read_text().replace("|FeedX|", "|Fact|2|FeedX|"))
+    columns = [
+        {"native": "Watts", "channel": "main_power"},
+        {"native": "nSet", "channel": "main_speed"},
+        {"native": "Fact", "channel": "feed_path"},
+    ]
+    table = read(folder, machine="turn_2", columns=columns)
+    assert table.schema.command_names == ("main_speed", "feed_path")
+    assert set(table.commands[:, 1]) == {120.0}
+
+
+def test_lines_of_an_adapter_were_read_as_if_an_agent_had_converted_them(folder: Path) -> None:
+    model, log = folder / "Devices.xml", folder / "Lathe7-20240312.txt"
+    adapted = "units='MILLIMETER/SECOND' nativeUnits='MILLIMETER/MINUTE'/>"
+    model.write_text(LATHE.replace("units='MILLIMETER/SECOND'/>", adapted))
+    plain = read(folder)
+    log.write_text(log.read_text().replace("|FeedX|2", "|FeedX|24000"))
+    with pytest.raises(LogError, match=r"FeedX reaches 24,000, beyond belief in mm/s.*FeedZ: unit: mm/min"):
+        read(folder)
+    assert not [text for text in plain.manifest["findings"] if "nativeUnits" in text]
+    columns = [
+        {"native": "LoadX", "channel": "x_load"},
+        {"native": "nSet", "channel": "spindle_speed"},
+        {"native": "FeedX", "channel": "feed_x", "unit": "mm/min"},
+    ]
+    table = read(folder, machine="lathe7", columns=columns)
+    assert set(table.commands[:, 1]) == {24_000.0}
+    assert not [text for text in table.manifest["findings"] if "nativeUnits" in text]
+
+
 def test_a_mapping_to_the_channels_of_another_machine_fills_what_is_missing(folder: Path) -> None:
     table = read(
         folder,

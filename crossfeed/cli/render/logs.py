@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from crossfeed.cli.render.grid import MISSING, grid, short
+from crossfeed.ingest.resample import WAITING
 from crossfeed.ingest.table import Table
 from crossfeed.machines.declaration import LogFormat
 from crossfeed.machines.simulated.summary import LogSummary
@@ -34,6 +35,13 @@ def show_manifest(manifest: dict[str, Any], written: Path | None = None) -> None
     ):
         for what, count in entries.items():
             console.print(f"  {title}: {count:,} {what}", markup=False)
+    if early := counts.get("rows_before_the_first_known_command_dropped"):
+        beginning = WAITING.replace(" ", "_")
+        waiting = {what.removeprefix(beginning): rows for what, rows in counts.items() if what.startswith(beginning)}
+        late = ", ".join(f"{name} in {rows:,}" for name, rows in waiting.items())
+        console.print(f"  dropped rows: {early:,} before every command of a session was known: no {late}", markup=False)
+        if early > counts["rows"] / 10:
+            console.print("  [yellow]note[/]: a command that is told late is better left out of the mapping")
     if counts["empty_bins"] or counts["sensor_values_carried_forward"]:
         console.print(
             f"  gaps: {counts['empty_bins']:,} empty bins, {counts['sensor_values_carried_forward']:,} sensor values "
