@@ -9,6 +9,7 @@ from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.log_formats import log_format_named
 from crossfeed.machines.mapping import TEMPLATE, Mapping
 from crossfeed.machines.table import mapped_format
+from crossfeed.windows.split import split_table
 from tests.machines.lathe import MAPPING, SCHEMA
 
 
@@ -18,6 +19,20 @@ def test_a_csv_log_in_other_units(described, log) -> None:
     np.testing.assert_allclose(table.sensors[:30], [[20.0, 1.5]] * 30)
     assert table.commands[0, 0] == pytest.approx(800.0)
     assert table.manifest["repairs"] == {"load: outside 0 to 200 %": 1}
+
+
+def test_one_long_recording_could_not_be_split(described, tmp_path) -> None:
+    rows = np.arange(600)
+    file = tmp_path / "long.csv"
+    pl.DataFrame({"t": rows * 1000, "Load": rows % 90, "Power": 5.0, "n": 800.0}).write_csv(file)
+    whole = ingest(described(), file)
+    pieces = ingest(described(segmentation={"longest_s": 120}), file)
+    assert [len(group) for group in whole.groups] == [600]
+    assert [len(group) for group in pieces.groups] == [120] * 5
+    assert len({group.session for group in pieces.groups}) == 5
+    assert {group.run for group in pieces.groups} == {"long"}
+    np.testing.assert_array_equal(pieces.sensors, whole.sensors)
+    assert split_table(pieces).test
 
 
 def test_segmentation_by_gap_state_and_length(described, log) -> None:

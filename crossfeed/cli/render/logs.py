@@ -11,6 +11,7 @@ from rich.table import Table as Grid
 
 from crossfeed.cli.render.grid import MISSING, grid, short
 from crossfeed.grid import plural
+from crossfeed.ingest.resample import WAITING
 from crossfeed.ingest.table import Table
 from crossfeed.machines.declaration import LogFormat
 from crossfeed.machines.simulated.summary import LogSummary
@@ -33,6 +34,13 @@ def show_manifest(manifest: dict[str, Any], written: Path | None = None) -> None
             console.print(f"  {plural(count, noun)} dropped: {why}", markup=False)
     for what, count in manifest["repairs"].items():
         console.print(f"  repaired {'once' if count == 1 else f'{count:,} times'}: {what}", markup=False)
+    if early := counts.get("rows_before_the_first_known_command_dropped"):
+        beginning = WAITING.replace(" ", "_")
+        waiting = {what.removeprefix(beginning): rows for what, rows in counts.items() if what.startswith(beginning)}
+        late = ", ".join(f"{name} in {rows:,}" for name, rows in waiting.items())
+        console.print(f"  {plural(early, 'row')} dropped: some command was not known yet: no {late}", markup=False)
+        if early > counts["rows"] / 10:
+            console.print("  [yellow]note[/]: a command that is told late is better left out of the mapping")
     carried = counts["sensor_values_carried_forward"]
     if counts["empty_bins"] or carried:
         console.print(
