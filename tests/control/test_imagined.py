@@ -1,0 +1,36 @@
+"""Imagined machines: what a passed limit costs, and what the time and the energy of a step are worth."""
+
+import numpy as np
+import pytest
+
+from crossfeed.control.branches import grow
+from crossfeed.control.imagined import PENALTY, Imagined
+from crossfeed.control.law import CuttingLaw
+from crossfeed.control.task import read_task
+from crossfeed.schema import canonical
+from tests.control.conftest import logged, small_model
+
+LAW = CuttingLaw({"spindle_torque": (0.2, 1e-4), "spindle_power": (0.0, 1e-4)})
+
+
+def imagined(limit):
+    task = read_task(None, {"limits": [f"spindle_torque<={limit}"], "objective": {"base_load": "1.4 kW"}})
+    branches = grow(small_model(logged()), logged(), task, count=12)
+    return Imagined(branches, LAW, task, canonical(), 24, seed=1)
+
+
+def test_a_passed_limit_costs_as_much_again_for_each_height_above_it():
+    loose, tight = imagined(1000.0), imagined(0.8)
+    column = loose.branches.sensors.index("spindle_torque")
+    passed = 0
+    for _ in range(6):
+        free, held = (each.step(np.zeros((24, 1))) for each in (loose, tight))
+        load = loose._load_BP[:, column]
+        np.testing.assert_array_equal(tight._load_BP[:, column], load)
+        above = held.info["passed"]
+        assert not free.info["passed"].any()
+        assert not above[load <= 0.8].any()
+        expected = np.where(above, PENALTY * (1.0 + (load / 0.8 - 1.0)), 0.0)
+        assert free.reward_B - held.reward_B == pytest.approx(expected)
+        passed += int(above.sum())
+    assert passed > 5
