@@ -1,5 +1,8 @@
 """Which tests answer for which of the files that decide numbers, and which small errors in them do no harm."""
 
+_FIGURES = "control/test_golden_figures.py"
+_TRACES = "machines/simulated/test_golden_traces.py"
+_SEED = "fleet/test_seed.py"
 _GOLDEN = "training/test_step.py::test_golden_losses_of_twenty_steps"
 _SENSORS = ("model/sensors", "training/test_step.py::test_golden_losses_of_twenty_steps_of_the_default_network")
 TESTS: dict[str, tuple[str, ...]] = {
@@ -72,37 +75,45 @@ TESTS: dict[str, tuple[str, ...]] = {
     "baselines/ridge.py": ("baselines/test_fitting.py",),
     "baselines/spread.py": ("baselines/test_fitting.py",),
     "baselines/table.py": ("baselines/test_compare.py",),
-    "control/adaptive.py": ("control/test_adaptive.py", "control/test_experience.py"),
-    "control/branches.py": ("control/test_environments.py", "control/test_learn.py"),
-    "control/calibrate.py": ("control/test_experience.py",),
-    "control/controllers.py": ("control/test_machine.py", "control/test_law.py"),
+    "control/adaptive.py": ("control/test_adaptive.py", _FIGURES, "control/test_experience.py"),
+    "control/branches.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
+    "control/calibrate.py": ("control/test_calibrate.py", "control/test_experience.py"),
+    "control/controllers.py": ("control/test_machine.py", "control/test_law.py", _FIGURES),
     "control/earlier.py": ("control/test_experience.py",),
-    "control/imagined.py": ("control/test_environments.py", "control/test_learn.py"),
+    "control/imagined.py": (
+        "control/test_imagined.py",
+        _FIGURES,
+        "control/test_environments.py",
+        "control/test_learn.py",
+    ),
+    "control/machine.py": ("control/test_machine.py", _FIGURES),
+    "control/offpolicy/estimate.py": ("control/offpolicy/test_estimate.py", _FIGURES),
     "control/limits.py": ("control/test_task.py",),
-    "control/observation.py": ("control/test_environments.py", "control/test_learn.py"),
-    "control/offpolicy/collect.py": ("control/offpolicy/test_estimate.py",),
-    "control/offpolicy/log.py": ("control/offpolicy/test_estimate.py",),
-    "control/offpolicy/value.py": ("control/offpolicy/test_estimate.py",),
-    "control/oracle.py": ("control/test_adaptive.py",),
+    "control/observation.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
+    "control/offpolicy/collect.py": ("control/offpolicy/test_estimate.py", _FIGURES),
+    "control/offpolicy/log.py": ("control/offpolicy/test_estimate.py", _FIGURES),
+    "control/offpolicy/value.py": ("control/offpolicy/test_estimate.py", _FIGURES),
+    "control/oracle.py": ("control/test_adaptive.py", _FIGURES),
     "control/outlook.py": ("control/test_decision.py",),
     "control/planner.py": ("control/test_decision.py",),
     "control/readings.py": ("control/test_repeat.py",),
     "control/repeat.py": ("control/test_repeat.py", "control/test_experience.py"),
     "control/task.py": ("control/test_task.py", "control/test_decision.py"),
-    "control/trial.py": ("control/test_machine.py", "control/test_law.py"),
+    "control/trial.py": ("control/test_machine.py", "control/test_law.py", _FIGURES),
     "edge.py": ("export/test_edge.py",),
-    "export/graph.py": ("export/test_edge.py", "export/test_export.py"),
+    "export/graph.py": ("export/test_graph.py", "export/test_export.py"),
     "evaluation/conformal_coverage.py": ("evaluation/test_evaluate.py", "evaluation/test_model_evaluation.py"),
-    "fleet/draw.py": ("fleet/test_generate.py", "fleet/test_parts.py"),
-    "fleet/motors.py": ("fleet/test_generate.py", "fleet/test_parts.py"),
-    "fleet/operations.py": ("fleet/test_generate.py", "fleet/test_parts.py"),
-    "fleet/parts.py": ("fleet/test_generate.py", "fleet/test_parts.py"),
-    "fleet/turning.py": ("fleet/test_generate.py", "fleet/test_parts.py"),
-    "fleet/habits.py": ("fleet/test_log.py", "fleet/test_generate.py"),
-    "fleet/log.py": ("fleet/test_log.py", "fleet/test_generate.py"),
-    "fleet/people.py": ("fleet/test_log.py", "fleet/test_generate.py"),
-    "fleet/servo.py": ("fleet/test_log.py", "fleet/test_generate.py"),
-    "fleet/signals.py": ("fleet/test_log.py", "fleet/test_generate.py"),
+    "fleet/draw.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
+    "fleet/motors.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
+    "fleet/operations.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
+    "fleet/parts.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
+    "fleet/turning.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
+    "fleet/habits.py": ("fleet/test_log.py", "fleet/test_generate.py", _SEED),
+    "fleet/log.py": ("fleet/test_log.py", "fleet/test_generate.py", _SEED),
+    "fleet/people.py": ("fleet/test_log.py", "fleet/test_generate.py", _SEED),
+    "fleet/servo.py": ("fleet/test_log.py", "fleet/test_generate.py", _SEED),
+    "fleet/signals.py": ("fleet/test_log.py", "fleet/test_generate.py", _SEED),
+    "fleet/generate.py": ("fleet/test_generate.py", _SEED),
     "fleet/describe.py": ("fleet/test_compare.py",),
     "fleet/features.py": ("fleet/test_compare.py",),
     "ingest/align.py": ("ingest/test_table.py", "evaluation/test_model_evaluation.py"),
@@ -128,13 +139,17 @@ TESTS: dict[str, tuple[str, ...]] = {
     "machines/simulated/filters.py": (
         "machines/simulated/test_dynamics.py",
         "machines/simulated/test_axes.py",
-        "machines/simulated/test_spindle.py",
+        _TRACES,
     ),
-    "machines/simulated/noise.py": ("machines/simulated/test_dynamics.py", "machines/simulated/test_rollout.py"),
+    "machines/simulated/noise.py": (
+        "machines/simulated/test_dynamics.py",
+        "machines/simulated/test_rollout.py",
+        _TRACES,
+    ),
     "machines/simulated/process.py": (
         "machines/simulated/test_spindle.py",
         "machines/simulated/test_stock.py",
-        "machines/simulated/test_axes.py",
+        _TRACES,
     ),
     "model/jepa/objectives.py": ("model/jepa/test_objectives.py", _GOLDEN),
     "model/jepa/sigreg.py": ("model/jepa/test_sigreg.py", _GOLDEN),
@@ -178,15 +193,13 @@ _OWN_TEST = {
     "adaptation": "model_adaptation parameters",
     "audits": "causality clock commands crossing dead fitted load sides swapped twins units",
     "baselines": "trees",
-    "control": "advise environments experience learn machine rehearse walk write_program",
-    "control/offpolicy": "estimate",
+    "control": "advise environments experience learn rehearse walk write_program",
     "evaluation": "bundle invariance regimes robustness",
-    "fleet": "compare generate train",
+    "fleet": "compare train",
     "ingest": "divide from_frame length segment units",
     "learning_curve": "curve",
     "live": "clock learning program_plan rows trust",
     "machines": "clock delimited joanneum table thws",
-    "machines/simulated": "axes dynamics heat overrides path rollout spindle stock",
     "model": "forecast live world_model",
     "model/parts": "packing",
     "programs": "cycles expressions flow motion overrides plan read_line trajectory",
@@ -200,6 +213,9 @@ _OWN_TEST = {
 }
 TESTS |= {
     f"{room}/{name}.py": (f"{room}/test_{name}.py",) for room, names in _OWN_TEST.items() for name in names.split()
+} | {
+    f"machines/simulated/{name}.py": (f"machines/simulated/test_{name}.py", _TRACES)
+    for name in ("axes", "dynamics", "heat", "overrides", "path", "rollout", "spindle", "stock")
 }
 # What does no harm when it is a little wrong: the file, what is changed, the line it stands in, and the reason.
 _MORE_RUNS = "more runs than needed are cut to zero length"
@@ -313,4 +329,34 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "colour: float = Field(default=1.0, ge=0.0)  # 0 white; higher makes neighbouring knots move together",
     ): ("where a search looks, not what it is looking for"),
     ("control/search.py", "2.0", "seconds: float = Field(default=2.0, gt=0.0)"): "how long a search looks",
+    ("evaluation/corruptions.py", "x_BKC + torch.where(hit, SPIKE * sign, 0.0)", ""): (
+        "a spike goes down as often as up"
+    ),
+    (
+        "evaluation/corruptions.py",
+        "2.0",
+        "uniform = draw(tuple(shape)).double().clamp(2.0**-25, 1.0 - 2.0**-25)",
+    ): "how far out the noise of one draw in sixteen million lies",
+    (
+        "control/imagined.py",
+        "1.0",
+        "above_B = np.where(feeding_B > 0.99, above_BL.max(axis=1, initial=-1.0), -1.0)",
+    ): "anything below nought is no excess",
+    (
+        "control/planner.py",
+        "0",
+        "outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0",
+    ): "any seed searches",
+    ("machines/log_clock.py", "np.abs(forward - usual) < 0.1 * usual", ""): "a step that is off by exactly a tenth",
+    ("machines/log_columns.py", "_correlation(np.abs(values[name]), product) > _FOLLOWS", ""): (
+        "a correlation of exactly the least"
+    ),
+    ("machines/log_columns.py", "0.05", "rows &= watts > 0.05 * float(np.nanmax(watts, initial=0.0))"): (
+        "which rows of a loaded spindle tell watts from kilowatts"
+    ),
+    (
+        "machines/log_columns.py",
+        "0",
+        "if rows.sum() < _FEWEST_ROWS or one[rows].std() == 0 or two[rows].std() == 0:",
+    ): "where nothing varies the correlation is no number, and that follows nothing",
 }
