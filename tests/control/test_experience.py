@@ -122,3 +122,12 @@ def test_a_new_layer_was_as_well_known_as_the_move_under_way(model, course):
     assert (after.tails["spindle_torque"].known_T == going).all()
     assert (after.high["spindle_torque"][going] < 8.0).all()
     assert (after.high["spindle_torque"][~going] > 8.0).all()
+
+
+def test_a_single_earlier_run_is_believed_up_to_a_twentieth_of_its_mean_load(model, course, earlier):
+    known = experience(model, course, [earlier[1]], 5.0)
+    assert len(known.runs) == 1
+    paths = known.recall(course, 0.0, risk=0.01, samples=400).paths["spindle_torque"]
+    load = known.runs[0][:, TORQUE]
+    assert paths.mean(axis=0) == pytest.approx(load, abs=0.02)
+    assert paths.std(axis=0).mean() == pytest.approx(0.05 * np.abs(load[course.cutting]).mean(), rel=0.1)
