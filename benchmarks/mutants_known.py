@@ -362,4 +362,10 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("audits/causality.py", "1000.0", "noise = rng.normal(scale=1e3, size=sensors[later].shape)"): (
         "any other values are other values"
     ),
+    ("machines/simulated/spindle.py", "grip < -1.0", ""): "a grip of exactly minus one is cut to itself",
+    ("model/live.py", "0", "self._unread = 0"): "where nothing was read yet, all of it is read",
+    ("model/live.py", "0", "self._rows, self._context, self._unread = None, None, 0"): (
+        "where nothing was read yet, all of it is read"
+    ),
+    ("programs/flow.py", "0", "self.executed = 0"): "one line more or less until a program is called endless",
 }
