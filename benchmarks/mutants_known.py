@@ -368,4 +368,9 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "where nothing was read yet, all of it is read"
     ),
     ("programs/flow.py", "0", "self.executed = 0"): "one line more or less until a program is called endless",
+    (
+        "serving/plan_program.py",
+        "np.asarray(getattr(trace, channel.name)) * factor.scale + factor.offset",
+        "",
+    ): "no unit of a speed begins elsewhere than at nought",
 }
