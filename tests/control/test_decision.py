@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from crossfeed.control.decision import _estimate
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.outlook import KnownLoad, Outlook
-from crossfeed.control.planner import _LATE, PlannerConfig, _lateness, plan_ahead, plan_whole, section
+from crossfeed.control.planner import _LATE, PlannerConfig, _asked, _lateness, plan_ahead, plan_whole, section
 from crossfeed.control.score import Score, highest_feed_met
 from crossfeed.control.tail import Tail
 from crossfeed.control.task import read_task
@@ -243,3 +244,29 @@ def test_lateness_begins_where_the_given_time_ends(course, law):
         task = read_task(None, {"objective": {"minimise": "energy", "within": f"{seconds} s"}})
         score = Score(known_outlook(course, 2.0), law, task, canonical())
         assert _lateness(task, score, ones, ones) == pytest.approx(_LATE * late)
+
+
+def test_a_section_of_an_outlook_is_as_long_as_its_loads(course):
+    part = section(known_loads(course, np.arange(len(course)) + 1.0), 5, 12)
+    assert len(part) == 7
+    assert part.paths["spindle_torque"].shape[1] == len(part.doubt_T) == 7
+    assert part.middle["spindle_torque"].tolist() == part.tails["spindle_torque"].load_T.tolist() == [*range(6, 13)]
+
+
+def test_what_the_model_expects_above_the_law_is_added_to_everything_that_is_said_of_a_load(course, law):
+    """The cautious load sank where the model expected more than the law."""
+    task, names = read_task(None, {"limits": ["spindle_torque<=40"]}), canonical().sensor_names
+    outlook, ones = known_loads(course, np.full(len(course), 3.0)), np.ones(len(course))
+    mean_RC = np.zeros((len(course), len(names)))
+    mean_RC[:, names.index("spindle_torque")] = 7.0
+    lookout = SimpleNamespace(
+        reach=len(course), model=SimpleNamespace(schema=canonical()), expected=lambda _: (mean_RC, 0.5 * ones)
+    )
+    asked = _asked(outlook, lookout, Score(outlook, law, task, canonical()), ones, ones)
+    more_T = 7.0 - outlook.paths["spindle_torque"].mean(axis=0)
+    assert asked.paths["spindle_torque"] - outlook.paths["spindle_torque"] == pytest.approx(
+        np.broadcast_to(more_T, outlook.paths["spindle_torque"].shape)
+    )
+    assert asked.high["spindle_torque"] - outlook.high["spindle_torque"] == pytest.approx(more_T)
+    assert asked.tails["spindle_torque"].load_T == pytest.approx(3.0 + more_T)
+    assert asked.doubt_T == pytest.approx(0.5 * ones)

@@ -118,6 +118,8 @@ def test_between_the_outermost_quantiles_too_the_share_below_is_interpolated() -
     for level in (0.1, 0.15, 0.25, 0.3, 0.45, 0.65, 0.85, 0.9):
         assert fan.cdf(fan.quantile(level)).item() == pytest.approx(level)
     assert fan.quantile(0.75).item() == pytest.approx(3.0)
+    # Beyond the outermost ones half of what is left lies.
+    assert [fan.cdf(torch.tensor([x]).double()).item() for x in (-2.5, 5.5)] == pytest.approx([0.05, 0.95])
 
 
 def families() -> list[Distribution]:
