@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError
-from crossfeed.fleet.compare import area_under_curve, compare_with_real
+from crossfeed.fleet.compare import _gap, area_under_curve, compare_with_real
 from crossfeed.fleet.describe import describe, facts_of
 from crossfeed.fleet.draw import NEIGHBOURS, period_of
 from crossfeed.fleet.features import FEATURES, _features, looks
@@ -109,3 +109,9 @@ def test_both_commands_answer(fleet: Path, unlike: Table, tmp_path: Path) -> Non
         words = ["fleet", command, str(fleet), "--table", str(tmp_path / "real.parquet")]
         assert json.loads(CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False).stdout)
         assert "simulated machines" in CliRunner().invoke(app, words, catch_exceptions=False).stdout
+
+
+def test_a_real_median_is_told_beside_those_of_nine_in_ten_machines() -> None:
+    values = np.concatenate([[7.0, 8.0, 9.0], np.repeat(np.arange(101.0), 3)])
+    gap = _gap("jump", values, 3, np.repeat([f"m{number}" for number in range(101)], 3).tolist())
+    assert (gap.real, gap.low, gap.middle, gap.high) == (8.0, 5.0, 50.0, 95.0)
