@@ -154,7 +154,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "model/jepa/objectives.py": ("model/jepa/test_objectives.py", _GOLDEN),
     "model/jepa/sigreg.py": ("model/jepa/test_sigreg.py", _GOLDEN),
     "model/jepa/vicreg.py": ("model/jepa/test_vicreg.py", _GOLDEN),
-    "model/jepa/encoder.py": ("model/jepa/test_encoder.py", "model/parts/test_packing.py", _GOLDEN),
+    "model/jepa/encoder.py": (
+        "model/jepa/test_encoder.py",
+        "model/parts/test_packing.py",
+        "model/test_presets.py",
+        _GOLDEN,
+    ),
     "model/jepa/head.py": ("model/jepa/test_head.py", _GOLDEN),
     "model/jepa/predictor.py": ("model/jepa/test_predictor.py", _GOLDEN),
     "model/parts/attention.py": ("model/parts/test_attention.py", _GOLDEN),
@@ -373,4 +378,12 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "np.asarray(getattr(trace, channel.name)) * factor.scale + factor.offset",
         "",
     ): "no unit of a speed begins elsewhere than at nought",
+    (
+        "training/known_changes.py",
+        "_coming_to_rest(windows, turns_N) < SHARE * STOPPED",
+        "",
+    ): "a share of exactly so much",
+    ("machines/log_columns.py", "100.0 <= middle <= 1200.0", ""): "a link of exactly so many volts",
+    ("control/environments.py", "row.truth[n] * scale", ""): "every power of the simulator is in kW",
+    ("live/trust.py", "self._far.get(name, 0.0) > _FARTHEST", ""): "a value that is exactly so far away",
 }

@@ -9,6 +9,7 @@ from crossfeed.control.controllers import AsWritten, PlannedKnobs, Planner
 from crossfeed.control.earlier import LoggedRows, around, find_runs
 from crossfeed.control.experience import Experience
 from crossfeed.control.law import CuttingLaw
+from crossfeed.control.margin import FEWEST
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import TrialStart, standing, trial
 from crossfeed.schema import canonical
@@ -116,8 +117,10 @@ def test_a_new_layer_was_as_well_known_as_the_move_under_way(model, course):
     assert going.any()
     assert not going.all()
     assert not before.tails["spindle_torque"].known_T.any()
-    for _ in range(25):
+    for number in range(1, 26):
         known.came_true(float(first), first + 0.9, (1.0, 1.0), np.full(17, 4.0))
+        said = known.calibrated(forecast, float(first), 0.05, now).tails["spindle_torque"]
+        assert said.known_T.any() == (number >= FEWEST)
     after = known.calibrated(forecast, float(first), 0.05, now)
     assert (after.tails["spindle_torque"].known_T == going).all()
     assert (after.high["spindle_torque"][going] < 8.0).all()
