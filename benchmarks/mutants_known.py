@@ -386,4 +386,15 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("machines/log_columns.py", "100.0 <= middle <= 1200.0", ""): "a link of exactly so many volts",
     ("control/environments.py", "row.truth[n] * scale", ""): "every power of the simulator is in kW",
     ("live/trust.py", "self._far.get(name, 0.0) > _FARTHEST", ""): "a value that is exactly so far away",
+    (
+        "control/course.py",
+        "0.0",
+        "return np.asarray((self.feed_share_T > 0.99) & (np.abs(self.commands_TA[:, self.spindle_column]) > 0.0))",
+    ): "no spindle turns a hundredth a minute",
+    (
+        "control/offpolicy/value.py",
+        "0.0",
+        "penalty = _RIDGE * len(known) * np.diag(np.append(0.0, np.ones(size - 1)))",
+    ): "a hundredth of a millionth pulls no mean",
+    ("control/task.py", "within + 1e-09", ""): "what is as good as equal is met either way",
 }
