@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import NativeColumn
-from crossfeed.machines.delimited import read_log
+from crossfeed.machines.delimited import _read_quickly, read_log
 from crossfeed.machines.dialect import sniff
 
 COLUMNS = (NativeColumn("Value A", "a", "A"), NativeColumn("b", "b", "A"))
@@ -217,3 +217,14 @@ def test_numbers_survive_any_dialect(tmp_path_factory, rows, separator, comma) -
     assert sniff(path).decimal_comma == comma
     for found, wanted in zip(frame.rows(), rows, strict=True):
         assert found == pytest.approx(wanted, abs=1e-6)
+
+
+def test_plain_files_were_read_as_text_cell_by_cell(tmp_path) -> None:
+    """What is UTF-8 with points is parsed while it is scanned; other encodings are not handed to that scanner."""
+    for number, (encoding, quick) in enumerate((("utf-8", True), ("latin-1", False))):
+        path = tmp_path / f"{number}.csv"
+        path.write_bytes("größe,Value A,b\n1,1.5,2\n2,3,4\n".encode(encoding))
+        found = _read_quickly(path, sniff(path), {"a": "Value A", "b": "b"}, {})
+        assert (found is not None) == quick
+        frame, _ = read_log(path, COLUMNS)
+        assert frame.rows() == [(1.5, 2.0), (3.0, 4.0)]

@@ -270,6 +270,13 @@ def test_streams_documents_give_the_same_table_with_and_without_a_device_model(f
     np.testing.assert_array_equal(power, wanted.sensors[:, 3])
 
 
+def test_the_only_device_of_a_streams_document_is_meant_whatever_it_is_called(folder: Path) -> None:
+    wanted = read(folder)
+    (folder / "Lathe7-20240312.txt").unlink()
+    (folder / "sample.xml").write_text(document(events(), device="renamed"))
+    np.testing.assert_array_equal(read(folder).sensors, wanted.sensors)
+
+
 def test_a_sensor_that_is_never_told_is_absent_and_a_command_is_asked_for(folder: Path) -> None:
     log = folder / "Lathe7-20240312.txt"
     log.write_text(lines_of([event for event in events() if event[1] != "Amps"]))

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from crossfeed.errors import ConfigError, SchemaError
 from crossfeed.schema import Channel, Schema, canonical
 from crossfeed.serving.measures import (
+    INTERVAL,
+    LEVELS,
     Estimate,
     check_sensors,
     energies,
@@ -103,3 +105,9 @@ def test_sensors_that_are_not_there_are_named() -> None:
 def test_an_estimate_holds_its_interval() -> None:
     estimate = Estimate.of(np.arange(1.0, 40.0))
     assert (estimate.mean, estimate.low, estimate.high) == pytest.approx((20.0, 2.0, 38.0))
+
+
+def test_a_forecast_is_told_by_its_middle_and_two_intervals() -> None:
+    """What is drawn as the middle is the median, and the outermost levels hold nine in ten."""
+    assert LEVELS == (0.05, 0.25, 0.5, 0.75, 0.95)
+    assert LEVELS[-1] - LEVELS[0] == pytest.approx(INTERVAL)
