@@ -57,6 +57,17 @@ def test_further_commands_come_after_those_of_the_model_where_they_are_asked_for
     assert readable(SCHEMA, SCHEMA, further=True).commands == SCHEMA.commands
 
 
+def test_the_feed_along_the_path_was_not_read_where_no_axis_told_its_own() -> None:
+    names = ("path_feed_programmed", "feed_path", "spindle_set")
+    path = [Channel(name=name, quantity="feed", unit="mm/s") for name in names[:2]]
+    commands = (*path, Channel(name=names[2], quantity="rotational speed", unit="rpm"))
+    own = OTHER.model_copy(update={"commands": commands})
+    assert readable(own, SCHEMA).command_names == ("spindle_set", "feed_path", "feed_y")
+    axis = Channel(name="y_set_feed", quantity="feed", unit="mm/s")
+    by_axis = OTHER.model_copy(update={"commands": (*commands, axis)})
+    assert readable(by_axis, SCHEMA).command_names == ("spindle_set", "feed_x", "y_set_feed")
+
+
 def speed(name: str) -> Channel:
     return Channel(name=name, quantity="rotational speed", unit="rpm")
 
