@@ -75,6 +75,12 @@ def named(names: Sequence[str], noun: str = "machines") -> str:
     return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} {noun}"
 
 
+def plural(amount: int, noun: str) -> str:
+    """One run, two runs; one entry, two entries."""
+    several = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{amount:,} {noun if amount == 1 else several}"
+
+
 def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
     """How wide each column of texts becomes: no word is broken, and those that want little get it before the others."""
     widths = [max((len(word) for text in column for word in text.split()), default=0) for column in columns]

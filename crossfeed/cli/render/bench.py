@@ -1,8 +1,8 @@
 """What a training step costs, on a terminal."""
 
 from crossfeed.cli.render.grid import grid
+from crossfeed.grid import plural
 from crossfeed.progress import output
-from crossfeed.reporting.numbers import plural
 from crossfeed.training.bench.bench import Bench
 
 
@@ -33,8 +33,8 @@ def remarks(found: Bench) -> list[str]:
         "Parts are timed one by one; validation is for as many windows as a batch has."
     ]
     if len(found.threads_ms) > 1:
-        timed = ", ".join(f"{count}: {_time(value)}" for count, value in sorted(found.threads_ms.items()))
-        lines.append(f"Step by number of threads - {timed}. Set OMP_NUM_THREADS={found.threads} to train like this.")
+        timed = ", ".join(f"{_time(value)} with {count}" for count, value in sorted(found.threads_ms.items()))
+        lines.append(f"Threads: a step takes {timed}. Set OMP_NUM_THREADS={found.threads} to train like this.")
     return lines
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from crossfeed.grid import plural
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, columns, section
-from crossfeed.reporting.numbers import plural
 from crossfeed.study.record.ledger import Entry
 
 
@@ -63,7 +63,7 @@ def _verification(found: Artefacts) -> Note:
     if check.problems:
         return Note(f"Verification FAILED: {'; '.join(check.problems)}. Ledger head {check.head}.", "bad")
     remarks = f" Worth knowing: {'; '.join(check.remarks)}." if check.remarks else ""
-    told = f"Verified: {plural(check.entries, 'ledger entry').replace('entrys', 'entries')}, nothing changed.{remarks}"
+    told = f"Verified: {plural(check.entries, 'ledger entry')}, nothing changed.{remarks}"
     return Note(f"{told} Ledger head {check.head}.", "good")
 
 
