@@ -10,7 +10,7 @@ from crossfeed.baselines import ARMS
 from crossfeed.baselines.contenders import FLOORS
 from crossfeed.baselines.runs import Ending
 from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants
-from crossfeed.learning_curve.minutes import in_words
+from crossfeed.learning_curve.minutes import spoken
 from crossfeed.model.locate import FLEET
 from crossfeed.processes import end_with_parent, side_by_side
 from crossfeed.progress import be_quiet, console, is_quiet, progress
@@ -62,7 +62,7 @@ def _ended(
 
 
 def _in_words(run: CurveRun, ending: Ending) -> str:
-    head = f"{run.model}, {in_words(run.minutes)} minutes, seed {run.seed}"
+    head = f"{run.model}, {spoken(run.minutes)}, seed {run.seed}"
     if ending.result is None:
         return f"{head}: {ending.reason}"
     if ending.result.status == "diverged":
