@@ -35,20 +35,21 @@ def init(
 
     Example: crossfeed study init mystudy --source source.parquet --target target.parquet --protocol crossfeed
     """
-    from crossfeed.cli.render.next_step import next_step
+    from crossfeed.cli.render.study import show_next
     from crossfeed.configuration import parse_assignments
+    from crossfeed.grid import plural
     from crossfeed.study.study import Study
 
     changes = parse_assignments(settings or [])
     study = Study.init(folder, source, target or [], protocol, size, changes, minimum_seeds, keep_targets, shared or [])
     sealed = (
-        f"{len(target)} target table{'' if len(target) == 1 else 's'} sealed"
+        f"{plural(len(target), 'target table')} sealed in {study.store.folder / 'vault'}"
         if target
         else "on the source alone: there is nothing to open later"
     )
     typer.echo(f"Study {folder} begun; {sealed}.")
     typer.echo(f"Ledger head: {study.verify().head}")
-    next_step("study", "search", folder)
+    show_next(study)
 
 
 @app.command()
@@ -68,7 +69,7 @@ def search(
 
     Example: crossfeed study search mystudy --seeds 4 --jobs 2
     """
-    from crossfeed.cli.render.study import show_ranking
+    from crossfeed.cli.render.study import show_next, show_ranking
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
 
@@ -80,6 +81,7 @@ def search(
         study.plan(chosen, seeds)
     study.search(where)
     show_ranking(study)
+    show_next(study)
 
 
 @app.command()
@@ -95,7 +97,8 @@ def confirm(
 
     Example: crossfeed study confirm mystudy --jobs 2
     """
-    from crossfeed.cli.render.study import show_ranking
+    from crossfeed.cli.render.study import show_next, show_ranking
+    from crossfeed.grid import plural
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
 
@@ -103,8 +106,11 @@ def confirm(
     found = study.confirm(make_engine(engine, jobs, address, gpus_per_run), most_seeds)
     show_ranking(study)
     for seeds, name in found.leaders.items():
-        typer.echo(f"{seeds} seeds: {name}")
+        typer.echo(f"{plural(seeds, 'seed')}: {name}")
     typer.echo("The leader stands." if found.stable else "The leader still changes: locking will be refused.")
+    for reason in study.refusals() if found.stable else ():
+        typer.echo(f"Cannot be locked now: {reason}.")
+    show_next(study)
 
 
 @app.command()
@@ -116,12 +122,15 @@ def lock(
 
     Example: crossfeed study lock mystudy
     """
+    from crossfeed.cli.render.study import show_next
     from crossfeed.study.study import Study
 
-    content = Study(folder).lock(cast("LockedSeed | None", seed))
+    study = Study(folder)
+    content = study.lock(cast("LockedSeed | None", seed))
     typer.echo(f"Locked {content['candidate']}, seed {content['seed']} (the {content['seed_rule']} one).")
     for name in ("config", "code", "normaliser", "checkpoint"):
         typer.echo(f"  {name:<11}{content[f'{name}_sha256']}")
+    show_next(study)
 
 
 @app.command()
@@ -159,11 +168,13 @@ def unseal(
     Example: crossfeed study unseal mystudy
     """
     from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.study import show_target_result
+    from crossfeed.cli.render.study import show_next, show_target_result
     from crossfeed.study.study import Study
 
-    result = Study(folder).unseal(declared)
+    study = Study(folder)
+    result = study.unseal(declared)
     print_result(result, json, lambda: show_target_result(result))
+    show_next(study)
 
 
 @app.command()
@@ -220,10 +231,12 @@ def prune(folder: Folder) -> None:
 
     Example: crossfeed study prune mystudy
     """
+    from crossfeed.grid import plural
     from crossfeed.study.study import Study
 
     found = Study(folder).prune()
-    typer.echo(f"{found.size / 1e6:,.1f} MB freed; the weights of {len(found.runs)} runs are gone, their hashes stay.")
+    gone = f"the weights of {plural(len(found.runs), 'run')} are gone, their hashes stay"
+    typer.echo(f"{found.size / 1e6:,.1f} MB freed; {gone}.")
 
 
 @app.command()
