@@ -28,7 +28,9 @@ def init(
     size: Annotated[str, typer.Option(help="tiny, compact, base, medium or large.")] = "base",
     settings: Annotated[list[str] | None, typer.Option("--set", help="name=value for every candidate.")] = None,
     minimum_seeds: Annotated[int, typer.Option(min=1, help="Valid seeds the locked candidate must have.")] = 5,
-    keep_targets: Annotated[bool, typer.Option(help="Leave the target tables where they are, too.")] = False,
+    keep_targets: Annotated[
+        bool, typer.Option("--keep-targets", help="Leave the target tables where they are, too.")
+    ] = False,
     shared: Annotated[list[str] | None, typer.Option(help="Without a target: a sensor it would have.")] = None,
 ) -> None:
     """Start a study and seal the target.
@@ -58,8 +60,10 @@ def search(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds for every candidate.")] = 4,
     candidates: Annotated[Path | None, typer.Option(help="YAML file of your own candidates instead.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Some of the candidates, by name (repeatable).")] = None,
-    planned: Annotated[bool, typer.Option(help="Add nothing; finish what is planned.")] = False,
-    halving: Annotated[bool, typer.Option(help="Only the better half gets the next seed; kept in the ledger.")] = False,
+    planned: Annotated[bool, typer.Option("--planned", help="Add nothing; finish what is planned.")] = False,
+    halving: Annotated[
+        bool, typer.Option("--halving", help="Only the better half gets the next seed; kept in the ledger.")
+    ] = False,
     engine: Engine = "local",
     jobs: Jobs = 1,
     address: Address = None,
