@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from crossfeed.distribution import Gaussian
 from crossfeed.live.promises import TOLERATED, EProcess, Outline, PromisedForecast
 from crossfeed.live.row import Row
-from crossfeed.live.snapshot import PlanUsed
+from crossfeed.live.snapshot import Light, PlanUsed
 from crossfeed.live.trust import Trust
 from crossfeed.model.forecast import Forecast
 from tests.live.conftest import Shop
@@ -106,3 +106,12 @@ def test_commands_beyond_training_need_care(shop: Shop) -> None:
     trust = _watch(shop, 0.0)
     plan = PlanUsed("held", "held", dict.fromkeys(shop.table.schema.command_names, (1000000.0,) * 20))
     assert "outside" in trust._beyond(plan)
+
+
+def test_six_sensors_were_this_sensor(shop: Shop) -> None:
+    never = Light("red", "the model never saw this sensor in training")
+    lights = {"power": never, "torque": never, "current": Light("green", "in time")}
+    told = Trust(shop.opened).verdict(lights, "")
+    assert (
+        told == "2 of 3 sensors cannot be believed now, power among them: the model never saw this sensor in training."
+    )
