@@ -1,6 +1,7 @@
 """What do the tests notice? Plant small errors, one at a time, in the files that decide numbers, and run their tests.
 
-    make mutants                                   # a seeded sample over all of these files
+    make mutants                                   # two mutants of every file, seed 0
+    python benchmarks/mutants.py --draw 100 --seed 1   # a hundred over all files, each place as likely as any other
     python benchmarks/mutants.py --each 8 --only windows/corrupt.py
 
 An operator, a comparison, a constant, a sign: each mutant changes one of them. A child process forked for every mutant
@@ -22,6 +23,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
+import pytest
 from mutants_known import HARMLESS, TESTS
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +32,7 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
-NOTICED, SURVIVED, TOO_LONG = "noticed", "survived", "noticed (endless)"
+NOTICED, SURVIVED, TOO_LONG, SKIPPED = "noticed", "survived", "noticed (endless)", "skipped"
 
 
 class Mutation(ast.NodeTransformer):
@@ -137,6 +139,16 @@ def places(path: Path) -> int:
     return counting.count
 
 
+def drawn(files: Sequence[str], each: int, together: int | None, seed: int) -> dict[str, list[int]]:
+    """The places of every file at which an error is planted."""
+    draw, count = random.Random(seed), {file: places(ROOT / "crossfeed" / file) for file in files}
+    if together is None:
+        return {file: sorted(draw.sample(range(count[file]), min(each, count[file]))) for file in files}
+    everywhere = [(file, number) for file in files for number in range(count[file])]
+    chosen = sorted(draw.sample(everywhere, min(together, len(everywhere))))
+    return {file: [number for other, number in chosen if other == file] for file in files}
+
+
 def try_mutant(file: str, number: int, limit: float) -> tuple[str, Mutation, float]:
     """What became of a mutant (-1: nothing planted), the mutant, and the seconds it took."""
     path = ROOT / "crossfeed" / file
@@ -159,13 +171,12 @@ def try_mutant(file: str, number: int, limit: float) -> tuple[str, Mutation, flo
             os.waitpid(child, 0)
             return TOO_LONG, mutation, time.monotonic() - began
         time.sleep(0.02)
-    survived = os.waitstatus_to_exitcode(status) == 0
-    return SURVIVED if survived else NOTICED, mutation, time.monotonic() - began
+    code = os.waitstatus_to_exitcode(status)
+    outcome = {pytest.ExitCode.OK: SURVIVED, pytest.ExitCode.NO_TESTS_COLLECTED: SKIPPED}.get(code, NOTICED)
+    return outcome, mutation, time.monotonic() - began
 
 
 def _tests_of(file: str, planted: Planted) -> int:
-    import pytest
-
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
@@ -177,6 +188,7 @@ def _tests_of(file: str, planted: Planted) -> int:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--each", type=int, default=2, help="mutants of every file")
+    options.add_argument("--draw", type=int, help="mutants of all files together, instead of so many of each")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--only", nargs="*", default=list(TESTS), metavar="FILE", help="some of the files")
     chosen = options.parse_args()
@@ -189,18 +201,22 @@ def main() -> None:
     import hypothesis  # noqa: F401
     import polars  # noqa: F401
     import pydantic  # noqa: F401
-    import pytest  # noqa: F401
     import scipy.stats  # noqa: F401
     import torch
 
     torch.set_num_threads(1)
-    draw, noticed, harmless, survivors = random.Random(chosen.seed), 0, 0, []
-    for file in chosen.only:
+    noticed, harmless, survivors, untried = 0, 0, [], []
+    for file, numbers in drawn(chosen.only, chosen.each, chosen.draw, chosen.seed).items():
+        if not numbers:
+            continue
         outcome, _, seconds = try_mutant(file, -1, 600.0)
         if outcome != SURVIVED:
-            sys.exit(f"The tests of {file} fail without any error planted.")
-        count, lines = places(ROOT / "crossfeed" / file), (ROOT / "crossfeed" / file).read_text().splitlines()
-        for number in sorted(draw.sample(range(count), min(chosen.each, count))):
+            why = "need an extra that is not here" if outcome == SKIPPED else "fail without any error planted"
+            print(f"{file}: its tests {why}", flush=True)
+            untried.append(file)
+            continue
+        lines = (ROOT / "crossfeed" / file).read_text(encoding="utf-8").splitlines()
+        for number in numbers:
             outcome, mutant, _ = try_mutant(file, number, 5.0 * seconds + 30.0)
             line = mutant.line
             known = (HARMLESS.get((file, mutant.before, text)) for text in (lines[line - 1].strip(), ""))
@@ -212,7 +228,9 @@ def main() -> None:
             survivors += [f"{file}:{line}"] if outcome == SURVIVED and not reason else []
     harmful = noticed + len(survivors)
     print(f"{noticed} of {harmful} noticed, {harmless} more do no harm. Survivors: {', '.join(survivors) or 'none'}")
-    sys.exit(0 if noticed >= 0.9 * harmful else 1)
+    if untried:
+        print(f"Not tried: {', '.join(untried)}")
+    sys.exit(0 if noticed >= 0.9 * harmful and not untried else 1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 """Which tests answer for which of the files that decide numbers, and which small errors in them do no harm."""
 
+_FIGURES = "control/test_golden_figures.py"
+_TRACES = "machines/simulated/test_golden_traces.py"
+_SEED = "fleet/test_seed.py"
+_GOLDEN = "training/test_step.py::test_golden_losses_of_twenty_steps"
 _SENSORS = ("model/sensors", "training/test_step.py::test_golden_losses_of_twenty_steps_of_the_default_network")
 TESTS: dict[str, tuple[str, ...]] = {
     "ingest/resample.py": ("ingest/test_resample.py",),
@@ -60,6 +64,163 @@ TESTS: dict[str, tuple[str, ...]] = {
     "control/score.py": ("control/test_decision.py",),
     "control/search.py": ("control/test_search.py",),
     "control/tail.py": ("control/test_tail.py",),
+    "audits/drives.py": ("audits/test_units.py", "audits/test_crossing.py"),
+    "audits/factors.py": ("audits/test_units.py",),
+    "audits/physics.py": ("audits/test_units.py",),
+    "audits/stages.py": ("audits/test_causality.py",),
+    "audits/subject.py": ("audits/test_crossing.py", "audits/test_commands.py"),
+    "baselines/budget.py": ("baselines/test_fitting.py", "baselines/test_compare.py"),
+    "baselines/inputs.py": ("baselines/test_networks.py", "baselines/test_fitting.py"),
+    "baselines/instance.py": ("baselines/test_networks.py",),
+    "baselines/ridge.py": ("baselines/test_fitting.py",),
+    "baselines/spread.py": ("baselines/test_fitting.py",),
+    "baselines/table.py": ("baselines/test_compare.py",),
+    "control/adaptive.py": ("control/test_adaptive.py", _FIGURES, "control/test_experience.py"),
+    "control/branches.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
+    "control/calibrate.py": ("control/test_calibrate.py", "control/test_experience.py"),
+    "control/controllers.py": ("control/test_machine.py", "control/test_law.py", _FIGURES),
+    "control/earlier.py": ("control/test_experience.py",),
+    "control/imagined.py": (
+        "control/test_imagined.py",
+        _FIGURES,
+        "control/test_environments.py",
+        "control/test_learn.py",
+    ),
+    "control/machine.py": ("control/test_machine.py", _FIGURES),
+    "control/offpolicy/estimate.py": ("control/offpolicy/test_estimate.py", _FIGURES),
+    "control/limits.py": ("control/test_task.py",),
+    "control/observation.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
+    "control/offpolicy/collect.py": ("control/offpolicy/test_estimate.py", _FIGURES),
+    "control/offpolicy/log.py": ("control/offpolicy/test_estimate.py", _FIGURES),
+    "control/offpolicy/value.py": ("control/offpolicy/test_estimate.py", _FIGURES),
+    "control/oracle.py": ("control/test_adaptive.py", _FIGURES),
+    "control/outlook.py": ("control/test_decision.py",),
+    "control/planner.py": ("control/test_decision.py",),
+    "control/readings.py": ("control/test_repeat.py",),
+    "control/repeat.py": ("control/test_repeat.py", "control/test_experience.py"),
+    "control/task.py": ("control/test_task.py", "control/test_decision.py"),
+    "control/trial.py": ("control/test_machine.py", "control/test_law.py", _FIGURES),
+    "edge.py": ("export/test_edge.py",),
+    "export/graph.py": ("export/test_graph.py", "export/test_export.py"),
+    "evaluation/conformal_coverage.py": ("evaluation/test_evaluate.py", "evaluation/test_model_evaluation.py"),
+    "fleet/draw.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
+    "fleet/motors.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
+    "fleet/operations.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
+    "fleet/parts.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
+    "fleet/turning.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
+    "fleet/habits.py": ("fleet/test_log.py", "fleet/test_generate.py", _SEED),
+    "fleet/log.py": ("fleet/test_log.py", "fleet/test_generate.py", _SEED),
+    "fleet/people.py": ("fleet/test_log.py", "fleet/test_generate.py", _SEED),
+    "fleet/servo.py": ("fleet/test_log.py", "fleet/test_generate.py", _SEED),
+    "fleet/signals.py": ("fleet/test_log.py", "fleet/test_generate.py", _SEED),
+    "fleet/generate.py": ("fleet/test_generate.py", _SEED),
+    "fleet/describe.py": ("fleet/test_compare.py",),
+    "fleet/features.py": ("fleet/test_compare.py",),
+    "ingest/align.py": ("ingest/test_table.py", "evaluation/test_model_evaluation.py"),
+    "learning_curve/effort.py": ("learning_curve/test_curve.py",),
+    "learning_curve/entrants.py": ("learning_curve/test_curve.py",),
+    "learning_curve/judged_windows.py": ("learning_curve/test_by_session.py", "learning_curve/test_own_logs.py"),
+    "learning_curve/minutes.py": ("learning_curve/test_crossings.py", "learning_curve/test_own_logs.py"),
+    "live/frame.py": ("live/test_rows.py",),
+    "live/look_ahead.py": ("live/test_monitor.py", "live/test_learning.py"),
+    "live/machine_rows.py": ("live/test_monitor.py",),
+    "live/mapping.py": ("live/test_mqtt.py",),
+    "live/promises.py": ("live/test_trust.py", "live/test_shared_forecasts.py"),
+    "live/sparkplug.py": ("live/test_mqtt.py",),
+    "live/tracked_intervals.py": ("live/test_learning.py",),
+    "machines/column_names.py": ("machines/test_template.py",),
+    "machines/dialect.py": ("machines/test_delimited.py",),
+    "machines/log_clock.py": ("machines/test_template.py", "machines/test_table.py"),
+    "machines/log_columns.py": ("machines/test_template.py", "machines/test_table.py"),
+    "machines/mtconnect.py": ("machines/test_mtconnect.py", "machines/test_mtconnect_devices.py"),
+    "machines/mtconnect_channels.py": ("machines/test_mtconnect_devices.py",),
+    "machines/mtconnect_events.py": ("machines/test_mtconnect.py", "machines/test_mtconnect_devices.py"),
+    "machines/numbers.py": ("machines/test_delimited.py", "machines/test_table.py"),
+    "machines/simulated/filters.py": (
+        "machines/simulated/test_dynamics.py",
+        "machines/simulated/test_axes.py",
+        _TRACES,
+    ),
+    "machines/simulated/noise.py": (
+        "machines/simulated/test_dynamics.py",
+        "machines/simulated/test_rollout.py",
+        _TRACES,
+    ),
+    "machines/simulated/process.py": (
+        "machines/simulated/test_spindle.py",
+        "machines/simulated/test_stock.py",
+        _TRACES,
+    ),
+    "model/jepa/objectives.py": ("model/jepa/test_objectives.py", _GOLDEN),
+    "model/jepa/sigreg.py": ("model/jepa/test_sigreg.py", _GOLDEN),
+    "model/jepa/vicreg.py": ("model/jepa/test_vicreg.py", _GOLDEN),
+    "model/jepa/encoder.py": (
+        "model/jepa/test_encoder.py",
+        "model/parts/test_packing.py",
+        "model/test_presets.py",
+        _GOLDEN,
+    ),
+    "model/jepa/head.py": ("model/jepa/test_head.py", _GOLDEN),
+    "model/jepa/predictor.py": ("model/jepa/test_predictor.py", _GOLDEN),
+    "model/parts/attention.py": ("model/parts/test_attention.py", _GOLDEN),
+    "model/parts/blocks.py": ("model/parts/test_blocks.py", _GOLDEN),
+    "model/parts/dropout.py": ("model/parts/test_dropout.py", _GOLDEN),
+    "model/parts/horizon_embedding.py": ("model/jepa/test_head.py", _GOLDEN),
+    "model/parts/instance_norm.py": ("model/parts/test_instance_norm.py", _GOLDEN),
+    "model/sensors/further_commands.py": _SENSORS,
+    "model/sensors/members.py": _SENSORS,
+    "model/sensors/model.py": _SENSORS,
+    "programs/execute.py": (
+        "programs/test_flow.py",
+        "programs/test_motion.py",
+        "programs/test_cycles.py",
+        "programs/test_bad_input.py",
+    ),
+    "programs/geometry.py": ("programs/test_motion.py", "programs/test_plan.py"),
+    "programs/path.py": ("programs/test_plan.py", "programs/test_trajectory.py"),
+    "programs/profile.py": ("programs/test_plan.py", "programs/test_overrides.py"),
+    "programs/limits.py": ("programs/test_plan.py",),
+    "rows.py": ("model/test_forecast.py", "ingest/test_from_frame.py"),
+    "schema.py": ("test_schema.py",),
+    "serving/describe.py": ("serving/test_what_if.py",),
+    "serving/doubt.py": ("serving/test_what_if.py", "serving/test_history.py"),
+    "serving/plan.py": ("serving/test_plan_table.py", "serving/test_plan_program.py", "serving/test_rollout.py"),
+    "serving/trained_range.py": ("serving/test_history.py",),
+    "study/record/outcomes.py": ("study/test_differences.py",),
+    "study/record/rungs.py": ("study/test_halving.py",),
+    "training/measure/loss_pass.py": ("training/measure/test_validate.py",),
+    "training/update/flat_update.py": ("training/update/test_adamw.py", _GOLDEN),
+    "windows/draws.py": ("windows/test_machine_changes.py", "windows/test_unseen_plans.py", "windows/test_corrupt.py"),
+    "windows/split_tables.py": ("training/test_many_machines.py", "learning_curve/test_own_logs.py"),
+}
+# A file whose errors a test of its own name answers for.
+_OWN_TEST = {
+    "adaptation": "model_adaptation parameters",
+    "audits": "causality clock commands crossing dead fitted load sides swapped twins units",
+    "baselines": "trees",
+    "control": "advise environments experience learn rehearse walk write_program",
+    "evaluation": "bundle invariance regimes robustness",
+    "fleet": "compare train",
+    "ingest": "divide from_frame length segment units",
+    "learning_curve": "curve",
+    "live": "clock learning program_plan rows trust",
+    "machines": "clock delimited joanneum table thws",
+    "model": "forecast live world_model",
+    "model/parts": "packing",
+    "programs": "cycles expressions flow motion overrides plan read_line trajectory",
+    "serving": "history override_rows plan_program plan_table",
+    "study": "contrast halving prune",
+    "study/record": "conditions score",
+    "training": "budget order selection step",
+    "training/measure": "health metrics validate",
+    "training/update": "adamw average optimiser",
+    "windows": "counts",
+}
+TESTS |= {
+    f"{room}/{name}.py": (f"{room}/test_{name}.py",) for room, names in _OWN_TEST.items() for name in names.split()
+} | {
+    f"machines/simulated/{name}.py": (f"machines/simulated/test_{name}.py", _TRACES)
+    for name in ("axes", "dynamics", "heat", "overrides", "path", "rollout", "spindle", "stock")
 }
 # What does no harm when it is a little wrong: the file, what is changed, the line it stands in, and the reason.
 _MORE_RUNS = "more runs than needed are cut to zero length"
@@ -173,4 +334,67 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "colour: float = Field(default=1.0, ge=0.0)  # 0 white; higher makes neighbouring knots move together",
     ): ("where a search looks, not what it is looking for"),
     ("control/search.py", "2.0", "seconds: float = Field(default=2.0, gt=0.0)"): "how long a search looks",
+    ("evaluation/corruptions.py", "x_BKC + torch.where(hit, SPIKE * sign, 0.0)", ""): (
+        "a spike goes down as often as up"
+    ),
+    (
+        "evaluation/corruptions.py",
+        "2.0",
+        "uniform = draw(tuple(shape)).double().clamp(2.0**-25, 1.0 - 2.0**-25)",
+    ): "how far out the noise of one draw in sixteen million lies",
+    (
+        "control/imagined.py",
+        "1.0",
+        "above_B = np.where(feeding_B > 0.99, above_BL.max(axis=1, initial=-1.0), -1.0)",
+    ): "anything below nought is no excess",
+    (
+        "control/planner.py",
+        "0",
+        "outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0",
+    ): "any seed searches",
+    ("machines/log_clock.py", "np.abs(forward - usual) < 0.1 * usual", ""): "a step that is off by exactly a tenth",
+    ("machines/log_columns.py", "_correlation(np.abs(values[name]), product) > _FOLLOWS", ""): (
+        "a correlation of exactly the least"
+    ),
+    ("machines/log_columns.py", "0.05", "rows &= watts > 0.05 * float(np.nanmax(watts, initial=0.0))"): (
+        "which rows of a loaded spindle tell watts from kilowatts"
+    ),
+    (
+        "machines/log_columns.py",
+        "0",
+        "if rows.sum() < _FEWEST_ROWS or one[rows].std() == 0 or two[rows].std() == 0:",
+    ): "where nothing varies the correlation is no number, and that follows nothing",
+    ("audits/causality.py", "1000.0", "noise = rng.normal(scale=1e3, size=sensors[later].shape)"): (
+        "any other values are other values"
+    ),
+    ("machines/simulated/spindle.py", "grip < -1.0", ""): "a grip of exactly minus one is cut to itself",
+    ("model/live.py", "0", "self._unread = 0"): "where nothing was read yet, all of it is read",
+    ("model/live.py", "0", "self._rows, self._context, self._unread = None, None, 0"): (
+        "where nothing was read yet, all of it is read"
+    ),
+    ("programs/flow.py", "0", "self.executed = 0"): "one line more or less until a program is called endless",
+    (
+        "serving/plan_program.py",
+        "np.asarray(getattr(trace, channel.name)) * factor.scale + factor.offset",
+        "",
+    ): "no unit of a speed begins elsewhere than at nought",
+    (
+        "training/known_changes.py",
+        "_coming_to_rest(windows, turns_N) < SHARE * STOPPED",
+        "",
+    ): "a share of exactly so much",
+    ("machines/log_columns.py", "100.0 <= middle <= 1200.0", ""): "a link of exactly so many volts",
+    ("control/environments.py", "row.truth[n] * scale", ""): "every power of the simulator is in kW",
+    ("live/trust.py", "self._far.get(name, 0.0) > _FARTHEST", ""): "a value that is exactly so far away",
+    (
+        "control/course.py",
+        "0.0",
+        "return np.asarray((self.feed_share_T > 0.99) & (np.abs(self.commands_TA[:, self.spindle_column]) > 0.0))",
+    ): "no spindle turns a hundredth a minute",
+    (
+        "control/offpolicy/value.py",
+        "0.0",
+        "penalty = _RIDGE * len(known) * np.diag(np.append(0.0, np.ones(size - 1)))",
+    ): "a hundredth of a millionth pulls no mean",
+    ("control/task.py", "within + 1e-09", ""): "what is as good as equal is met either way",
 }

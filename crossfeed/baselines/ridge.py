@@ -70,7 +70,7 @@ class RidgeForecaster(Learner):
 
     def _mean(self, batch: WindowBatch) -> Tensor:
         change_BO = self._predictors(batch) @ self._weight_PO + self._offset_O
-        last_BHC = persistence(batch.x_BKC, batch.m_BKC, batch.future_x_BHC.shape[1] * (1,))
+        last_BHC = persistence(batch.x_BKC, batch.m_BKC, range(batch.future_x_BHC.shape[1]))
         return last_BHC + change_BO.view_as(last_BHC).float()
 
     def _solve(self, train: WindowSet, shape: Shape) -> list[tuple[Tensor, Tensor]]:

@@ -44,11 +44,9 @@ def init(
 
     changes = parse_assignments(settings or [])
     study = Study.init(folder, source, target or [], protocol, size, changes, minimum_seeds, keep_targets, shared or [])
-    sealed = (
-        f"{plural(len(target), 'target table')} sealed in {study.store.folder / 'vault'}"
-        if target
-        else "on the source alone: there is nothing to open later"
-    )
+    alone = "on the source alone: there is nothing to open later"
+    vault = study.store.folder / "vault"
+    sealed = f"{plural(len(target), 'target table')} sealed in {vault}" if target else alone
     typer.echo(f"Study {folder} begun; {sealed}.")
     typer.echo(f"Ledger head: {study.verify().head}")
     show_next(study)

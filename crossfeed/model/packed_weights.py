@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.model.jepa.model import JepaModel
+from crossfeed.model.sensors.head import MixtureHead
 from crossfeed.model.sensors.members import MemberLinear
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
@@ -73,17 +74,22 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
             expected="a CPU with avx_ne_convert, or with avx512bw, avx512vl and avx512dq",
             remedy="Use precision 'float32' here.",
         )
-    if precision == "float32" and isinstance(model, SensorModel):
-        return model
     twin = copy.deepcopy(model).eval().requires_grad_(False)
     parts: tuple[nn.Module, ...] = ()
     if isinstance(twin, SensorModel):
-        parts = (twin.network.encoder, twin.network.decoder)
+        parts = (twin.network,)
     elif isinstance(twin, JepaModel):
         parts = (twin.context_encoder, twin.predictor)
     for part in parts:
         _pack(part, precision)
+    object.__setattr__(twin, "packed_from", model)  # not as a part of it
     return twin
+
+
+def unpacked(model: WorldModel) -> WorldModel:
+    """The model that this one was packed from, whose members can be taken out; any other model as it is."""
+    plain: WorldModel = getattr(model, "packed_from", model)
+    return plain
 
 
 def has_bfloat16() -> bool:
@@ -100,5 +106,5 @@ def _pack(module: nn.Module, precision: Precision) -> None:
             setattr(module, name, PackedMembers(maps, precision))
         elif isinstance(child, nn.Linear) and child.in_features >= SMALLEST_WIDTH:
             setattr(module, name, PackedLinear(child.weight, child.bias, precision))
-        else:
+        elif not isinstance(child, MixtureHead):
             _pack(child, precision)

@@ -43,7 +43,7 @@ def test_fraction_zero_and_an_empty_support_are_zero_shot_bit_by_bit(
     rows, divided = few_shot(trained, data, CONFIG)
     zero_shot = evaluate(trained, data, divided.query)
     np.testing.assert_array_equal(rows[0].scores.sums, zero_shot.sums)
-    assert rows[1].support_windows == rows[1].updates == 0
+    assert rows[1].support_windows == rows[1].updates == rows[1].moved == rows[0].moved == 0
     np.testing.assert_array_equal(rows[1].scores.sums, zero_shot.sums)
     remarks = [row.remark for row in few_shot_result(rows, divided, CONFIG).fractions]
     assert remarks == ["", "no complete window in the support: zero-shot", ""]

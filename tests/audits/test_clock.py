@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crossfeed.audits.clock import check_clock
+from crossfeed.audits.clock import FROZEN_ROWS, check_clock
 from crossfeed.audits.finding import Finding
 from crossfeed.ingest.table import Table
 from tests.audits.conftest import case_of
@@ -61,3 +61,10 @@ def test_a_sensor_that_often_repeats_is_not_frozen() -> None:
     table = random_table([60] * 4)
     table.sensors[:] = np.round(table.sensors / 20.0)
     assert not _findings(table)
+
+
+def test_a_logger_is_frozen_from_ten_repeated_rows_on() -> None:
+    for repeated, found in ((FROZEN_ROWS - 1, 0), (FROZEN_ROWS, 1)):
+        table = random_table([60] * 4)
+        table.sensors[71 : 71 + repeated] = table.sensors[70]
+        assert len(_findings(table)) == found

@@ -89,3 +89,11 @@ def test_a_target_machine_outside_the_split_is_only_noted() -> None:
 def test_a_split_without_sides_is_refused() -> None:
     with pytest.raises(TableError, match="names 0 sides"):
         _findings(_table(), {"by": "session"})
+
+
+def test_a_copy_on_the_side_of_its_original_does_not_leak() -> None:
+    table = _table()
+    split = _split(table)
+    one, two = (int(unit[-3:]) for unit in split["train"][:2])
+    table.sensors[60 * two : 60 * two + 60] = table.sensors[60 * one : 60 * one + 60]
+    assert not [finding for finding in _findings(table, split) if finding.severity == "violation"]

@@ -1,11 +1,15 @@
 """Adaptive feed control and the oracle: what they keep, and what they report."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 from crossfeed.control.adaptive import AdaptiveFeed
 from crossfeed.control.controllers import AsWritten
 from crossfeed.control.law import CuttingLaw
-from crossfeed.control.oracle import oracle
+from crossfeed.control.oracle import _used, oracle
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import standing, trial
 from crossfeed.schema import canonical
@@ -49,3 +53,16 @@ def test_the_oracle_is_never_worse_and_passes_limits_no_more_often(piece, course
     kept = oracle(piece, course, tight, taught[1], rounds=4)
     assert kept.passed <= written.passed
     assert kept.cost <= written.cost
+
+
+def test_the_last_place_uses_its_part_of_a_limit_as_well(course):
+    ended = replace(course, feed_share_T=np.ones(len(course)), commands_TA=np.full_like(course.commands_TA, 3000.0))
+    torque, rows = canonical().sensor_names.index("spindle_torque"), []
+    for place in range(len(course)):
+        truth = np.zeros(17)
+        truth[torque] = 1.0 + place
+        rows.append(SimpleNamespace(truth=truth))
+    run = SimpleNamespace(position=np.arange(len(course), dtype=float), rows=rows)
+    used = _used(run, ended, read_task(None, {"limits": ["spindle_torque<=40"]}))
+    # A row ends in the place in which the next one begins.
+    assert used == pytest.approx((1.0 + np.arange(len(course))) / 40.0)

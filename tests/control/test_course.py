@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.control.course import Course, slewed
+from crossfeed.control.course import Course, _cuts, slewed
 from crossfeed.control.decision import reachable
 from crossfeed.control.task import read_task
 from crossfeed.errors import ProgramError
@@ -102,3 +102,10 @@ def test_a_move_under_way_goes_on_until_another_begins():
         0.0 * now,
     ):
         assert not later.under_way(other).any()
+
+
+def test_a_cut_ends_with_its_tool_or_with_the_spindle_and_they_are_counted_from_nought():
+    cutting = np.array([False, True, True, False, True, False, True, True, True])
+    tools = ("A", "A", "A", "A", "A", "", "A", "B", "")
+    speed = np.array([0.0, 9.0, 9.0, 9.0, 9.0, 0.0, 9.0, 9.0, 9.0])
+    assert _cuts(cutting, tools, speed).tolist() == [-1, 0, 0, -1, 0, -1, 1, 2, 3]

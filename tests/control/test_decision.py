@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from crossfeed.control.decision import _estimate
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.outlook import KnownLoad, Outlook
-from crossfeed.control.planner import PlannerConfig, plan_ahead, plan_whole
+from crossfeed.control.planner import _LATE, PlannerConfig, _asked, _lateness, plan_ahead, plan_whole, section
 from crossfeed.control.score import Score, highest_feed_met
 from crossfeed.control.tail import Tail
 from crossfeed.control.task import read_task
@@ -216,3 +217,56 @@ def test_a_gain_is_told_with_the_quantiles_of_its_confidence():
     gain = _estimate(np.random.default_rng(0).permutation(39) + 1.0, 0.95)
     assert (gain.mean, gain.low, gain.high) == pytest.approx((20.0, 2.0, 38.0))
     assert gain.level == pytest.approx(0.9)
+
+
+def test_a_feed_per_turn_follows_the_spindle_where_most_of_a_place_is_fed_so(course, law):
+    """A place fed by the turn for three fifths of its time kept its feed when the spindle was turned up."""
+    ones = np.ones(len(course))
+    for share, factor in ((0.45, 1.0), (0.55, 1.1)):
+        fed = replace(known_outlook(course, 2.0), course=replace(course, feed_share_T=ones, turn_share_T=share * ones))
+        feed_T, spindle_T = Score(fed, law, read_task(None, {}), canonical()).effective(1.2 * ones, 1.1 * ones)
+        assert feed_T == pytest.approx(1.2 * factor)
+        assert spindle_T == pytest.approx(1.1)
+
+
+def test_the_first_place_was_left_out_of_a_plan(course, law):
+    """A program that begins in the cut kept its first seconds as written."""
+    first = int(np.flatnonzero(course.cutting)[1])
+    outlook = section(known_outlook(course, 2.0), first, len(course))
+    task = read_task(None, {"limits": ["spindle_torque<=40"], "slew": 10.0})
+    decision, _ = plan_whole(outlook, law, task, canonical(), PlannerConfig())
+    assert decision.feed_T[0] == pytest.approx(1.2, abs=0.01)
+
+
+def test_lateness_begins_where_the_given_time_ends(course, law):
+    ones = np.ones((1, len(course)))
+    for seconds, late in ((course.seconds + 5.0, 0.0), (course.seconds, 0.0), (course.seconds - 2.0, 2.0)):
+        task = read_task(None, {"objective": {"minimise": "energy", "within": f"{seconds} s"}})
+        score = Score(known_outlook(course, 2.0), law, task, canonical())
+        assert _lateness(task, score, ones, ones) == pytest.approx(_LATE * late)
+
+
+def test_a_section_of_an_outlook_is_as_long_as_its_loads(course):
+    part = section(known_loads(course, np.arange(len(course)) + 1.0), 5, 12)
+    assert len(part) == 7
+    assert part.paths["spindle_torque"].shape[1] == len(part.doubt_T) == 7
+    assert part.middle["spindle_torque"].tolist() == part.tails["spindle_torque"].load_T.tolist() == [*range(6, 13)]
+
+
+def test_what_the_model_expects_above_the_law_is_added_to_everything_that_is_said_of_a_load(course, law):
+    """The cautious load sank where the model expected more than the law."""
+    task, names = read_task(None, {"limits": ["spindle_torque<=40"]}), canonical().sensor_names
+    outlook, ones = known_loads(course, np.full(len(course), 3.0)), np.ones(len(course))
+    mean_RC = np.zeros((len(course), len(names)))
+    mean_RC[:, names.index("spindle_torque")] = 7.0
+    lookout = SimpleNamespace(
+        reach=len(course), model=SimpleNamespace(schema=canonical()), expected=lambda _: (mean_RC, 0.5 * ones)
+    )
+    asked = _asked(outlook, lookout, Score(outlook, law, task, canonical()), ones, ones)
+    more_T = 7.0 - outlook.paths["spindle_torque"].mean(axis=0)
+    assert asked.paths["spindle_torque"] - outlook.paths["spindle_torque"] == pytest.approx(
+        np.broadcast_to(more_T, outlook.paths["spindle_torque"].shape)
+    )
+    assert asked.high["spindle_torque"] - outlook.high["spindle_torque"] == pytest.approx(more_T)
+    assert asked.tails["spindle_torque"].load_T == pytest.approx(3.0 + more_T)
+    assert asked.doubt_T == pytest.approx(0.5 * ones)

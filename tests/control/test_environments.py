@@ -12,7 +12,9 @@ from crossfeed.control.environments import (  # noqa: E402
     ModelEnvironment,
     ModelVectorEnvironment,
 )
+from crossfeed.control.machine import MachineRun  # noqa: E402
 from crossfeed.control.task import read_task  # noqa: E402
+from crossfeed.schema import canonical  # noqa: E402
 from tests.control.conftest import logged, small_model  # noqa: E402
 
 TASK = read_task(None, {"limits": ["spindle_torque<=40"], "objective": {"base_load": "1.4 kW"}})
@@ -89,3 +91,17 @@ def test_an_ended_branch_begins_anew_with_the_next_step(model):
         assert (environment.imagined.rows_done_B[ended] == 0.0).all()
         ended = truncated
     assert environment.imagined.rows_done_B.max() < 40.0
+
+
+def test_the_energy_of_a_step_is_that_of_the_time_it_took(files):
+    """The last row of a program is shorter than the others."""
+    environment = MachineEnvironment(str(files.program), task=TASK)
+    environment.reset(seed=0)
+    beside, done, seconds = MachineRun(environment.piece, environment._run.state), False, []
+    powers = [n for n, channel in enumerate(canonical().sensors) if channel.quantity == "power"]
+    while not done:
+        _, _, done, _, info = environment.step(np.zeros(1))
+        row = beside.step(1.0, 1.0)
+        assert info["energy"] == pytest.approx((row.truth[powers].sum() + 1.4) * row.seconds / 3600.0)
+        seconds.append(row.seconds)
+    assert seconds[-1] < 0.5

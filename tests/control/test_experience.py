@@ -7,8 +7,9 @@ import pytest
 
 from crossfeed.control.controllers import AsWritten, PlannedKnobs, Planner
 from crossfeed.control.earlier import LoggedRows, around, find_runs
-from crossfeed.control.experience import Experience
+from crossfeed.control.experience import Experience, _limit_here
 from crossfeed.control.law import CuttingLaw
+from crossfeed.control.margin import FEWEST
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import TrialStart, standing, trial
 from crossfeed.schema import canonical
@@ -116,9 +117,24 @@ def test_a_new_layer_was_as_well_known_as_the_move_under_way(model, course):
     assert going.any()
     assert not going.all()
     assert not before.tails["spindle_torque"].known_T.any()
-    for _ in range(25):
+    for number in range(1, 26):
         known.came_true(float(first), first + 0.9, (1.0, 1.0), np.full(17, 4.0))
+        said = known.calibrated(forecast, float(first), 0.05, now).tails["spindle_torque"]
+        assert said.known_T.any() == (number >= FEWEST)
     after = known.calibrated(forecast, float(first), 0.05, now)
     assert (after.tails["spindle_torque"].known_T == going).all()
     assert (after.high["spindle_torque"][going] < 8.0).all()
     assert (after.high["spindle_torque"][~going] > 8.0).all()
+
+
+def test_a_single_earlier_run_is_believed_up_to_a_twentieth_of_its_mean_load(model, course, earlier):
+    known = experience(model, course, [earlier[1]], 5.0)
+    assert len(known.runs) == 1
+    paths = known.recall(course, 0.0, risk=0.01, samples=400).paths["spindle_torque"]
+    load = known.runs[0][:, TORQUE]
+    assert paths.mean(axis=0) == pytest.approx(load, abs=0.02)
+    assert paths.std(axis=0).mean() == pytest.approx(0.05 * np.abs(load[course.cutting]).mean(), rel=0.1)
+
+
+def test_where_no_limit_holds_its_height_is_nothing():
+    assert _limit_here(np.array([5.0, np.inf, -3.0]), 0.0, 3).tolist() == [5.0, 0.0, 3.0]

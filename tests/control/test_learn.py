@@ -75,3 +75,17 @@ def test_a_file_that_is_no_policy(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="cannot be read"):
         LearnedPolicy.load(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize("method", ["ppo", "sac"])
+def test_only_a_learner_that_squashes_its_actions_itself_is_spared_it(method, monkeypatch):
+    seen = []
+
+    def stop(branches, *_):
+        seen.append(branches._squashed)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crossfeed.control.learn._learner", stop)
+    with pytest.raises(KeyboardInterrupt):
+        learn(small_model(logged()), logged(), TASK, LearnConfig(method=method, copies=4, branches=4))
+    assert seen == [method == "sac"]

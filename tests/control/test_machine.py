@@ -1,12 +1,15 @@
 """The machine second by second is the machine of whole programs."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from crossfeed.control.controllers import AsWritten, LoadRule, PlannedKnobs
-from crossfeed.control.machine import MachineRun
+from crossfeed.control.machine import MachineRow, MachineRun
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import standing, trial
+from crossfeed.control.trial import account, cost_by_place, standing, trial
 from crossfeed.schema import canonical
 
 
@@ -40,3 +43,22 @@ def test_the_load_rule_slows_down_under_load_and_speeds_up_without(piece, course
     fast = trial(piece, course, task, LoadRule(canonical(), rated=500.0), standing(piece))
     assert slow.seconds > fast.seconds
     assert fast.knobs[:, 0].max() == pytest.approx(1.2)
+
+
+def test_what_a_row_beyond_the_last_place_cost_belongs_to_the_last_place(course):
+    """A machine may need a moment more than its plan has places."""
+    task = read_task(None, {"objective": {"minimise": "cost", "base_load": "0 W"}})
+    rows = tuple(SimpleNamespace(truth=np.zeros(17), seconds=seconds) for seconds in (30.0, 0.25))
+    run = SimpleNamespace(rows=rows, position=np.array([0.0, len(course)]))
+    cost_T = cost_by_place(run, course, task)
+    assert cost_T.sum() == pytest.approx(30.25 * task.time_price)
+    assert cost_T[-1] - cost_T[0] == pytest.approx(0.25 * task.time_price)
+
+
+def test_the_last_row_of_a_program_that_ends_in_the_cut_is_in_the_cut(course):
+    last = np.arange(len(course)) == len(course) - 1
+    ended = replace(course, feed_share_T=last.astype(float), commands_TA=np.full_like(course.commands_TA, 3000.0))
+    task = read_task(None, {"limits": ["spindle_torque<=0.5"]})
+    row = MachineRow(np.ones(17), np.zeros(4), np.ones(17), float(len(course)), 1.0)
+    run = account("x", ended, task, [row, row], np.ones((2, 2)), np.array([len(course) - 2.0, len(course) - 1.0]))
+    assert (run.cutting, run.passed) == (1, 1)

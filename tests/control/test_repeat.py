@@ -78,3 +78,24 @@ def test_an_entry_that_stands_out_is_not_calmed_away():
 def test_too_few_rows_say_nothing_about_scatter():
     assert Scatter.of(np.arange(6.0), np.ones(6, dtype=bool)) == Scatter()
     assert calmed(np.array([2.0]), np.array([True]), Scatter(1.0, 1.0)).tolist() == [2.0]
+
+
+def test_what_is_believed_counts_for_ten_rows():
+    repeat = scored([0.0, 0.1, 0.1, 0.1, 0.2], like=[-0.3, -0.2, -0.2, -0.1])
+    assert repeat.middle == pytest.approx((10.0 * -0.2 + 5 * 0.1) / 15.0)
+
+
+def test_a_margin_is_wider_by_what_a_next_row_adds():
+    """Half of what is believed, and the rows above the middle, say how high scores come; the next row is unsure too."""
+    repeat = scored([0.0, 0.0, 0.0, 0.3, 0.3, -0.3], like=[])
+    above, rows = 0.3, 16.0
+    square = (5.0 * 0.06**2 + 2 * above**2) / (5.0 + 2)
+    assert repeat.middle == 0.0
+    assert (repeat.tail.middle, repeat.tail.freedom) == (0.0, rows - 1.0)
+    assert repeat.tail.spread == pytest.approx((square * (1.0 + 1.0 / rows)) ** 0.5)
+
+
+def test_a_reading_that_is_all_scatter_is_the_mean_of_its_neighbourhood():
+    cutting = np.ones(4, dtype=bool)
+    assert calmed(np.array([1.0, 2.0, 6.0, 4.0]), cutting, Scatter(10.0, 1.0)) == pytest.approx([1.0, 3.0, 4.0, 4.0])
+    assert calmed(np.array([1.0, 2.0, 6.0, 4.0]), cutting, Scatter(10.0, 0.5)) == pytest.approx([1.0, 2.5, 5.0, 4.0])

@@ -43,3 +43,13 @@ def test_out_of_time_is_the_best_so_far_and_marked():
     )  # fmt: skip
     assert not found.finished
     assert found.cost <= 4.0
+
+
+def test_the_first_plans_lie_around_the_start_by_the_asked_part_of_each_range():
+    """They were sown over the sum of both ends, so that most of them lay on the edges."""
+    tried = []
+    search(
+        lambda knots: (tried.append(knots), knots.sum((1, 2)))[1], LOW, HIGH, np.ones((3, 2)),
+        SearchConfig(spread=0.02, candidates=400, iterations=1), np.random.default_rng(2),
+    )  # fmt: skip
+    assert tried[0][:399].std((0, 1)) == pytest.approx(0.02 * (HIGH - LOW), rel=0.1)

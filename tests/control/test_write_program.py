@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from crossfeed.control.course import Course
 from crossfeed.control.decision import Decision
-from crossfeed.control.write_program import changed_program
+from crossfeed.control.write_program import _rewritten, changed_program
 from crossfeed.errors import ProgramError
 from crossfeed.programs.bundled import bundled_programs
-from crossfeed.programs.parse import read_program
+from crossfeed.programs.parse import parse_program, read_program
 from crossfeed.schema import canonical
 
 HELIX = bundled_programs()["contour_helix"]
@@ -41,3 +41,13 @@ def test_as_written_the_copy_is_the_same_text(tmp_path):
     ones = np.ones(len(COURSE))
     changed_program(HELIX, tmp_path / "copy.nc", COURSE, Decision(ones, ones, ()))
     assert (tmp_path / "copy.nc").read_text() == HELIX.read_text()
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.0, 1.26, 1.5])
+def test_every_factor_is_written_and_only_a_factor_of_one_is_none(factor):
+    text = ["G90 G94 S3000 M3", "G1 X10. F100.", "X20."]
+    program = parse_program("\n".join(text), "lines")
+    lines, changed, left = _rewritten(text, program, {2: factor, 3: factor}, ".nc")
+    assert (changed, left) == (int(factor != 1.0), [])
+    feeds = [move.feed for move in parse_program("\n".join(lines), "lines").moves]
+    assert feeds == pytest.approx([100.0 * factor] * 2)

@@ -113,6 +113,15 @@ def test_many_quantiles_of_a_normal_behave_like_the_normal() -> None:
     assert fan.nll(x) is None
 
 
+def test_between_the_outermost_quantiles_too_the_share_below_is_interpolated() -> None:
+    fan = Quantiles((0.1, 0.3, 0.6, 0.9), torch.tensor([[-2.0, 0.0, 1.0, 5.0]]).double(), torch.zeros(1).double())
+    for level in (0.1, 0.15, 0.25, 0.3, 0.45, 0.65, 0.85, 0.9):
+        assert fan.cdf(fan.quantile(level)).item() == pytest.approx(level)
+    assert fan.quantile(0.75).item() == pytest.approx(3.0)
+    # Beyond the outermost ones half of what is left lies.
+    assert [fan.cdf(torch.tensor([x]).double()).item() for x in (-2.5, 5.5)] == pytest.approx([0.05, 0.95])
+
+
 def families() -> list[Distribution]:
     random = torch.Generator().manual_seed(0)
     mean, scale, other = torch.randn(3, 6, 4, 2, generator=random, dtype=torch.float64)

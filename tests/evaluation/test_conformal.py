@@ -117,10 +117,10 @@ def test_a_channel_that_wakes_up_after_exact_silence_is_covered_again() -> None:
 
 
 def test_one_spike_moves_the_recent_mean_by_ten_times_itself_at_most() -> None:
-    count, rate, level = 140, 0.05, 0.9
+    count, rate, level = 440, 0.05, 0.9
     scores = np.full(count, 0.5)
-    scores[10], scores[130] = 1e6, 2.0
-    scores[15:130] = 0.0  # so long that at last a whole deviation counts, not ten times the recent mean
+    scores[10], scores[430] = 1e6, 2.0
+    scores[15:430] = 0.0  # so long that a width ends at nothing, and that a whole deviation counts when one comes
     one = scores[:, None, None]
     spiked = ForecastTrace(np.arange(count), np.zeros_like(one), np.ones_like(one), one, np.ones(one.shape, dtype=bool))
     found = adaptive_widths(spiked, (1,), (level,), rate)[:, 0, 0, 0]

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError
-from crossfeed.fleet.compare import area_under_curve, compare_with_real
+from crossfeed.fleet.compare import _gap, area_under_curve, compare_with_real
 from crossfeed.fleet.describe import describe, facts_of
 from crossfeed.fleet.draw import NEIGHBOURS, period_of
-from crossfeed.fleet.features import FEATURES, looks
+from crossfeed.fleet.features import FEATURES, _features, looks
 from crossfeed.fleet.generate import draw_table
 from crossfeed.fleet.shards import CLAIM, FleetPlan, shard_paths
 from crossfeed.ingest.table import Table
@@ -49,6 +49,25 @@ def test_windows_have_every_feature_and_no_holes(fleet: Path) -> None:
     features = np.array([look.features for look in found])
     assert features.shape == (len(found), len(FEATURES))
     assert np.isfinite(features).all()
+
+
+def test_a_window_is_told_by_what_its_features_are_called() -> None:
+    values = np.array([0.0, 0.0, 2.0, 2.0, -2.0, 4.0])
+    commands = np.zeros((6, 4))
+    commands[2:, :2], commands[4:, 2] = (100.0, 5.0), -5.0
+    found = dict(zip(FEATURES, _features(values, commands, 4.0), strict=True))
+    told_by_feeds = found.pop("told by feeds")
+    assert found == pytest.approx(
+        {
+            "standing rows": 2 / 6, "unchanged command": 3 / 5, "moving axes": 6 / 6, "spindle on": 4 / 6,
+            "unchanged": 2 / 5, "zero": 2 / 6, "distinct values": 4 / 6,
+            "memory": np.corrcoef(values[1:], values[:-1])[0, 1],
+            "memory of three rows": np.corrcoef([0, 0, 2], [2, -2, 4])[0, 1],
+            "jump": 2.4 / 4, "largest jump": 6 / 4, "spread": np.sqrt(22 / 6) / 4, "level": 1 / 4, "negative": 1 / 6,
+            "told by speed": 3 / 22, "unrest while standing": 2 / 2.4,
+        }
+    )  # fmt: skip
+    assert found["told by speed"] < told_by_feeds < 0.2
 
 
 def test_noise_is_told_from_a_fleet(fleet: Path, unlike: Table) -> None:
@@ -90,3 +109,9 @@ def test_both_commands_answer(fleet: Path, unlike: Table, tmp_path: Path) -> Non
         words = ["fleet", command, str(fleet), "--table", str(tmp_path / "real.parquet")]
         assert json.loads(CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False).stdout)
         assert "simulated machines" in CliRunner().invoke(app, words, catch_exceptions=False).stdout
+
+
+def test_a_real_median_is_told_beside_those_of_nine_in_ten_machines() -> None:
+    values = np.concatenate([[7.0, 8.0, 9.0], np.repeat(np.arange(101.0), 3)])
+    gap = _gap("jump", values, 3, np.repeat([f"m{number}" for number in range(101)], 3).tolist())
+    assert (gap.real, gap.low, gap.middle, gap.high) == (8.0, 5.0, 50.0, 95.0)

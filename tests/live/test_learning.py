@@ -9,10 +9,11 @@ import torch
 
 from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.distribution import Gaussian
+from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.live.learning import JOURNAL, LEARNED, LiveLearner
 from crossfeed.live.row import Row
-from crossfeed.live.tracked_intervals import TrackedIntervals
+from crossfeed.live.tracked_intervals import TrackedIntervals, _widened
 from crossfeed.model.forecast import Forecast
 from tests.live.conftest import Shop
 
@@ -82,3 +83,14 @@ def test_tracked_intervals_widen_until_they_hold_what_they_promise(shop: Shop) -
             inside.append(low[0, 0] <= values[schema.sensor_names[0]] <= high[0, 0])
         wide = tracked.widen(rows[-1], Forecast((1, 2), schema.sensor_names, schema.sensor_names, said), rows)
     assert np.mean(inside) == pytest.approx(0.9, abs=0.06)
+
+
+def test_tracked_widths_are_counted_in_predicted_deviations() -> None:
+    """All tests had forecasts with a deviation of one, where a product and a quotient are the same."""
+    said = Gaussian(torch.full((1, 1), 3.0).double(), torch.full((1, 1), 4.0).double())
+    width_LHC = np.linspace(0.5, 2.5, len(LEVELS))[:, None, None]
+    wide = _widened(said, width_LHC)
+    for level, width in zip(sorted(LEVELS), width_LHC.ravel(), strict=True):
+        assert wide.quantile(0.5 - level / 2.0).item() == pytest.approx(3.0 - 4.0 * width)
+        assert wide.quantile(0.5 + level / 2.0).item() == pytest.approx(3.0 + 4.0 * width)
+    assert (wide.median.item(), wide.mean.item()) == (3.0, 3.0)

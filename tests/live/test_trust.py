@@ -1,5 +1,7 @@
 """Kept promises stay green, broken ones do not, and the test for drift keeps its own promise."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from crossfeed.live.snapshot import Light, PlanUsed
 from crossfeed.live.trust import Trust
 from crossfeed.model.forecast import Forecast
 from tests.live.conftest import Shop
+from tests.model import toy
 
 
 def test_the_evidence_for_drift_rarely_rises_where_there_is_none() -> None:
@@ -115,3 +118,24 @@ def test_six_sensors_were_this_sensor(shop: Shop) -> None:
     assert (
         told == "2 of 3 sensors cannot be believed now, power among them: the model never saw this sensor in training."
     )
+
+
+def test_the_sentence_for_the_whole_counts_what_cannot_be_believed(shop: Shop) -> None:
+    trust = Trust(shop.opened)
+    green, amber, red = (Light(colour, f"is {colour}") for colour in ("green", "amber", "red"))
+    assert trust.verdict({}, "") == "Nothing is known about the machine yet."
+    assert trust.verdict({"a": green}, "remark") == "The forecast may be believed; remark."
+    assert trust.verdict({"a": red, "b": red}, "") == "Nothing can be believed now: is red."
+    assert trust.verdict({"a": red, "b": green}, "") == "1 of 2 sensors cannot be believed now, a: is red."
+    assert trust.verdict({"a": amber, "b": green}, "") == "1 of 2 sensors needs care now, a: is amber."
+    assert trust.verdict({"a": amber, "b": amber}, "x") == "2 of 2 sensors need care now, a among them: is amber; x."
+
+
+def test_members_that_disagree_a_little_are_compared_with_what_is_usual(shop: Shop) -> None:
+    trust, model = Trust(shop.opened), toy.sensor_model()
+    trust._model = SimpleNamespace(model=model)
+    model.usual_doubt.fill_(0.004)
+    assert trust._disagreement(None) == trust._disagreement(0.003) == ""
+    assert "differ by 0.006, usually 0.004" in trust._disagreement(0.006)
+    model.usual_doubt.fill_(0.0)
+    assert trust._disagreement(0.006) == "", "nobody measured what is usual"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError, LogError, SchemaError
-from crossfeed.machines.clock import clock_from_numbers, clock_from_text, require_clock, seconds
+from crossfeed.machines.clock import clock_from_numbers, clock_from_text, put_back_in_autumn, require_clock, seconds
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,22 @@ def test_the_value_that_is_no_time_stands_in_the_error() -> None:
     stamps = pl.Series(["gestern", "heute"])
     with pytest.raises(LogError, match="the first is 'gestern'"):
         require_clock(clock_from_text(stamps), "log.csv", "time", stamps)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("2024-10-27 02:59:59", "2024-10-27 02:00:00", True),  # Europe
+        ("2024-11-03 01:59:59", "2024-11-03 01:00:00", True),  # North America
+        ("2024-11-03 00:30:00", "2024-11-03 00:10:00", True),
+        ("2024-10-27 03:30:00", "2024-10-27 02:30:00", True),  # by a whole hour
+        ("2024-10-27 03:30:00", "2024-10-27 02:29:59.5", False),  # by more than an hour
+        ("2024-10-27 02:30:00", "2024-10-27 02:29:30", False),  # by less than a minute: a clock was set
+        ("2024-10-26 02:59:59", "2024-10-26 02:00:00", False),  # a Saturday
+        ("2024-09-29 02:59:59", "2024-09-29 02:00:00", False),  # in September
+        ("2024-10-27 04:30:00", "2024-10-27 04:00:00", False),  # by day
+    ],
+)
+def test_a_clock_is_put_back_by_up_to_an_hour_on_a_sunday_night_in_autumn(before: str, after: str, found: bool) -> None:
+    clock = clock_from_text(pl.Series([before, after]))
+    assert put_back_in_autumn(clock).to_list() == [False, found]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import NativeColumn
-from crossfeed.machines.delimited import read_log
+from crossfeed.machines.delimited import _read_quickly, read_log
 from crossfeed.machines.dialect import sniff
 
 COLUMNS = (NativeColumn("Value A", "a", "A"), NativeColumn("b", "b", "A"))
@@ -49,6 +49,25 @@ def test_decimal_commas_that_begin_far_down_are_read_and_counted(read) -> None:
 def test_quoted_decimal_commas_between_commas(read) -> None:
     frame, _ = read(b'Value A,b\n"1,5","2,5"\n"3,0",4\n')
     assert frame.rows() == [(1.5, 2.5), (3.0, 4.0)]
+
+
+def test_separators_after_the_last_column_hid_the_header_behind_decimal_commas(tmp_path) -> None:
+    path = tmp_path / "robot.csv"
+    numbers = ";".join("0,25" for _ in range(18))
+    names = ";".join(f"Current_J{number}" for number in range(18))
+    rows = [f"{row};2022-10-26T08:17:{row:02d}.847Z;{numbers}{';' * 11}" for row in range(20)]
+    path.write_text("\n".join([f"Num;Timestamp;{names}{';' * 11}", *rows]) + "\n")
+    dialect = sniff(path)
+    assert (dialect.separator, dialect.decimal_comma, dialect.skip) == (";", True, 0)
+    assert dialect.header[:3] == ("Num", "Timestamp", "Current_J0")
+
+
+def test_rows_of_decimal_commas_alone_were_taken_for_names(tmp_path) -> None:
+    path = tmp_path / "long.csv"
+    names = ";".join(f"n{number}" for number in range(24))
+    path.write_text("\n".join([names, *([";".join(["1,5"] * 24)] * 30)]) + "\n")
+    dialect = sniff(path)
+    assert (dialect.separator, dialect.decimal_comma, dialect.skip) == (";", True, 0)
 
 
 def test_decimal_commas_that_cannot_be_told_from_separators_are_refused(read) -> None:
@@ -198,3 +217,14 @@ def test_numbers_survive_any_dialect(tmp_path_factory, rows, separator, comma) -
     assert sniff(path).decimal_comma == comma
     for found, wanted in zip(frame.rows(), rows, strict=True):
         assert found == pytest.approx(wanted, abs=1e-6)
+
+
+def test_plain_files_were_read_as_text_cell_by_cell(tmp_path) -> None:
+    """What is UTF-8 with points is parsed while it is scanned; other encodings are not handed to that scanner."""
+    for number, (encoding, quick) in enumerate((("utf-8", True), ("latin-1", False))):
+        path = tmp_path / f"{number}.csv"
+        path.write_bytes("größe,Value A,b\n1,1.5,2\n2,3,4\n".encode(encoding))
+        found = _read_quickly(path, sniff(path), {"a": "Value A", "b": "b"}, {})
+        assert (found is not None) == quick
+        frame, _ = read_log(path, COLUMNS)
+        assert frame.rows() == [(1.5, 2.0), (3.0, 4.0)]

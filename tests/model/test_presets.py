@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.presets import MethodConfig, crossfeed, mended, paper
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "method.md"
@@ -79,3 +80,7 @@ def test_the_map_of_the_paper_names_things_that_exist() -> None:
         for name in (part for part in row[3].split("`")[1::2]):
             last = name.split(".")[-1]
             assert f"def {last}(" in text or f"class {last}(" in text or f"class {last}:" in text, (row, name)
+
+
+def test_a_model_whose_size_nobody_chose_is_the_base_one() -> None:
+    assert JepaConfig() == JepaConfig().sized("base")

@@ -87,3 +87,7 @@ def test_precedence_matches_python(rest: list[tuple[str, int]], first: int) -> N
 @given(st.floats(-1e6, 1e6))
 def test_numbers_survive_their_spelling(number: float) -> None:
     assert math.isclose(float(value_of(f"{number:.6f}")), number, abs_tol=1e-6)
+
+
+def test_what_is_true_is_one_and_what_is_false_is_nought() -> None:
+    assert (value_of("TRUE"), value_of("FALSE"), value_of("NOT TRUE"), value_of("NOT FALSE")) == (1.0, 0.0, 0.0, 1.0)

@@ -63,6 +63,14 @@ def test_a_gap_in_the_clock_cuts_the_history(place: Place) -> None:
         read_history(table, place.opened.model, at=47.0)
     assert len(read_history(table, place.opened.model).sensors) == 20
     assert len(read_history(table, place.opened.model, at=30.0).following_commands) == 9
+    # The last row before the gap belongs to what came before it.
+    assert read_history(table, place.opened.model, at=39.0).at == 39.0
+
+
+def test_a_session_ends_with_the_period_of_its_last_row(place: Place) -> None:
+    assert read_history(place.table, place.opened.model, "session1", at=59.5).at == 59.0
+    with pytest.raises(TableError, match="no moment at 60 s"):
+        read_history(place.table, place.opened.model, "session1", at=60.0)
 
 
 def test_no_shared_sensor_is_an_error_that_lists_the_models(place: Place) -> None:

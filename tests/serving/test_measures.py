@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from crossfeed.errors import ConfigError, SchemaError
 from crossfeed.schema import Channel, Schema, canonical
 from crossfeed.serving.measures import (
+    INTERVAL,
+    LEVELS,
     Estimate,
     check_sensors,
     energies,
@@ -33,6 +35,21 @@ def test_units_of_power_are_converted_and_power_fed_back_is_subtracted() -> None
     rows = np.array([[3600.0, -1.0], [3600.0, 1.0]])
     assert energies(rows, watts, ["a", "b"], 1.0) == pytest.approx(2.0)
     assert energies(rows[:1], watts, ["a", "b"], 1.0) == pytest.approx(1.0 - 1000.0 / 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("names", "counted"),
+    [
+        (("spindle_power", "machine_power", "z_power"), ("machine_power",)),
+        (("spindle_mechanical_power", "spindle_power", "x_power"), ("spindle_power", "x_power")),
+        (("spindle_mechanical_power",), ("spindle_mechanical_power",)),
+        (("spindle_power", "spindle_2_power"), ("spindle_power", "spindle_2_power")),
+    ],
+)
+def test_a_meter_of_the_whole_machine_was_added_to_the_drives_in_it(names, counted) -> None:
+    sensors = tuple(Channel(name=name, quantity="power", unit="kW") for name in names)
+    schema = Schema(name="metered", sensors=sensors, commands=SCHEMA.commands)
+    assert power_sensors(schema, np.ones(len(names), dtype=bool)) == counted
 
 
 def test_only_present_power_sensors_count() -> None:
@@ -88,3 +105,9 @@ def test_sensors_that_are_not_there_are_named() -> None:
 def test_an_estimate_holds_its_interval() -> None:
     estimate = Estimate.of(np.arange(1.0, 40.0))
     assert (estimate.mean, estimate.low, estimate.high) == pytest.approx((20.0, 2.0, 38.0))
+
+
+def test_a_forecast_is_told_by_its_middle_and_two_intervals() -> None:
+    """What is drawn as the middle is the median, and the outermost levels hold nine in ten."""
+    assert LEVELS == (0.05, 0.25, 0.5, 0.75, 0.95)
+    assert LEVELS[-1] - LEVELS[0] == pytest.approx(INTERVAL)

@@ -1,13 +1,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError
 from crossfeed.json_file import plain
-from crossfeed.study.contrast import METRICS, ContrastLine
+from crossfeed.study.contrast import METRICS, ContrastLine, _line
 from crossfeed.study.study import Study
 from tests.study.conftest import Invented, begin, command, write_tables
 
@@ -136,3 +137,9 @@ def test_an_unknown_metric_is_named(study: Study) -> None:
     shown = CliRunner().invoke(app, ["study", "contrast", str(study.store.folder), "--metric", "beauty"])
     assert isinstance(shown.exception, ConfigError)
     assert "no metric 'beauty'" in shown.exception.found
+
+
+def test_two_seeds_have_a_deviation_and_one_has_none() -> None:
+    deviations = [_line("c", "clean", "arm", np.array(values), {}).deviation for values in ([1.0, 3.0], [1.0, np.nan])]
+    assert deviations[0] == pytest.approx(2.0**0.5)
+    assert np.isnan(deviations[1])

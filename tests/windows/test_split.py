@@ -75,6 +75,13 @@ def test_a_split_with_an_empty_side_is_refused(by: str) -> None:
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize("count", [3, 4, 5, 6])
+def test_three_and_four_sessions_were_too_few_for_three_sides(count: int) -> None:
+    split = split_table(random_table([60] * count))
+    assert min(len(split.train), len(split.validation), len(split.test)) == 1
+    assert len(split.train) >= len(split.test)
+
+
 @pytest.mark.parametrize("fractions", [(1.0, 0.1), (0.9, 0.1), (0.7, 0.6), (0.0, 0.2), (0.5, 0.0), (0.5, -0.1)])
 def test_impossible_fractions_are_refused(fractions: tuple[float, float]) -> None:
     with pytest.raises(TableError, match="leave a side empty"):
@@ -104,7 +111,9 @@ def test_a_damaged_split_is_refused(text: str) -> None:
 
 def test_a_split_of_another_table_is_refused() -> None:
     split = split_table(random_table([20] * 10))
-    with pytest.raises(TableError, match="does not belong"):
+    with pytest.raises(
+        TableError, match=r"does not belong.*session010, .*session011 only in the table, none only in the"
+    ):
         split.rows(random_table([20] * 12), "train")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crossfeed.machines.simulated.noise import Floats
-from crossfeed.machines.simulated.stock import Engagement, engage
+from crossfeed.machines.simulated.stock import _MOST_CELLS, Engagement, _Block, engage
 from crossfeed.machines.simulated.workshop import tool_named
 
 TOOL = tool_named("SCHAFT_D10_N_AP30")
@@ -123,3 +123,9 @@ def test_tools_are_read_from_their_names(name: str, note: str, diameter: float, 
     tool = tool_named(name, note)
     assert (tool.diameter, tool.teeth, tool.assumed) == (diameter, teeth, assumed)
     assert 0 < tool.deepest <= 1.5 * diameter
+
+
+def test_a_large_part_gets_coarser_cells_and_a_small_one_does_not() -> None:
+    large, small = (_Block(np.zeros(2), np.array([side, 3000.0]), 0.0, 0.5) for side in (8000.0, 2.0))
+    assert large.heights.size == pytest.approx(_MOST_CELLS, rel=0.01)
+    assert (small.cell, small.heights.shape) == (0.5, (5, 6001))

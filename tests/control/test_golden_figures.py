@@ -1,0 +1,136 @@
+"""Figures of control, held still: what runs took, what judging a log says, what a policy sees, what branches bring."""
+
+import numpy as np
+import pytest
+
+from crossfeed.control.adaptive import AdaptiveFeed
+from crossfeed.control.branches import grow
+from crossfeed.control.controllers import AsWritten, LoadRule, PlannedKnobs
+from crossfeed.control.imagined import Imagined
+from crossfeed.control.law import CuttingLaw
+from crossfeed.control.observation import CourseFeatures
+from crossfeed.control.offpolicy.collect import collect
+from crossfeed.control.offpolicy.estimate import METHODS, judge
+from crossfeed.control.offpolicy.log import with_fitted_propensities
+from crossfeed.control.offpolicy.policy import LinearPolicy
+from crossfeed.control.oracle import oracle
+from crossfeed.control.task import read_task
+from crossfeed.control.trial import Trial, cost_by_place, passed_by_place, standing, trial
+from crossfeed.schema import canonical
+from tests.control.conftest import logged, small_model
+from tests.control.offpolicy.test_estimate import policy, world
+
+LAW = CuttingLaw({"spindle_power": (0.0, 6e-5), "spindle_torque": (0.2, 1e-4)})
+SETTINGS = {"objective": {"minimise": "cost", "base_load": "1.4 kW"}, "limits": ["spindle_torque<=0.9"]}
+RUNS = {
+    "as written": [24.08, 11.1847741, 24.2477716, 7.0, 15.0, 285.0, 136.197708, 40.0],
+    "oracle": [21.28, 9.91619036, 21.4287429, 5.0, 13.0, 281.585758, 118.370369, 48.0],
+    "adaptive feed": [21.96, 10.2288522, 22.1134328, 6.0, 14.0, 279.10461, 121.477817, 40.0],
+    "load rule": [25.04, 11.6335716, 25.2145036, 7.0, 17.0, 301.651025, 135.209037, 48.0],
+    "wavy": [24.92, 11.5702482, 25.0935537, 7.0, 16.0, 283.8854, 139.683133, 48.0],
+}
+REPORT = {
+    "cut": 0.0,
+    "reference_kW": 0.250200245,
+    "highest_percent": 120.784459,
+    "mean_override_percent": 114.404963,
+    "seconds": 15.0,
+    "seconds_saved": 2.0,
+    "overloads": 0.0,
+}
+JUDGED = {
+    "importance": [0.300193874, 0.0573634293, 0.751348178, 28.8151188],
+    "weighted": [0.300639989, 0.0677202013, 0.699283768, 28.8151188],
+    "doubly_robust": [0.264979815, 0.105615468, 0.508784352, 28.8151188],
+    "fitted_q": [0.363787765, 0.199253331, 0.547187738, 28.8151188],
+    "model": [0.292791485, 0.190383999, 0.596900476, 28.8151188],
+}
+COLLECTED = [
+    5.85504368,
+    69.5523197,
+    -1038.48564,
+    68.4644604,
+]
+SEEN = [
+    108.9,
+    50.1501144,
+    34.279298,
+    114.02,
+    30.2687017,
+    35.5599607,
+    124.2,
+]
+GROWN = {
+    "mean_EBTP": 2332.20792,
+    "spread_BTP": 310.271539,
+    "doubt_BT": 356.227302,
+    "load_BP": 138.49235,
+    "seen": 215.660112,
+    "reward 0": -392.513854,
+    "reward 1": -438.547036,
+    "reward 2": -490.772278,
+    "reward 3": -543.545064,
+    "knobs": 134.872727,
+    "rows done": 270.309091,
+}
+
+
+def spread_out(values: np.ndarray) -> float:
+    """One number in which every place counts differently."""
+    flat = np.asarray(values, dtype=float).ravel()
+    return float(flat @ (1.0 + np.arange(len(flat)) % 11))
+
+
+def test_runs_take_what_they_took(piece, course) -> None:
+    task, past, places = read_task(None, SETTINGS), standing(piece), np.arange(len(course))
+    taught = trial(piece, course, task, AsWritten(), past)
+    adaptive = AdaptiveFeed(canonical(), LAW, course, taught)
+    wavy = PlannedKnobs("wavy", 1.0 + 0.2 * np.sin(places / 3.0), 1.0 + 0.05 * np.cos(places / 4.0))
+    runs: dict[str, Trial] = {"as written": taught, "oracle": oracle(piece, course, task, past, rounds=3)}
+    for controller in (adaptive, LoadRule(canonical(), rated=2.0), wavy):
+        runs[controller.name] = trial(piece, course, task, controller, past)
+    found = {
+        name: [
+            run.seconds, run.energy, run.cost, run.passed, run.cutting, spread_out(run.knobs),
+            spread_out(cost_by_place(run, course, task)), spread_out(passed_by_place(run, course, task)),
+        ]
+        for name, run in runs.items()
+    }  # fmt: skip
+    assert found == {name: pytest.approx(figures, rel=1e-6) for name, figures in RUNS.items()}
+    (line,) = (line.row for line in adaptive.report.values())
+    assert {name: value for name, value in line.items() if name != "tool"} == pytest.approx(REPORT, rel=1e-6)
+
+
+def test_a_log_is_judged_as_it_was() -> None:
+    log = with_fitted_propensities(world(policy(0.01, 0.02), 60))
+    found = {}
+    for method in METHODS:
+        said = judge(log, policy(0.02, -0.01), method, resamples=30)
+        found[method] = [said.value, said.low, said.high, said.effective]
+    assert found == {name: pytest.approx(figures, rel=1e-6) for name, figures in JUDGED.items()}
+
+
+def test_dithered_runs_earn_what_they_earned(piece, course) -> None:
+    chosen = LinearPolicy(1.02, np.array([-0.05, 0.3]), 0.03)
+    log = collect(piece, course, read_task(None, SETTINGS), chosen, runs=3, stretch=7, seed=2)
+    found = [spread_out(part) for part in (log.state_NHF, log.override_NH, log.reward_NH, log.mean_NH)]
+    assert found == pytest.approx(COLLECTED, rel=1e-6)
+
+
+def test_a_policy_sees_what_it_saw(course) -> None:
+    features = CourseFeatures.of(course, read_task(None, SETTINGS).limits_of(canonical()))
+    found = [*(spread_out(column) for column in features.plan_TF.T), spread_out(features.highest_TL)]
+    assert found == pytest.approx(SEEN, rel=1e-6)
+
+
+def test_branches_bring_what_they_brought() -> None:
+    task = read_task(None, SETTINGS)
+    branches = grow(small_model(logged()), logged(), task, count=8, seed=4)
+    found = {name: spread_out(getattr(branches, name)) for name in ("mean_EBTP", "spread_BTP", "doubt_BT", "load_BP")}
+    episodes = Imagined(branches, LAW, task, canonical(), 12, seed=3)
+    found["seen"] = spread_out(episodes.observation())
+    for step in range(4):
+        stepped = episodes.step(np.linspace(-1.0, 1.0, 12)[:, None] * (-1.0) ** step)
+        found[f"reward {step}"] = spread_out(stepped.reward_B)
+    found |= {"knobs": spread_out(episodes.knobs_B2), "rows done": spread_out(episodes.rows_done_B)}
+    assert found == pytest.approx(GROWN, rel=2e-4)
