@@ -31,7 +31,7 @@ _ROUNDS = 200
 _complementary_error = np.frompyfunc(math.erfc, 1, 1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EdgeForecast:
     """A distribution for each horizon and sensor, in the sensors' own units.
 
@@ -46,6 +46,10 @@ class EdgeForecast:
     family: str
     mean: np.ndarray
     parameters: dict[str, np.ndarray]
+
+    def __repr__(self) -> str:
+        ahead = f"{', '.join(map(str, self.horizons))} rows ahead"
+        return f"EdgeForecast of {', '.join(self.measured)}, {ahead}: see mean, median, quantiles([0.05, 0.95])"
 
     @cached_property
     def median(self) -> np.ndarray:
@@ -97,9 +101,16 @@ class EdgeModel:
             self._sensor_location, self._sensor_scale, self._command_location, self._command_scale = (
                 np.array(normaliser[name], dtype=np.float64) for name in names
             )
+            self._unseen = np.isin(self.sensors, normaliser["unseen"])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"What {path} says about itself cannot be read: {error}") from error
         self._outputs = [output.name for output in self._session.get_outputs()]
+
+    def __repr__(self) -> str:
+        return (
+            f"EdgeModel({str(self.path)!r}): {int((~self._unseen).sum())} sensors under {', '.join(self.commands)}, "
+            f"{', '.join(map(str, self.horizons))} rows ahead"
+        )
 
     def forecast(self, history: Any, commands: Any, horizons: Sequence[int] | None = None) -> EdgeForecast:
         """Forecast one window or many, in physical units.
@@ -118,7 +129,8 @@ class EdgeModel:
                 expected=f"some of {', '.join(map(str, self.horizons))}",
                 remedy="Horizons in between are given by the model it was exported from.",
             )
-        x_WKC = (x_WKC - self._sensor_location) / self._sensor_scale
+        # A sensor that the model never saw has no scale: its values would be noise to the network.
+        x_WKC = np.where(self._unseen, np.nan, (x_WKC - self._sensor_location) / self._sensor_scale)
         a_WKA = (a_WKA - self._command_location) / self._command_scale
         plan_WTA = (plan_WTA - self._command_location) / self._command_scale
         check_plausible(x_WKC, self.sensors, "history")

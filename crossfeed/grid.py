@@ -91,8 +91,9 @@ def named(names: Sequence[str], noun: str = "machines") -> str:
 
 
 def plural(amount: int, noun: str) -> str:
-    """One run, two runs."""
-    return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
+    """One run, two runs; one entry, two entries."""
+    several = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{amount:,} {noun if amount == 1 else several}"
 
 
 def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:

@@ -92,7 +92,7 @@ def check_plausible(z: np.ndarray, names: tuple[str, ...], what: str) -> None:
     far = [name for name, column in zip(names, np.moveaxis(z, -1, 0)) if (np.abs(column) > FARTHEST).any()]
     if far:
         raise TableError(
-            f"The {what} has values of {', '.join(far)} more than {FARTHEST:g} standard deviations from all that was "
+            f"In the {what} {', '.join(far)} is more than {FARTHEST:g} standard deviations away from all that was "
             "trained on.",
             expected="values in the units of the model's schema",
             remedy="Check the units of these columns, and set broken readings to null.",

@@ -38,7 +38,9 @@ def plan(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for plan.json, schedule.csv, blocks.csv, plan.png.")
     ] = None,
-    write_program: Annotated[bool, typer.Option(help="Also a copy of the program with changed F words.")] = False,
+    write_program: Annotated[
+        bool, typer.Option("--write-program", help="Also a copy of the program with changed F words.")
+    ] = False,
     rehearse_on: Annotated[
         str | None, typer.Option(help="Play the plan on a simulated machine first: spinner_620 or random:SEED.")
     ] = None,

@@ -75,6 +75,7 @@ def watch(
     Example: crossfeed live watch run/ opc.tcp://127.0.0.1:4840 --programs nc/
     """
     import asyncio
+    from contextlib import suppress
 
     from crossfeed.cli.live_screen import show
     from crossfeed.evaluation.opened_model import open_model
@@ -93,7 +94,8 @@ def watch(
         opened, open_source(source, options), programs, speed=speed, learner=learner,
         limits=read_limits(limits) if limits else None,
     )  # fmt: skip
-    asyncio.run(show(monitor, seconds, json))
+    with suppress(KeyboardInterrupt):  # the way to end it
+        asyncio.run(show(monitor, seconds, json))
 
 
 @app.command()
@@ -116,12 +118,15 @@ def record(
     import asyncio
     from contextlib import suppress
 
+    from crossfeed.cli.render.next_step import next_step
     from crossfeed.live.recorder import record as run_record
     from crossfeed.live.sources import open_source
     from crossfeed.progress import console
 
     opened = open_source(source, source_options(mapping, security, certificate, key, trust, credentials))
     screen = console()
+    until = "Ctrl-C ends it" if seconds is None else f"{seconds:g} s, or until Ctrl-C"
+    screen.print(f"recording {source} into {out}; {until}", markup=False, soft_wrap=True)
 
     def show(counts: dict[str, float]) -> None:
         if screen.is_terminal:
@@ -133,8 +138,10 @@ def record(
             async with asyncio.timeout(seconds):
                 await run_record(opened, out, speed=speed, on_flush=show)
 
-    asyncio.run(work())
-    screen.print(f"wrote {out}; make a table of it with: crossfeed live to-table {out} table.parquet", markup=False)
+    with suppress(KeyboardInterrupt):
+        asyncio.run(work())
+    screen.print(f"\nwrote {out}" if screen.is_terminal else f"wrote {out}", markup=False, soft_wrap=True)
+    next_step("live", "to-table", out, "table.parquet")
 
 
 @app.command("to-table")

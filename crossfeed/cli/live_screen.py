@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 _COLOURS = {"green": "green", "amber": "yellow", "red": "red"}
 _BARS = "▁▂▃▄▅▆▇█"
-_DRAWN_ROWS = 30
+_DRAWN_ROWS, _FEW_ROWS = 30, 8
+_WIDE = 145  # columns of a terminal that hold every line of the table unbroken
 
 
 async def show(monitor: "Monitor", seconds: float | None, as_json: bool) -> None:
@@ -43,24 +44,28 @@ async def _draw(monitor: "Monitor") -> None:
     from crossfeed.progress import output
 
     screen = output()
-    with Live(picture(monitor.snapshot()), console=screen, refresh_per_second=4, transient=False) as live:
+    with Live(picture(monitor.snapshot(), screen.width), console=screen, refresh_per_second=4, transient=False) as live:
         async for snapshot in monitor.updates():
-            live.update(picture(snapshot))
+            live.update(picture(snapshot, screen.width))
 
 
-def picture(snapshot: "Snapshot") -> "Group":
-    """A snapshot as text: the verdict, a line for each sensor, the plan, what happened to the connection."""
+def picture(snapshot: "Snapshot", width: int = _WIDE) -> "Group":
+    """A snapshot as text: the verdict, a line for each sensor, the plan, what happened to the connection.
+
+    On a narrow terminal the past is shorter and the first horizon is left out: a line that wraps costs two sensors.
+    """
     from rich.console import Group
     from rich.markup import escape
 
     from crossfeed.cli.render.grid import grid
     from crossfeed.grid import significant
 
-    slots = [0, len(snapshot.horizons) - 1] if len(snapshot.horizons) > 1 else [0]
+    last, rows = max(len(snapshot.horizons) - 1, 0), _DRAWN_ROWS if width >= _WIDE else _FEW_ROWS
+    slots = sorted({0, last}) if width >= _WIDE else [last]
     ahead = [f"in {snapshot.horizons[slot] * (snapshot.period or 1.0):g} s" for slot in slots]
     table = grid("", ["", "sensor", "last rows", "now", *ahead, "may it be believed"], words=5 + len(ahead))
     for name, light in snapshot.lights.items():
-        values = snapshot.recent.sensors.get(name, ())[-_DRAWN_ROWS:]
+        values = snapshot.recent.sensors.get(name, ())[-rows:]
         now = values[-1] if values else None
         said = snapshot.forecast.get(name)
         told = [

@@ -32,6 +32,7 @@ def report(
     from json import dumps
 
     with quick_start():
+        from crossfeed.grid import plural
         from crossfeed.reporting.artefacts import gather
         from crossfeed.reporting.drawing import prepare_to_draw
         from crossfeed.reporting.report import write_report
@@ -47,4 +48,5 @@ def report(
         typer.echo(dumps(asdict(written), default=str, indent=2))
         return
     typer.echo(f"{written.answer}")
-    typer.echo(f"{written.report} ({len(written.tables) // 2} tables, {len(written.figures)} figures)")
+    held = f"{plural(len(written.tables) // 2, 'table')}, {plural(len(written.figures), 'figure')}"
+    typer.echo(f"{written.report} ({held})")

@@ -60,7 +60,9 @@ def simulate(
         raise typer.BadParameter("choose one of --pair, --fleet and --program")
     from crossfeed.cli.render.grid import print_json
     from crossfeed.cli.render.logs import show_simulated
+    from crossfeed.cli.render.next_step import next_step
     from crossfeed.machines.simulated.fleet import simulate_fleet
+    from crossfeed.machines.simulated.mapped import LOG, MAPPING
     from crossfeed.machines.simulated.pair import simulate_pair
     from crossfeed.machines.simulated.single import simulate_program
     from crossfeed.progress import output
@@ -77,6 +79,12 @@ def simulate(
     show_simulated(summaries)
     if plots and program is None and fleet is None:
         output().print(f"wrote {out / 'sheet.png'}", markup=False)
+    if program is None and fleet is None:
+        next_step("ingest", "thws", out / "thws", "source.parquet")
+        next_step("ingest", "joanneum", out / "joanneum", "target.parquet")
+        return
+    place = out if fleet is None else out / summaries[0].machine
+    next_step("ingest", "table", place / LOG, f"{place.name}.parquet", "--mapping", place / MAPPING)
 
 
 def _serve(

@@ -28,14 +28,16 @@ def init(
     size: Annotated[str, typer.Option(help="tiny, compact, base, medium or large.")] = "base",
     settings: Annotated[list[str] | None, typer.Option("--set", help="name=value for every candidate.")] = None,
     minimum_seeds: Annotated[int, typer.Option(min=1, help="Valid seeds the locked candidate must have.")] = 5,
-    keep_targets: Annotated[bool, typer.Option(help="Leave the target tables where they are, too.")] = False,
+    keep_targets: Annotated[
+        bool, typer.Option("--keep-targets", help="Leave the target tables where they are, too.")
+    ] = False,
     shared: Annotated[list[str] | None, typer.Option(help="Without a target: a sensor it would have.")] = None,
 ) -> None:
     """Start a study and seal the target.
 
     Example: crossfeed study init mystudy --source source.parquet --target target.parquet --protocol crossfeed
     """
-    from crossfeed.cli.render.next_step import next_step
+    from crossfeed.cli.render.study import show_next
     from crossfeed.configuration import parse_assignments
     from crossfeed.grid import plural
     from crossfeed.study.study import Study
@@ -43,10 +45,11 @@ def init(
     changes = parse_assignments(settings or [])
     study = Study.init(folder, source, target or [], protocol, size, changes, minimum_seeds, keep_targets, shared or [])
     alone = "on the source alone: there is nothing to open later"
-    sealed = f"{plural(len(target), 'target table')} sealed" if target else alone
+    vault = study.store.folder / "vault"
+    sealed = f"{plural(len(target), 'target table')} sealed in {vault}" if target else alone
     typer.echo(f"Study {folder} begun; {sealed}.")
     typer.echo(f"Ledger head: {study.verify().head}")
-    next_step("study", "search", folder)
+    show_next(study)
 
 
 @app.command()
@@ -55,8 +58,10 @@ def search(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds for every candidate.")] = 4,
     candidates: Annotated[Path | None, typer.Option(help="YAML file of your own candidates instead.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Some of the candidates, by name (repeatable).")] = None,
-    planned: Annotated[bool, typer.Option(help="Add nothing; finish what is planned.")] = False,
-    halving: Annotated[bool, typer.Option(help="Only the better half gets the next seed; kept in the ledger.")] = False,
+    planned: Annotated[bool, typer.Option("--planned", help="Add nothing; finish what is planned.")] = False,
+    halving: Annotated[
+        bool, typer.Option("--halving", help="Only the better half gets the next seed; kept in the ledger.")
+    ] = False,
     engine: Engine = "local",
     jobs: Jobs = 1,
     address: Address = None,
@@ -66,7 +71,7 @@ def search(
 
     Example: crossfeed study search mystudy --seeds 4 --jobs 2
     """
-    from crossfeed.cli.render.study import show_ranking
+    from crossfeed.cli.render.study import show_next, show_ranking
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
 
@@ -78,6 +83,7 @@ def search(
         study.plan(chosen, seeds)
     study.search(where)
     show_ranking(study)
+    show_next(study)
 
 
 @app.command()
@@ -93,7 +99,8 @@ def confirm(
 
     Example: crossfeed study confirm mystudy --jobs 2
     """
-    from crossfeed.cli.render.study import show_ranking
+    from crossfeed.cli.render.study import show_next, show_ranking
+    from crossfeed.grid import plural
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
 
@@ -101,8 +108,11 @@ def confirm(
     found = study.confirm(make_engine(engine, jobs, address, gpus_per_run), most_seeds)
     show_ranking(study)
     for seeds, name in found.leaders.items():
-        typer.echo(f"{seeds} seeds: {name}")
+        typer.echo(f"{plural(seeds, 'seed')}: {name}")
     typer.echo("The leader stands." if found.stable else "The leader still changes: locking will be refused.")
+    for reason in study.refusals() if found.stable else ():
+        typer.echo(f"Cannot be locked now: {reason}.")
+    show_next(study)
 
 
 @app.command()
@@ -114,12 +124,15 @@ def lock(
 
     Example: crossfeed study lock mystudy
     """
+    from crossfeed.cli.render.study import show_next
     from crossfeed.study.study import Study
 
-    content = Study(folder).lock(cast("LockedSeed | None", seed))
+    study = Study(folder)
+    content = study.lock(cast("LockedSeed | None", seed))
     typer.echo(f"Locked {content['candidate']}, seed {content['seed']} (the {content['seed_rule']} one).")
     for name in ("config", "code", "normaliser", "checkpoint"):
         typer.echo(f"  {name:<11}{content[f'{name}_sha256']}")
+    show_next(study)
 
 
 @app.command()
@@ -157,11 +170,13 @@ def unseal(
     Example: crossfeed study unseal mystudy
     """
     from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.study import show_target_result
+    from crossfeed.cli.render.study import show_next, show_target_result
     from crossfeed.study.study import Study
 
-    result = Study(folder).unseal(declared)
+    study = Study(folder)
+    result = study.unseal(declared)
     print_result(result, json, lambda: show_target_result(result))
+    show_next(study)
 
 
 @app.command()
@@ -218,10 +233,12 @@ def prune(folder: Folder) -> None:
 
     Example: crossfeed study prune mystudy
     """
+    from crossfeed.grid import plural
     from crossfeed.study.study import Study
 
     found = Study(folder).prune()
-    typer.echo(f"{found.size / 1e6:,.1f} MB freed; the weights of {len(found.runs)} runs are gone, their hashes stay.")
+    gone = f"the weights of {plural(len(found.runs), 'run')} are gone, their hashes stay"
+    typer.echo(f"{found.size / 1e6:,.1f} MB freed; {gone}.")
 
 
 @app.command()

@@ -13,6 +13,7 @@ from crossfeed.control.course import Course
 from crossfeed.control.decision import Decision
 from crossfeed.control.score import Score
 from crossfeed.control.task import Task, deadline_met
+from crossfeed.grid import significant
 from crossfeed.serving.measures import Estimate
 
 FORMAT = "crossfeed-control/1"
@@ -66,6 +67,10 @@ def _blocks(score: Score, decision: Decision, gain_ST: np.ndarray, saved_ST: np.
         own = slice(int(first), int(last))
         reasons = [reason for reason in reason_T[own] if reason is not None]
         verdict, why = max(set(reasons), key=reasons.count)
+        gain = float(gain_ST[:, own].sum(axis=1).mean())
+        stretches = sum(choice.first < last and choice.last >= first for choice in decision.choices)
+        if verdict == "faster" and stretches > 1:
+            why = f"saves {significant(gain)} s in {stretches} stretches"
         saved = Estimate.of(saved_ST[:, own].sum(axis=1))
         rows.append(
             {
@@ -75,7 +80,7 @@ def _blocks(score: Score, decision: Decision, gain_ST: np.ndarray, saved_ST: np.
                 "seconds": float(taken_T[own].sum()),
                 "feed": float(feed_T[own].mean()),
                 "spindle": float(decision.spindle_T[own].mean()),
-                "gain": float(gain_ST[:, own].sum(axis=1).mean()),
+                "gain": gain,
                 "energy_saved": saved.mean,
                 "energy_saved_low": saved.low,
                 "energy_saved_high": saved.high,

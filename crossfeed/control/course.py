@@ -11,6 +11,7 @@ import numpy as np
 
 from crossfeed.control.task import Task
 from crossfeed.errors import ProgramError, SchemaError
+from crossfeed.grid import plural
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.plan import plan
@@ -224,7 +225,7 @@ def _check(program: Program, schema: Schema) -> None:
     if errors or skipped:
         first = f"line {errors[0].line} ({errors[0].reason})" if errors else f"calls to {skipped}"
         raise ProgramError(
-            f"{program.name} was not understood ({len(errors)} lines are unclear): {first}.",
+            f"{program.name} was not understood ({plural(len(errors), 'unclear line')}): {first}.",
             expected="a program every motion of which is known before its overrides are planned",
             remedy="crossfeed program lists what is unclear; replace it or plan another program.",
         )

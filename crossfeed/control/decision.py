@@ -11,6 +11,7 @@ import numpy as np
 from crossfeed.control.course import Course, slewed
 from crossfeed.control.score import Score
 from crossfeed.control.task import Task
+from crossfeed.grid import significant
 from crossfeed.serving.measures import Estimate, sample_quantiles
 
 _OFF = 1e-3  # a knob nearer to 100 % than this stands there
@@ -119,7 +120,8 @@ class _Stretch:
             return "as written", f"the members of the model disagree {self.doubt:.1f} times as much as usual"
         gain = self.gain
         if gain.low > 0.0:
-            return "faster" if gain.mean > 0.0 else "as written", f"saves {gain.mean:.2g} s (at least {gain.low:.2g})"
+            told = f"saves {significant(gain.mean)} s (at least {significant(gain.low)})"
+            return "faster" if gain.mean > 0.0 else "as written", told
         return "as written", f"the gain is not sure ({gain.low:+.2g} to {gain.high:+.2g} s)"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.evaluation.verdict import COVERAGE, ChannelVerdict
-from crossfeed.grid import Grid
+from crossfeed.grid import Grid, plural
 from crossfeed.plots import COLOURS, new_figure
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def grids(found: "Evaluation") -> list[Grid]:
         columns = ("channel", "trust it?", "why", "skill", "inside 90 %")
         pages.append(Grid(f"May {model} be trusted{where}? {verdict.answer}", columns, rows, words=3))
     rows = [[name, *(_number(metrics.get(key)) for key in _HEADLINE)] for name, metrics in found.scores.items()]
-    title = f"{found.windows:,} windows of {len(found.runs)} {found.unit}s, in standard deviations of the source"
+    title = f"{found.windows:,} windows of {plural(len(found.runs), found.unit)}, in standard deviations of the source"
     remarks = [f"left out: {name}: {why}" for name, why in found.excluded.items()]
     return [*pages, Grid(title, ("", *_HEADLINE.values()), rows, remarks)]
 

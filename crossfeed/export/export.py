@@ -1,6 +1,7 @@
 """From a model file to one ONNX file that describes itself: traced, checked against torch, sealed with its hash."""
 
 import json
+import logging
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -139,7 +140,11 @@ def in_int8(model: Any, folder: Path) -> Any:
 
     before, after = folder / "before.onnx", folder / "after.onnx"
     onnx.save(model, before)
-    quantize_dynamic(before, after, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul"])
+    logging.disable(logging.WARNING)  # it asks for a step of its own that was done already
+    try:
+        quantize_dynamic(before, after, weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["MatMul"])
+    finally:
+        logging.disable(logging.NOTSET)
     return onnx.load(after)
 
 

@@ -18,6 +18,7 @@ from crossfeed.model.locate import MODEL
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.serving.plan import read_plans
+from crossfeed.serving.trained_range import warnings_about, warnings_of
 from crossfeed.windows.frame import FIRST_SHARE
 
 if TYPE_CHECKING:
@@ -104,7 +105,9 @@ class FittedModel(ShownByGrids):
         rows = np.concatenate([moment.sensors, moment.commands], axis=1)[-self.context :]
         said = self.network.forecast(rows, planned.commands[: max(asked)], asked)
         commands = shown_commands(moment.schema, moment.commands[-_SHOWN_ROWS:], planned.commands[: max(asked)])
-        shown = Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth, moment.moment, commands)
+        provenance = self.opened.provenance
+        told = warnings_about(moment, provenance) + warnings_of(planned.first(max(asked)), moment, provenance)
+        shown = Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth, moment.moment, commands, tuple(told))
         return replace(said, period=moment.period, shown=shown)
 
     def meets(self, table: Any, at: float | None = None) -> "FittedModel":
@@ -156,7 +159,7 @@ class FittedModel(ShownByGrids):
         if validation:
             own, floor = validation["model"], validation["persistence"]
             rows.append(["RMSE, held-out sessions", f"{own['rmse']:.3f} (last value repeated: {floor['rmse']:.3f})"])
-            rows.append(["inside 90 % intervals", f"{own['coverage90']:.0%}"])
+            rows.append(["inside 90 % intervals", f"{100 * own['coverage90']:.0f} %"])
         shots = self.adaptation.few_shot if self.adaptation is not None else None
         for row in shots.fractions[-1:] if shots is not None else ():
             change = row.rmse_ratio.estimate

@@ -52,7 +52,7 @@ def as_table(source: Table | Path | str, schema: Schema, what: str = "table") ->
 
 def _no_table(source: object, what: str) -> TableError:
     return TableError(
-        f"A {type(source).__name__} is no {what}.",
+        f"An object of the type {type(source).__name__} is no {what}.",
         expected="a Table, or the path of one",
         remedy="Make a table of a frame with cf.Table.from_frame(frame).",
     )

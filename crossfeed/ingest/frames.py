@@ -56,7 +56,7 @@ def _converted(frame: Any, what: str) -> "pl.DataFrame":
         raise
     except Exception as error:  # polars, pyarrow and pandas raise their own dozens of types
         raise TableError(f"The {what} cannot be read: {error}", expected=f"{_KINDS}, one type a column") from error
-    raise TableError(f"A {type(frame).__name__} is no {what}.", expected=_KINDS)
+    raise TableError(f"An object of the type {type(frame).__name__} is no {what}.", expected=_KINDS)
 
 
 def _with_index(frame: Any, what: str) -> Any:

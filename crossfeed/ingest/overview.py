@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossfeed.grid import Grid, plural
+from crossfeed.grid import Grid, plural, significant
 
 if TYPE_CHECKING:
     from crossfeed.ingest.table import Table
@@ -22,7 +22,7 @@ def overview(table: "Table") -> Grid:
             if not len(known):
                 absent.append(channel.name)
                 continue
-            numbers = (f"{value:,.4g}" for value in (known.min(), known.mean(), known.max()))
+            numbers = (significant(value) for value in (known.min(), known.mean(), known.max()))
             share = len(known) / len(values_N)
             rows.append([channel.name, role, channel.unit, f"{share:.0%}", *numbers])
     machines = ", ".join(table.machines())

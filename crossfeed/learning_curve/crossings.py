@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crossfeed.learning_curve.minutes import spoken
+
 
 @dataclass(frozen=True)
 class Crossing:
@@ -31,15 +33,15 @@ def crossing(model: str, fleet: Sequence[tuple[float, float]], own: Sequence[tup
     behind = [index for index, (_, gap) in enumerate(gaps) if gap >= 0.0]
     if not behind:
         first = gaps[0][0]
-        return Crossing(model, None, first, first, f"{model} is ahead of the fleet from {_spoken(first)} on")
+        return Crossing(model, None, first, first, f"{model} is ahead of the fleet from {spoken(first)} on")
     if behind[-1] == len(gaps) - 1:
         last = gaps[-1][0]
         told = (
-            f"does not overtake the fleet within {_spoken(last)}" if last else "is behind the fleet before any own logs"
+            f"does not overtake the fleet within {spoken(last)}" if last else "is behind the fleet before any own logs"
         )
         return Crossing(model, last, None, None, f"{model} {told}")
     (after, gap), (by, lead) = gaps[behind[-1]], gaps[behind[-1] + 1]
-    told = f"{model} overtakes the fleet between {after:.3g} and {_spoken(by)}"
+    told = f"{model} overtakes the fleet between {after:.3g} and {spoken(by)}"
     about = _between(after, by, gap / (gap - lead))
     return Crossing(model, after, by, about, f"{told} (about {about:.2g})")
 
@@ -48,7 +50,3 @@ def _between(after: float, by: float, share: float) -> float:
     if after == 0.0:
         return share * by
     return math.exp((1.0 - share) * math.log(after) + share * math.log(by))
-
-
-def _spoken(minutes: float) -> str:
-    return f"{minutes:.3g} minute{'' if minutes == 1 else 's'}"

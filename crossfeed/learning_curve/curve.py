@@ -11,12 +11,13 @@ from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import over_seeds
 from crossfeed.claim import claim
 from crossfeed.errors import ConfigError, TableError
+from crossfeed.grid import plural
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.crossings import Crossing, crossing
 from crossfeed.learning_curve.effort import effort
 from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants
 from crossfeed.learning_curve.fleet import open_fleet
-from crossfeed.learning_curve.minutes import ALL, MINUTES, in_words, parse_minutes
+from crossfeed.learning_curve.minutes import ALL, MINUTES, in_words, parse_minutes, spoken
 from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, sensors_left_out
 from crossfeed.learning_curve.result import METRICS, CurvePoint, LearningCurve
 from crossfeed.learning_curve.runs import CurveRun, do_curve_runs
@@ -121,11 +122,11 @@ def _amounts(asked: Sequence[float], logs: OwnLogs) -> tuple[dict[float, float],
     missing = [in_words(one) for one in asked if one not in known]
     if not known:
         raise TableError(
-            f"The own logs hold {logs.minutes:.3g} minutes beside the sessions that are judged.",
+            f"The own logs hold {spoken(logs.minutes)} beside the sessions that are judged.",
             expected=f"at least the {missing[0]} minutes that were asked for",
             remedy="Ask for fewer minutes, or for all of them: --minutes 0,all",
         )
-    told = f"The own logs hold {logs.minutes:.4g} minutes beside the judged sessions"
+    told = f"The own logs hold {spoken(logs.minutes)} beside the judged sessions"
     return known, [f"{told}; {', '.join(missing)} could not be asked." if missing else f"{told}."]
 
 
@@ -169,8 +170,8 @@ def _meaning(setting: CurveSetting, entrants: Entrants) -> list[str]:
     """Without these sentences the numbers mean little."""
     judged = entrants.judged
     return [
-        f"Everybody is judged on the same {len(judged):,} windows of {len(judged.ends)} sessions that nobody learns "
-        "from, over all horizons, in standard deviations of all own logs.",
+        f"Everybody is judged on the same {plural(len(judged), 'window')} of {plural(len(judged.ends), 'session')} "
+        "that nobody learns from, over all horizons, in standard deviations of all own logs.",
         f"The first minutes of the other sessions, in the order of time, are learned from; normalisers see them alone. "
         f"Size {setting.size}, budget {setting.budget}.",
         f"At 0 minutes the fleet knows the first {FIRST_ROWS} rows of each judged session, and floors have the spread "

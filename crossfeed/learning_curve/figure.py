@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CLOSEST = 0.12  # decades between two ticks that both have room for a word
-_HIGHEST = 2.5  # times the error of the best at the first point: what is above is cut off, and said
+_HIGHEST = 4.0  # times the largest error of the best: what is above is cut off, and said
 
 
 def positions(minutes: Sequence[float]) -> dict[float, float]:

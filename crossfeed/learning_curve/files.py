@@ -49,13 +49,18 @@ def remarks(curve: LearningCurve) -> list[str]:
         if point.kept:
             kept.setdefault(point.kept, []).append(point.label)
     if kept:
-        told.append("The fleet is used " + "; ".join(f"{how} at {', '.join(at)}" for how, at in kept.items()) + ".")
+        used = [f"{how} at {', '.join(map(_amount, at))}" for how, at in kept.items()]
+        told.append(f"The fleet is used {'; '.join(used)}.")
     missing: dict[tuple[str, str], list[str]] = {}
     for point in curve.points:
         if point.remark:
             missing.setdefault((point.remark, point.label), []).append(point.model)
-    said = [f"{', '.join(who)} at {label}: {why}." for (why, label), who in missing.items()]
+    said = [f"{', '.join(who)} at {_amount(label)}: {why}." for (why, label), who in missing.items()]
     return [*told, *curve.notes, *said]
+
+
+def _amount(label: str) -> str:
+    return label if label == "all" else f"{label} min"
 
 
 def markdown(curve: LearningCurve) -> str:
@@ -68,7 +73,8 @@ def markdown(curve: LearningCurve) -> str:
             *cells(curve, metric, ("**", "**")),
         ]
         parts += [f"### {title}", "\n".join("| " + " | ".join(line) + " |" for line in lines)]
-    return "\n\n".join([*parts, *(f"- {remark}" for remark in remarks(curve))]) + "\n"
+    said = "\n".join(f"- {remark}" for remark in remarks(curve))
+    return "\n\n".join([*parts, said]) + "\n"
 
 
 def write_curve(curve: LearningCurve, folder: Path) -> None:

@@ -23,6 +23,11 @@ def in_words(minutes: float) -> str:
     return "all" if minutes == ALL else f"{minutes:g}"
 
 
+def spoken(minutes: float) -> str:
+    """3 minutes, 1 minute or all own logs."""
+    return "all own logs" if minutes == ALL else f"{minutes:.3g} minute{'' if minutes == 1 else 's'}"
+
+
 def folder_name(minutes: float) -> str:
     """Where the runs with so many minutes lie."""
     return "all" if minutes == ALL else f"{minutes:g}-minutes"

@@ -11,7 +11,7 @@ from crossfeed.baselines import ARMS
 from crossfeed.baselines.contenders import FLOORS
 from crossfeed.baselines.runs import AttemptedRun
 from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants
-from crossfeed.learning_curve.minutes import in_words
+from crossfeed.learning_curve.minutes import spoken
 from crossfeed.model.locate import FLEET
 from crossfeed.processes import side_by_side
 from crossfeed.progress import be_quiet, console, is_quiet, progress
@@ -62,7 +62,7 @@ def _attempts(
 
 
 def _in_words(run: CurveRun, attempt: AttemptedRun) -> str:
-    head = f"{run.model}, {in_words(run.minutes)} minutes, seed {run.seed}"
+    head = f"{run.model}, {spoken(run.minutes)}, seed {run.seed}"
     if attempt.result is None:
         return f"{head}: {attempt.reason}"
     if attempt.result.status == "diverged":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.errors import ConfigError, LogError
+from crossfeed.grid import plural
 from crossfeed.live.source import RUN, Arrival, LiveSource, Mark, Notice, Sample
 from crossfeed.machines.declaration import CLOCK, LogFormat
 from crossfeed.machines.dialect import sniff
@@ -147,7 +148,7 @@ class _FilePart:
                 runs = list(self.log_format.read(self.log_format, file))
             except LogError as error:
                 count = len(lines.splitlines())
-                yield Notice("degraded", f"{count} lines of {self.path.name} were left out: {error.found}")
+                yield Notice("degraded", f"{plural(count, 'line')} of {self.path.name} left out: {error.found}")
                 return
         constant = {column.channel for column in self.log_format.columns if column.constant is not None}
         for run in runs:

@@ -23,6 +23,7 @@ from crossfeed.configuration import parse
 from crossfeed.errors import ForecastError, StorageError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.grid import plural
 from crossfeed.json_file import plain
 from crossfeed.live.row import Row
 from crossfeed.model.world_model import WorldModel
@@ -80,7 +81,7 @@ class LiveLearner:
         if not self._since_return:
             return f"the locked model forecasts{back}"
         ratio = "" if self.ratio is None else f", its errors are {self.ratio:.1%} of those of the locked model"
-        return f"{self._since_return} steps on {len(self._windows)} windows{ratio}{back}"
+        return f"{plural(self._since_return, 'step')} on {plural(len(self._windows), 'window')}{ratio}{back}"
 
     def observe(self, rows: Sequence[Row]) -> bool:
         """Take in windows whose targets have all come; True when the model has changed."""

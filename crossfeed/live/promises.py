@@ -62,7 +62,7 @@ class PromiseRecord:
     @property
     def words(self) -> str:
         """The coverage in words."""
-        return f"{self.coverage:.0%} of the last {len(self.inside)} values lay inside {LEVEL:.0%}"
+        return f"{100 * self.coverage:.0f} % of the last {len(self.inside)} values lay inside {100 * LEVEL:.0f} %"
 
     @property
     def crps_ratio(self) -> float | None:

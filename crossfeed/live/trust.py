@@ -136,4 +136,5 @@ class Trust:
         whom = "Nothing" if len(bad) == len(lights) and colour == "red" else f"{len(bad)} of {len(lights)} sensors"
         care = "needs care" if len(bad) == 1 else "need care"
         told = "can be believed" if whom == "Nothing" else "cannot be believed" if colour == "red" else care
-        return f"{whom} {told} now: {reason}{also}."
+        among = "" if whom == "Nothing" else f", {bad[0]}" if len(bad) == 1 else f", {bad[0]} among them"
+        return f"{whom} {told} now{among}: {reason}{also}."

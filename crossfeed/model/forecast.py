@@ -37,12 +37,13 @@ class ShownCommand:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What is shown beside a forecast: the last measured rows, what really followed where it is known, and a title."""
+    """What is shown beside a forecast: the last measured rows, what followed where that is known, title, warnings."""
 
     past: np.ndarray  # (rows, C), the last one is now
     truth: np.ndarray | None = None  # (rows, C) from the next row on
     title: str = ""
     commands: tuple[ShownCommand, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

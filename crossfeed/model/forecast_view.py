@@ -62,6 +62,7 @@ def grid(forecast: "Forecast") -> Grid:
         rows.append([name, _unit(forecast, column), *cells])
     absent = [name for name in forecast.sensors if name not in forecast.measured]
     remarks = [f"not measured in the history, so not shown: {', '.join(absent)}"] if absent else []
+    remarks += [f"warning: {told}" for told in (forecast.shown.warnings if forecast.shown is not None else ())]
     where = f"{forecast.shown.title}: " if forecast.shown is not None and forecast.shown.title else "Forecast: "
     return Grid(
         f"{where}median, and below it the interval that holds 90 %",

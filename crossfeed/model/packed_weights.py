@@ -82,7 +82,14 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
         parts = (twin.context_encoder, twin.predictor)
     for part in parts:
         _pack(part, precision)
+    object.__setattr__(twin, "packed_from", model)  # not as a part of it
     return twin
+
+
+def unpacked(model: WorldModel) -> WorldModel:
+    """The model that this one was packed from, whose members can be taken out; any other model as it is."""
+    plain: WorldModel = getattr(model, "packed_from", model)
+    return plain
 
 
 def has_bfloat16() -> bool:

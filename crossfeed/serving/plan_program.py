@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import ProgramError, SchemaError
+from crossfeed.grid import plural
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.limits import MotionLimits
@@ -96,7 +97,7 @@ def plan_program(
     errors = [finding for finding in program.findings if finding.severity == "error"]
     if errors:
         remarks.append(
-            f"{len(errors)} lines were not understood, the first is line {errors[0].line} ({errors[0].reason}); "
+            f"{plural(len(errors), 'line')} not understood, the first is line {errors[0].line} ({errors[0].reason}); "
             "crossfeed program lists them"
         )
     moving = {name: count for name, count in program.skipped_calls.items() if name not in STILL}

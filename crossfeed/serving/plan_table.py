@@ -46,11 +46,12 @@ def columns_of_file(path: Path | str) -> dict[str, Any]:
 
 def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, origin: str) -> np.ndarray:
     """Commands (T, A) in schema order and units, or an error that names column, row and remedy."""
+    origin = "plan" if origin == "plan" else f"plan {origin}"
     headers = _headers(columns, schema, origin)
     missing = [name for name in schema.command_names if name not in headers]
     if missing:
         raise TableError(
-            f"{'The plan' if origin == 'plan' else f'The plan {origin}'} lacks the commands {', '.join(missing)}.",
+            f"The {origin} lacks the commands {', '.join(missing)}.",
             expected=f"a column for each of {', '.join(schema.command_names)}",
             remedy="A command that does not exist on this machine is held at its idle value, usually 0.",
         )
@@ -58,7 +59,7 @@ def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, orig
     lengths = sorted({len(values) for values in found.values()})
     if lengths[-1] == 0 or len(lengths) > 1:
         raise TableError(
-            f"The columns of the plan {origin} have {' and '.join(map(str, lengths))} rows.",
+            f"The columns of the {origin} have {' and '.join(map(str, lengths))} rows.",
             expected="one row per period, as many in every column, and at least one",
         )
     if "time" in headers:
@@ -83,13 +84,13 @@ def _headers(columns: Mapping[str, Any], schema: Schema, origin: str) -> dict[st
         if name in schema.command_names or name == "time":
             if name in headers:
                 raise TableError(
-                    f"The plan {origin} has the columns '{headers[name][0]}' and '{header}'.", expected=f"one '{name}'"
+                    f"The {origin} has the columns '{headers[name][0]}' and '{header}'.", expected=f"one '{name}'"
                 )
             headers[name] = (header, unit)
         elif name not in ignored and name.rpartition("__")[0] not in schema.sensor_names:
             near = get_close_matches(name, (*schema.command_names, "time"), n=1, cutoff=0.5)
             raise TableError(
-                f"The plan {origin} has the unknown column '{header}'.",
+                f"The {origin} has the unknown column '{header}'.",
                 expected=f"the commands {', '.join(schema.command_names)} and, if wanted, time",
                 remedy=f"Call it '{near[0]}' if that is meant, or leave it out." if near else "Leave the column out.",
             )
@@ -103,10 +104,10 @@ def _numbers(values: Any, header: str, origin: str) -> np.ndarray:
         array = np.asarray([np.nan if value is None else value for value in np.asarray(raw).tolist()], dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TableError(
-            f"Column '{header}' of the plan {origin} holds something that is no number: {error}", expected="numbers"
+            f"Column '{header}' of the {origin} holds something that is no number: {error}", expected="numbers"
         ) from error
     if array.ndim != 1:
-        raise TableError(f"Column '{header}' of the plan {origin} has {array.ndim} dimensions.", expected="one")
+        raise TableError(f"Column '{header}' of the {origin} has {array.ndim} dimensions.", expected="one")
     return array
 
 
@@ -119,7 +120,7 @@ def _check_clock(time: np.ndarray, period: float, origin: str) -> None:
     """Rows must follow each other by one period of the history."""
     if not np.isfinite(time).all():
         raise TableError(
-            f"The plan {origin} has no time in row {int(np.argmin(np.isfinite(time))) + 1}.",
+            f"The {origin} has no time in row {int(np.argmin(np.isfinite(time))) + 1}.",
             expected="a time in every row, or no time column at all",
         )
     steps = np.diff(time)
@@ -132,7 +133,7 @@ def _check_clock(time: np.ndarray, period: float, origin: str) -> None:
         row = int(uneven[0])
         found = f"goes from {time[row]:g} s in row {row + 1} to {time[row + 1]:g} s in the next"
     raise TableError(
-        f"The plan {origin} {found}.",
+        f"The {origin} {found}.",
         expected=f"rows every {period:g} s, the period of the history",
         remedy=f"Average the commands over each {period:g} s (crossfeed program PART --csv does with --rate "
         f"{1.0 / period:g}), or give the NC program itself.",
@@ -144,7 +145,7 @@ def _check_complete(commands: np.ndarray, schema: Schema, period: float, origin:
     if bad.any():
         row, column = (int(index[0]) for index in np.nonzero(bad))
         raise TableError(
-            f"The plan {origin} lacks {schema.command_names[column]} in row {row + 1} ({(row + 1) * period:g} s), "
+            f"The {origin} lacks {schema.command_names[column]} in row {row + 1} ({(row + 1) * period:g} s), "
             f"one of {int(bad.sum())} entries without a finite number.",
             expected="a finite number of every command in every row",
         )

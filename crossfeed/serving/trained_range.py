@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.grid import named
+from crossfeed.grid import named, significant
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.training.measure import WEAK_COMMAND_USE
@@ -50,9 +50,9 @@ def warnings_of(plan: PlannedCommands, history: History, provenance: Mapping[str
             beyond = value - edge if side == "reaches" else edge - value
             if beyond > _ROUNDING * span and beyond > 0.0:
                 share = f"{beyond / span:.0%} of that range" if span > 0.0 else "any distance"
-                ends = " and ".join(f"{0.0 if abs(end) < _ROUNDING * span else end:,.6g}" for end in (low, high))
+                ends = " and ".join(significant(0.0 if abs(end) < _ROUNDING * span else end) for end in (low, high))
                 found.append(
-                    f"{channel.name} {side} {value:,.6g} {channel.unit}, but in {whose} it lies between {ends} "
+                    f"{channel.name} {side} {significant(value)} {channel.unit}, but in {whose} it lies between {ends} "
                     f"{channel.unit}: {share} outside, where forecasts are guesses"
                 )
     if unsigned := _feeds_without_direction(plan, history, ranges):

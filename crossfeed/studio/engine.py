@@ -61,7 +61,9 @@ class ForecastEngine:
     def questions(self, asked: ForecastAsked) -> tuple[History, list[Question]]:
         """What has to be computed for a quick forecast."""
         model, history = self.opened.model, self.moment(asked)
-        plans = make_plans(asked.plans, history, self.uploads, self.limits, self.motion, model.horizons[-1])
+        plans = make_plans(
+            asked.plans, history, self.uploads, self.limits, self.motion, model.horizons[-1], asked.seconds
+        )
         context = model.config.context
         rows = np.concatenate([history.sensors[-context:], history.commands[-context:]], axis=1)
         return history, [

@@ -61,7 +61,7 @@ class IntervalRecord:
         if count < ENOUGH:
             return {"colour": "amber", "sentence": f"only {count} forecasts came due so far; {ENOUGH} are needed"}
         share = self._inside[name] / count
-        told = f"{share:.0%} of {count:,} values fell inside their 90 % interval"
+        told = f"{100 * share:.0f} % of {count:,} values fell inside their 90 % interval"
         if share < COVERAGE_BAD:
             return {"colour": "red", "sentence": f"{told}: far too sure of itself"}
         if share < COVERAGE[0]:

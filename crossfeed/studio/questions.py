@@ -41,20 +41,24 @@ class MomentAsked(CheckedForm):
     )
 
 
-class ForecastAsked(MomentAsked):
-    """A forecast at the trained horizons, quick enough for a slider."""
+class PlansAsked(MomentAsked):
+    """What is commanded from a moment on."""
 
     plans: list[PlanAsked] = Field(default_factory=lambda: [PlanAsked()], min_length=1)
+    seconds: float | None = Field(default=None, gt=0.0, description="Only the first seconds of every plan.")
+
+
+class ForecastAsked(PlansAsked):
+    """A forecast at the trained horizons, quick enough for a slider."""
+
     levels: list[Annotated[float, Field(gt=0.0, lt=1.0)]] = Field(
         default=[0.05, 0.25, 0.5, 0.75, 0.95], min_length=1, max_length=19
     )
 
 
-class WhatIfAsked(MomentAsked):
+class WhatIfAsked(PlansAsked):
     """Plans rolled forward to their end on sampled futures, and compared: time, energy, peaks, limits."""
 
-    plans: list[PlanAsked] = Field(default_factory=lambda: [PlanAsked()], min_length=1)
-    seconds: float | None = Field(default=None, gt=0.0, description="Only the first seconds of every plan.")
     samples: int = Field(default=64, ge=20)
     seed: int = Field(default=0, ge=0)
     limits: dict[str, float] = Field(default_factory=dict, description="Highest allowed value by sensor.")

@@ -6,6 +6,7 @@ from typing import Any
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.json_file import plain
+from crossfeed.model.locate import FLEET, locate_model
 
 _SHOWN = ("channel", "unit", "light", "reasons", "skill", "coverage")
 
@@ -17,6 +18,11 @@ def recorded_verdict(opened: OpenedModel) -> dict[str, Any]:
     from crossfeed.reporting.sections.verdict import verdict
 
     folder = record_folder(opened.path)
+    if opened.path == locate_model(FLEET):
+        return _nothing(
+            "This is the shipped model of many machines; how well it knows yours is not recorded.",
+            "Judge it with crossfeed evaluate fleet --table TABLE.",
+        )
     if folder is None:
         return _nothing("The model file lies alone: no study and no evaluation of it is at hand.")
     try:
@@ -45,12 +51,14 @@ def record_folder(model: Path) -> Path | None:
     return None
 
 
-def _nothing(sentence: str) -> dict[str, Any]:
+def _nothing(
+    sentence: str, step: str = "Judge it with crossfeed evaluate MODEL --table TABLE --out FOLDER beside the model."
+) -> dict[str, Any]:
     return {
         "question": "May the model be trusted on the other machine, and on which channels?",
         "answer": "Not known yet.",
         "tone": "next",
         "sentences": [sentence],
         "channels": [],
-        "next": ["Judge it with crossfeed evaluate MODEL --table TABLE --out FOLDER beside the model."],
+        "next": [step],
     }

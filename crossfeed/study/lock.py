@@ -24,6 +24,11 @@ def lock(store: Store, seed: LockedSeed | None = None) -> dict[str, Any]:
     if recorded and not (store.folder / LOCK).exists():
         # The lock is in the ledger, but its file could not be written then.
         return _write(store, recorded[-1].content, recorded[-1].hash)
+    if recorded:
+        raise ConfigError(
+            f"The study is locked already: {recorded[-1].content['run']}.",
+            remedy="A lock is never revisited; open the target with crossfeed study unseal.",
+        )
     reasons = refusals(store)
     if reasons:
         raise ConfigError(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import TrainingError
+from crossfeed.grid import plural
 from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import ProgressTask, console, progress
@@ -69,7 +70,8 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
     elif run.team.size == 1 and step.capacity is None:  # a model that runs by kernels cannot be copied
         seconds = expected_seconds(run, stage, steps, len(validator.windows_W))
         about = "" if seconds is None else f", about {spoken(seconds)}"
-        console().print(f"{stage}: {epochs} epochs of {steps} steps{about} on {step.device}{_sooner(run, stage)}")
+        told = f"{plural(epochs, 'epoch')} of {plural(steps, 'step')}{about}"
+        console().print(f"{stage}: {told} on {step.device}{_sooner(run, stage)}")
     saver = Saver(run.folder.path, behind=step.device.type == "cuda")
     with progress(stage, total=epochs) as task:
         task.advance(done)

@@ -12,6 +12,7 @@ import torch
 
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
+from crossfeed.grid import plural
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
 from crossfeed.model.model_file import read_model_file
@@ -40,7 +41,8 @@ class Reproduction:
     def verdict(self) -> str:
         """One sentence."""
         if self.same:
-            return f"The same in every bit: {self.tensors} tensors, {self.epochs} epochs of history."
+            compared = f"{plural(self.tensors, 'tensor')}, {plural(self.epochs, 'epoch')} of history"
+            return f"The same in every bit: {compared}."
         weights = f"{len(self.different_tensors)} of {self.tensors} tensors by up to {self.largest_difference:.3g}"
         return f"Different: {weights}, first in {self.first_different_epoch or 'no epoch of the history'}."
 
@@ -115,10 +117,9 @@ def _check_inputs(run: Path, tables: Sequence[Table], pretrained: Path | str | N
     found = [table.fingerprint() for table in tables]
     if found != inputs["tables"]:
         raise ConfigError(
-            f"The run in {run} was trained on other tables: {len(found)} given, "
-            f"{sum(one in inputs['tables'] for one in found)} of them known to it.",
-            expected=f"its {len(inputs['tables'])} tables in their order, by fingerprint "
-            f"{', '.join(fingerprint[:12] for fingerprint in inputs['tables'])}",
+            f"The run in {run} was trained on other tables than those with the fingerprints "
+            f"{', '.join(one[:12] for one in found)}.",
+            expected=f"in this order: {', '.join(one[:12] for one in inputs['tables'])}",
         )
     body = read_model_file(pretrained).sha256 if pretrained is not None else None
     if body != inputs.get("pretrained"):

@@ -27,10 +27,12 @@ def test_the_command_writes_everything_and_touches_nothing(files, tmp_path):
     assert content["stretches"]["acted"] > 0
     assert content["seconds"]["planned"] < content["seconds"]["as_written"]
     assert 0.0 <= content["added_chance"] <= content["task"]["risk"]
-    assert "to the chance that the program passes a limit (allowed: 5%)" in result.output
+    assert "to the chance that the program passes a limit (allowed: 5 %)" in result.output
     with (tmp_path / "blocks.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert {"line", "seconds", "margin", "why", "peak_spindle_torque", "energy_saved"} <= set(rows[0])
+    several = [row for row in rows if "stretches" in row["why"]]  # a block said what one of its stretches saves
+    assert all(float(row["why"].split()[1]) == pytest.approx(float(row["gain"]), rel=1e-2) for row in several)
     assert sum(float(row["seconds"]) for row in rows) == pytest.approx(content["seconds"]["planned"], rel=1e-3)
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     assert (tmp_path / "schedule.csv").read_text().startswith("seconds,position,line")

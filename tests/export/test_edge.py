@@ -178,3 +178,19 @@ def test_an_environment_without_torch_polars_and_pydantic_is_enough(
     here = edge.forecast(history, {name: [1.0] * 4 for name in edge.commands})
     found = np.load(tmp_path / "said.npy")
     np.testing.assert_allclose(found, np.concatenate([here.mean[None], here.quantiles([0.05, 0.95])]), rtol=1e-6)
+
+
+def test_a_sensor_that_the_model_never_learned_was_read_at_the_edge(onnx_files: dict[str, Path]) -> None:
+    edge, history, plan = EdgeModel(onnx_files["crossfeed"]), _history(), _plan()
+    edge._unseen = np.isin(edge.sensors, ["current_1"])
+    there = edge.forecast(history, plan)
+    del history["current_1"]
+    without = edge.forecast(history, plan)
+    assert "current_1" not in there.measured
+    np.testing.assert_array_equal(there.mean, without.mean)
+
+
+def test_a_printed_forecast_was_seven_hundred_lines(onnx_files: dict[str, Path]) -> None:
+    edge = EdgeModel(onnx_files["crossfeed"])
+    assert "4 rows ahead" in repr(edge)
+    assert len(repr(edge.forecast(_history(), _plan()))) < 200

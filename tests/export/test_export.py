@@ -104,13 +104,14 @@ def test_int8_needs_data_and_its_price_is_refused_above_one_per_cent(tmp_path: P
         Price(100, 0.2, 0.21).check(force=False)
 
 
-def test_several_members_run_in_int8(tmp_path: Path) -> None:
+def test_several_members_run_in_int8(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Members with one batched product could be written in int8, but no session would run the file."""
     import onnxruntime
 
     model = toy.sensor_model(toy.sensor_method({"model.members": 2, "model.width": 32}))
     network = ExportedNetwork(model)
     session = onnxruntime.InferenceSession(in_int8(to_onnx(network), tmp_path).SerializeToString())
+    assert "pre-processing" not in caplog.text, "a library asked the user for a step that is ours"
     windows = random_windows(model, 4, seed=1)
     given = {entry.name: tensor.numpy() for entry, tensor in zip(session.get_inputs(), windows, strict=True)}
     (mean,) = session.run(["mean"], given)

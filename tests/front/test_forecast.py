@@ -230,3 +230,11 @@ def test_a_figure_shows_the_plan_that_the_forecast_is_made_under(
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert [title for title in titles if title.endswith(", as planned")] == titles[1:]
     assert "path feed in mm/min, as planned" in titles
+
+
+def test_a_history_without_a_command_was_forecast_without_a_word(
+    house: House, history: pl.DataFrame, plan: pl.DataFrame
+) -> None:
+    assert "warning" not in repr(house.model.forecast(history.with_columns(machine=pl.lit("mill_a")), plan))
+    told = repr(house.model.forecast(history.drop("feed_y"), plan))
+    assert "warning: the history has no feed_y; it is taken as 0 throughout" in told

@@ -1,5 +1,6 @@
 """Audit, fit, evaluate, adapt and what-if from Python: results to read, to draw and to go on with."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,6 @@ from tests.front.conftest import BRIEF, House, mill
 def test_an_audit_names_what_is_wrong(house: House) -> None:
     wrong = house.a.sensors.copy()
     wrong[:, house.a.schema.sensor_names.index("spindle_power")] *= 1000.0
-    from dataclasses import replace
-
     report = cf.audit([replace(house.a, sensors=wrong), house.b])
     assert report.violations
     assert any("spindle_power" in finding.subject for finding in report.violations)
@@ -171,3 +170,9 @@ def test_what_is_no_model_is_refused(house: House) -> None:
         cf.evaluate(house.model.network, house.b)  # type: ignore[arg-type]
     with pytest.raises(ForecastError):
         house.model.forecast(house.b, "table", [5], session="s0", at=40.0)
+
+
+def test_a_table_wrote_1_4e_04_beside_7992(house: House) -> None:
+    faster = replace(house.a, commands=house.a.commands * 4.0)
+    assert "e+" not in repr(faster)
+    assert "36,000" in repr(faster)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError
 from crossfeed.learning_curve.crossings import crossing
-from crossfeed.learning_curve.minutes import ALL, in_words, parse_minutes
+from crossfeed.learning_curve.minutes import ALL, in_words, parse_minutes, spoken
 
 FLEET = [(0.0, 0.3), (1.0, 0.3), (10.0, 0.2), (100.0, 0.2)]
 
@@ -70,3 +70,7 @@ def test_a_curve_of_no_minutes_does_not_speak_of_overtaking_within_them() -> Non
     found = crossing("persistence", [(0.0, 0.2)], [(0.0, 0.4)])
     assert found is not None
     assert found.words == "persistence is behind the fleet before any own logs"
+
+
+def test_a_run_after_1_minutes() -> None:
+    assert [spoken(one) for one in (0.0, 1.0, 12.553, ALL)] == ["0 minutes", "1 minute", "12.6 minutes", "all own logs"]

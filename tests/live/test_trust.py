@@ -111,15 +111,24 @@ def test_commands_beyond_training_need_care(shop: Shop) -> None:
     assert "outside" in trust._beyond(plan)
 
 
+def test_six_sensors_were_this_sensor(shop: Shop) -> None:
+    never = Light("red", "the model never saw this sensor in training")
+    lights = {"power": never, "torque": never, "current": Light("green", "in time")}
+    told = Trust(shop.opened).verdict(lights, "")
+    assert (
+        told == "2 of 3 sensors cannot be believed now, power among them: the model never saw this sensor in training."
+    )
+
+
 def test_the_sentence_for_the_whole_counts_what_cannot_be_believed(shop: Shop) -> None:
     trust = Trust(shop.opened)
     green, amber, red = (Light(colour, f"is {colour}") for colour in ("green", "amber", "red"))
     assert trust.verdict({}, "") == "Nothing is known about the machine yet."
     assert trust.verdict({"a": green}, "remark") == "The forecast may be believed; remark."
     assert trust.verdict({"a": red, "b": red}, "") == "Nothing can be believed now: is red."
-    assert trust.verdict({"a": red, "b": green}, "") == "1 of 2 sensors cannot be believed now: is red."
-    assert trust.verdict({"a": amber, "b": green}, "") == "1 of 2 sensors needs care now: is amber."
-    assert trust.verdict({"a": amber, "b": amber}, "x") == "2 of 2 sensors need care now: is amber; x."
+    assert trust.verdict({"a": red, "b": green}, "") == "1 of 2 sensors cannot be believed now, a: is red."
+    assert trust.verdict({"a": amber, "b": green}, "") == "1 of 2 sensors needs care now, a: is amber."
+    assert trust.verdict({"a": amber, "b": amber}, "x") == "2 of 2 sensors need care now, a among them: is amber; x."
 
 
 def test_members_that_disagree_a_little_are_compared_with_what_is_usual(shop: Shop) -> None:

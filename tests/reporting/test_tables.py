@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crossfeed.grid import plural
 from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.blocks import Column, ReportTable
 from crossfeed.reporting.numbers import MISSING, interval, number, written
@@ -115,8 +114,3 @@ def test_a_cell_never_shows_nan_or_infinity(value: float | None, kind: Any) -> N
     shown = written(value, kind)
     assert shown
     assert not re.search("nan|inf", shown)
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0 runs"), (1, "1 run"), (2000, "2,000 runs")])
-def test_one_run_and_two_runs(count: int, text: str) -> None:
-    assert plural(count, "run") == text

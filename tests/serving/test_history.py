@@ -102,7 +102,7 @@ def test_missing_commands_and_impossible_values_are_refused(place: Place) -> Non
         read_history(replace(place.table, commands=commands), place.opened.model)
     sensors = place.table.sensors.copy()
     sensors[-1, 0] = 1e12
-    with pytest.raises(TableError, match="standard deviations from all that was trained on"):
+    with pytest.raises(TableError, match="standard deviations away from all that was trained on"):
         read_history(replace(place.table, sensors=sensors), place.opened.model)
 
 

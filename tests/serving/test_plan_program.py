@@ -108,7 +108,7 @@ def test_what_stays_unclear_becomes_a_warning(history: History, tmp_path: Path) 
     (found,) = read_plans([path], history)
     remarks = " ".join(found.warnings)
     assert "above the spindle's 20000 rpm" in remarks
-    assert "lines were not understood" in remarks
+    assert "not understood, the first is line" in remarks
     assert "POCKET4 x1" in remarks
     assert "MSG" not in remarks
     assert "counts speeds without sign" in remarks

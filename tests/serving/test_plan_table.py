@@ -137,3 +137,9 @@ def test_a_german_plan_file_showed_the_words_of_the_library(tmp_path: Path) -> N
     damaged = write(tmp_path / "plan.csv", 'time;spindle_speed;feed_x\n1,0;"12;3\n')
     with pytest.raises(LogError, match="opens in line 2"):
         columns_of_file(damaged)
+
+
+def test_a_frame_was_called_the_plan_plan() -> None:
+    for columns in ({**PLAN, "nose": PLAN["feed_x"]}, {**PLAN, "feed_x": [float("nan")] * len(PLAN["feed_x"])}):
+        with pytest.raises(TableError, match=r"The plan (has the unknown|lacks feed_x)"):
+            plan_columns(columns, SCHEMA, 1.0, "plan")

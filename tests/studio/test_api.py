@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crossfeed.evaluation.opened_model import open_model
 from crossfeed.serving.what_if import what_if
 from crossfeed.studio.service import Service
+from crossfeed.studio.trust import recorded_verdict
 from tests.studio.conftest import Client, Place, talk
 
 MOMENT = {"session": "mill/run1/session1", "at": 30.0}
@@ -88,6 +90,13 @@ def test_a_what_if_is_the_what_if_of_the_command_line(make_service: Callable[...
     commands = {name: np.array(plan["commands"]["feed_x"]) for name, plan in answer["plans"].items()}
     done = [values.sum() for values in commands.values()]
     assert done[1] == pytest.approx(done[0])  # the slower plan does the same work, in more time
+
+
+def test_the_beginning_of_a_program_longer_than_an_hour_is_forecast(make_service: Callable[..., Service]) -> None:
+    rows = {name: [0.0] * 4000 for name in ("spindle_speed", "feed_x")}
+    plan = {"kind": "commands", "commands": rows}
+    answer = asked(make_service(), "/api/forecast", {**MOMENT, "plans": [plan], "seconds": 16.0})
+    assert len(answer["plans"]["sent rows"]["commands"]["feed_x"]) == 16
 
 
 @pytest.mark.parametrize(
@@ -236,3 +245,8 @@ def test_a_recorded_study_or_run_is_shown_with_its_progress(tmp_path: Any) -> No
     assert told["comparisons"][0]["finished"] is False
     assert "problem" in told["studies"][0]
     assert told["trainings"] == [{"name": "run", "finished": False, "epochs": 0}]
+
+
+def test_the_shipped_model_was_to_be_judged_in_a_folder_of_the_package() -> None:
+    (step,) = recorded_verdict(open_model("fleet", "cpu", meets=True))["next"]
+    assert step == "Judge it with crossfeed evaluate fleet --table TABLE."

@@ -146,3 +146,38 @@ def test_without_its_link_the_page_says_how_to_get_in(server: Running, tmp_path:
     with Browser(tmp_path / "profile") as browser:
         browser.go(server.address)
         browser.wait("document.body?.textContent.includes('This page needs its link')")
+
+
+def test_a_figure_fills_a_page_that_became_wider_while_another_view_was_shown(server: Running, tmp_path: Path) -> None:
+    drawn = "document.querySelector('#whatif-figure .main-svg').clientWidth"
+    with Browser(tmp_path / "profile", width=390, height=844) as browser:
+        browser.go(f"{server.link}#whatif")
+        browser.wait(READY)
+        browser.click("#tab-whatif")
+        browser.wait(DRAWN.format("whatif-figure"))
+        browser.click("#tab-runs")
+        browser.resize(1280, 1600)
+        browser.click("#tab-whatif")
+        browser.wait(f"{drawn} > 1000 && {drawn} === document.querySelector('#whatif-figure .canvas').clientWidth")
+        browser.resize(390, 844)
+        browser.wait(f"{drawn} < 390")
+
+
+def test_the_figures_say_what_their_lines_and_bands_are(server: Running, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as browser:
+        browser.go(server.link)
+        browser.wait(READY)
+        browser.wait("document.querySelector('#live-figure').textContent.includes('Band: 90 % of it')")
+        browser.click("#tab-whatif")
+        browser.wait("document.querySelector('#whatif-figure').textContent.includes('Bands: half of it, and 90 %')")
+
+
+def test_lights_do_not_stay_lit_when_the_service_is_gone(make_service: Callable[..., Service], tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as browser:
+        with running(make_service(port=0, speed=10.0)) as server:
+            browser.go(server.link)
+            browser.wait(READY)
+            browser.wait("document.querySelectorAll('#live-lights .dot').length > 0")
+        browser.wait("document.querySelector('#live-verdict').textContent.includes('Nothing is heard any more')")
+        assert browser.ask("document.querySelectorAll('#live-lights .green, #live-lights .red').length") == 0
+        assert "not known" in browser.ask("document.querySelector('#live-facts').textContent")

@@ -30,6 +30,7 @@ def test_a_light_waits_for_enough_and_turns_red_when_intervals_fail() -> None:
         if row == ENOUGH // 2:
             assert interval_record.light("power")["colour"] == "amber"
     assert interval_record.light("power")["colour"] == "red"
+    assert " % of " in interval_record.light("power")["sentence"], "the share and the interval had two ways of per cent"
     assert interval_record.light("torque")["colour"] == "green"
 
 

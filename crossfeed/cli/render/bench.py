@@ -33,8 +33,8 @@ def remarks(found: Bench) -> list[str]:
         "Parts are timed one by one; validation is for as many windows as a batch has."
     ]
     if len(found.threads_ms) > 1:
-        timed = ", ".join(f"{count}: {_time(value)}" for count, value in sorted(found.threads_ms.items()))
-        lines.append(f"Step by number of threads - {timed}. Set OMP_NUM_THREADS={found.threads} to train like this.")
+        timed = ", ".join(f"{_time(value)} with {count}" for count, value in sorted(found.threads_ms.items()))
+        lines.append(f"Threads: a step takes {timed}. Set OMP_NUM_THREADS={found.threads} to train like this.")
     return lines
 
 

@@ -7,7 +7,9 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from crossfeed.cli.render.grid import grid
 from crossfeed.control.offpolicy.estimate import PolicyValue
+from crossfeed.grid import significant
 from crossfeed.progress import output
 
 _SHOWN = 24  # blocks
@@ -21,23 +23,26 @@ def show_advice(content: Mapping[str, Any], files: Sequence[Path]) -> None:
     saved, gain = content["energy_saved"], content["gain"]
     console.print(
         f"time {seconds['as_written']:.0f} -> {seconds['planned']:.0f} s, energy {energy['as_written']:.1f} -> "
-        f"{energy['planned']:.1f} Wh (saved {saved['low']:.2g} to {saved['high']:.2g}), "
-        f"gain {gain['low']:.2g} to {gain['high']:.2g} s at 90 %"
+        f"{energy['planned']:.1f} Wh (saved {significant(saved['low'])} to {significant(saved['high'])}), "
+        f"gain {significant(gain['low'])} to {significant(gain['high'])} s at 90 %"
     )
     stretches = content["stretches"]
     console.print(f"acts in {stretches['acted']} of {stretches['all']} stretches and leaves the others alone")
     console.print(basis_text(content["experience"]))
     if content["task"]["limits"] or content["task"]["tools"]:
         added, allowed = content["added_chance"], content["task"]["risk"]
-        console.print(f"adds {added:.1%} to the chance that the program passes a limit (allowed: {allowed:.0%})")
-    table = Table("line", "tool", "s as written", "s", "feed", "saved Wh", "margin", "why", title_justify="left")
+        console.print(
+            f"adds {100 * added:.1f} % to the chance that the program passes a limit (allowed: {100 * allowed:g} %)"
+        )
+    table = grid("", ["line", "tool", "s as written", "s", "feed", "saved Wh", "margin", "why"], words=2)
+    table.columns[-1].justify = "left"
     blocks = sorted(content["blocks"], key=lambda row: -row["seconds_as_written"])[:_SHOWN]
     for row in sorted(blocks, key=lambda row: content["blocks"].index(row)):
         # Far below a limit's height nothing is told by how far: the loads to come are unknown.
         margin = "-" if row["margin"] is None else "none" if row["margin"] < -1.0 else f"{row['margin']:.0%}"
         table.add_row(
             str(row["line"]), escape(row["tool"]), f"{row['seconds_as_written']:.0f}", f"{row['seconds']:.1f}",
-            f"{row['feed']:.0%}", f"{row['energy_saved']:.2g}", margin, escape(f"{row['verdict']}: {row['why']}"),
+            f"{row['feed']:.0%}", significant(row["energy_saved"]), margin, escape(f"{row['verdict']}: {row['why']}"),
         )  # fmt: skip
     console.print(table)
     if len(content["blocks"]) > _SHOWN:

@@ -11,6 +11,7 @@ from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.result_view import WORDS
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.evaluation.verdict import words
+from crossfeed.grid import plural
 from crossfeed.progress import output
 
 HEADLINE = {
@@ -72,7 +73,7 @@ def _machines(found: Evaluation) -> tuple[str, ...]:
 
 def _headline(found: Evaluation) -> Table:
     part = "" if found.part == "all" else f", {found.part} side"
-    windows = f"{found.windows} windows of {len(found.runs)} {found.unit}s"
+    windows = f"{plural(found.windows, 'window')} of {plural(len(found.runs), found.unit)}"
     title = f"{', '.join(_machines(found))}{part}: {windows}, source z-space"
     table = grid(title, ["", *HEADLINE.values(), f"RMSE, 95 % over {found.unit}s"])
     for name, metrics in found.scores.items():
@@ -97,7 +98,7 @@ def _channels(rows: dict[str, ChannelScores]) -> Table:
 
 
 def _commands(use: CommandUse, unit: str) -> Table:
-    title = f"Command use: error under a false plan over error under the true one, {use.windows} windows"
+    title = f"Command use: error under a false plan over error under the true one, {use.windows:,} windows"
     table = grid(title, ["plan", "RMSE ratio", f"95 % over {unit}s", "CRPS ratio", f"{unit}s worse"])
     for name, plan in use.plans.items():
         ratios = (number(plan.rmse_ratio.estimate), bounds(plan.rmse_ratio), number(plan.crps_ratio.estimate))
@@ -119,7 +120,7 @@ def _counterfactual(content: dict[str, Any]) -> Table:
 
 
 def _robustness(content: dict[str, Any]) -> Table:
-    title = f"Robustness: RMSE over clean RMSE (coverage at 90 %), {content['windows']} windows"
+    title = f"Robustness: RMSE over clean RMSE (coverage at 90 %), {content['windows']:,} windows"
     table = grid(title, ["corruption", *SEVERITIES])
     for corruption, row in content.items():
         if isinstance(row, dict) and SEVERITIES[0] in row:

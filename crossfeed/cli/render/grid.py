@@ -91,11 +91,11 @@ def print_result(content: Any, as_json: bool, show: Callable[[], None]) -> None:
         show()
 
 
-def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table of raw values; numbers are never cut: on a narrow terminal words go to the next line."""
+def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]], words: int = 1) -> None:
+    """Raw values, the first columns `words`, which wrap on a narrow terminal; numbers are never cut."""
     from crossfeed.progress import output
 
-    table = grid(title, names, boxed=False)
+    table = grid(title, names, words, boxed=False)
     for row in rows:
         table.add_row(*map(_cell, row))
     output().print(table)

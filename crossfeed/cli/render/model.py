@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
-from crossfeed.cli.render.grid import grid
+from crossfeed.cli.render.grid import MISSING, grid
 from crossfeed.configuration import leaves
 from crossfeed.progress import output
 
@@ -40,5 +40,5 @@ def show_model(description: dict[str, Any]) -> None:
 
 def _text(value: object) -> str:
     if isinstance(value, list | tuple):
-        return ", ".join(str(part) for part in value) or "none"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+        return ", ".join(map(_text, value)) or "none"
+    return MISSING if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

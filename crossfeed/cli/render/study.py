@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from crossfeed.cli.render.grid import print_json, print_table
 from crossfeed.cli.render.next_step import next_step
+from crossfeed.grid import plural
 from crossfeed.progress import output
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ def show_ranking(study: "Study") -> None:
     from crossfeed.study.record.score import leaders_disagree
 
     lines = study.rank()
-    shown = list(lines[0].components) if lines else []
+    if not lines:
+        output().print("No run is finished yet, so there is nothing to rank.")
+        return
+    shown = list(lines[0].components)
     names = ["candidate", "robust", "paper", "seeds", "flags", *(SHORT[name] for name in shown)]
     rows = [
         [line.candidate, line.robust, line.paper, line.seeds, _flags(line), *line.components.values()] for line in lines
@@ -33,7 +37,7 @@ def show_ranking(study: "Study") -> None:
     if not any(row[4] for row in rows):
         names, rows = names[:4] + names[5:], [row[:4] + row[5:] for row in rows]
     print_table(f"Ranked by the {score_of(study.protocol)} score (lower is better)", names, rows)
-    if lines and "ssl" not in shown:
+    if "ssl" not in shown:
         output().print("This network has no latents, so no self-supervised component; the others share its weight.")
     halved = any(line.dropped_after for line in lines)
     if halved:
@@ -53,8 +57,11 @@ def _flags(line: "CandidateScore") -> str:
 
 def show_runs(runs: "DataFrame") -> None:
     """Every run on a line."""
+    if runs.is_empty():
+        output().print("No run is planned yet.")
+        return
     rows = [["" if value is None else value for value in row] for row in runs.rows()]
-    print_table(f"{len(rows)} runs", runs.columns, rows)
+    print_table(plural(len(rows), "run"), runs.columns, rows, words=2)
 
 
 def show_status(study: "Study", as_json: bool) -> None:
@@ -68,13 +75,33 @@ def show_status(study: "Study", as_json: bool) -> None:
         return
     console.print(f"Protocol {study.protocol['name']}, version {study.protocol['protocol_version']}")
     console.print("Runs: " + (", ".join(f"{row['count']} {row['status']}" for row in counts) or "none planned"))
-    entries = [[entry.number, entry.time, entry.kind] for entry in study.ledger()]
-    print_table("Ledger", ["entry", "time", "what"], entries)
-    if not counts:
-        next_step("study", "search", study.store.folder)
-    for reason in study.refusals():
-        console.print(f"Cannot be locked now: {reason}.")
+    entries = [[entry.number, entry.time.replace("T", " ")[:19], entry.kind] for entry in study.ledger()]
+    print_table("Ledger", ["entry", "time (UTC)", "what"], entries, words=3)
+    if locks := study.store.entries("lock"):
+        console.print(f"Locked: {locks[-1].content['run']}.")
+    else:
+        for reason in study.refusals():
+            console.print(f"Cannot be locked now: {reason}.")
     console.print(f"Ledger head: {study.verify().head}")
+    show_next(study)
+
+
+def show_next(study: "Study") -> None:
+    """The step of the protocol that can be taken now."""
+    from crossfeed.study.record.store import UNFINISHED
+
+    folder, kinds = study.store.folder, {entry.kind for entry in study.ledger()}
+    statuses = {run.status for run in study.store.runs()}
+    if not statuses:
+        next_step("study", "search", folder)
+    elif statuses & set(UNFINISHED):
+        next_step("study", "search", folder, "--planned")
+    elif "lock" not in kinds:
+        next_step("study", "lock" if not study.refusals() else "confirm", folder)
+    elif study.protocol["vault"] and "opening result" not in kinds:
+        next_step("study", "unseal", folder)
+    else:
+        next_step("report", folder)
 
 
 def show_target_result(result: dict[str, Any]) -> None:
@@ -89,7 +116,8 @@ def show_target_result(result: dict[str, Any]) -> None:
         [f"{name} *" if name in flagged else name, *(scores[key] for key in keys)]
         for name, scores in result["scores"].items()
     ]
-    print_table(f"Target: {result['windows']} windows of {len(result['runs'])} runs", names, rows)
+    where = f"{plural(result['windows'], 'window')} of {plural(len(result['runs']), 'run')}"
+    print_table(f"Target: {where}", names, rows)
     for name, reason in flagged.items():
         output().print(f"* {name} was flagged by the latent gate: {reason}", highlight=False)
     found = Evaluation.from_dict(result, "The result of the opening")
@@ -104,5 +132,5 @@ def show_verification(found: "Verification") -> None:
         console.print(f"[red]changed:[/] {problem}")
     for remark in found.remarks:
         console.print(f"[yellow]note:[/] {remark}")
-    console.print(f"{found.entries} ledger entries, head {found.head}")
+    console.print(f"{plural(found.entries, 'ledger entry')}, head {found.head}")
     console.print("Nothing changed." if not found.problems else f"Problems: {len(found.problems)}.")

@@ -37,7 +37,7 @@ def _answer(validation: dict[str, Any]) -> str:
     """What was reached, in a sentence."""
     own, last = validation["model"]["rmse"], validation["persistence"]["rmse"]
     told = f"On sessions held out its RMSE is {number(own)}; repeating the last value has {number(last)}"
-    return f"{told}. Its 90 % intervals hold {validation['model']['coverage90']:.0%} of what happened."
+    return f"{told}. Its 90 % intervals hold {100 * validation['model']['coverage90']:.0f} % of what happened."
 
 
 def remarks(summary: dict[str, Any]) -> Iterator[str]:

@@ -90,7 +90,7 @@ def _panel(axes: "Axes", column: SheetColumn, names: tuple[str, ...], seconds: T
             time, values = seconds.time - start, seconds[name]
         axes.plot(time, values, color=colour, linewidth=0.7, label=name.split("_")[0] if len(names) > 1 else None)
     if len(names) > 1:
-        axes.set_ylim(top=axes.get_ylim()[1] + 0.5 * np.ptp(axes.get_ylim()))
+        axes.set_ylim(top=axes.get_ylim()[1] + np.ptp(axes.get_ylim()))
         axes.legend(fontsize=5, ncols=len(names), loc="upper left")
     else:
         low, high = float(column.trace[names[0]].min()), float(column.trace[names[0]].max())

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from crossfeed.evaluation.records import ChannelScores
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.statistics import Interval
+from crossfeed.grid import plural
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
@@ -62,7 +63,7 @@ def _tables(found: Artefacts) -> list[Section]:
 
 
 def _size(found: Evaluation) -> str:
-    return f"{found.windows:,} windows of {len(found.runs)} {found.unit}s"
+    return f"{found.windows:,} windows of {plural(len(found.runs), found.unit)}"
 
 
 def _validation(validation: Mapping[str, Any]) -> ReportTable:

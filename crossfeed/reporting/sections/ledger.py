@@ -64,7 +64,7 @@ def _verification(found: Artefacts) -> Note:
     if check.problems:
         return Note(f"Verification FAILED: {'; '.join(check.problems)}. Ledger head {check.head}.", "bad")
     remarks = f" Worth knowing: {'; '.join(check.remarks)}." if check.remarks else ""
-    told = f"Verified: {plural(check.entries, 'ledger entry').replace('entrys', 'entries')}, nothing changed.{remarks}"
+    told = f"Verified: {plural(check.entries, 'ledger entry')}, nothing changed.{remarks}"
     return Note(f"{told} Ledger head {check.head}.", "good")
 
 

@@ -3,7 +3,7 @@ import { element, number, table, words } from "./dom.js";
 
 export const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 const IN_THE_DARK = ["#56b4e9", "#ff9f4d", "#3ddbb0", "#e6a0cc"];
-const ROW = 150, COMMAND_ROW = 90, MOST_DRAWN = 6;
+const ROW = 158, COMMAND_ROW = 98, LABEL = 16, MOST_DRAWN = 6;
 
 const colour = (place) => (matchMedia("(prefers-color-scheme: dark)").matches ? IN_THE_DARK : COLOURS)[place];
 
@@ -24,8 +24,11 @@ export class Figure {
     this.numbers = element("div", { class: "scroll" });
     this.details = element("details", {}, element("summary", { text: "The numbers of this figure" }), this.numbers);
     this.details.addEventListener("toggle", () => this.fill());
-    place.replaceChildren(element("div", { class: "figure" }, this.canvas, this.details));
+    this.caption = element("p", { class: "quiet" });
+    place.replaceChildren(element("div", { class: "figure" }, this.canvas, this.caption, this.details));
     this.label = label;
+    // Also where the page became wider while another view was shown: nothing has a width there.
+    new ResizeObserver(() => this.last && this.canvas.clientWidth && this.canvas.clientWidth !== this.width && this.draw(this.last)).observe(this.canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.last && this.draw(this.last));
   }
 
@@ -33,12 +36,15 @@ export class Figure {
   //           plans: [{name, time, commands}], units, sensors, commands, limits}
   draw(content) {
     this.last = content;
+    content = withinRange(content);
+    this.width = this.canvas.clientWidth;
+    this.caption.textContent = caption(content);
     const rows = [...content.sensors, ...content.commands];
     const heights = rows.map((_, place) => (place < content.sensors.length ? ROW : COMMAND_ROW));
     const whole = heights.reduce((sum, height) => sum + height, 0);
-    const traces = [], narrow = this.canvas.clientWidth < 600;
+    const traces = [], narrow = this.width < 600;
     const layout = {
-      height: whole + 40, margin: { l: narrow ? 52 : 70, r: 12, t: 8, b: 32 }, showlegend: false, dragmode: "zoom",
+      height: whole + 40, ...(this.width ? { width: this.width } : {}), margin: { l: narrow ? 52 : 70, r: 12, t: 8, b: 32 }, showlegend: false, dragmode: "zoom",
       paper_bgcolor: style("--paper"), plot_bgcolor: style("--paper"), font: { color: style("--ink"), size: narrow ? 11 : 12 },
       hovermode: "x", uirevision: "kept",
       xaxis: { title: { text: "seconds from now" }, gridcolor: style("--line"), zeroline: true, zerolinecolor: style("--quiet"), anchor: `y${rows.length > 1 ? rows.length : ""}`, range: content.range },
@@ -48,17 +54,17 @@ export class Figure {
     rows.forEach((name, place) => {
       const key = place ? `y${place + 1}` : "y", low = top - heights[place] / whole, command = place >= content.sensors.length;
       layout[place ? `yaxis${place + 1}` : "yaxis"] = {
-        domain: [Math.max(low + 0.012, 0), top], gridcolor: style("--line"), zeroline: false, nticks: command ? 3 : 5,
+        domain: [Math.max(low + 0.006, 0), top - LABEL / whole], gridcolor: style("--line"), zeroline: false, nticks: command ? 3 : 5,
         ...(command ? { rangemode: "tozero" } : {}),
       };
       layout.annotations.push({
         xref: "paper", yref: "paper", x: 0, y: top, xanchor: "left", yanchor: "top", showarrow: false,
-        text: `${words(name)}, ${content.units[name]}`, font: { size: 11, color: style("--quiet") }, bgcolor: style("--paper"),
+        text: `${words(name)}, ${content.units[name]}`, font: { size: 11, color: style("--quiet") },
       });
       top = low;
       if (command) this.command(traces, content, name, key); else this.sensor(traces, layout, content, name, key);
     });
-    window.Plotly.react(this.canvas, traces, layout, { displayModeBar: false, responsive: true, doubleClick: "reset" });
+    window.Plotly.react(this.canvas, traces, layout, { displayModeBar: false, doubleClick: "reset" });
     this.fill();
   }
 
@@ -116,6 +122,20 @@ export class Figure {
     }
     this.numbers.replaceChildren(table(this.label, ["channel", "'plan", "s from now", "median", "5 %", "95 %", "'unit"], rows));
   }
+}
+
+// The past that is in the picture: what lies before it must not stretch the axes.
+function withinRange(content) {
+  const begin = Math.max(0, content.history.time.findIndex((time) => time >= content.range[0]));
+  const cut = (columns) => Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, values.slice(begin)]));
+  return { ...content, history: { time: content.history.time.slice(begin), sensors: cut(content.history.sensors), commands: cut(content.history.commands) } };
+}
+
+// What the lines and bands are: the fan of one pass has no inner band, and what followed is known for the past alone.
+function caption(content) {
+  const sensors = content.fans.flatMap((fan) => Object.values(fan.sensors));
+  return ["Grey: what was measured and commanded.", ...(sensors.length ? ["Line: the median of what may come.", sensors.some((one) => one.lower) ? "Bands: half of it, and 90 % of it." : "Band: 90 % of it."] : []),
+    ...(content.fans.some((fan) => fan.truth) ? ["Dotted: what followed in the log."] : []), ...(Object.keys(content.limits ?? {}).length ? ["Dashed: the highest allowed."] : [])].join(" ");
 }
 
 // Chips that choose sensors; at most six are drawn, so that each has its room.

@@ -18,7 +18,12 @@ export class Live {
       this.state = state;
       if (!$("live").hidden) this.wanted ??= requestAnimationFrame(() => { this.wanted = null; this.show(); });
     }, (connected) => {
-      $("connection").textContent = connected ? "" : "The stream is interrupted; what is shown is old.";
+      $("connection").textContent = connected ? "" : "The stream is interrupted: what is shown is old. It goes on by itself once the service answers again.";
+      $("connection").classList.toggle("told", !connected);
+      if (connected || !this.state) return;
+      const quiet = { colour: "unknown", sentence: "Nothing is heard any more, so nothing can be said about now." };
+      this.state = { ...this.state, row_age: undefined, forecast_age: undefined, verdict: quiet, lights: {} };
+      this.show();
     });
   }
 
@@ -66,4 +71,4 @@ export class Live {
   }
 }
 
-const age = (seconds) => (seconds === null || seconds === undefined ? "none yet" : `${seconds.toFixed(1)} s ago`);
+const age = (seconds) => (seconds === undefined ? "not known" : seconds === null ? "none yet" : `${seconds.toFixed(1)} s ago`);

@@ -111,7 +111,8 @@ export class WhatIf {
   question() {
     const session = $("session").value;
     const moment = session ? { session, at: Number($("at").value) } : {};
-    return { ...moment, plans: this.plans.map((plan) => ({ kind: plan.kind, program: plan.program ?? null, feed: plan.feed, spindle: plan.spindle })) };
+    const ahead = $("ahead").value;
+    return { ...moment, seconds: ahead ? Number(ahead) : null, plans: this.plans.map((plan) => ({ kind: plan.kind, program: plan.program ?? null, feed: plan.feed, spindle: plan.spindle })) };
   }
 
   async ask(since = null) {
@@ -128,11 +129,11 @@ export class WhatIf {
   }
 
   async numbers() {
-    const ahead = $("ahead").value, limit = $("limit-value").value;
+    const limit = $("limit-value").value;
     $("numbers-told").textContent = "Rolling the plans forward …";
     try {
       const content = await this.whatIf({
-        ...this.question(), seconds: ahead ? Number(ahead) : null, samples: 64,
+        ...this.question(), samples: 64,
         limits: limit ? { [$("limit-sensor").value]: Number(limit) } : {},
       });
       this.sampled = content;

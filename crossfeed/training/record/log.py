@@ -11,6 +11,7 @@ import torch
 import crossfeed
 from crossfeed.atomic import storage_error
 from crossfeed.errors import CrossfeedError
+from crossfeed.grid import plural
 from crossfeed.training.data import TrainingData
 from crossfeed.training.record.history import Row
 from crossfeed.training.run_config import RunConfig
@@ -55,7 +56,7 @@ def facts_of(data: TrainingData, config: RunConfig, device: torch.device, precis
     return {
         "machines": ", ".join(data.train.machines),
         "windows": f"{len(data.train)} to train on, {len(data.validation)} to validate",
-        "device": f"{device}, {precision}, {torch.get_num_threads()} threads",
+        "device": f"{device}, {precision}, {plural(torch.get_num_threads(), 'thread')}",
         "config": f"config.yaml; seed {training.seed}, batches of {training.batch_size}, {epochs}",
     }
 
