@@ -105,11 +105,9 @@ def _commands(found: Schema, known: Schema) -> tuple[Channel, ...]:
             meant[wanted.name] = channel
     # Many controls tell only the feed along the path: the speed of all axes together is then that of the first.
     axes = [wanted.name for wanted in known.commands if wanted.quantity == "feed"]
-    path = min(
-        (channel for channel in free if channel.quantity == "feed" and not channel.place), key=_words, default=None
-    )
-    if path is not None and axes and not any(axis in meant for axis in axes):
-        meant[axes[0]] = path
+    paths = [channel for channel in free if channel.quantity == "feed" and not channel.place]
+    if paths and axes and not any(axis in meant for axis in axes):
+        meant[axes[0]] = min(paths, key=lambda path: (len(path.words), path.name))
     return tuple(meant.get(wanted.name, wanted) for wanted in known.commands)
 
 
@@ -121,7 +119,3 @@ def _apart(wanted: Channel, channel: Channel) -> tuple[bool, int, str, str]:
     """How far two alike commands are from each other: by the detail they name, by words, at last by the alphabet."""
     words = set(wanted.words) ^ set(channel.words)
     return detail(wanted) != detail(channel), len(words), channel.name, wanted.name
-
-
-def _words(channel: Channel) -> tuple[int, str]:
-    return len(channel.words), channel.name

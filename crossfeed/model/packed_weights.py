@@ -3,7 +3,7 @@
 Multiplying a few rows with large weights is bound by reading and rearranging the weights; doing that once instead of
 in every forecast makes a live forecast of the paper's network about a quarter quicker, and halving their size helps
 again where the CPU has bfloat16 units. The members of a sensor network share batched products, which only bfloat16
-makes quicker. Sums, norms, the features of a window and the head stay in float32.
+makes quicker. Sums, norms and the head stay in float32.
 """
 
 import copy
@@ -74,6 +74,8 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
             expected="a CPU with avx_ne_convert, or with avx512bw, avx512vl and avx512dq",
             remedy="Use precision 'float32' here.",
         )
+    if precision == "float32" and isinstance(model, SensorModel):
+        return model
     twin = copy.deepcopy(model).eval().requires_grad_(False)
     parts: tuple[nn.Module, ...] = ()
     if isinstance(twin, SensorModel):
@@ -82,14 +84,7 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
         parts = (twin.context_encoder, twin.predictor)
     for part in parts:
         _pack(part, precision)
-    object.__setattr__(twin, "packed_from", model)  # not as a part of it
     return twin
-
-
-def unpacked(model: WorldModel) -> WorldModel:
-    """The model that this one was packed from, whose members can be taken out; any other model as it is."""
-    plain: WorldModel = getattr(model, "packed_from", model)
-    return plain
 
 
 def has_bfloat16() -> bool:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.model.context import Rows
-from crossfeed.model.packed_weights import packed, unpacked
+from crossfeed.model.packed_weights import packed
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.world_model import WorldModel
 from crossfeed.products import wide_products
@@ -64,7 +64,7 @@ class Rollout:
                 expected="a model trained with horizon 1 among its horizons",
             )
         self.model, self.history = model.eval(), history
-        self._members = [packed(unpacked(model).member(number)) for number in range(model.members)]
+        self._members = [packed(model.member(number)) for number in range(model.members)]
         context, normaliser = model.config.context, model.normaliser
         self.device = model.device
         self._x_RC = self._tensor(normaliser.transform_sensors(history.sensors))
