@@ -414,4 +414,5 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "32",
         "horizon: int = Field(default=32, ge=2)  # places planned at once, where the outlook reaches that far",
     ): "one place more is planned at once",
+    ("model/parts/dropout.py", "0.0", "if not self.training or self.rate == 0.0:"): "a rate of nought drops nothing",
 }
