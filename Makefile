@@ -47,7 +47,7 @@ $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt "mkdocs-material" "mkdocstrings[python]"
 	touch $(VENV)/.docs
 
-# Plants small errors in the files that decide numbers and asks whether their tests notice; ten minutes and more.
+# Plants small errors in the files that decide numbers and asks whether their tests notice; about half an hour.
 mutants: $(STAMP)
 	$(BIN)/python benchmarks/mutants.py
 

@@ -66,7 +66,7 @@ def main() -> None:
         model.save(folder / "model.safetensors", {"row_period": 1.0})
         opened = open_model(folder / "model.safetensors", "cpu")
         files = {}
-        for members, name in ((model.voices, ""), (1, ", one member")):
+        for members, name in ((model.members, ""), (1, ", one member")):
             network = ExportedNetwork(opened.model, members=members)
             graph, metadata = folded(to_onnx(network), folder), describe(opened, network)
             for precision, made in (("float32", graph), ("int8", in_int8(graph, folder))):

@@ -63,6 +63,21 @@ class Grid:
         return f'<{tag} style="{_STYLE.format(side=side)}">{escape(text)}</{tag}>'
 
 
+class ShownByGrids:
+    """A result that its grids show: as text where it is printed, as HTML in a notebook."""
+
+    __slots__ = ()
+
+    def _grids(self) -> Sequence[Grid]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return "\n\n".join(grid.text() for grid in self._grids())
+
+    def _repr_html_(self) -> str:
+        return "".join(grid.html() for grid in self._grids())
+
+
 def significant(value: float, sign: str = "") -> str:
     """Three digits that matter, as a person writes them: 8,000 and not 8e+03, 15.0 and not 15."""
     if 999.5 <= abs(value) < 1e7:
@@ -73,6 +88,11 @@ def significant(value: float, sign: str = "") -> str:
 def named(names: Sequence[str], noun: str = "machines") -> str:
     """A few names as they are; many are counted, since nobody reads hundreds."""
     return ", ".join(names) if len(names) <= _NAMED else f"{len(names)} {noun}"
+
+
+def plural(amount: int, noun: str) -> str:
+    """One run, two runs."""
+    return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
 
 
 def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:

@@ -18,7 +18,7 @@ Outcome = TypeVar("Outcome")
 Argument = TypeVar("Argument")
 
 _NUMBER = 2  # bytes; a pipe holds some ten thousand numbers
-_inherited: Callable[[], Any]  # in a copy of a process: what it was made for
+_inherited: Callable[..., Any]  # in a child: what it was made for
 CAN_MASK = hasattr(signal, "pthread_sigmask")  # not on Windows
 
 
@@ -51,14 +51,13 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 def side_by_side(
-    function: Callable[..., Outcome], tasks: Sequence[tuple[Any, ...]], jobs: int, prepare: Callable[..., None],
-    arguments: tuple[Any, ...],
-) -> Iterator[Outcome]:  # fmt: skip
-    """Call the function with each task in one of several processes, which `prepare` makes ready once; as they end."""
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), prepare, arguments)
+    function: Callable[..., Outcome], tasks: Sequence[tuple], jobs: int, prepare: Callable[[], Any] | None = None
+) -> Iterator[Outcome]:
+    """Call the function with each task, after what `prepare` makes once in each of several processes; as they end."""
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _make_ready, (function, prepare))
     try:
         with starting_children():
-            waiting = [pool.submit(function, *task) for task in tasks]
+            waiting = [pool.submit(_do_inherited, *task) for task in tasks]
         for future in as_completed(waiting):
             yield future.result()
     except BaseException:  # Ctrl-C: do not wait for what is under way
@@ -76,11 +75,12 @@ def in_forked_process(function: Callable[[Argument], Outcome], argument: Argumen
     A copy takes no time to start, but only a process with one thread can safely be copied: elsewhere, or without a
     second core, the call is made here when its outcome is asked for.
     """
+    work = partial(function, argument)
     if not _can_be_copied():
-        yield partial(function, argument)
+        yield work
         return
     # What is handed over when the copy is made need not be written down and read, so it can be anything.
-    with ProcessPoolExecutor(1, multiprocessing.get_context("fork"), _inherit, (function, argument)) as pool:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork"), _make_ready, (work,)) as pool:
         with _interrupts_wait():
             begun: Future[Outcome] = pool.submit(_do_inherited)
 
@@ -88,7 +88,7 @@ def in_forked_process(function: Callable[[Argument], Outcome], argument: Argumen
             try:
                 return begun.result()
             except BrokenProcessPool:  # somebody ended the copy
-                return function(argument)
+                return work()
 
         try:
             yield outcome
@@ -96,15 +96,15 @@ def in_forked_process(function: Callable[[Argument], Outcome], argument: Argumen
             begun.cancel()
 
 
-def _inherit(function: Callable[[Argument], Any], argument: Argument) -> None:
-    """What a copy does first: keep what it was given."""
+def _make_ready(function: Callable[..., Any], prepare: Callable[[], Any] | None = None) -> None:
+    """What a child does first: keep what it was made for."""
     global _inherited
     end_with_parent()
-    _inherited = partial(function, argument)
+    _inherited = function if prepare is None else partial(function, prepare())
 
 
-def _do_inherited() -> Any:
-    return _inherited()
+def _do_inherited(*task: Any) -> Any:
+    return _inherited(*task)
 
 
 @contextmanager

@@ -51,6 +51,8 @@ _SPELLINGS = {
     "1": "",
 }
 
+# Increments of a controller, such as "0.0001 rpm" or "0.1 mm/min"; "1/min" is a unit, no increment.
+_INCREMENT = re.compile(r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s+([^\W\d].*|[%°].*)")
 # Units of which a k before them makes a thousand.
 _SINGLE = ("A", "N", "V", "W")
 
@@ -69,6 +71,9 @@ def conversion(native: str, wanted: str) -> Conversion:
         return Conversion(1.0, 0.0)
     if wanted in _SINGLE and native == f"k{wanted}":  # the registry takes half a second to read
         return Conversion(1000.0, 0.0)
+    if (increment := _INCREMENT.fullmatch(native.strip())) and float(increment[1]) > 0:
+        scale, offset = conversion(increment[2], wanted)
+        return Conversion(scale * float(increment[1]), offset)
     registry = _registry()
     try:
         zero = registry.Quantity(0.0, _parse(native)).to(_parse(wanted)).magnitude

@@ -11,6 +11,7 @@ from crossfeed.baselines import networks
 from crossfeed.baselines.budget import Budget
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.reporting import report
+from crossfeed.reporting.artefacts import gather
 from crossfeed.study.candidates import from_yaml
 from crossfeed.training.run_config import preset
 from tests.evaluation.small_machine import evaluation_set, normaliser_of, small_table
@@ -61,7 +62,7 @@ def test_a_section_of_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     scope: dict[str, Any] = {}
     exec(recipe("section"), scope)
     monkeypatch.setattr(report, "PARTS", (*report.PARTS, scope["sections"]))
-    written = report.write_report(run_folder(tmp_path / "run"))
+    written = report.write_report(gather(run_folder(tmp_path / "run")))
     assert "files" in written.sections
     assert "Every figure of this page" in written.report.read_text(encoding="utf-8")
     assert tmp_path / "run" / "report" / "tables" / "files.csv" in written.tables

@@ -130,3 +130,23 @@ def test_thousands_known_without_the_registry_are_those_of_the_registry(unit: st
     registry = _registry()
     scale = registry.Quantity(1.0, f"k{unit}").to(unit).magnitude
     assert conversion(f"k{unit}", unit) == Conversion(scale, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("native", "wanted", "scale"),
+    [
+        ("0.0001 rpm", "rpm", 1e-4),
+        ("0.1 mm/min", "mm/min", 0.1),
+        ("1e-3 deg", "deg", 1e-3),
+        ("0.1 %", "%", 0.1),
+        ("1/min", "rpm", 1.0),
+    ],
+)
+def test_increments_of_a_controller_were_no_unit(native: str, wanted: str, scale: float) -> None:
+    assert conversion(native, wanted).scale == pytest.approx(scale)
+    assert conversion(native, wanted).offset == pytest.approx(0.0)
+
+
+def test_a_tenth_of_a_degree_keeps_its_zero() -> None:
+    assert conversion("0.1 degC", "degC") == pytest.approx((0.1, 0.0))
+    assert conversion("0.1 degC", "kelvin") == pytest.approx((0.1, 273.15))

@@ -6,6 +6,7 @@ import numpy as np
 
 from crossfeed.audits.finding import Finding, Severity
 from crossfeed.audits.subject import Case, Subject
+from crossfeed.grid import plural
 
 # A step counts as one period when it is off by less than this share; stamps written in whole milliseconds pass.
 TOLERANCE = 0.1
@@ -53,8 +54,7 @@ def _steps(subject: Subject, time: np.ndarray, period: float) -> Iterator[Findin
     texts = _texts(period, longest, subject.keyed)
     for fault, (severity, meaning, cause, remedy) in texts.items():
         if counts[fault]:
-            plural = "s" if counts[fault] != 1 else ""
-            measured = f"{counts[fault]} {fault} step{plural} of the clock; {where[fault]}"
+            measured = f"{plural(counts[fault], f'{fault} step')} of the clock; {where[fault]}"
             numbers = {"count": counts[fault], "period_s": period, "longest_step_s": longest}
             yield Finding(severity, subject.label, measured, meaning, cause, remedy, numbers)
 

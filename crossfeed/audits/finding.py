@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from crossfeed.grid import Grid
+from crossfeed.grid import Grid, ShownByGrids, plural
 
 Severity = Literal["violation", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("violation", "warning", "note")
@@ -27,8 +27,8 @@ class Finding:
     numbers: Mapping[str, float | int | str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class AuditReport(ShownByGrids):
     """All findings of one audit, with the checks that ran and those that could not, and why.
 
     Examples:
@@ -59,24 +59,16 @@ class AuditReport:
         """What may spoil results."""
         return self.of("warning")
 
-    def __repr__(self) -> str:
-        return self._grid().text()
-
-    def _repr_html_(self) -> str:
-        return self._grid().html()
-
-    def _grid(self) -> Grid:
+    def _grids(self) -> list[Grid]:
         """Each finding with its cause and remedy, the most severe first; notes are counted and kept in `findings`."""
-        counts = ", ".join(
-            f"{len(self.of(name))} {name}{'' if len(self.of(name)) == 1 else 's'}" for name in SEVERITIES
-        )
+        counts = ", ".join(plural(len(self.of(name)), name) for name in SEVERITIES)
         rows = [
             [f"{finding.severity}: {finding.check}", finding.subject, finding.measured, finding.cause, finding.remedy]
             for finding in (*self.violations, *self.warnings)
         ]
         remarks = [f"checks: {', '.join(self.ran)}", *(f"not run: {name} {why}" for name, why in self.skipped.items())]
         title = f"{counts} in {', '.join(self.tables)}"
-        return Grid(title, ("finding", "where", "measured", "probable cause", "to do"), rows, remarks, words=5)
+        return [Grid(title, ("finding", "where", "measured", "probable cause", "to do"), rows, remarks, words=5)]
 
     @property
     def exit_code(self) -> int:

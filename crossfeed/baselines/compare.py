@@ -9,7 +9,7 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import find_clones
 from crossfeed.baselines.contenders import Setting, line_up
 from crossfeed.baselines.results import Result
-from crossfeed.baselines.runs import ComparisonInputs, Ending, do_runs
+from crossfeed.baselines.runs import AttemptedRun, ComparisonInputs, do_runs
 from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import ComparisonTable, write_table
 from crossfeed.claim import claim
@@ -49,22 +49,22 @@ def compare(
     claim(folder, "comparison.json", identity, "a comparison")
     plan = [(one, seed) for one in contenders for seed in one.seeds(seeds)]
     found, unfinished = {}, dict(missing)
-    for number, ending in enumerate(do_runs(plan, inputs, data, jobs), start=1):
-        if ending.result is None:
-            unfinished[ending.name] = f"not run: {ending.reason}"
+    for number, attempt in enumerate(do_runs(plan, inputs, data, jobs), start=1):
+        if attempt.result is None:
+            unfinished[attempt.name] = f"not run: {attempt.reason}"
         else:
-            found[ending.name, ending.seed] = ending.result
-        console().print(f"[{number}/{len(plan)}] {_in_words(ending)}", markup=False)
+            found[attempt.name, attempt.seed] = attempt.result
+        console().print(f"[{number}/{len(plan)}] {_in_words(attempt)}", markup=False)
     results = [found[one.name, seed] for one, seed in plan if (one.name, seed) in found]
     table = ComparisonTable.build(results, unfinished, data, budget, size)
     write_table(folder, table, results)
     return Comparison(folder, tuple(results), table)
 
 
-def _in_words(ending: Ending) -> str:
-    head, result = f"{ending.name}, seed {ending.seed}", ending.result
+def _in_words(attempt: AttemptedRun) -> str:
+    head, result = f"{attempt.name}, seed {attempt.seed}", attempt.result
     if result is None:
-        return f"{head}: could not run: {ending.reason}"
+        return f"{head}: could not run: {attempt.reason}"
     if result.status == "diverged":
         return f"{head}: diverged: {result.reason}"
     errors = ", ".join(f"{name} RMSE {scores['rmse']:.3f}" for name, scores in result.scores.items())

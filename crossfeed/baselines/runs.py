@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from crossfeed.baselines.results import Result, measure
 from crossfeed.errors import CrossfeedError, ForecastError, StorageError, TrainingError
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.ingest.table import Table
-from crossfeed.processes import end_with_parent, side_by_side
+from crossfeed.processes import side_by_side
 from crossfeed.progress import be_quiet
 from crossfeed.training.run_config import RunConfig
 
@@ -35,7 +36,7 @@ class ComparisonInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class AttemptedRun:
     """How a run ended: with a result, or with the reason why it could not be done at all."""
 
     name: str
@@ -46,7 +47,7 @@ class Ending:
 
 def do_runs(
     plan: Sequence[tuple[Contender, int]], inputs: ComparisonInputs, data: ComparisonData, jobs: int
-) -> Iterator[Ending]:
+) -> Iterator[AttemptedRun]:
     """Bring every run to its end, in the order in which they end."""
     if jobs == 1:
         for one, seed in plan:
@@ -56,10 +57,10 @@ def do_runs(
     # The world model's arms take longest by far; begun last, they would leave the other processes idle.
     longest_first = sorted(plan, key=lambda run: run[0].name not in ARMS)
     tasks = [(one.name, seed) for one, seed in longest_first]
-    yield from side_by_side(_do_run_by_name, tasks, jobs, _prepare_process, (inputs, threads))
+    yield from side_by_side(_do_run_by_name, tasks, jobs, partial(_prepared, inputs, threads))
 
 
-def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> Ending:
+def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> AttemptedRun:
     """The saved result of a contender's run, or a new one."""
     model = folder / "models" / f"{one.name}-seed{seed}"
     return run_once(folder, one.name, seed, one.absent, lambda: one.fit(data, seed, model), data.scored)
@@ -67,7 +68,7 @@ def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> End
 
 def run_once(
     folder: Path, name: str, seed: int, absent: str, fit: Callable[[], Fitted], scored: Mapping[str, EvaluationSet]
-) -> Ending:
+) -> AttemptedRun:
     """The saved result of a run, or a new one; a diverged run is a result too, a full disk ends everything."""
     path = folder / "runs" / f"{name}-seed{seed}.json"
     try:
@@ -75,9 +76,9 @@ def run_once(
     except StorageError:
         raise
     except CrossfeedError as error:
-        return Ending(name, seed, None, error.found)
+        return AttemptedRun(name, seed, None, error.found)
     result.write(path)
-    return Ending(name, seed, result)
+    return AttemptedRun(name, seed, result)
 
 
 def _new_result(
@@ -95,19 +96,13 @@ def _new_result(
     )  # fmt: skip
 
 
-_prepared: tuple[ComparisonInputs, ComparisonData] | None = None
-
-
-def _prepare_process(inputs: ComparisonInputs, threads: int) -> None:
-    """Prepare a process once for all the runs it will do."""
-    global _prepared
-    end_with_parent()
+def _prepared(inputs: ComparisonInputs, threads: int) -> tuple[ComparisonInputs, ComparisonData]:
+    """What a process has for all the runs it will do."""
     be_quiet()
     torch.set_num_threads(threads)
-    _prepared = inputs, inputs.data()
+    return inputs, inputs.data()
 
 
-def _do_run_by_name(name: str, seed: int) -> Ending:
-    assert _prepared is not None
-    inputs, data = _prepared
+def _do_run_by_name(prepared: tuple[ComparisonInputs, ComparisonData], name: str, seed: int) -> AttemptedRun:
+    inputs, data = prepared
     return do_run(contender(name, inputs.setting), seed, data, inputs.folder)

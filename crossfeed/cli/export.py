@@ -36,7 +36,7 @@ def export(
     from crossfeed.cli.render.grid import print_json
     from crossfeed.errors import ConfigError
     from crossfeed.export.export import export_model
-    from crossfeed.reporting.numbers import plural
+    from crossfeed.grid import plural
 
     try:
         levels = [float(level) for level in quantiles.split(",") if level.strip()]

@@ -32,16 +32,17 @@ def report(
     from json import dumps
 
     with quick_start():
+        from crossfeed.reporting.artefacts import gather
         from crossfeed.reporting.drawing import prepare_to_draw
         from crossfeed.reporting.report import write_report
 
         prepare_to_draw()
 
-    written = write_report(
-        folder, out, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast,
-        curve=curve,
+    found = gather(
+        folder, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast, curve=curve,
         audits=audit or (),
     )  # fmt: skip
+    written = write_report(found, out)
     if json:
         typer.echo(dumps(asdict(written), default=str, indent=2))
         return

@@ -37,15 +37,13 @@ def init(
     """
     from crossfeed.cli.render.next_step import next_step
     from crossfeed.configuration import parse_assignments
+    from crossfeed.grid import plural
     from crossfeed.study.study import Study
 
     changes = parse_assignments(settings or [])
     study = Study.init(folder, source, target or [], protocol, size, changes, minimum_seeds, keep_targets, shared or [])
-    sealed = (
-        f"{len(target)} target table{'' if len(target) == 1 else 's'} sealed"
-        if target
-        else "on the source alone: there is nothing to open later"
-    )
+    alone = "on the source alone: there is nothing to open later"
+    sealed = f"{plural(len(target), 'target table')} sealed" if target else alone
     typer.echo(f"Study {folder} begun; {sealed}.")
     typer.echo(f"Ledger head: {study.verify().head}")
     next_step("study", "search", folder)

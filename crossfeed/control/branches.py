@@ -62,7 +62,7 @@ def grow(model: WorldModel, table: Table, task: Task, count: int = 64, seed: int
         for first in range(0, len(starts), _AT_ONCE):
             own = slice(first, first + _AT_ONCE)
             x, a = normaliser.transform_sensors(sensors_NC[before[own]]), normaliser.transform_commands(commands_NA)
-            parts = [_tensor(part) for part in (x, a[before[own]], a[after[own]])]
+            parts = [torch.from_numpy(part.astype(np.float32)) for part in (x, a[before[own]], a[after[own]])]
             walked = walk(model.eval(), parts[0], parts[1], parts[2], members=True)
             means.append(normaliser.inverse_sensors(walked.member_EBTC.double().numpy())[..., columns])
             scale = normaliser.sensor_scale[columns]
@@ -109,7 +109,3 @@ def logged_course(schema: Schema, commands_TA: np.ndarray, period: float = 1.0) 
         "log", period, commands_TA, feeding.astype(float), none, none.astype(int), ("",) * len(none),
         np.where(feeding, 0, -1), spindle, len(none),
     )  # fmt: skip
-
-
-def _tensor(values: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(np.asarray(values, dtype=np.float32))

@@ -14,8 +14,9 @@ from crossfeed.errors import ProgramError, SchemaError
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.plan import plan
+from crossfeed.programs.trajectory import COMMAND_UNITS
 from crossfeed.schema import Schema, conversion
-from crossfeed.serving.plan_program import PLANNED_UNITS, STILL
+from crossfeed.serving.plan_program import STILL
 
 FINE = 10  # samples in a place: short moves inside a second keep their own share of it
 _STRAIGHT = 0.98  # cosine of the angle between two directions of the same move
@@ -62,22 +63,21 @@ class Course:
 
         commands = np.empty((count, len(schema.commands)))
         for column, channel in enumerate(schema.commands):
-            factor = conversion(PLANNED_UNITS[channel.name], channel.unit)
-            commands[:, column] = by_place(np.asarray(getattr(fine, channel.name))) * factor.scale + factor.offset
+            factor = conversion(COMMAND_UNITS[channel.name], channel.unit)
+            commands[:, column] = by_place(fine.commands[channel.name]) * factor.scale + factor.offset
         spindle = schema.command_names.index("spindle_speed")
         if unsigned:
             commands[:, spindle] = np.abs(commands[:, spindle])
-        feeding = np.asarray(fine.feeding)
-        tools = tuple(trajectory.tools[number] for number in by_place(np.asarray(fine.tool), "last"))
+        tools = tuple(trajectory.tools[number] for number in by_place(fine.tool, "last"))
         return cls(
             name=program.name,
             period=period,
             commands_TA=commands,
-            feed_share_T=by_place(feeding.astype(float)),
-            turn_share_T=by_place((feeding & np.asarray(fine.per_revolution)).astype(float)),
-            line_T=by_place(np.asarray(fine.line), "last"),
+            feed_share_T=by_place(fine.feeding.astype(float)),
+            turn_share_T=by_place((fine.feeding & fine.per_revolution).astype(float)),
+            line_T=by_place(fine.line, "last"),
             tool_T=tools,
-            cut_T=_cuts(by_place(np.asarray(fine.cutting).astype(float)) > 0.5, tools, commands[:, spindle]),
+            cut_T=_cuts(by_place(fine.cutting.astype(float)) > 0.5, tools, commands[:, spindle]),
             spindle_column=spindle,
             whole=count,
             warnings=tuple(f"line {finding.line}: {finding.reason}" for finding in trajectory.remarks),
@@ -213,11 +213,11 @@ def _cuts(cutting_T: np.ndarray, tools_T: tuple[str, ...], speed_T: np.ndarray) 
 
 
 def _check(program: Program, schema: Schema) -> None:
-    missing = [name for name in schema.command_names if name not in PLANNED_UNITS]
+    missing = [name for name in schema.command_names if name not in COMMAND_UNITS]
     if missing or "spindle_speed" not in schema.command_names:
         raise SchemaError(
             f"An NC program does not tell the commands {', '.join(missing) or 'without a spindle'} of the model.",
-            expected=f"a model whose commands are among {', '.join(PLANNED_UNITS)}",
+            expected=f"a model whose commands are among {', '.join(COMMAND_UNITS)}",
         )
     errors = [finding for finding in program.findings if finding.severity == "error"]
     skipped = ", ".join(f"{name} x{count}" for name, count in program.skipped_calls.items() if name not in STILL)

@@ -3,6 +3,7 @@
 The scatter is the nugget of a variogram: by how much neighbouring rows differ beyond what their distance explains.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,14 @@ class Scatter:
         near, far = _variation(load_T, cutting_T, 1), _variation(load_T, cutting_T, 2)
         nugget = max(0.0, 2.0 * near - far)
         return cls(float(np.sqrt(nugget)), min(1.0, nugget / near)) if near > 0.0 else cls()
+
+    @classmethod
+    def of_runs(cls, loads: Sequence[np.ndarray], cutting_T: np.ndarray) -> "Scatter":
+        """What single readings of some runs scatter by, in the mean; nothing where there is none."""
+        found = [cls.of(load_T, cutting_T) for load_T in loads]
+        if not found:
+            return cls()
+        return cls(float(np.mean([each.spread for each in found])), float(np.mean([each.share for each in found])))
 
 
 def calmed(load_T: np.ndarray, cutting_T: np.ndarray, scatter: Scatter) -> np.ndarray:

@@ -73,16 +73,10 @@ def chapters(folder: Path, settings: DemoSettings) -> list[Chapter]:
 
 def close(folder: Path) -> ChapterResult:
     """Write the headline and the report."""
+    from crossfeed.reporting.artefacts import gather
     from crossfeed.reporting.report import write_report
 
     headline(folder)
-    written = write_report(
-        folder / selection.STUDY,
-        (folder / REPORT).parent,
-        comparison=folder / rivals.COMPARISON,
-        evaluation=folder / what_if.EVALUATION if (folder / what_if.EVALUATION).exists() else None,
-        forecast=folder / what_if.FORECAST,
-        audits=[folder / selection.AUDIT],
-    )
+    written = write_report(gather(folder / selection.STUDY), (folder / REPORT).parent)
     size = f"{len(written.sections)} sections, {len(written.figures)} figures"
     return ChapterResult(f"{size}. Its verdict: {written.answer}", (HEADLINE, REPORT))

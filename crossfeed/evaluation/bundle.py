@@ -59,7 +59,9 @@ def measure_bundle(
     clean, shuffled = plans["true"], plans["shuffled"]
     schema_drop = evaluate(forecaster, reduced, title="Bundle: schema-drop")
     masked = evaluate(forecaster, data, change=_suite_mask, title="Bundle: masked")
-    shifted = evaluate(forecaster, data, world=_suite_shift, title="Bundle: level shift")
+    shifted = evaluate(
+        forecaster, data, world=lambda batch, _: level_shift(batch, PROTOCOL_SEED), title="Bundle: level shift"
+    )
     validator = Validator(model, source.windows(model, "train", (), stride), data.windows, config, precision)
     health = validator.health()
     before = Path(path).parent / "pretrained.safetensors"
@@ -159,10 +161,6 @@ def _ssl(model: JepaModel, validator: Validator, config: RunConfig, pretrained: 
 def _suite_mask(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
     m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, SUITE, PROTOCOL_SEED)
     return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
-
-
-def _suite_shift(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
-    return level_shift(batch, PROTOCOL_SEED)
 
 
 def _hidden(model: WorldModel, shared: Sequence[str]) -> list[str]:

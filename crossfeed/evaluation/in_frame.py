@@ -30,14 +30,21 @@ class InFrame(Forecaster):
 
 
 def reframed(batch: WindowBatch, before: Normaliser, after: Normaliser) -> WindowBatch:
-    """The windows in another z-space; absent entries stay zero, commands that it does not name are left out."""
-    named = [before.command_names.index(name) for name in after.command_names]
+    """The windows in another z-space; absent entries stay zero, commands that it does not name are left out.
+
+    A command that the windows do not have stands still.
+    """
+    names = before.command_names
+    column = {name: names.index(name) for name in after.command_names if name in names}
 
     def sensors(values: Tensor, present: Tensor) -> Tensor:
         return torch.where(present, after.transform_sensors(before.inverse_sensors(values)), 0.0)
 
     def commands(values: Tensor) -> Tensor:
-        return after.transform_commands(before.inverse_commands(values)[..., named])
+        known = before.inverse_commands(values)
+        still = torch.zeros_like(known[..., 0])
+        own = [known[..., column[name]] if name in column else still for name in after.command_names]
+        return after.transform_commands(torch.stack(own, dim=-1))
 
     return replace(
         batch, x_BKC=sensors(batch.x_BKC, batch.m_BKC), future_x_BHC=sensors(batch.future_x_BHC, batch.future_m_BHC),

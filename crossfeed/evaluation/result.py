@@ -11,6 +11,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.records import Calibration, ChannelScores, CommandUse, Metrics, Unit
 from crossfeed.evaluation.statistics import Interval, PairedTest, Power
 from crossfeed.evaluation.verdict import Rivals, Verdict, judge_channels
+from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.json_file import plain, write_sealed
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ class TableFacts:
     machines: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(ShownByGrids):
     """What models and floors did on one set of windows; every mapping is by the name of the forecaster.
 
     Errors are in evaluation space, the z-score of the source's train rows; `by_channel` has them in physical units too.
@@ -139,15 +140,10 @@ class Evaluation:
 
         return figure(self, self._only(model))
 
-    def __repr__(self) -> str:
+    def _grids(self) -> list[Grid]:
         from crossfeed.evaluation.result_view import grids
 
-        return "\n\n".join(grid.text() for grid in grids(self))
-
-    def _repr_html_(self) -> str:
-        from crossfeed.evaluation.result_view import grids
-
-        return "".join(grid.html() for grid in grids(self))
+        return grids(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; what was not measured is left out, the verdict on each model is added for readers."""

@@ -60,7 +60,7 @@ def export_model(
         )
     opened = model if isinstance(model, OpenedModel) else open_model(model, "cpu")
     network = ExportedNetwork(opened.model, levels, members)
-    fewer = len(network.voices) < opened.model.voices
+    fewer = len(network.members) < opened.model.members
     data = set_up(opened, read_table(table, opened.model.schema)).data if table and (int8 or fewer) else None
     metadata = describe(opened, network)
     with tempfile.TemporaryDirectory() as folder, progress("Exporting", 4 if int8 else 3) as task:
@@ -106,7 +106,7 @@ def describe(opened: OpenedModel, network: ExportedNetwork) -> dict[str, Any]:
         "family": family,
         "quantiles": [round(level, 6) for level in network.level_Q.tolist()],
         "network": model.config.network,
-        "members": len(network.voices),
+        "members": len(network.members),
         "precision": "float32",
         "inputs": list(INPUTS),
         "hashes": {

@@ -40,7 +40,7 @@ class ExportedNetwork(nn.Module):
     def __init__(self, model: WorldModel, levels: Sequence[float] = (), members: int | None = None) -> None:
         super().__init__()
         self.model = model.eval()
-        self.voices = nn.ModuleList(model.voice(number) for number in range(_so_many(model, members)))
+        self.members = nn.ModuleList(model.member(number) for number in range(_so_many(model, members)))
         normal_Q = torch.tensor([NormalDist().inv_cdf(level) for level in levels])
         self.register_buffer("normal_Q", normal_Q, persistent=False)
         self.register_buffer("level_Q", torch.tensor(list(levels)), persistent=False)
@@ -49,8 +49,8 @@ class ExportedNetwork(nn.Module):
         """What the model says, every parameter at its full shape: member by member, each by plain products."""
         plan = Plan.under(plan_BTA, self.model.horizons)
         parts = [
-            voice.decode(voice.encode(x_BKC, m_BKC, a_BKA), plan).distribution.broadcast()
-            for voice in cast(Iterable[WorldModel], self.voices)
+            member.decode(member.encode(x_BKC, m_BKC, a_BKA), plan).distribution.broadcast()
+            for member in cast(Iterable[WorldModel], self.members)
         ]
         return cast(Mixture, Mixture.stack(parts)).pooled() if len(parts) > 1 else parts[0]
 
@@ -79,12 +79,12 @@ class ExportedNetwork(nn.Module):
 
 def _so_many(model: WorldModel, members: int | None) -> int:
     """How many members are exported: the first of them, or all."""
-    if members is not None and not 1 <= members <= model.voices:
+    if members is not None and not 1 <= members <= model.members:
         raise ConfigError(
             f"{members} members of this model cannot be exported.",
-            expected=f"1 to {model.voices}, the number of its members",
+            expected=f"1 to {model.members}, the number of its members",
         )
-    return members or model.voices
+    return members or model.members
 
 
 def random_windows(model: WorldModel, batch: int, seed: int) -> WindowTensors:

@@ -11,7 +11,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.front.moment import as_table, moment_of
 from crossfeed.front.plans import check_reach, check_trained, readable_plan
-from crossfeed.grid import Grid, named
+from crossfeed.grid import Grid, ShownByGrids, named
 from crossfeed.model.forecast import Forecast, Shown
 from crossfeed.model.forecast_view import shown_commands
 from crossfeed.model.locate import MODEL
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 60
 
 
-@dataclass(frozen=True, eq=False)
-class FittedModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedModel(ShownByGrids):
     """A world model with its origin.
 
     `summary` is what training found, `adaptation` what adapting did; neither is known of a model from a file.
@@ -141,13 +141,7 @@ class FittedModel:
         facts = (model.config, model.schema, model.normaliser, opened.provenance, tensors, opened.sha256)
         return describe_contents(ModelFile(opened.path, *facts))
 
-    def __repr__(self) -> str:
-        return self._grid().text()
-
-    def _repr_html_(self) -> str:
-        return self._grid().html()
-
-    def _grid(self) -> Grid:
+    def _grids(self) -> list[Grid]:
         """The model in a few lines: what it reads, what it says, how good it was on sessions it had not seen."""
         unseen = self.network.normaliser.unseen
         sensors = [name for name in self.schema.sensor_names if name not in unseen]
@@ -167,7 +161,7 @@ class FittedModel:
         for row in shots.fractions[-1:] if shots is not None else ():
             change = row.rmse_ratio.estimate
             rows.append(["adapted", f"from {row.support_windows:,} windows; RMSE {change:.3f} times that of before"])
-        return Grid(f"World model of {named(self.machines) or 'an unnamed machine'}", ("", ""), rows, words=2)
+        return [Grid(f"World model of {named(self.machines) or 'an unnamed machine'}", ("", ""), rows, words=2)]
 
 
 def load(path: Path | str, device: str = "auto") -> FittedModel:

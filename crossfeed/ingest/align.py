@@ -17,9 +17,11 @@ def align(table: Table, schema: Schema) -> Table:
     idle = idle_commands(table, schema)
     if len(idle) == len(schema.commands):
         raise TableError(
-            f"The table of {', '.join(table.machines())} has no command of the model.",
+            f"The table of {', '.join(table.machines())} has no command of the model, but "
+            f"{', '.join(table.schema.command_names)}.",
             expected=f"at least one of {', '.join(schema.command_names)}",
-            remedy="Ingest the machine with a mapping that names its commands.",
+            remedy="Name the commands of the mapping so where they mean the same; else let a model learn this machine: "
+            "crossfeed train --pretrained none.",
         )
     if table.schema.fingerprint == schema.fingerprint and not idle:
         return table

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossfeed.grid import Grid
+from crossfeed.grid import Grid, plural
 
 if TYPE_CHECKING:
     from crossfeed.ingest.table import Table
@@ -26,7 +26,7 @@ def overview(table: "Table") -> Grid:
             share = len(known) / len(values_N)
             rows.append([channel.name, role, channel.unit, f"{share:.0%}", *numbers])
     machines = ", ".join(table.machines())
-    sessions = f"{len(table.groups)} session{'s' if len(table.groups) != 1 else ''}"
+    sessions = plural(len(table.groups), "session")
     title = f"{machines}: {len(table):,} rows, one every {table.period:g} s, in {sessions}"
     remarks = [f"not measured: {', '.join(absent)}"] if absent else []
     return Grid(title, ("channel", "role", "unit", "known", "lowest", "mean", "highest"), rows, remarks, words=3)

@@ -19,6 +19,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.ingest.segment import SESSION, UNTIL
 from crossfeed.machines.declaration import CLOCK, MICROSECONDS
 
+WAITING = "of them without "  # ... a command, in the counts of rows before the first known command
 CARRY_FORWARD_S = 2.0
 Rule = Literal["crossfeed", "paper"]
 _BIN, _WEIGHT, _COUNT, _RUN_OF_ROWS = "@@bin", "@@weight", "@@count", "@@run_of_rows"
@@ -112,6 +113,8 @@ class Resampling:
                 "rows before the first known command, dropped": filled.height - known.height,
             }
         )
+        waiting = {name: filled[name].null_count() for name in self.commands}
+        counts.update({f"{WAITING}{name}": rows for name, rows in waiting.items() if rows})
         time = (pl.col(_BIN) * self.ticks / MICROSECONDS).alias("time")
         return known.with_columns(time).drop(_BIN, _COUNT), counts
 

@@ -89,6 +89,8 @@ def _number(
     if LABEL in frame.columns:
         begins |= pl.col(LABEL).ne_missing(pl.col(LABEL).shift(1))
     frame = frame.with_columns(begins.fill_null(True).cum_sum().alias(SESSION))
+    if rules.longest_s is not None:
+        frame = _cut(frame, round(rules.longest_s * MICROSECONDS))
     last = pl.col(UNTIL) if log_format.change_driven else pl.col(CLOCK)
     sessions = (
         frame.group_by(SESSION, maintain_order=True)
@@ -113,6 +115,14 @@ def _number(
         frame = frame.join(gone, on=SESSION, how="anti", maintain_order="left")
     # One piece of memory for each column: sums then do not depend on how the file was read.
     return frame.rechunk(), sessions.filter(~short), dropped_sessions
+
+
+def _cut(frame: pl.DataFrame, longest: int) -> pl.DataFrame:
+    """Cut sessions that are longer into equal pieces."""
+    since = pl.col(CLOCK) - pl.col(CLOCK).min().over(SESSION)
+    length = since.max().over(SESSION) + 1
+    piece = since * ((length + longest - 1) // longest) // length
+    return frame.with_columns(pl.struct(SESSION, piece.alias("@@piece")).rle_id().alias(SESSION))
 
 
 def _names(run: str | None, labelled: bool) -> list[pl.Expr]:

@@ -15,13 +15,13 @@ import numpy as np
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import TableError
+from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.json_file import write_json
 from crossfeed.schema import Schema
 
 if TYPE_CHECKING:
     import polars
 
-    from crossfeed.grid import Grid
     from crossfeed.machines.mapping import Mapping
 
 KEYS = ("machine", "session", "run", "program")
@@ -47,8 +47,8 @@ class Group:
         return self.stop - self.start
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(ShownByGrids):
     """What every later step reads: values in schema order and schema units, plus where they came from.
 
     Examples:
@@ -126,16 +126,17 @@ class Table:
                 f"The table has no group {', '.join(unknown)}." if unknown else "No group was selected.",
                 expected="at least one of the table's own groups",
             )
+        return replace(
+            self.laid_out(groups), manifest=self.manifest | {"selected_groups": [group.key for group in groups]}
+        )
+
+    def laid_out(self, groups: Sequence[Group]) -> Self:
+        """The table of these stretches of its rows, under the names they bear."""
         rows = row_numbers(groups)
         return replace(
-            self,
-            groups=moved_up(groups),
-            time=self.time[rows],
-            sensors=self.sensors[rows],
-            commands=self.commands[rows],
-            extras={name: values[rows] for name, values in self.extras.items()},
-            manifest=self.manifest | {"selected_groups": [group.key for group in groups]},
-        )
+            self, groups=moved_up(groups), time=self.time[rows], sensors=self.sensors[rows],
+            commands=self.commands[rows], extras={name: values[rows] for name, values in self.extras.items()},
+        )  # fmt: skip
 
     def without(self, sensor_names: Iterable[str]) -> Self:
         """The same table with these sensors hidden, as on a machine that does not have them."""
@@ -203,17 +204,11 @@ class Table:
 
         return to_pandas(self.to_polars())
 
-    def __repr__(self) -> str:
-        return self._grid().text()
-
-    def _repr_html_(self) -> str:
-        return self._grid().html()
-
-    def _grid(self) -> "Grid":
+    def _grids(self) -> list[Grid]:
         """What stands in the table, channel by channel."""
         from crossfeed.ingest.overview import overview
 
-        return overview(self)
+        return [overview(self)]
 
     def write(self, path: Path | str) -> None:
         """Write the Parquet file and, beside it, the manifest as readable JSON; each appears whole or not at all."""

@@ -9,7 +9,7 @@ import torch
 
 from crossfeed.baselines.comparison_data import comparison_data
 from crossfeed.baselines.contenders import FLOORS, Fitted, Setting, contender
-from crossfeed.baselines.runs import Ending, run_once
+from crossfeed.baselines.runs import AttemptedRun, run_once
 from crossfeed.baselines.sizes import Size
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Floor, Forecaster
@@ -19,7 +19,7 @@ from crossfeed.learning_curve.effort import effort
 from crossfeed.learning_curve.fleet import FleetEntrant, open_fleet
 from crossfeed.learning_curve.judged_windows import JudgedWindows
 from crossfeed.learning_curve.minutes import folder_name
-from crossfeed.learning_curve.own_logs import OwnLogs, laid_out, sides
+from crossfeed.learning_curve.own_logs import OwnLogs, sides
 from crossfeed.model.locate import FLEET
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.listing import list_windows, pair_up
@@ -72,7 +72,7 @@ class Entrants:
         assert self.setting.fleet is not None, "the fleet runs only where it was asked for"
         return FleetEntrant(open_fleet(self.setting.fleet, self.setting.device), self.setting.logs, self.judged)
 
-    def run(self, name: str, minutes: float, seed: int) -> Ending:
+    def run(self, name: str, minutes: float, seed: int) -> AttemptedRun:
         """Bring one run to its end."""
         stretch = self.stretch(minutes)
         if name == FLEET:
@@ -85,7 +85,7 @@ class Entrants:
             scored = self._space_set
             return self._once(name, stretch, seed, lambda _: self._fit_floor(name, stretch, scored), scored)
         if stretch.sides is None:
-            return Ending(name, seed, None, self.too_little(stretch))
+            return AttemptedRun(name, seed, None, self.too_little(stretch))
         return self._run_contender(name, stretch, seed)
 
     def too_little(self, stretch: Stretch) -> str:
@@ -99,25 +99,25 @@ class Entrants:
         if not groups:
             return Stretch(minutes, None, None)
         cut = sides(groups, self.window)
-        rows = laid_out(logs.table, groups)
+        rows = logs.table.laid_out(groups)
         if not cut:
             return Stretch(minutes, rows, None)
         model = self.setting.config.model
-        train = laid_out(logs.table, [group for group in cut if group.session.startswith("train/")])
+        train = logs.table.laid_out([group for group in cut if group.session.startswith("train/")])
         windows = list_windows(pair_up(train, None), model.context, model.horizons)
-        table = laid_out(logs.table, [*cut, *logs.test])
+        table = logs.table.laid_out([*cut, *logs.test])
         return Stretch(minutes, rows, table if len(windows) >= 4 else None, len(windows))
 
     @cached_property
     def _space_set(self) -> EvaluationSet:
         """The judged windows in the space itself, for those who have no normaliser of their own."""
         logs = self.setting.logs
-        return self.judged.of_table(laid_out(logs.table, logs.test), self.judged.space)
+        return self.judged.of_table(logs.table.laid_out(logs.test), self.judged.space)
 
     def _once(
         self, name: str, stretch: Stretch, seed: int, fit: Callable[[Path], Fitted], scored: EvaluationSet,
         origin: str = "",
-    ) -> Ending:  # fmt: skip
+    ) -> AttemptedRun:  # fmt: skip
         """Where a model comes from a file, its runs lie under `origin`: another file is another model."""
         folder = self.setting.folder / "runs" / folder_name(stretch.minutes) / origin
         kept = folder / "models" / f"{name}-seed{seed}"
@@ -156,7 +156,7 @@ class Entrants:
         forecaster = BySession(name, False, scored.windows, met)
         return Fitted(forecaster, 0, 0.0, {"spread": "errors in the first rows of each session"})
 
-    def _run_contender(self, name: str, stretch: Stretch, seed: int) -> Ending:
+    def _run_contender(self, name: str, stretch: Stretch, seed: int) -> AttemptedRun:
         assert stretch.sides is not None
         setting = self.setting
         budget = effort(setting.budget, setting.size, stretch.train_windows)

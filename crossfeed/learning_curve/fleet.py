@@ -21,7 +21,7 @@ from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.by_session import BySession
 from crossfeed.learning_curve.judged_windows import JudgedWindows
-from crossfeed.learning_curve.own_logs import OwnLogs, laid_out
+from crossfeed.learning_curve.own_logs import OwnLogs
 from crossfeed.model.locate import FLEET, locate_model
 from crossfeed.model.meeting import in_frame, readable
 from crossfeed.model.world_model import WorldModel
@@ -75,7 +75,7 @@ class FleetEntrant:
         """The judged windows as the fleet reads them."""
         found = self.logs.table
         schema = readable(found.schema, self.opened.model.schema, further=True)
-        return self.judged.of_table(align(laid_out(found, self.logs.test), schema), self.judged.space_for(schema))
+        return self.judged.of_table(align(found.laid_out(self.logs.test), schema), self.judged.space_for(schema))
 
     def with_beginnings(self) -> Fitted:
         """At 0 minutes: each session in a frame from its own first rows, nothing learned."""

@@ -9,7 +9,7 @@ import torch
 from crossfeed.errors import TableError
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.ingest.table import Table
-from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, laid_out
+from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs
 from crossfeed.schema import Schema
 from crossfeed.training.order import spread_out
 from crossfeed.windows.listing import WindowList, list_windows, pair_up
@@ -30,7 +30,7 @@ class JudgedWindows:
     @classmethod
     def of(cls, logs: OwnLogs, context: int, horizons: tuple[int, ...], most: int, device: str) -> "JudgedWindows":
         """At most so many windows, evenly spread, that end after the first rows of their session."""
-        listing = list_windows(pair_up(laid_out(logs.table, logs.test), None), context, horizons)
+        listing = list_windows(pair_up(logs.table.laid_out(logs.test), None), context, horizons)
         known = list_windows(pair_up(logs.beginnings(), None), context, horizons)
         usable = np.flatnonzero(
             (listing.relative_W >= FIRST_ROWS - 1) & np.isin(listing.group_W, np.unique(known.group_W))

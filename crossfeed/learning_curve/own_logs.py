@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.ingest.table import Group, Table, moved_up, row_numbers
+from crossfeed.ingest.table import Group, Table
 from crossfeed.learning_curve.minutes import ALL
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import FIRST_CALENDAR_SECOND, Split, TrainRows, split_table
@@ -64,7 +64,7 @@ class OwnLogs:
 
     def beginnings(self) -> Table:
         """The first rows of each judged session."""
-        return laid_out(self.table, [replace(one, stop=min(one.stop, one.start + FIRST_ROWS)) for one in self.test])
+        return self.table.laid_out([replace(one, stop=min(one.stop, one.start + FIRST_ROWS)) for one in self.test])
 
     def space(self) -> Normaliser:
         """The z-score of all own logs, in which everybody is judged, however little they saw of them."""
@@ -74,21 +74,11 @@ class OwnLogs:
             *(replace(one, session=f"train/{n}", stop=middles[n]) for n, one in enumerate(self.own)),
             *(replace(one, session=f"validation/{n}", start=middles[n]) for n, one in enumerate(self.own)),
         ]
-        table = laid_out(self.table, [*(half for half in halves if len(half)), *self.test])
+        table = self.table.laid_out([*(half for half in halves if len(half)), *self.test])
         split = split_table(table, "side")
         sides = {"by": split.by, "seed": split.seed, "test": split.test}
         swapped = Split.model_validate({**sides, "train": split.validation, "validation": split.train})
         return Normaliser.fit(TrainRows.join([split.train_rows(table), swapped.train_rows(table)]))
-
-
-def laid_out(table: Table, groups: Sequence[Group]) -> Table:
-    """The table of these stretches of its rows, under the names they bear."""
-    rows = row_numbers(groups)
-    return replace(
-        table, groups=moved_up(groups), time=table.time[rows], sensors=table.sensors[rows],
-        commands=table.commands[rows],
-        extras={name: values[rows] for name, values in table.extras.items()},
-    )  # fmt: skip
 
 
 def sides(groups: Sequence[Group], window: int) -> list[Group]:
@@ -127,7 +117,7 @@ def _pieces(group: Group, shortest: int, length: int) -> list[Group]:
 
 def sensors_left_out(logs: OwnLogs, window: int) -> dict[str, str]:
     """Sensors that nobody is judged on, each with the reason; the same for every number of minutes."""
-    own = laid_out(logs.table, logs.own).sensors
+    own = logs.table.laid_out(logs.own).sensors
     beginning = own[:window]
     reasons = {}
     for column, name in enumerate(logs.table.schema.sensor_names):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossfeed.errors import ConfigError
+from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.json_file import plain
 from crossfeed.learning_curve.crossings import Crossing
 
@@ -33,7 +34,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, repr=False)
-class LearningCurve:
+class LearningCurve(ShownByGrids):
     """Errors against minutes of own logs; `print` it, `plot` it, or take it as a frame."""
 
     machine: str
@@ -117,12 +118,7 @@ class LearningCurve:
 
         write_curve(self, Path(folder))
 
-    def __repr__(self) -> str:
+    def _grids(self) -> list[Grid]:
         from crossfeed.learning_curve.files import grids
 
-        return "\n\n".join(grid.text() for grid in grids(self))
-
-    def _repr_html_(self) -> str:
-        from crossfeed.learning_curve.files import grids
-
-        return "".join(grid.html() for grid in grids(self))
+        return grids(self)

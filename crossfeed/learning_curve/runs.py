@@ -3,16 +3,17 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from crossfeed.baselines import ARMS
 from crossfeed.baselines.contenders import FLOORS
-from crossfeed.baselines.runs import Ending
+from crossfeed.baselines.runs import AttemptedRun
 from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants
 from crossfeed.learning_curve.minutes import in_words
 from crossfeed.model.locate import FLEET
-from crossfeed.processes import end_with_parent, side_by_side
+from crossfeed.processes import side_by_side
 from crossfeed.progress import be_quiet, console, is_quiet, progress
 
 
@@ -33,55 +34,48 @@ class CurveRun:
 
 def do_curve_runs(
     plan: Sequence[CurveRun], setting: CurveSetting, entrants: Entrants, jobs: int
-) -> Iterator[tuple[CurveRun, Ending]]:
+) -> Iterator[tuple[CurveRun, AttemptedRun]]:
     """Bring every run to its end, in the order in which they end, under one bar."""
     say, quiet = console(), is_quiet()
     with progress("Learning curve", sum(run.effort for run in plan)) as bar:
         be_quiet()  # the bars of single runs would cross this one
         try:
-            for number, (run, ending) in enumerate(_ended(plan, setting, entrants, jobs), start=1):
-                told = _in_words(run, ending)
+            for number, (run, attempt) in enumerate(_attempts(plan, setting, entrants, jobs), start=1):
+                told = _in_words(run, attempt)
                 bar.advance(run.effort, told)
                 if not say.is_terminal:
                     say.print(f"[{number}/{len(plan)}] {told}", markup=False)
-                yield run, ending
+                yield run, attempt
         finally:
             be_quiet(quiet)
 
 
-def _ended(
+def _attempts(
     plan: Sequence[CurveRun], setting: CurveSetting, entrants: Entrants, jobs: int
-) -> Iterator[tuple[CurveRun, Ending]]:
+) -> Iterator[tuple[CurveRun, AttemptedRun]]:
     if jobs == 1:
-        for run in plan:
-            yield run, entrants.run(run.model, run.minutes, run.seed)
+        yield from (_do_run(entrants, run) for run in plan)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
     longest_first = sorted(plan, key=lambda run: -run.effort)
-    yield from side_by_side(_do_run, [(run,) for run in longest_first], jobs, _prepare_process, (setting, threads))
+    yield from side_by_side(_do_run, [(run,) for run in longest_first], jobs, partial(_entrants, setting, threads))
 
 
-def _in_words(run: CurveRun, ending: Ending) -> str:
+def _in_words(run: CurveRun, attempt: AttemptedRun) -> str:
     head = f"{run.model}, {in_words(run.minutes)} minutes, seed {run.seed}"
-    if ending.result is None:
-        return f"{head}: {ending.reason}"
-    if ending.result.status == "diverged":
-        return f"{head}: diverged: {ending.result.reason}"
-    return f"{head}: CRPS {ending.result.scores[TEST]['crps']:.3f} ({ending.result.seconds:.0f} s)"
+    if attempt.result is None:
+        return f"{head}: {attempt.reason}"
+    if attempt.result.status == "diverged":
+        return f"{head}: diverged: {attempt.result.reason}"
+    return f"{head}: CRPS {attempt.result.scores[TEST]['crps']:.3f} ({attempt.result.seconds:.0f} s)"
 
 
-_entrants: Entrants | None = None
-
-
-def _prepare_process(setting: CurveSetting, threads: int) -> None:
-    """Prepare a process once for all the runs it will do."""
-    global _entrants
-    end_with_parent()
+def _entrants(setting: CurveSetting, threads: int) -> Entrants:
+    """What a process has for all the runs it will do."""
     be_quiet()
     torch.set_num_threads(threads)
-    _entrants = Entrants(setting)
+    return Entrants(setting)
 
 
-def _do_run(run: CurveRun) -> tuple[CurveRun, Ending]:
-    assert _entrants is not None
-    return run, _entrants.run(run.model, run.minutes, run.seed)
+def _do_run(entrants: Entrants, run: CurveRun) -> tuple[CurveRun, AttemptedRun]:
+    return run, entrants.run(run.model, run.minutes, run.seed)

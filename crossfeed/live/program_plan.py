@@ -14,10 +14,9 @@ from crossfeed.machines.declaration import PROGRAM
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
-from crossfeed.programs.trajectory import CommandTrace
+from crossfeed.programs.trajectory import COMMAND_UNITS, CommandTrace
 from crossfeed.schema import Schema, conversion
 
-_UNITS = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
 _FINE_HZ = 10.0
 _LONGEST = 3600  # rows of a program that are looked ahead
 _STEP = 5.0  # per cent: overrides are planned in these steps
@@ -54,7 +53,7 @@ class ProgramFollower:
             raise _NotFollowedError("the control runs no program")
         if not isinstance(line, float):
             raise _NotFollowedError("the control does not tell the line it executes")
-        missing = [name for name in self.schema.command_names if name not in _UNITS]
+        missing = [name for name in self.schema.command_names if name not in COMMAND_UNITS]
         if missing:
             raise _NotFollowedError(f"a program does not tell {', '.join(missing)}")
         path = _find(self.folder, str(program))
@@ -90,8 +89,8 @@ class ProgramFollower:
         rows = max(steps, min(_LONGEST, -(-(len(trace.line) - begin) // width)))
         commands, following = {}, {}
         for channel in self.schema.commands:
-            factor = conversion(_UNITS[channel.name], channel.unit)
-            fine = np.asarray(getattr(trace, channel.name), dtype=np.float64)[begin : begin + rows * width]
+            factor = conversion(COMMAND_UNITS[channel.name], channel.unit)
+            fine = trace.commands[channel.name][begin : begin + rows * width]
             fine = np.concatenate([fine, np.zeros(rows * width - len(fine))])
             values = tuple((fine.reshape(rows, width).mean(axis=1) * factor.scale + factor.offset).tolist())
             commands[channel.name], following[channel.name] = values[:steps], values[steps:]

@@ -32,7 +32,9 @@ class RowMaker:
         )
         # A session's length is not known before its end, so that none is too short while it runs.
         gap_s = _GAP_ROWS * log_format.period if cut.gap_s is None and not log_format.change_driven else cut.gap_s
-        self._log_format = replace(log_format, segmentation=replace(cut, gap_s=gap_s, min_rows=1, min_s=0.0))
+        self._log_format = replace(
+            log_format, segmentation=replace(cut, gap_s=gap_s, min_rows=1, min_s=0.0, longest_s=None)
+        )
         self._samples: list[Sample] = []
         self._held: dict[str, Value] = {}
         self._given: dict[int, Row] = {}

@@ -16,6 +16,7 @@ _STEMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "none",
         ("program", "number", "nummer", "index", "counter", "zähler", "sequence", "zeile", "satz", "werkzeug", "tool"),
     ),
+    ("none", ("duration", "einschaltdauer")),
     ("modulation depth", ("aussteuer", "modulation")),
     ("override", ("override", "ovr", "korrektur")),
     ("feed", ("vorschub", "feedrate", "feed", "frt", "actf")),
@@ -53,6 +54,13 @@ _COMMANDED = {
     "programmed", "prog",
 }  # fmt: skip
 _ACTUAL = {"ist", "act", "actual", "feedback", "fb", "istwert", "measured", "gemessen"}
+# Signals of a Siemens Edge capture are called SIGNAL|number of the axis; the usual numbers of the axes.
+_CAPTURED = {
+    "CURRENT": ("current", None), "TORQUE": ("torque", None), "POWER": ("power", "W"), "LOAD": ("load", None),
+    "CMD_SPEED": ("velocity", None), "DES_POS": ("position", None), "ENC_POS": ("position", None),
+}  # fmt: skip
+_CAPTURED_AXES = {"1": "x", "2": "y", "3": "z", "6": "spindle"}
+_CAPTURED_NAME = re.compile(r"\A\s*([A-Z]+[A-Z0-9_]*)\|(\d+)\s*\Z")
 _SPINDLE = {"spindle", "spindel", "spdl", "sp", "sp1", "s1", "s", "spn", "hauptspindel", "main"}
 _AMBIENT = ("umgebung", "ambient", "raum", "halle", "room", "general")
 _SPELLINGS = {
@@ -72,6 +80,7 @@ _OF_UNIT = {
 _BRACKETS = re.compile(r"[\[({]\s*([^\])}]*?)\s*[\])}]\s*$")
 _IN_OR_OVER = re.compile(r"(?:\s/\s*|\s+in\s+|,\s*)(\S{1,8})$")
 _ENDING = re.compile(r"(?<=..)_(mm[_/]min|mm[_/]s|degc|rpm|nm|kw|ms|us|w|a|v|s)\Z", re.IGNORECASE)
+_BEGINNING = re.compile(r"\A(kw|nm|rpm|degc)_(?=..)", re.IGNORECASE)
 _WORDS = re.compile(r"[A-ZÄÖÜ]+(?=[A-ZÄÖÜ][a-zäöüß])|[A-ZÄÖÜ]?[a-zäöüß]+\d*|[A-ZÄÖÜ]+\d*|\d+")
 
 
@@ -88,6 +97,8 @@ class NameReading:
 
 def read_name(name: str) -> NameReading:
     """Read a column name."""
+    if captured := _CAPTURED_NAME.match(name):
+        return _captured(*captured.groups())
     bare, unit = split_unit(name)
     words = _WORDS.findall(bare)
     lower = [word.lower() for word in words]
@@ -112,6 +123,15 @@ def read_name(name: str) -> NameReading:
     )
 
 
+def _captured(signal: str, axis: str) -> NameReading:
+    """Feed-forward terms, deviations and further encoders are no channels."""
+    quantity, unit = _CAPTURED.get(signal, (None, None))
+    drive = _CAPTURED_AXES.get(axis, f"axis_{axis}")
+    if quantity == "velocity":
+        quantity = _speed_or_feed(quantity, drive, unit)
+    return NameReading(quantity, drive, unit, signal in ("CMD_SPEED", "DES_POS"), signal == "ENC_POS")
+
+
 def split_unit(name: str) -> tuple[str, str | None]:
     """The name without the unit it ends in, and that unit as a unit name."""
     for pattern in (_BRACKETS, _IN_OR_OVER):
@@ -119,6 +139,8 @@ def split_unit(name: str) -> tuple[str, str | None]:
             return name[: found.start()], unit
     if found := _ENDING.search(name):
         return name[: found.start()], _UNITS[found[1].lower().replace("_", "/")]
+    if found := _BEGINNING.search(name):
+        return name[found.end() :], _UNITS[found[1].lower()]
     return name, None
 
 

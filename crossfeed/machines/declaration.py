@@ -37,7 +37,10 @@ class NativeColumn:
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """How rows become sessions; columns are named as in the log. Without `gap_s`, a long pause ends a session."""
+    """How rows become sessions; columns are named as in the log. Without `gap_s`, a long pause ends a session.
+
+    A session longer than `longest_s` is cut into equal pieces, so that one long recording can be split.
+    """
 
     keep: Mapping[str, float | str] = field(default_factory=dict)
     drop_programs: tuple[str, ...] = ()
@@ -45,6 +48,7 @@ class Segmentation:
     gap_s: float | None = None
     min_rows: int = 1
     min_s: float = 0.0
+    longest_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ class Item:
     id: str = ""
     component: str = ""
     component_name: str = ""
+    native_unit: str | None = None
 
 
 def read_devices(path: Path) -> dict[str, dict[str, Item]]:
@@ -141,4 +142,5 @@ def _item(element: ElementTree.Element, owner: ElementTree.Element) -> Item:
         id=identity,
         component=tag(owner),
         component_name=owner.get("nativeName") or owner.get("name") or owner.get("id") or "",
+        native_unit=element.get("nativeUnits"),
     )

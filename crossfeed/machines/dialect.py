@@ -14,7 +14,8 @@ _SAMPLE_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 22
 _SEPARATORS = (",", ";", "\t", "|")
 _DECLARED = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
-_NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*([eE][-+]?\d+)?")
+# What no name is made of: a number, or the numbers that the wrong separator leaves in one cell.
+_NO_NAME = re.compile(r"(?=.*\d)[-+\d.,;|:/\seE]+")
 _COMMA_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d*),\d+([eE][-+]?\d+)?")
 _POINT_NUMBER = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 # How files begin that are no text, in words.
@@ -25,6 +26,7 @@ _NO_TEXT = {
     b"PAR1": "a Parquet file",
     b"%PDF": "a PDF",
 }
+_JSON = re.compile(rb"\s*(\{\s*\"|\[\s*[\[{])")
 # A header names most columns; before it stand remarks with fewer cells, or with numbers.
 _NAMED, _NUMBERS = 0.8, 0.2
 _LINES_LOOKED_AT = 200
@@ -46,6 +48,13 @@ def sniff(path: Path, separator: str | None = None, decimal: str | None = None, 
     """Look at the beginning and the end of a file and say how it is written."""
     head, tail, size = _ends(path)
     refuse_binary(path, head)
+    if _JSON.match(head.removeprefix(b"\xef\xbb\xbf")):
+        raise LogError(
+            f"{path} is JSON, not a table of rows and columns.",
+            expected="a CSV, text or Parquet file",
+            remedy="Write one column for each signal; of a Siemens Edge capture the rows of HFData under the "
+            "addresses in SignalListHFData.",
+        )
     if not head.strip():
         raise LogError(f"{path} is empty.", expected="a header line and rows", remedy="Fetch or export the file again.")
     encoding = _encoding(head)
@@ -125,10 +134,10 @@ def _encoding(head: bytes) -> str:
 def _header_line(path: Path, lines: list[str], separator: str) -> tuple[int, list[str], bool]:
     """Where the names stand, the names, and whether they look like names; the first line if none does."""
     rows = [next(iter(cells_of(path, [line], separator)), []) for line in lines[:_LINES_LOOKED_AT]]
-    usual = median_low([len(row) for row in rows if row] or [0])
-    for number, row in enumerate(rows):
-        named = [cell.strip() for cell in row if cell.strip()]
-        numbers = sum(bool(_NUMBER.fullmatch(cell)) for cell in named)
+    filled = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    usual = median_low([len(cells) for cells in filled if cells] or [0])  # separators may go on after the last column
+    for number, (row, named) in enumerate(zip(rows, filled, strict=True)):
+        numbers = sum(bool(_NO_NAME.fullmatch(cell)) for cell in named)
         if len(named) >= max(2, _NAMED * usual) and numbers <= _NUMBERS * len(named):
             return number, row, True
     first = next((number for number, row in enumerate(rows) if row), 0)

@@ -122,6 +122,8 @@ def _unit(name: str, numbers: np.ndarray, usual: float) -> tuple[str, str, bool]
     for unit, (low, high) in _SINCE_1970.items():
         if low <= middle <= high:
             return unit, f"counts {unit} since 1970", True
+    if usual == 1.0 and name.strip().lower() == "cycle":
+        return "2 ms", "counts the cycles of a control: of 2 ms, as Siemens writes them?", False
     if usual >= 5.0:
         return "ms", f"grows by {usual:g} from row to row, as milliseconds do", False
     return "s", f"grows by {usual:g} from row to row", usual != 1.0

@@ -122,6 +122,7 @@ class SessionCut(CheckedForm):
 
     gap_s: float | None = Field(default=None, gt=0)
     min_rows: int = Field(default=1, ge=1)
+    longest_s: float | None = Field(default=None, gt=0)
     keep: dict[str, float | str] = {}
 
 

@@ -16,12 +16,13 @@ import polars as pl
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.clock import clock_from_text, require_clock
 from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat, RawRun, Segmentation
-from crossfeed.machines.devices import DEVICES, Item, read_devices, read_xml, tag, unit_of
+from crossfeed.machines.devices import DEVICES, UNITS, Item, read_devices, read_xml, tag, unit_of
 from crossfeed.machines.files import find_files, match_columns
 from crossfeed.machines.mazak import COLUMNS, SCHEMA
 from crossfeed.machines.mtconnect_channels import propose
 from crossfeed.machines.mtconnect_events import TEXT_ENDINGS, is_streams, items_of_streams, read_lines, read_streams
 from crossfeed.machines.mtconnect_mapping import DeviceMapping
+from crossfeed.schema import conversion
 
 _DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")
 _UNAVAILABLE = "UNAVAILABLE"
@@ -159,7 +160,7 @@ class _DeviceReader:
             .sort(CLOCK, maintain_order=True)
         )
         told = set(changes["item"].unique())
-        findings = _silent(log_format, states, told, where)
+        findings = _silent(log_format, states, told, where) + _unconverted(log_format, self.source.items, lines)
         held = changes.pivot(on="item", index=CLOCK, values="value", aggregate_function="last", maintain_order=True)
         held = held.with_columns(pl.lit(None, pl.String).alias(item) for item in items if item not in told)
         held = held.with_columns(pl.col(items).forward_fill())
@@ -197,6 +198,29 @@ def _silent(log_format: LogFormat, states: list[str], told: set[str], where: str
         )
     sensors = sorted({column.native for column in log_format.columns if column.constant is None} - told)
     return [f"{Path(where).name} never mentions {', '.join(sensors)}: absent there"] if sensors else []
+
+
+def _unconverted(log_format: LogFormat, items: Mapping[str, Item], lines: pl.DataFrame) -> list[str]:
+    """Lines recorded from an adapter are in `nativeUnits`, those of an agent in `units`: feeds beyond belief tell."""
+    written = {name: UNITS.get(item.native_unit or "", "") for name, item in items.items()}
+    other = {name: unit for name, unit in written.items() if unit and unit != UNITS.get(items[name].unit or "", unit)}
+    used = [c.native for c in log_format.columns if c.native in other and c.unit != other[c.native]]
+    for name in other if used else ():
+        for one in propose({name: items[name]}).channels:
+            values = lines.filter(pl.col("item") == name)["value"].cast(pl.Float64, strict=False).drop_nulls().abs()
+            reach = values.quantile(0.99)
+            if one.quantity != "feed" or one.valid is None or reach is None:
+                continue
+            in_units, in_natives = (
+                reach * conversion(unit, "mm/s").scale for unit in (unit_of(one.item, name), other[name])
+            )
+            if in_natives <= one.valid[1] < in_units:
+                return [
+                    f"{name} reaches {reach:,.0f}, beyond belief in {unit_of(one.item, name)}: the lines of an adapter "
+                    "are in nativeUnits; name them in the mapping: "
+                    + ", ".join(f"{native}: unit: {other[native]}" for native in used)
+                ]
+    return []
 
 
 LOG_FORMAT = LogFormat(

@@ -32,6 +32,7 @@ _SENSORS: dict[str, tuple[str, str, tuple[float, float] | None]] = {
 _SPINDLE_SPEED = ("ROTARY_VELOCITY", "SPINDLE_SPEED")
 _AXIS_SPEED = ("AXIS_FEEDRATE", "ANGULAR_VELOCITY")
 _COMMANDED = ("COMMANDED", "PROGRAMMED")
+_Spindles = Mapping[str, Mapping[str, str]]  # component -> how names begin there -> name of the spindle
 _FEED, _SPEED, _OVERRIDE = (-2_000.0, 2_000.0), (-200_000.0, 200_000.0), (0.0, 300.0)
 
 
@@ -106,21 +107,41 @@ def propose(items: Mapping[str, Item]) -> Proposal:
     return Proposal(tuple(found), states[0] if states else None, programs[0].name if programs else None, unused)
 
 
-def _spindles(values: Iterable[Item]) -> dict[str, str]:
-    """The rotary components that are spindles, with the name each of them gets."""
-    named = dict.fromkeys(item.component_name for item in values if item.type in _SPINDLE_SPEED)
-    return {component: "spindle" if number == 1 else f"spindle_{number}" for number, component in enumerate(named, 1)}
+def _spindles(values: Iterable[Item]) -> _Spindles:
+    """The rotary components that are spindles, with the name of each spindle in them.
+
+    Several spindles in components of one name are told apart by how the names of their items begin.
+    """
+    told: dict[str, list[Item]] = {}
+    for item in values:
+        if item.type in _SPINDLE_SPEED:
+            told.setdefault(item.component_name, []).append(item)
+    found: dict[str, dict[str, str]] = {}
+    number = 0
+    for component, items in told.items():
+        beginnings = dict.fromkeys(_beginning(item) for item in items if item.subtype not in _COMMANDED)
+        for beginning in beginnings if len(beginnings) > 1 else ("",):
+            number += 1
+            found.setdefault(component, {})[beginning] = "spindle" if number == 1 else f"spindle_{number}"
+    return found
 
 
-def _part(item: Item, spindles: Mapping[str, str]) -> str:
+def _spindle_of(item: Item, spindles: _Spindles) -> str | None:
+    """The spindle that an item of a spindle's component belongs to; None where its name begins like none of them."""
+    own = spindles[item.component_name]
+    name = _slug(item.name)
+    return next((own[some] for some in sorted(own, key=len, reverse=True) if name.startswith(some)), None)
+
+
+def _part(item: Item, spindles: _Spindles) -> str:
     if item.component in ("Rotary", "Spindle") and item.component_name in spindles:
-        return spindles[item.component_name]
+        return _spindle_of(item, spindles) or _slug(item.component_name)
     if item.component in ("Device", "Path", "Controller", "Axes", ""):
         return ""
     return _slug(item.component_name or item.component)
 
 
-def _sensors(values: list[Item], spindles: Mapping[str, str]) -> list[Proposed]:
+def _sensors(values: list[Item], spindles: _Spindles) -> list[Proposed]:
     found = []
     for item in values:
         if item.type in _SENSORS and item.subtype not in _COMMANDED:
@@ -136,22 +157,23 @@ def _chosen(items: list[Item]) -> Item | None:
     return ranked[0] if ranked else None
 
 
-def _speeds(values: list[Item], spindles: Mapping[str, str]) -> list[Proposed]:
+def _speeds(values: list[Item], spindles: _Spindles) -> list[Proposed]:
+    told: dict[str, list[Item]] = {}
+    for item in values:
+        if item.type in _SPINDLE_SPEED and (name := _spindle_of(item, spindles)) is not None:
+            told.setdefault(name, []).append(item)
     found = []
-    for component, name in spindles.items():
-        own = [item for item in values if item.type in _SPINDLE_SPEED and item.component_name == component]
-        several = [item for item in own if item.subtype not in _COMMANDED]
-        if len(several) > 1:  # several spindles in one component are told apart by the names of their items
-            found += [_speed(item, _own_name(item, "speed")) for item in several]
-        elif (item := _chosen(own)) is not None:
-            found.append(_speed(item, f"{name}_speed"))
-            found += [
-                Proposed(
-                    other, f"{name}_actual_speed", "rotational speed", False, _SPEED, f"actual speed of {_place(other)}"
-                )
-                for other in own
-                if other is not item and item.subtype in _COMMANDED and other.subtype in ("ACTUAL", "")
-            ]
+    for name, own in told.items():
+        chosen = _chosen(own)
+        assert chosen is not None
+        found.append(_speed(chosen, f"{name}_speed"))
+        found += [
+            Proposed(
+                other, f"{name}_actual_speed", "rotational speed", False, _SPEED, f"actual speed of {_place(other)}"
+            )
+            for other in own
+            if other is not chosen and chosen.subtype in _COMMANDED and other.subtype in ("ACTUAL", "")
+        ]
     return found
 
 
@@ -181,7 +203,7 @@ def _path(values: list[Item]) -> list[Proposed]:
     return [Proposed(item, "feed_path", "feed", True, _FEED, _told(item, "feed along the path"))]
 
 
-def _overrides(values: list[Item], spindles: Mapping[str, str]) -> list[Proposed]:
+def _overrides(values: list[Item], spindles: _Spindles) -> list[Proposed]:
     found: dict[str, Proposed] = {}
     for item in values:
         if item.type in ("PATH_FEEDRATE_OVERRIDE", "AXIS_FEEDRATE_OVERRIDE") and item.subtype != "JOG":
@@ -203,6 +225,15 @@ def _unambiguous(found: list[Proposed]) -> list[Proposed]:
         name = _own_name(one.item, one.name.rpartition("_")[2]) if names.count(one.name) > 1 else one.name
         kept.setdefault(name, replace(one, name=name))
     return list(kept.values())
+
+
+def _beginning(item: Item) -> str:
+    """How the name of a speed begins: s1 of both `S1speed` and `S1cmd`."""
+    own = _slug(item.name)
+    for _ in range(2):
+        for usual in ("speed", "rpm", "act", "cmd", "com", "prog", "set"):
+            own = own.removesuffix(usual).strip("_")
+    return own
 
 
 def _own_name(item: Item, ending: str) -> str:

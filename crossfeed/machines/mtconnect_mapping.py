@@ -12,7 +12,7 @@ from crossfeed.machines.declaration import NativeColumn
 from crossfeed.machines.devices import Item, unit_of
 from crossfeed.machines.files import match_columns
 from crossfeed.machines.mapping import ColumnEntry, read_mapping, schema_named
-from crossfeed.machines.mtconnect_channels import Proposal, Proposed, native_range
+from crossfeed.machines.mtconnect_channels import Proposal, Proposed, native_range, propose
 from crossfeed.schema import QUANTITIES, Channel, Schema
 
 
@@ -40,7 +40,9 @@ class DeviceMapping(CheckedForm):
     ) -> tuple[Schema, tuple[NativeColumn, ...]]:
         """Schema and columns; without a schema of its own, quantities and roles follow from the types of items."""
         natives = match_columns(items, [column.native for column in self.columns if column.native], where)
-        proposed = {one.item.name: one for one in proposal.channels}
+        # An item that was not proposed beside a better one, such as an actual feed, is known by itself.
+        alone = [one for name in natives.values() for one in propose({name: items[name]}).channels]
+        proposed = {one.item.name: one for one in (*alone, *proposal.channels)}
         own = self._from_items(natives, proposed) if self.schema_ is None else schema_named(self.schema_, self._beside)
         columns = []
         for column in self.columns:

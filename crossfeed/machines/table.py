@@ -52,7 +52,13 @@ def log_format_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = Non
             for c in mapping.columns
         ),
         period=mapping.period,
-        segmentation=Segmentation(keep=cut.keep, boundaries=tuple(boundaries), gap_s=cut.gap_s, min_rows=cut.min_rows),
+        segmentation=Segmentation(
+            keep=cut.keep,
+            boundaries=tuple(boundaries),
+            gap_s=cut.gap_s,
+            min_rows=cut.min_rows,
+            longest_s=cut.longest_s,
+        ),
         read=_Reader(mapping, frame),
         local_time=mapping.time.column is not None and mapping.time.unit is None and mapping.time.zone is None,
     )

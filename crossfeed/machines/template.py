@@ -24,6 +24,8 @@ _PROGRAM = ("program", "programm", "ncprogram", "ncprogramm", "programname", "pr
 _RUN = ("run", "part", "order", "auftrag", "werkstück", "werkstueck", "teil", "charge", "serial")
 _STATE = ("state", "status", "zustand", "execution", "programstatus", "programmstatus", "betriebsart", "mode")
 _SAYING_NOTHING = ("log", "logs", "data", "daten", "export", "experiment", "run", "shift", "messung", "file", "day")
+_SIGNAL = ("node", "nodeid", "signal", "tag", "tagname", "variable", "item", "dataitem", "topic", "address", "name")
+_VALUE = ("value", "wert", "messwert", "val")
 _LAST_COLUMN = 60
 _BEYOND = 1e15  # no measurement
 _NUMERIC = 0.7  # of the cells of a column: error words and a second header line are no reason to leave it out
@@ -39,10 +41,11 @@ def template_from(path: Path) -> str:
     return _table_template(files[0], files[1:])
 
 
-def _table_template(file: Path, others: Sequence[Path] = ()) -> str:
+def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
     frame = _read(file)
     if frame.is_empty():
         raise LogError(f"{file} has a header but no rows.", expected="some rows to look at")
+    _refuse_events(file, frame)
     clock = find_clock(frame)
     used = set(clock.columns) if clock else set()
     values = {
@@ -52,15 +55,17 @@ def _table_template(file: Path, others: Sequence[Path] = ()) -> str:
     }
     values = {name: np.where(np.abs(column) < _BEYOND, column, np.nan) for name, column in values.items()}
     columns = find_columns(values)
+    others = other_channels(values, [column.native for column in columns])
     if not any(column.channel in canonical().sensor_names for column in columns):
-        columns = [*other_channels(values, [column.native for column in columns]), *columns]
+        columns, others = [*others, *columns], []
     lines = [
         f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them.",
         "# Then: crossfeed ingest table LOGS OUT.parquet --mapping THIS_FILE",
     ]
-    lines += _unlike(file, frame.columns, others)
-    lines.append(f"machine: {_yaml(_machine(file, others))}   # a name of your choice")
+    lines += _unlike(file, frame.columns, beside)
+    lines.append(f"machine: {_yaml(_machine(file, beside))}   # a name of your choice")
     lines += _schema(columns)
+    lines += _without_channel(others)
     lines += _time(clock)
     step = clock.step if clock else None
     lines.append(f"period: {max(1.0, round(step, 3)) if step else 1.0:g}   # seconds between the rows of the table")
@@ -89,11 +94,31 @@ def _read(file: Path) -> pl.DataFrame:
         raise LogError(f"{file} cannot be read as Parquet.", expected="a whole Parquet file") from error
 
 
+def _refuse_events(file: Path, frame: pl.DataFrame) -> None:
+    """A log with a line for each reading has no column for a sensor."""
+    plain = {"".join(filter(str.isalpha, name.lower())): name for name in frame.columns}
+    signal, value = (next((plain[word] for word in known if word in plain), None) for known in (_SIGNAL, _VALUE))
+    if signal is None or value is None or frame[signal].dtype != pl.String or frame[signal].n_unique() < 2:
+        return
+    beside = next((name for name in frame.columns if name not in (signal, value)), "time")
+    raise LogError(
+        f"{file} has a line for each reading: '{signal}' names the signal, '{value}' is what it reads.",
+        expected="a column for each signal",
+        remedy=f"Turn it first; in polars: frame.pivot(on='{signal}', index='{beside}', values='{value}', "
+        f"aggregate_function='last'), sorted by '{beside}', then select(pl.all().forward_fill()): a signal holds until "
+        "its next line.",
+    )
+
+
 def _schema(columns: list[FoundColumn]) -> list[str]:
     """The canonical schema, or one of the log's own where it has none of the canonical sensors."""
     known = canonical()
     sensors = [column for column in columns if column.channel not in known.command_names]
-    if not sensors or any(column.channel in known.sensor_names for column in sensors):
+    if not sensors:
+        return [
+            "schema: canonical                   # ? no column looks like a sensor: without one nothing can be learned"
+        ]
+    if any(column.channel in known.sensor_names for column in sensors):
         return ["schema: canonical                   # 17 sensors and 4 commands; what a machine lacks is absent"]
     lines = ["schema:                             # no column is a canonical sensor, so the channels are the log's own"]
     lines += ["  name: own", "  sensors:"]
@@ -103,6 +128,19 @@ def _schema(columns: list[FoundColumn]) -> list[str]:
     lines.append("  commands:")
     lines += [f"    - {{name: {c.name}, quantity: {c.quantity}, unit: {_yaml(c.unit)}}}" for c in known.commands]
     return lines
+
+
+def _without_channel(others: Sequence[FoundColumn]) -> list[str]:
+    """A remark about sensors of the log that the canonical schema has no channel for."""
+    sensors = [column for column in others if column.quantity not in ("feed", "rotational speed")]
+    if not sensors:
+        return []
+    some = ", ".join(f"{column.native} ({column.quantity})" for column in sensors[:8])
+    more = f" and {len(sensors) - 8} more" if len(sensors) > 8 else ""
+    return [
+        f"# ? sensors too, for which the canonical schema has no channel: {some}{more}.",
+        "#   To forecast them, list them here: schema: {name: own, sensors: [...], commands: [...]}",
+    ]
 
 
 def _time(clock: FoundClock | None) -> list[str]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution
+from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.model.plan import Plan
 from crossfeed.products import wide_products
 from crossfeed.rows import check_horizons, check_levels, check_plans, check_plausible, read_plan
@@ -44,8 +45,8 @@ class Shown:
     commands: tuple[ShownCommand, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Forecast:
+@dataclass(frozen=True, eq=False, repr=False)
+class Forecast(ShownByGrids):
     """A distribution for each window, horizon and sensor, in the sensors' own units.
 
     Arrays are (H, C) for one window and (W, H, C) for many; `measured` names the sensors the history showed, `units`
@@ -120,15 +121,10 @@ class Forecast:
 
         return figure(self, [sensors] if isinstance(sensors, str) else sensors)
 
-    def __repr__(self) -> str:
+    def _grids(self) -> list[Grid]:
         from crossfeed.model.forecast_view import grid
 
-        return grid(self).text()
-
-    def _repr_html_(self) -> str:
-        from crossfeed.model.forecast_view import grid
-
-        return grid(self).html()
+        return [grid(self)]
 
 
 @wide_products()

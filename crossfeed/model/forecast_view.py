@@ -45,7 +45,8 @@ def columns(forecast: "Forecast", levels: Sequence[float]) -> dict[str, Any]:
 
 def grid(forecast: "Forecast") -> Grid:
     """Median and central 90 % interval of every measured sensor at every horizon; for many windows what there is."""
-    ahead = [_ahead(forecast, horizon) for horizon in forecast.horizons]
+    period = forecast.period
+    ahead = [f"{rows} rows" if period is None else f"{rows * period:g} s" for rows in forecast.horizons]
     if forecast.mean.ndim == 3:
         return Grid(
             f"Forecasts of {forecast.mean.shape[0]:,} windows, {len(forecast.measured)} measured sensors, "
@@ -159,10 +160,6 @@ def _command_panel(axes: Any, command: ShownCommand, step: float) -> None:
     axes.axvline(0.0, color="#888888", linewidth=0.8)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_title(f"{command.label}, as planned", fontsize=9, loc="left")
-
-
-def _ahead(forecast: "Forecast", horizon: int) -> str:
-    return f"{horizon} rows" if forecast.period is None else f"{horizon * forecast.period:g} s"
 
 
 def _unit(forecast: "Forecast", column: int) -> str:

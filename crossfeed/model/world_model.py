@@ -91,11 +91,11 @@ class WorldModel(nn.Module):
         return Distribution.stack([by_row[row] for row in range(len(rows))], 1)
 
     @property
-    def voices(self) -> int:
+    def members(self) -> int:
         """How many networks speak; a sampled path keeps to one of them."""
         return 1
 
-    def voice(self, number: int) -> "WorldModel":
+    def member(self, number: int) -> "WorldModel":
         """One of the networks, as a model of its own."""
         assert number == 0, "there is only one network"
         return self

@@ -86,9 +86,7 @@ def _draw_commands(figure: "Figure", trace: CommandTrace, trajectory: Trajectory
     minutes = trace.time / 60.0
     signals = (
         ("spindle\nin rpm", trace.spindle_speed),
-        ("feed X\nin mm/min", trace.feed_x),
-        ("feed Y\nin mm/min", trace.feed_y),
-        ("feed Z\nin mm/min", trace.feed_z),
+        *((f"feed {axis}\nin mm/min", feed) for axis, feed in zip("XYZ", trace.feed.T)),
     )
     changes = np.flatnonzero(np.diff(trace.tool))
     for axes, (label, values) in zip(rows, signals):

@@ -11,6 +11,7 @@ from crossfeed.programs.blocks import ProgramFinding
 from crossfeed.programs.path import LegKind, Legs
 from crossfeed.programs.profile import SpeedSegments
 
+COMMAND_UNITS = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
 _MOST_BINS = 5e7
 
 
@@ -21,9 +22,7 @@ class CommandTrace:
     rate: float
     time: np.ndarray  # s, end of the bin
     spindle_speed: np.ndarray  # rpm, negative for M4
-    feed_x: np.ndarray  # mm/min, signed
-    feed_y: np.ndarray
-    feed_z: np.ndarray
+    feed: np.ndarray  # (n, 3) mm/min, signed
     position: np.ndarray  # (n, 3) mm from the work zero, at the end of the bin
     cutting: np.ndarray  # a feed move with the spindle on
     rapid: np.ndarray
@@ -34,6 +33,11 @@ class CommandTrace:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    @property
+    def commands(self) -> dict[str, np.ndarray]:
+        """By the names that channels have; their units are `COMMAND_UNITS`."""
+        return dict(zip(COMMAND_UNITS, (self.spindle_speed, *self.feed.T), strict=True))
 
 
 @dataclass(frozen=True)
@@ -108,9 +112,7 @@ class Trajectory:
             rate=rate_hz,
             time=edges[1:],
             spindle_speed=spindle,
-            feed_x=feeds[:, 0],
-            feed_y=feeds[:, 1],
-            feed_z=feeds[:, 2],
+            feed=feeds,
             position=position[1:],
             cutting=self._cutting[segment],
             rapid=self.legs.kind[leg] == LegKind.RAPID,

@@ -42,7 +42,7 @@ def _for_study(study: StudyFacts) -> list[str]:
     if unfinished:
         return [f"Finish the {len(unfinished)} runs that are planned: crossfeed study search {folder} --planned"]
     if study.lock is None:
-        if not study.entries("confirmation"):
+        if study.confirmation is None:
             return [f"Confirm the leader with more seeds: crossfeed study confirm {folder}"]
         if study.refusals:
             more = f"crossfeed study confirm {folder} --most-seeds 12"

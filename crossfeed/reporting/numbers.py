@@ -95,8 +95,3 @@ def written(value: Any, cell_format: "CellFormat") -> str:
     if isinstance(value, Mapping):
         return interval(value)
     return {"count": count, "share": share, "seconds": seconds}.get(cell_format, number)(value)
-
-
-def plural(amount: int, noun: str) -> str:
-    """One run, two runs."""
-    return f"{amount:,} {noun}{'' if amount == 1 else 's'}"

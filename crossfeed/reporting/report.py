@@ -1,6 +1,6 @@
 """Write a report: one HTML file, and every table and figure of it as files of their own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from pathlib import Path
 import crossfeed
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import StorageError
-from crossfeed.reporting.artefacts import Artefacts, gather
+from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Document, Section
 from crossfeed.reporting.drawn_figures import Drawings, DrawnFigure, draw_figures
 from crossfeed.reporting.page import page
@@ -63,22 +63,8 @@ class Written:
     answer: str
 
 
-def write_report(
-    folder: Path | str,
-    out: Path | str | None = None,
-    *,
-    comparison: Path | str | None = None,
-    evaluation: Path | str | None = None,
-    adaptation: Path | str | None = None,
-    forecast: Path | str | None = None,
-    curve: Path | str | None = None,
-    audits: Sequence[Path | str] = (),
-) -> Written:
-    """Report on a study or a run; what is not named is looked for beside it. `out` is `folder/report` by default."""
-    found = gather(
-        folder, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast, curve=curve,
-        audits=audits,
-    )  # fmt: skip
+def write_report(found: Artefacts, out: Path | str | None = None) -> Written:
+    """Report on what was gathered about a study or a run; `out` is `report` in its folder by default."""
     document = compose(found)
     out_folder = Path(out) if out is not None else found.folder / "report"
     report = out_folder / "report.html"

@@ -6,8 +6,9 @@ from statistics import fmean
 from typing import Any
 
 from crossfeed.baselines import ARMS
+from crossfeed.grid import plural
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.numbers import number, plural
+from crossfeed.reporting.numbers import number
 
 # The last value is a floor of every evaluation already.
 _NO_RIVALS = (*ARMS, "persistence")

@@ -14,6 +14,7 @@ from crossfeed.evaluation.result import Evaluation
 from crossfeed.ingest.table import Table
 from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
 from crossfeed.study.leave_one_out import MachineLine, machine_lines
+from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.identity import check_version
 from crossfeed.study.record.ledger import Entry
 from crossfeed.study.record.lockable import refusals
@@ -65,6 +66,12 @@ class StudyFacts:
         """What was locked, from the ledger."""
         locked = self.entries("lock")
         return {**locked[-1].content, "time": locked[-1].time, "entry": locked[-1].hash} if locked else None
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """The newest one."""
+        entries = self.entries(CONFIRMATION)
+        return Confirmation.recorded(entries[-1].content) if entries else None
 
     @property
     def confirmatory(self) -> OpeningFacts | None:

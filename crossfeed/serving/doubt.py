@@ -13,13 +13,13 @@ from crossfeed.serving.plan import PlannedCommands
 def doubt_about(model: WorldModel, history: History, plan: PlannedCommands) -> list[str]:
     """A warning when the members disagree about this plan more than about 99 in 100 windows of the source."""
     longest, context = model.horizons[-1], model.config.context
-    if not isinstance(model, SensorModel) or model.voices == 1 or len(plan) < longest:
+    if not isinstance(model, SensorModel) or model.members == 1 or len(plan) < longest:
         return []
     found, usual = disagreement(model, history, plan.commands[:longest], context), float(model.usual_doubt)
     if not found > usual > 0.0:
         return []
     return [
-        f"the {model.voices} members of the model disagree about this plan by {found:.2g} standard deviations; "
+        f"the {model.members} members of the model disagree about this plan by {found:.2g} standard deviations; "
         f"in 99 of 100 windows of the source it was less than {usual:.2g}: it is unlike what was learned"
     ]
 

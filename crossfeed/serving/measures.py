@@ -16,6 +16,8 @@ from crossfeed.schema import Schema, conversion
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 INTERVAL = 0.9
 ENERGY_UNIT = "Wh"
+_WHOLE = frozenset(("machine", "total", "mains", "supply", "grid"))
+_NOT_DRAWN = frozenset(("mechanical", "apparent", "reactive"))
 _LIMIT = re.compile(r"\s*(?P<name>[^=\s]+)\s*=\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*(?P<unit>\S.*?)?\s*")
 
 
@@ -43,8 +45,15 @@ def sample_quantiles(values_N: np.ndarray, levels: Sequence[float]) -> np.ndarra
 
 
 def power_sensors(schema: Schema, present: np.ndarray) -> tuple[str, ...]:
-    """The present sensors of the quantity power."""
-    return tuple(channel.name for channel in compress(schema.sensors, present) if channel.quantity == "power")
+    """The present sensors whose powers add up to what is drawn.
+
+    A meter of the whole machine has the drives in it; a drive's mechanical, apparent or reactive power is no further
+    one beside the electrical.
+    """
+    powers = [channel for channel in compress(schema.sensors, present) if channel.quantity == "power"]
+    whole = [channel for channel in powers if not channel.place and not _WHOLE.isdisjoint(channel.words)]
+    drawn = [channel for channel in powers if _NOT_DRAWN.isdisjoint(channel.words)]
+    return tuple(channel.name for channel in whole[:1] or drawn or powers)
 
 
 def energies(sensors_xTC: np.ndarray, schema: Schema, names: Sequence[str], period: float) -> np.ndarray:

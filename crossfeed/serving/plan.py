@@ -81,12 +81,13 @@ def _read(source: Any, history: History, overrides: Overrides, limits: MotionLim
     path, found, own = text.rpartition("@")
     path = path if found and "=" in own else text
     ending = Path(path).suffix.lower()
+    if path != text and (ending in TABLE_ENDINGS or path == FOLLOWED):
+        raise TableError(
+            f"'{text}' asks for overrides on a table of commands.",
+            expected="overrides with an NC program; a table holds the commands as they will be",
+            remedy="Write the changed commands to a CSV in their columns, with a row for each time, and name it.",
+        )
     if ending in TABLE_ENDINGS:
-        if path != text:
-            raise TableError(
-                f"'{text}' asks for overrides on a table of commands.",
-                expected="overrides with an NC program; a table holds the commands as they will be",
-            )
         return PlannedCommands(
             Path(path).name, "file", Path(path).name, plan_columns(columns_of_file(path), schema, period, path)
         )

@@ -12,10 +12,9 @@ from crossfeed.programs.bundled import program_path
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
+from crossfeed.programs.trajectory import COMMAND_UNITS
 from crossfeed.schema import Schema, conversion
 
-# The commands of a planned program, in its units.
-PLANNED_UNITS = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
 STILL = ("MSG", "CYCLE832")  # calls that move nothing
 
 
@@ -73,11 +72,11 @@ def plan_program(
     `unsigned` holds the lowest value the machine's log has of each command: where that is not negative, the log
     counts speeds without sign, and so does the plan.
     """
-    missing = [name for name in schema.command_names if name not in PLANNED_UNITS]
+    missing = [name for name in schema.command_names if name not in COMMAND_UNITS]
     if missing:
         raise SchemaError(
             f"An NC program does not tell the commands {', '.join(missing)} of the model.",
-            expected=f"a model whose commands are among {', '.join(PLANNED_UNITS)}",
+            expected=f"a model whose commands are among {', '.join(COMMAND_UNITS)}",
             remedy="Give the plan as a CSV with a column for each command.",
         )
     program = source if isinstance(source, Program) else read_program(program_path(source))
@@ -91,8 +90,8 @@ def plan_program(
     trace = trajectory.sample(1.0 / period, "mean")
     commands = np.empty((len(trace), len(schema.commands)))
     for column, channel in enumerate(schema.commands):
-        factor = conversion(PLANNED_UNITS[channel.name], channel.unit)
-        commands[:, column] = np.asarray(getattr(trace, channel.name)) * factor.scale + factor.offset
+        factor = conversion(COMMAND_UNITS[channel.name], channel.unit)
+        commands[:, column] = trace.commands[channel.name] * factor.scale + factor.offset
     remarks = [f"line {finding.line}: {finding.reason}" for finding in trajectory.remarks]
     errors = [finding for finding in program.findings if finding.severity == "error"]
     if errors:

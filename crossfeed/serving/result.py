@@ -9,6 +9,7 @@ from crossfeed.configuration import recorded
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.json_file import plain
 from crossfeed.serving.measures import ENERGY_UNIT, LEVELS, Estimate, Peak
+from crossfeed.serving.shared_warnings import told_once
 
 FORMAT = "crossfeed-forecast/1"
 Values = list[float | None]
@@ -120,6 +121,11 @@ class WhatIfResult:
         past = self.history
         futures = f"{self.settings.samples} sampled futures"
         return f"{past.machine}, session {past.session} from {past.at:g} s on: {futures}"
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """What speaks against trusting the answer, of all plans and of some."""
+        return (*self.warnings, *told_once({name: plan.warnings for name, plan in self.plans.items()}))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

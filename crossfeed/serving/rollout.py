@@ -44,7 +44,7 @@ def company(samples: int, read: int = READ) -> np.ndarray:
 class Share:
     """Paths that one network follows together: S samples, and which G of them it reads."""
 
-    voice: int
+    member: int
     level: Statistics | None
     samples_S: np.ndarray
     follows_S: np.ndarray  # of each sample: which of the read paths it follows
@@ -64,7 +64,7 @@ class Rollout:
                 expected="a model trained with horizon 1 among its horizons",
             )
         self.model, self.history = model.eval(), history
-        self._voices = [packed(model.voice(number)) for number in range(model.voices)]
+        self._members = [packed(model.member(number)) for number in range(model.members)]
         context, normaliser = model.config.context, model.normaliser
         self.device = model.device
         self._x_RC = self._tensor(normaliser.transform_sensors(history.sensors))
@@ -117,15 +117,15 @@ class Rollout:
         read_G, place_N = np.unique(follows_N, return_inverse=True)
         level = levels(self.model.level, self._x_RC, self.model.config.context, len(read_G))
         half, found = (len(read_G) + 1) // 2, []
-        for voice in range(min(self.model.voices, half)):
-            own_G = np.flatnonzero(np.arange(len(read_G)) % half % self.model.voices == voice)
+        for member in range(min(self.model.members, half)):
+            own_G = np.flatnonzero(np.arange(len(read_G)) % half % self.model.members == member)
             for start in range(0, len(own_G), _AT_ONCE):
                 part_G = own_G[start : start + _AT_ONCE]
                 samples_S = np.flatnonzero(np.isin(place_N, part_G))
                 follows_S = np.searchsorted(part_G, place_N[samples_S])
                 index = torch.from_numpy(part_G).to(self.device)
                 own_level = None if level is None else level.map(lambda values: values[index])  # noqa: B023
-                found.append(Share(voice, own_level, samples_S, follows_S, np.searchsorted(samples_S, read_G[part_G])))
+                found.append(Share(member, own_level, samples_S, follows_S, np.searchsorted(samples_S, read_G[part_G])))
         return found
 
     @torch.inference_mode()
@@ -139,7 +139,7 @@ class Rollout:
         go_on: Callable[[], None] | None,
     ) -> None:
         """Draw the paths of a share in z-space, block by block."""
-        voice, context, longest = self._voices[share.voice], self.model.config.context, self.model.horizons[-1]
+        member, context, longest = self._members[share.member], self.model.config.context, self.model.horizons[-1]
         planned_TA = self._tensor(self.model.normaliser.transform_commands(plan.commands))
         a_RA = torch.cat([self._a_KA, planned_TA])
         follows_S, read_G = (torch.from_numpy(places).to(self.device) for places in (share.follows_S, share.read_G))
@@ -148,7 +148,7 @@ class Rollout:
             if go_on is not None:
                 go_on()
             block = slice(first, min(first + longest, len(plan)))
-            said = voice.follow(rows, a_RA[first : first + context], planned_TA[block], self._channels_P)
+            said = member.follow(rows, a_RA[first : first + context], planned_TA[block], self._channels_P)
             normal_SLP = self._tensor(noise_NTC[share.samples_S, block][..., self.present])
             x_SLP = said.draw(normal_SLP, of=follows_S)
             x_GLC = x_SLP.new_full((len(read_G), x_SLP.shape[1], len(self._present_C)), torch.nan)

@@ -10,6 +10,7 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.result import ModelFacts
+from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_sealed
 from crossfeed.plots import save_figure
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
-class WhatIf:
+@dataclass(frozen=True, eq=False, repr=False)
+class WhatIf(ShownByGrids):
     """The answer: `result` is what forecast.json holds, `paths` the sampled futures (samples, rows, sensors).
 
     Examples:
@@ -56,8 +57,7 @@ class WhatIf:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What speaks against trusting the answer."""
-        own = [f"{name}: {text}" for name, plan in self.result.plans.items() for text in plan.warnings]
-        return (*self.result.warnings, *own)
+        return self.result.all_warnings
 
     def to_dict(self) -> dict[str, Any]:
         """What forecast.json holds, as plain data."""
@@ -87,15 +87,10 @@ class WhatIf:
         )
         return what_if_figure(self.result, sensors)
 
-    def __repr__(self) -> str:
+    def _grids(self) -> list[Grid]:
         from crossfeed.serving.answer_view import grid
 
-        return grid(self.result, self.readings, self.warnings).text()
-
-    def _repr_html_(self) -> str:
-        from crossfeed.serving.answer_view import grid
-
-        return grid(self.result, self.readings, self.warnings).html()
+        return [grid(self.result, self.readings, self.warnings)]
 
 
 def what_if(

@@ -151,6 +151,7 @@ class ForecastEngine:
         plans = make_plans(
             asked.plans, history, self.uploads, self.limits, self.motion, model.horizons[-1], asked.seconds
         )
-        return what_if(
+        answer = what_if(
             self.opened, history, plans, samples=asked.samples, seed=asked.seed, limits=asked.limits, go_on=go_on
-        ).to_dict()
+        )
+        return {**answer.to_dict(), "doubts": list(answer.warnings)}

@@ -4,10 +4,10 @@ They are added, too, until there are as many as the lock asks for: a search may 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from crossfeed.errors import ConfigError
 from crossfeed.study.engines import Engine
+from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.rules import score_of
 from crossfeed.study.record.rungs import pool
 from crossfeed.study.record.score import RunOutcome, Score, rank
@@ -17,23 +17,6 @@ from crossfeed.training.run_config import RunConfig
 
 FINALISTS = 5
 LEADERS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """How far the confirmation is: who is in it and who led at each seed count."""
-
-    finalists: tuple[str, ...]
-    leaders: dict[int, str]
-
-    @property
-    def stable(self) -> bool:
-        counts = sorted(self.leaders)
-        return len(counts) > 1 and self.leaders[counts[-1]] == self.leaders[counts[-2]]
-
-    @property
-    def leader(self) -> str:
-        return self.leaders[max(self.leaders)]
 
 
 def finalists(runs: Sequence[RunOutcome], by: Score) -> tuple[str, ...]:
@@ -59,16 +42,14 @@ def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
     if not among:
         raise ConfigError("Every run of the search is invalid, so there is nobody to confirm.")
     configs = {run.candidate: RunConfig.model_validate(run.config) for run in store.runs() if run.stage == "search"}
-    leaders = {seeds: leader_at(discovery, among, seeds, by)}
-    while (seeds < enough or not Confirmation(among, leaders).stable) and seeds < most_seeds:
-        growing = among if len(leaders) == 1 else _front(pool(store), among, by)
+    found = Confirmation(among, {seeds: leader_at(discovery, among, seeds, by)}, by)
+    while (seeds < enough or not found.stable) and seeds < most_seeds:
+        growing = among if len(found.leaders) == 1 else _front(pool(store), among, by)
         plan(store, {name: configs[name] for name in growing}, [seeds], "confirm")
         search(store, engine)
         seeds += 1
-        leaders[seeds] = leader_at(pool(store), among, seeds, by)
-    found = Confirmation(among, leaders)
-    entry = {"finalists": list(among), "leaders": {str(count): name for count, name in leaders.items()}, "score": by}
-    store.record("confirmation", {**entry, "stable": found.stable})
+        found.leaders[seeds] = leader_at(pool(store), among, seeds, by)
+    store.record(CONFIRMATION, found.content())
     return found
 
 

@@ -9,6 +9,7 @@ from crossfeed.json_file import write_json
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study import vault
 from crossfeed.study.record import ledger
+from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.identity import code_hash, source_tables
 from crossfeed.study.record.lockable import LOCK, holds, refusals
 from crossfeed.study.record.rules import LockedSeed, rules_of, score_of
@@ -29,8 +30,7 @@ def lock(store: Store, seed: LockedSeed | None = None) -> dict[str, Any]:
             "The study cannot be locked: " + "; ".join(reasons) + ".",
             expected="a stable leader with enough valid seeds, no collapse flag and no weak-command flag",
         )
-    newest = store.entries("confirmation")[-1].content
-    leader = newest["leaders"][max(newest["leaders"], key=int)]
+    leader = Confirmation.recorded(store.entries(CONFIRMATION)[-1].content).leader
     if seed not in (None, "median", "best"):
         raise ConfigError(f"A lock cannot take the seed '{seed}'.", expected="median or best")
     rule = seed or rules_of(store.protocol()["name"]).locked_seed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from crossfeed.configuration import override
 from crossfeed.model.network_config import Size
 from crossfeed.study.candidates import candidates_of, from_yaml, some
-from crossfeed.study.confirm import FINALISTS, Confirmation, confirm
+from crossfeed.study.confirm import FINALISTS, confirm
 from crossfeed.study.contrast import ContrastLine, contrasts
 from crossfeed.study.declare import declare
 from crossfeed.study.engines import Engine, LocalEngine
@@ -19,6 +19,7 @@ from crossfeed.study.protocol import init
 from crossfeed.study.prune import Pruning, prune
 from crossfeed.study.ready import plan_ready
 from crossfeed.study.record import ledger
+from crossfeed.study.record.confirmation import Confirmation
 from crossfeed.study.record.declaration import Declaration
 from crossfeed.study.record.identity import check_sources, check_version
 from crossfeed.study.record.lockable import refusals

@@ -3,7 +3,7 @@
 import copy
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +46,7 @@ class StageRun:
     folder: RunFolder
     precision: str
     history: list[dict[str, Any]]
-    on_epoch: OnEpoch
+    observers: Sequence[OnEpoch]
     team: Team = ALONE
     known: KnownChanges | None = None
 
@@ -87,7 +87,8 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
             if run.team.leads and (finished or done % training.save_every == 0):
                 _save(run, step, stage, done, best, best_weights, saver)
             _tell(row, task)
-            run.on_epoch(row)
+            for observe in run.observers:
+                observe(row)
     saver.wait()
     if done < epochs:
         console().print(

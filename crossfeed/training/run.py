@@ -1,44 +1,35 @@
 """Train a world model: tables and a configuration in, a folder with the model and its whole history out."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from crossfeed.configuration import differences
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import read_sealed, write_sealed
+from crossfeed.json_file import read_sealed
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import ModelFile, read_model_file
-from crossfeed.model.sensors.model import SensorModel
-from crossfeed.model.world_model import WorldModel
 from crossfeed.products import wide_products
 from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.devices.distributed import Team, own_device, teamwork
+from crossfeed.training.devices.distributed import own_device, teamwork
 from crossfeed.training.devices.precision import resolve_precision
-from crossfeed.training.going_on import going_on, keep_some, read_by, weights_for
-from crossfeed.training.initialise import LoadReport, initialise
-from crossfeed.training.known_changes import KnownChanges
-from crossfeed.training.loop import OnEpoch, StageRun, run_stage
-from crossfeed.training.measure.calibrate import calibrate
-from crossfeed.training.measure.validate import Validator
+from crossfeed.training.going_on import going_on, read_by
+from crossfeed.training.loop import OnEpoch, StageRun
 from crossfeed.training.order import steps_in_epoch
-from crossfeed.training.record.checkpoint import load_state, remove_state
+from crossfeed.training.record.checkpoint import remove_state
 from crossfeed.training.record.folder import RunFolder, open_folder
-from crossfeed.training.record.history import Row, tensorboard_writer, write_history
+from crossfeed.training.record.history import tensorboard_writer
 from crossfeed.training.record.log import facts_of, run_log
 from crossfeed.training.record.sole_process import sole_process
-from crossfeed.training.record.summary import data_facts, environment, stage_facts, validation_facts
-from crossfeed.training.run_config import RunConfig, departures
-from crossfeed.training.seeds import Purpose, derive, generator, own_randomness
+from crossfeed.training.run_config import RunConfig
+from crossfeed.training.seeds import own_randomness
+from crossfeed.training.stages import fresh_model, run_stages
 from crossfeed.windows.split_tables import without_machines
 
 FEWEST_VALIDATION_WINDOWS = 8
@@ -89,9 +80,14 @@ def train(
     config = planned(config, len(data.train), budget)
     _check_windows(data, config)
     inputs = {"tables": fingerprints, "pretrained": body.sha256 if body else None}
-    with teamwork(chosen_device) as team, own_randomness(chosen_device), _alone(out, team):
-        claim = open_folder if team.leads else _trust_folder
-        folder = claim(out, config.model_dump(mode="json"), inputs, resume)
+    with (
+        teamwork(chosen_device) as team,
+        own_randomness(chosen_device),
+        sole_process(Path(out)) if team.leads else nullcontext(),
+    ):
+        # The leading process claims the folder and keeps other runs out of it.
+        identity = config.model_dump(mode="json")
+        folder = open_folder(out, identity, inputs, resume) if team.leads else RunFolder(Path(out))
         team.wait()
         summary = None
         if not folder.finished:
@@ -101,99 +97,14 @@ def train(
             facts = facts_of(data, config, chosen_device, precision)
             with run_log(folder.path, facts) if team.leads else nullcontext() as diary:
                 observers += [diary] if diary else []
-                summary = _run(data, config, folder, chosen_device, precision, inputs, body, observers, team)
+                model = fresh_model(data, config, "init", chosen_device)
+                run = StageRun(model, data, config, folder, precision, [], observers, team)
+                summary = run_stages(run, chosen_device, inputs, body)
             team.wait()
         if team.leads:
             remove_state(folder.path)
     summary = summary or read_sealed(folder.summary)
     return RunResult(folder.path, folder.model, summary)
-
-
-def _run(
-    data: TrainingData,
-    config: RunConfig,
-    folder: RunFolder,
-    device: torch.device,
-    precision: str,
-    inputs: dict[str, Any],
-    body: ModelFile | None,
-    observers: list[OnEpoch],
-    team: Team,
-) -> dict[str, Any] | None:
-    """Both stages from wherever the folder says they stand, then the files of the finished run and its summary."""
-    state = load_state(folder.path, device)
-    history = state.history if state else []
-    facts = data_facts(data)
-    provenance = {"config": config.model_dump(mode="json"), **inputs, **facts}
-    if body is not None and "usual_scales" in facts:  # for sensors that it meets later: what was usual elsewhere
-        provenance["usual_scales"] = {**body.provenance.get("usual_scales", {}), **facts["usual_scales"]}
-
-    def observe(row: Row) -> None:
-        for observer in observers:
-            observer(row)
-
-    def stage_run(model: WorldModel, known: KnownChanges | None = None) -> StageRun:
-        return StageRun(model, data, config, folder, precision, history, observe, team, known)
-
-    model = _fresh(data, config, "init", device)
-    weights: dict[str, Tensor] = weights_for(data.schema, body) if body else {}
-    if body is None and "pretrain" in config.training.stages:
-        if state is None or state.stage == "pretrain":
-            run_stage(stage_run(model), "pretrain", state)
-            if team.leads:
-                model.save(folder.pretrained, {**provenance, "stages": stage_facts(history)})
-            team.wait()
-            state = None
-        weights = read_model_file(folder.pretrained).tensors
-    report = LoadReport((), (), ())
-    learns_on = body is not None and body.normaliser.met_nobody and not data.normaliser.met_nobody
-    if "finetune" in config.training.stages:
-        how = config.training.initialisation
-        model = model if how == "scratch" else _fresh(data, config, "fresh_head", device)
-        report = initialise(model, weights, how)
-        known = KnownChanges.of(model, data.train, generator(config.training.seed, "plans")) if learns_on else None
-        run_stage(stage_run(model, known), "finetune", state)
-    if learns_on:
-        keep_some(model, weights)
-    if isinstance(model, SensorModel):
-        calibrate(model, data.validation)
-    if not team.leads:
-        return None
-    stages = stage_facts(history)
-    validation = validation_facts(Validator(model, data.train, data.validation, config, precision))
-    command_use = {"shuffled_command_ratio": validation["shuffled_command_ratio"]}
-    model.save(folder.model, {**provenance, **command_use, "stages": stages})
-    write_history(folder.history, history)
-    size, differing = departures("crossfeed", config.model_dump(mode="json"))
-    summary = {
-        "preset": {"size": size, "departures": differing},
-        "stages": stages,
-        "validation": validation,
-        "initialisation": {"how": config.training.initialisation, **asdict(report)},
-        "data": facts,
-        "device": str(device),
-        "precision": precision,
-        "environment": environment(),
-        "seconds": sum(row["train_seconds"] + row["validation_seconds"] for row in history),
-    }
-    write_sealed(folder.summary, summary)
-    return summary
-
-
-def _alone(out: Path | str, team: Team) -> AbstractContextManager[None]:
-    """The leading process keeps other runs out of the folder."""
-    return sole_process(Path(out)) if team.leads else nullcontext()
-
-
-def _trust_folder(path: Path | str, *_: object) -> RunFolder:
-    """The folder that the leading process has claimed."""
-    return RunFolder(Path(path))
-
-
-def _fresh(data: TrainingData, config: RunConfig, purpose: Purpose, device: torch.device) -> WorldModel:
-    """A model with newly drawn weights; drawn on the host, so that every device starts from the same ones."""
-    torch.manual_seed(derive(config.training.seed, purpose))
-    return WorldModel.build(config.model, data.schema, data.normaliser).to(device)
 
 
 def _check_plan(config: RunConfig, body: ModelFile | None) -> None:

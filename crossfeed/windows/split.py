@@ -199,6 +199,7 @@ def split_table(
             first, second = round(train * len(units)), round(train * len(units)) + round(validation * len(units))
             for side, chosen in zip(sides, (units[:first], units[first:second], units[second:]), strict=True):
                 side.extend(chosen)
+        _fill(sides)
     return _checked(table, by, seed, sides)
 
 
@@ -243,6 +244,14 @@ def _deal(rows: dict[str, int], shares: Sequence[float]) -> list[list[str]]:
     return sides
 
 
+def _fill(sides: Sequence[list[str]]) -> None:
+    """Three or four units are enough for three sides, though rounding leaves the last of them empty."""
+    for side in sides:
+        longest = max(sides, key=len)
+        if not side and len(longest) > 1:
+            side.append(longest.pop())
+
+
 def _checked(table: Table, by: By, seed: int, sides: Sequence[Sequence[str]]) -> Split:
     empty = [part for part, side in zip(PARTS, sides, strict=True) if not side]
     if empty:
@@ -250,7 +259,7 @@ def _checked(table: Table, by: By, seed: int, sides: Sequence[Sequence[str]]) ->
         raise TableError(
             f"A split of {count} {by}{'s' if count != 1 else ''} leaves nothing for {' and '.join(empty)}.",
             expected=f"enough {by}s for all three sides",
-            remedy="Ingest more sessions, cut them at shorter gaps, or choose other fractions"
+            remedy="Ingest more sessions, or cut long ones in the mapping (segmentation: {longest_s: 600})"
             + ("." if by == "session" else ", or split by session."),
         )
     return Split(by=by, seed=seed, train=tuple(sides[0]), validation=tuple(sides[1]), test=tuple(sides[2]))

@@ -140,8 +140,8 @@ def test_the_first_member_alone_says_what_it_says_in_torch(tmp_path: Path) -> No
     )
     assert (both.metadata["members"], alone.metadata["members"]) == (2, 1)
     assert alone.bytes < 0.7 * both.bytes
-    assert largest_difference(EdgeModel(alone.path), ExportedNetwork(model.voice(0)), 7, seed=1) <= TOLERANCE
-    assert largest_difference(EdgeModel(alone.path), ExportedNetwork(model.voice(1)), 7, seed=1) > TOLERANCE
+    assert largest_difference(EdgeModel(alone.path), ExportedNetwork(model.member(0)), 7, seed=1) <= TOLERANCE
+    assert largest_difference(EdgeModel(alone.path), ExportedNetwork(model.member(1)), 7, seed=1) > TOLERANCE
 
 
 @pytest.mark.parametrize("members", [0, 3, -1])

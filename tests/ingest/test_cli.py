@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
+from crossfeed.cli.render.logs import show_manifest
 from crossfeed.ingest.table import Table
 from crossfeed.machines.mapping import TEMPLATE
 from tests.typed import typed
@@ -23,12 +24,24 @@ def test_ingest_writes_table_and_manifest_and_prints_a_summary(thws_log, tmp_pat
     out = tmp_path / "source.parquet"
     result = runner.invoke(app, ["ingest", "thws", str(thws_log), str(out)])
     assert result.exit_code == 0, result.output
-    assert "100 raw rows -> 100 kept rows -> 100 rows of 1 s; 1 sessions" in result.output.replace("\n", " ")
+    assert "100 raw rows -> 100 kept rows -> 100 rows of 1 s; 1 session in 1 run;" in result.output.replace("\n", " ")
     assert "spindle_dc_voltage" in result.output
     assert len(Table.read(out)) == 100
     assert (tmp_path / "source.manifest.json").exists()
     shown = runner.invoke(app, ["data", "show", str(out)])
     assert "100 raw rows" in shown.output
+
+
+@pytest.mark.parametrize(("count", "dropped", "repaired"), [(1, "1 row", "once"), (1204, "1,204 rows", "1,204 times")])
+def test_counts_stood_before_reasons_they_did_not_count(thws_log, tmp_path, capsys, count, dropped, repaired) -> None:
+    """It said "repairs: 4 file read as latin-1" and "dropped rows: 20 State is not 3"."""
+    out = tmp_path / "source.parquet"
+    runner.invoke(app, ["ingest", "thws", str(thws_log), str(out)])
+    manifest = Table.read(out).manifest
+    manifest["counts"]["dropped_rows"] = {"State is not 3": count}
+    show_manifest(manifest | {"repairs": {"file read as latin-1": count}})
+    shown = capsys.readouterr().out
+    assert f"  {dropped} dropped: State is not 3\n  repaired {repaired}: file read as latin-1\n" in shown
 
 
 def test_channels_that_were_not_measured_stand_on_one_line(make_thws_log, tmp_path) -> None:

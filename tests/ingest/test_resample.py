@@ -152,6 +152,7 @@ def test_rows_before_the_first_known_command_are_dropped_and_counted() -> None:
     assert frame["time"].to_list() == [2.0, 3.0]
     assert frame["c"].to_list() == [4.0, 4.0]
     assert counts["rows before the first known command, dropped"] == 1
+    assert counts["of them without c"] == 1
 
 
 def test_an_absent_sensor_stays_null() -> None:

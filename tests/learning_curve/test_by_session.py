@@ -9,7 +9,8 @@ from crossfeed.evaluation.in_frame import InFrame, reframed
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.by_session import BySession
 from crossfeed.learning_curve.judged_windows import JudgedWindows
-from crossfeed.learning_curve.own_logs import OwnLogs, laid_out
+from crossfeed.learning_curve.own_logs import OwnLogs
+from crossfeed.schema import Channel
 from crossfeed.windows.frame import fit_frame
 from crossfeed.windows.split_tables import DataConfig
 from crossfeed.windows.windows import WindowBatch
@@ -23,7 +24,7 @@ def setting(own: Table) -> tuple[OwnLogs, JudgedWindows]:
 
 def test_persistence_says_the_same_in_every_frame(own: Table) -> None:
     logs, judged = setting(own)
-    test = laid_out(logs.table, logs.test)
+    test = logs.table.laid_out(logs.test)
     data = judged.of_table(test, judged.space)
     frame = fit_frame(own.schema, own.sensors[:40], own.commands[:40])
     plain = floors(HORIZONS)[0]
@@ -34,7 +35,7 @@ def test_persistence_says_the_same_in_every_frame(own: Table) -> None:
 
 def test_there_and_back_is_where_it_was(own: Table) -> None:
     logs, judged = setting(own)
-    data = judged.of_table(laid_out(logs.table, logs.test), judged.space)
+    data = judged.of_table(logs.table.laid_out(logs.test), judged.space)
     frame = fit_frame(own.schema, own.sensors[:40], own.commands[:40])
     batch = data.windows.batch(torch.arange(len(data.windows)))
     again = reframed(reframed(batch, judged.space, frame), frame, judged.space)
@@ -42,9 +43,22 @@ def test_there_and_back_is_where_it_was(own: Table) -> None:
         torch.testing.assert_close(getattr(again, name), getattr(batch, name), rtol=1e-3, atol=1e-4)
 
 
+def test_a_command_that_the_windows_do_not_have_was_a_traceback(own: Table) -> None:
+    logs, judged = setting(own)
+    data = judged.of_table(logs.table.laid_out(logs.test), judged.space)
+    batch = data.windows.batch(torch.arange(4))
+    further = Channel(name="feed_of_a_gantry", quantity="feed", unit="mm/min")
+    schema = own.schema.model_copy(update={"commands": (further, *own.schema.commands)})
+    still = np.zeros((40, 1))
+    frame = fit_frame(schema, own.sensors[:40], np.concatenate([still, own.commands[:40]], axis=1))
+    seen = frame.inverse_commands(reframed(batch, judged.space, frame).a_BKA)
+    torch.testing.assert_close(seen[..., 0], torch.zeros_like(seen[..., 0]))
+    torch.testing.assert_close(seen[..., 1:], judged.space.inverse_commands(batch.a_BKA), rtol=1e-3, atol=1e-3)
+
+
 def test_each_window_is_forecast_by_its_own_session_in_any_order(own: Table) -> None:
     logs, judged = setting(own)
-    data = judged.of_table(laid_out(logs.table, logs.test), judged.space)
+    data = judged.of_table(logs.table.laid_out(logs.test), judged.space)
 
     class Constant(Forecaster):
         name, uses_future_commands = "constant", False

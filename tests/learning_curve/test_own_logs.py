@@ -12,7 +12,7 @@ from crossfeed.errors import TableError
 from crossfeed.ingest.table import Group, Table
 from crossfeed.learning_curve.judged_windows import JudgedWindows
 from crossfeed.learning_curve.minutes import ALL
-from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, laid_out, sensors_left_out, sides
+from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, sensors_left_out, sides
 from crossfeed.windows.split_tables import DataConfig
 from tests.learning_curve.conftest import CONTEXT, HORIZONS, WINDOW, own_table
 
@@ -100,7 +100,7 @@ def test_pieces_cover_all_rows_once_and_validate_a_fifth_or_less(lengths: list[i
 
 
 def test_the_space_is_that_of_all_own_logs_whatever_was_learned_from(logs: OwnLogs) -> None:
-    rows = laid_out(logs.table, logs.own).sensors
+    rows = logs.table.laid_out(logs.own).sensors
     np.testing.assert_allclose(logs.space().sensor_location, rows.mean(0))
     np.testing.assert_allclose(logs.space().sensor_scale, rows.std(0))
 

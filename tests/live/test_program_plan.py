@@ -38,11 +38,11 @@ def test_the_next_rows_are_those_of_the_program_from_the_line_on(folder: Path) -
     assert found.kind == "program"
     assert f"line {line}" in found.sentence
     for name in LAST:
-        wanted = np.asarray(getattr(fine, name))[begin : begin + 40].reshape(4, 10).mean(1)
+        wanted = fine.commands[name][begin : begin + 40].reshape(4, 10).mean(1)
         np.testing.assert_allclose(found.commands[name], wanted)
         # What-ifs go on to the end of the program.
         assert 4 + len(found.following[name]) == -(-(len(fine) - begin) // 10)
-        later = np.asarray(getattr(fine, name))[begin + 40 : begin + 50].mean()
+        later = fine.commands[name][begin + 40 : begin + 50].mean()
         assert found.following[name][0] == pytest.approx(later)
 
 

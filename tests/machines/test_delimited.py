@@ -51,6 +51,25 @@ def test_quoted_decimal_commas_between_commas(read) -> None:
     assert frame.rows() == [(1.5, 2.5), (3.0, 4.0)]
 
 
+def test_separators_after_the_last_column_hid_the_header_behind_decimal_commas(tmp_path) -> None:
+    path = tmp_path / "robot.csv"
+    numbers = ";".join("0,25" for _ in range(18))
+    names = ";".join(f"Current_J{number}" for number in range(18))
+    rows = [f"{row};2022-10-26T08:17:{row:02d}.847Z;{numbers}{';' * 11}" for row in range(20)]
+    path.write_text("\n".join([f"Num;Timestamp;{names}{';' * 11}", *rows]) + "\n")
+    dialect = sniff(path)
+    assert (dialect.separator, dialect.decimal_comma, dialect.skip) == (";", True, 0)
+    assert dialect.header[:3] == ("Num", "Timestamp", "Current_J0")
+
+
+def test_rows_of_decimal_commas_alone_were_taken_for_names(tmp_path) -> None:
+    path = tmp_path / "long.csv"
+    names = ";".join(f"n{number}" for number in range(24))
+    path.write_text("\n".join([names, *([";".join(["1,5"] * 24)] * 30)]) + "\n")
+    dialect = sniff(path)
+    assert (dialect.separator, dialect.decimal_comma, dialect.skip) == (";", True, 0)
+
+
 def test_decimal_commas_that_cannot_be_told_from_separators_are_refused(read) -> None:
     with pytest.raises(LogError, match=r"Line 2 .* has 4 cells under 2 column names"):
         read(b"Value A,b\n1,5,2,5\n")

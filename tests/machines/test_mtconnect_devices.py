@@ -115,6 +115,32 @@ def _items(text: str):
         return read_devices(path)
 
 
+def test_two_spindles_whose_components_share_a_name_kept_actual_speeds_as_commands() -> None:
+    rotary = """<Rotary id='s{n}' name='S'><DataItems>
+  <DataItem id='a{n}' name='S{n}speed' category='SAMPLE' type='ROTARY_VELOCITY' subType='ACTUAL'/>
+  <DataItem id='c{n}' name='S{n}cmd' category='SAMPLE' type='ROTARY_VELOCITY' subType='PROGRAMMED'/>
+  <DataItem id='o{n}' name='S{n}ovr' category='EVENT' type='ROTARY_VELOCITY_OVERRIDE' subType='PROGRAMMED'/>
+  <DataItem id='l{n}' name='S{n}load' category='SAMPLE' type='LOAD' units='PERCENT'/>
+</DataItems></Rotary>"""
+    tool = rotary.format(n=6).replace("name='S'", "name='SA'")
+    axes = rotary.format(n=1) + rotary.format(n=2) + tool
+    start = LATHE.index("<Rotary id='s'")
+    told = LATHE[:start] + axes + LATHE[LATHE.index("</Components></Axes>") :]
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "Devices.xml"
+        file.write_text(told)
+        proposal = propose(read_devices(file)["Lathe7"])
+    spindles = {one.item.name: (one.name, one.command) for one in proposal.channels if one.item.name.startswith("S")}
+    assert spindles == {
+        "S1cmd": ("spindle_speed", True), "S1speed": ("spindle_actual_speed", False),
+        "S2cmd": ("spindle_2_speed", True), "S2speed": ("spindle_2_actual_speed", False),
+        "S6cmd": ("spindle_3_speed", True), "S6speed": ("spindle_3_actual_speed", False),
+        "S1load": ("spindle_load", False), "S2load": ("spindle_2_load", False), "S6load": ("spindle_3_load", False),
+        "S1ovr": ("spindle_override", True), "S2ovr": ("spindle_2_override", True),
+        "S6ovr": ("spindle_3_override", True),
+    }  # fmt: skip
+
+
 def test_a_mapping_renames_and_drops_items(folder: Path) -> None:
     table = read(
         folder,
@@ -128,6 +154,38 @@ def test_a_mapping_renames_and_drops_items(folder: Path) -> None:
     assert (table.machines(), table.schema.sensor_names) == (("turn_2",), ("main_power",))
     assert table.schema.command_names == ("main_speed", "feed_x")
     assert table.sensors[40, 0] == 5.0
+
+
+def test_an_actual_feed_could_not_be_named_in_place_of_the_commanded_one(folder: Path) -> None:
+    log = folder / "Lathe7-20240312.txt"
+    log.write_text(log.read_text().replace("|FeedX|", "|Fact|2|FeedX|"))
+    columns = [
+        {"native": "Watts", "channel": "main_power"},
+        {"native": "nSet", "channel": "main_speed"},
+        {"native": "Fact", "channel": "feed_path"},
+    ]
+    table = read(folder, machine="turn_2", columns=columns)
+    assert table.schema.command_names == ("main_speed", "feed_path")
+    assert set(table.commands[:, 1]) == {120.0}
+
+
+def test_lines_of_an_adapter_were_read_as_if_an_agent_had_converted_them(folder: Path) -> None:
+    model, log = folder / "Devices.xml", folder / "Lathe7-20240312.txt"
+    adapted = "units='MILLIMETER/SECOND' nativeUnits='MILLIMETER/MINUTE'/>"
+    model.write_text(LATHE.replace("units='MILLIMETER/SECOND'/>", adapted))
+    plain = read(folder)
+    log.write_text(log.read_text().replace("|FeedX|2", "|FeedX|24000"))
+    with pytest.raises(LogError, match=r"FeedX reaches 24,000, beyond belief in mm/s.*FeedZ: unit: mm/min"):
+        read(folder)
+    assert not [text for text in plain.manifest["findings"] if "nativeUnits" in text]
+    columns = [
+        {"native": "LoadX", "channel": "x_load"},
+        {"native": "nSet", "channel": "spindle_speed"},
+        {"native": "FeedX", "channel": "feed_x", "unit": "mm/min"},
+    ]
+    table = read(folder, machine="lathe7", columns=columns)
+    assert set(table.commands[:, 1]) == {24_000.0}
+    assert not [text for text in table.manifest["findings"] if "nativeUnits" in text]
 
 
 def test_a_mapping_to_the_channels_of_another_machine_fills_what_is_missing(folder: Path) -> None:

@@ -1,67 +1,16 @@
-"""Users' own logs through a mapping: CSV and Parquet, any clock, clear words for every mistake."""
+"""Users' own logs through a mapping: CSV and Parquet, clear words for every mistake."""
 
 import numpy as np
 import polars as pl
 import pytest
-import yaml
 
 from crossfeed.errors import ConfigError, CrossfeedError, LogError, SchemaError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.log_formats import log_format_named
 from crossfeed.machines.mapping import TEMPLATE, Mapping
 from crossfeed.machines.table import mapped_format
-
-SCHEMA = {
-    "name": "lathe",
-    "sensors": [
-        {"name": "load", "quantity": "load", "unit": "%"},
-        {"name": "power", "quantity": "power", "unit": "kW"},
-    ],
-    "commands": [{"name": "speed", "quantity": "rotational speed", "unit": "rpm"}],
-}
-MAPPING = {
-    "machine": "lathe_3",
-    "schema": SCHEMA,
-    "time": {"column": "t", "unit": "ms"},
-    "columns": [
-        {"native": "Load", "channel": "load", "unit": "%", "valid": [0, 200]},
-        {"native": "Power", "channel": "power", "unit": "W"},
-        {"native": "n", "channel": "speed", "unit": "1/min"},
-    ],
-}
-
-
-@pytest.fixture
-def described(tmp_path):
-    """Write a mapping and read it back as a kind of log."""
-
-    def make(**changes):
-        path = tmp_path / "mapping.yaml"
-        path.write_text(yaml.safe_dump({key: value for key, value in (MAPPING | changes).items() if value is not None}))
-        return mapped_format(path)
-
-    return make
-
-
-@pytest.fixture
-def log(tmp_path):
-    """Two parts of 30 s at 2 Hz with a status column and one impossible load."""
-    half = np.arange(60)
-    frame = pl.DataFrame(
-        {
-            "t": np.concatenate([half, half + 200]) * 500,
-            "Load": [20.0] * 119 + [999.0],
-            "Power": [1500.0] * 120,
-            "n": [800.0] * 120,
-            "State": [3] * 100 + [1] * 20,
-            "Part": ["a"] * 60 + ["b"] * 60,
-            "clock": ["x"] * 120,
-        }
-    )
-    path = tmp_path / "logs" / "shift.csv"
-    path.parent.mkdir()
-    frame.write_csv(path)
-    return path
+from crossfeed.windows.split import split_table
+from tests.machines.lathe import MAPPING, SCHEMA
 
 
 def test_a_csv_log_in_other_units(described, log) -> None:
@@ -70,6 +19,20 @@ def test_a_csv_log_in_other_units(described, log) -> None:
     np.testing.assert_allclose(table.sensors[:30], [[20.0, 1.5]] * 30)
     assert table.commands[0, 0] == pytest.approx(800.0)
     assert table.manifest["repairs"] == {"load: outside 0 to 200 %": 1}
+
+
+def test_one_long_recording_could_not_be_split(described, tmp_path) -> None:
+    rows = np.arange(600)
+    file = tmp_path / "long.csv"
+    pl.DataFrame({"t": rows * 1000, "Load": rows % 90, "Power": 5.0, "n": 800.0}).write_csv(file)
+    whole = ingest(described(), file)
+    pieces = ingest(described(segmentation={"longest_s": 120}), file)
+    assert [len(group) for group in whole.groups] == [600]
+    assert [len(group) for group in pieces.groups] == [120] * 5
+    assert len({group.session for group in pieces.groups}) == 5
+    assert {group.run for group in pieces.groups} == {"long"}
+    np.testing.assert_array_equal(pieces.sensors, whole.sensors)
+    assert split_table(pieces).test
 
 
 def test_segmentation_by_gap_state_and_length(described, log) -> None:
@@ -97,17 +60,6 @@ def test_parquet_gives_the_same_table_as_csv(described, log) -> None:
     assert ingest(described(), log.parent).fingerprint() == wanted.fingerprint()
 
 
-def test_time_stamps_in_text_and_in_parquet(described, log) -> None:
-    frame = pl.read_csv(log).with_columns(pl.from_epoch("t", time_unit="ms"))
-    written = frame.with_columns(pl.col("t").dt.strftime("%d.%m.%Y %H:%M:%S%.3f"))
-    written.write_csv(log)
-    wanted = ingest(described(time={"column": "t"}), log)
-    stated = ingest(described(time={"column": "t", "format": "%d.%m.%Y %H:%M:%S%.3f"}), log)
-    frame.write_parquet(log.with_suffix(".parquet"))
-    parquet = ingest(described(time={"column": "t"}), log.with_suffix(".parquet"))
-    assert wanted.fingerprint() == stated.fingerprint() == parquet.fingerprint()
-
-
 def test_semicolons_and_decimal_commas(described, log) -> None:
     wanted = ingest(described(), log).fingerprint()
     text = log.read_text().replace(",", ";").replace(".", ",")
@@ -121,31 +73,6 @@ def test_several_files_and_a_glob(described, log) -> None:
     (log.parent / "second.csv").write_text(text)
     table = ingest(described(), log.parent / "*.csv")
     assert [group.run for group in table.groups] == ["second", "second", "shift", "shift"]
-
-
-def test_a_log_without_a_clock_could_not_be_described(described, log) -> None:
-    counted = described(time={"every": "500 ms"}, segmentation={"keep": {"State": 3}})
-    table = ingest(counted, log)
-    assert [(g.run, len(g)) for g in table.groups] == [("shift", 51)]  # 100 rows, the first of them ends at 0 s
-    np.testing.assert_array_equal(table.time, np.arange(51.0))
-
-
-def test_rows_are_counted_without_drift_as_with_a_clock(described, log) -> None:
-    frame = pl.read_csv(log).with_columns(t=pl.int_range(pl.len()) * 2)
-    frame.write_csv(log)
-    read, counted = (ingest(described(time=time), log) for time in ({"column": "t", "unit": "ms"}, {"every": "2 ms"}))
-    np.testing.assert_array_equal(read.time, counted.time)
-    np.testing.assert_array_equal(read.sensors, counted.sensors)
-
-
-def test_counted_rows_of_two_files_and_two_runs_stay_apart(described, log) -> None:
-    log.with_name("next.csv").write_text(log.read_text())
-    table = ingest(described(time={"every": "0.5 s"}), log.parent)
-    assert [(g.run, len(g)) for g in table.groups] == [("next", 61), ("shift", 61)]  # one ends at 0 s
-    table = ingest(described(time={"every": "0.5 s"}, run={"column": "Part"}), log.parent)
-    # A part goes on in the second file: no row is taken for a repetition, and no session spans both files.
-    names = [("a", "a-001", 31), ("a", "a-002", 31), ("b", "b-001", 31), ("b", "b-002", 31)]
-    assert [(g.run, g.session, len(g)) for g in table.groups] == names
 
 
 def test_text_in_a_parquet_column_is_counted(described, log) -> None:
@@ -235,17 +162,6 @@ def test_unknown_kinds_and_missing_or_needless_mappings_are_refused(tmp_path) ->
         log_format_named("table", tmp_path / "missing.yaml")
 
 
-def test_date_and_time_in_two_columns_of_a_zone(described, log) -> None:
-    frame = pl.read_csv(log)
-    local = pl.from_epoch(frame["t"] + 1719820800000, time_unit="ms")
-    frame.with_columns(
-        local.dt.strftime("%d.%m.%Y").alias("Datum"), local.dt.strftime("%H:%M:%S,%3f").alias("Zeit")
-    ).write_csv(log, separator=";")
-    table = ingest(described(time={"column": "Zeit", "date": "Datum", "zone": "Europe/Berlin"}), log)
-    assert table.time[0] == np.datetime64("2024-07-01T06:00:00", "s").astype(int)
-    assert [len(group) for group in table.groups] == [31, 31]
-
-
 def test_a_machine_without_a_command_has_a_constant(described, log) -> None:
     columns = [*MAPPING["columns"][:2], {"constant": 0, "channel": "speed"}]
     table = ingest(described(columns=columns), log)
@@ -267,40 +183,6 @@ def test_a_machine_without_a_command_has_a_constant(described, log) -> None:
 def test_a_column_is_either_logged_or_constant(described, columns, message) -> None:
     with pytest.raises(ConfigError, match=message):
         described(columns=[*MAPPING["columns"][:2], *columns])
-
-
-@pytest.mark.parametrize(
-    ("time", "message"),
-    [
-        ({"column": "t", "unit": "ms", "zone": "Europe/Berlin"}, "belong to time stamps in text"),
-        ({"column": "t", "zone": "Mars/Olympus"}, "no time zone 'Mars/Olympus'"),
-        ({"column": "t", "date": "t"}, "are the same"),
-    ],
-)
-def test_a_clock_that_contradicts_itself_is_refused(described, time, message) -> None:
-    with pytest.raises(ConfigError, match=message):
-        described(time=time)
-
-
-def test_the_first_entry_that_is_no_time_is_told(described, log) -> None:
-    text = log.read_text().replace("\n500,", "\nsoon,")
-    log.write_text(text)
-    table = ingest(described(time={"column": "t", "unit": "ms"}), log)
-    assert table.manifest["counts"]["dropped_rows"] == {"no readable time": 1}
-    frame = pl.read_csv(text.encode(), infer_schema=False)
-    stamps = pl.from_epoch(frame["t"].cast(pl.Int64, strict=False), time_unit="ms").dt.strftime("%Y-%m-%d %H:%M:%S%.3f")
-    frame.with_columns(stamps.fill_null("soon").alias("t")).write_csv(log)
-    told = ingest(described(time={"column": "t"}), log).manifest["findings"]
-    assert "shift.csv: the first entry of 't' that is no time is 'soon'" in told
-
-
-def test_a_clock_put_back_in_autumn_asks_for_its_zone(described, log) -> None:
-    hour = [f"2024-10-27 02:{second // 60:02d}:{second % 60:02d}" for second in range(3600)]
-    pl.DataFrame({"t": hour * 2, "Load": 1.0, "Power": 1.0, "n": 1.0}).write_csv(log)
-    repairs = ingest(described(time={"column": "t"}), log).manifest["repairs"]
-    assert repairs["clock put back as when summer time ends: name its time zone in the mapping"] == 1
-    table = ingest(described(time={"column": "t", "zone": "Europe/Berlin"}), log)
-    assert (len(table), table.manifest["repairs"]) == (7200, {})
 
 
 def test_excel_workbooks_are_answered_with_the_way_to_csv(described, tmp_path) -> None:

@@ -147,7 +147,7 @@ def test_the_mapping_written_from_a_device_model_ingests_its_logs(nist_folder: P
     assert yaml.safe_load(text)["device"] == "Mazak01"
     kind = log_format_named("mtconnect", tmp_path / "mapping.yaml")
     table = ingest(kind, nist_folder / "Mazak01-20161007-20161008.txt.gz")
-    assert "s2_load" in table.schema.sensor_names
+    assert "spindle_2_load" in table.schema.sensor_names
     assert len(table) > 500
 
 
@@ -190,3 +190,70 @@ def test_a_folder_with_the_logs_of_two_machines_was_taken_for_one(mill: pl.DataF
     mill.rename({"K17": "K99"}).write_csv(tmp_path / "mill_b.csv")
     (tmp_path / "notes.csv").write_text("")
     assert "1 of 4 files have other columns than Fräse A 1.csv: mill_b.csv" in written(tmp_path)[1]
+
+
+def captured(rows: int = 400) -> pl.DataFrame:
+    """Rows in the shape of a Siemens Edge capture: SIGNAL|axis, a count of cycles for a clock."""
+    signals = {
+        "DES_POS": 1.0,
+        "TORQUE_FFW": 0.1,
+        "TORQUE": 2.0,
+        "CURRENT": 3.0,
+        "POWER": 20.0,
+        "LOAD": 9.0,
+        "CMD_SPEED": 900.0,
+    }
+    wave = 1.0 + 0.1 * np.sin(np.arange(rows) / 30.0)
+    columns = {f"{signal}|{axis}": size * axis * wave for signal, size in signals.items() for axis in (1, 2, 3, 6)}
+    return pl.DataFrame({"CYCLE": np.arange(4_814_008, 4_814_008 + rows)} | columns)
+
+
+def test_the_axes_of_a_siemens_capture_were_all_taken_for_the_spindle(tmp_path: Path) -> None:
+    captured().write_csv(tmp_path / "hfdata.csv")
+    mapping, text = written(tmp_path / "hfdata.csv")
+    natives = {column["channel"]: column.get("native") for column in mapping["columns"]}
+    assert natives == {
+        "spindle_current": "CURRENT|6", "spindle_torque": "TORQUE|6", "spindle_power": "POWER|6",
+        "x_current": "CURRENT|1", "x_torque": "TORQUE|1", "y_current": "CURRENT|2", "y_torque": "TORQUE|2",
+        "z_current": "CURRENT|3", "z_torque": "TORQUE|3", "z_power": "POWER|3", "spindle_speed": "CMD_SPEED|6",
+        "feed_x": "CMD_SPEED|1", "feed_y": "CMD_SPEED|2", "feed_z": "CMD_SPEED|3",
+    }  # fmt: skip
+    assert mapping["time"] == {"column": "CYCLE", "unit": "2 ms"}
+    assert "LOAD|6 (load)" in text, "nothing said that the loads are left out"
+
+
+def test_a_capture_as_json_was_refused_as_commas_in_the_wrong_place(tmp_path: Path) -> None:
+    (tmp_path / "capture.csv").write_text(
+        '{"Header": {"CycleTimeMs": 2},\n "Payload": [{"HFData": [[1, 0.5], [2, 0.7]]}]}\n'
+    )
+    with pytest.raises(LogError, match="is JSON, not a table"):
+        template_from(tmp_path / "capture.csv")
+
+
+def test_a_power_named_by_its_unit_was_not_seen(tmp_path: Path) -> None:
+    wave = np.abs(np.sin(np.arange(100.0)))
+    frame = pl.DataFrame({"time": np.arange(100.0), "I_avg_spindle": wave, "kW_spindle": wave, "RPM": 900.0 + wave})
+    frame.write_csv(tmp_path / "meter.csv")
+    mapping, _ = written(tmp_path / "meter.csv")
+    power = next(column for column in mapping["columns"] if column["channel"] == "spindle_power")
+    assert (power["native"], power["unit"]) == ("kW_spindle", "kW")
+
+
+def test_a_line_for_each_reading_became_a_mapping_without_a_sensor(tmp_path: Path) -> None:
+    readings = [(0.0, "Spd_ActSpeed_C", "0.0"), (0.0, "LP_Pump_On", "True"), (0.9, "Spd_ActSpeed_C", "-150.8")] * 9
+    frame = pl.DataFrame(readings, schema=["time_s", "node", "value"], orient="row")
+    frame.write_csv(tmp_path / "opcua.csv")
+    with pytest.raises(LogError, match="line for each reading: 'node' names the signal, 'value'") as caught:
+        template_from(tmp_path / "opcua.csv")
+    assert "index='time_s'" in (caught.value.remedy or "")
+
+
+def test_a_mapping_without_a_sensor_says_so(tmp_path: Path) -> None:
+    pl.DataFrame({"Time": np.arange(60.0), "n_Set": 900.0}).write_csv(tmp_path / "log.csv")
+    assert "no column looks like a sensor" in written(tmp_path / "log.csv")[1]
+
+
+def test_hours_of_being_switched_on_were_taken_for_power(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"Time": np.arange(60.0), "M_PowerOnDuration": 46_000.0 + np.arange(60.0), "Speed_C": 900.0})
+    frame.write_csv(tmp_path / "log.csv")
+    assert "M_PowerOnDuration" not in [column.get("native") for column in written(tmp_path / "log.csv")[0]["columns"]]

@@ -18,11 +18,13 @@ def wide() -> WorldModel:
     return toy.model(toy.method({"model.blocks.width": 64}))
 
 
-def test_a_sensor_network_is_left_as_it_is() -> None:
-    model = toy.sensor_model(toy.sensor_method({"model.width": 64}))
-    assert packed(model) is model
-    with pytest.raises(ConfigError, match="float32"):
-        packed(model, "bfloat16")
+@pytest.fixture(scope="module")
+def members() -> WorldModel:
+    return toy.sensor_model(toy.sensor_method({"model.width": 64, "model.members": 2}))
+
+
+def test_in_float32_a_sensor_network_is_left_as_it_is(members: WorldModel) -> None:
+    assert packed(members) is members
 
 
 def test_packing_changes_nothing_but_the_layout(wide: WorldModel) -> None:
@@ -36,10 +38,11 @@ def test_packing_changes_nothing_but_the_layout(wide: WorldModel) -> None:
 
 
 @pytest.mark.skipif(not has_bfloat16(), reason="this CPU cannot read weights packed in bfloat16")
-def test_bfloat16_stays_within_a_few_hundredths_of_a_deviation(wide: WorldModel) -> None:
-    windows = toy.batch()
+@pytest.mark.parametrize("network", ["wide", "members"])
+def test_bfloat16_stays_within_a_few_hundredths_of_a_deviation(network: str, request: pytest.FixtureRequest) -> None:
+    model, windows = request.getfixturevalue(network), toy.batch()
     with torch.no_grad():
-        exact, rounded = wide(windows).distribution, packed(wide, "bfloat16")(windows).distribution
+        exact, rounded = model(windows).distribution, packed(model, "bfloat16")(windows).distribution
     distance = (rounded.mean - exact.mean).abs() / exact.standard_deviation
     assert 0.0 < distance.max() < 0.05
     assert rounded.mean.dtype == torch.float32

@@ -32,8 +32,8 @@ def test_short_move_stays_triangular() -> None:
 def test_rapid_is_limited_by_the_slowest_axis() -> None:
     limits = MotionLimits(rapid=(60_000, 6_000, 60_000), spindle_acceleration=None)
     trace = plan(parse("G0 X100 Y100"), limits).sample(1000)
-    assert np.abs(trace.feed_y).max() == pytest.approx(6_000)
-    assert np.abs(trace.feed_x).max() == pytest.approx(6_000)
+    assert np.abs(trace.feed[:, 1]).max() == pytest.approx(6_000)
+    assert np.abs(trace.feed[:, 0]).max() == pytest.approx(6_000)
 
 
 def test_collinear_segments_do_not_stop_and_sharp_corners_do() -> None:
@@ -62,7 +62,7 @@ def test_exact_stop_brakes_at_every_corner() -> None:
 
 def test_arc_respects_centripetal_acceleration() -> None:
     trace = plan(parse("S1 M3 F60000", "G9 G0 X1", "G3 X1 Y0 I-1 J0"), NO_WAIT).sample(20_000)
-    velocity = np.stack([trace.feed_x, trace.feed_y], axis=1) / 60.0
+    velocity = trace.feed[:, :2] / 60.0
     pushed = np.abs(np.diff(velocity, axis=0)) * 20_000
     assert pushed.max() <= 5_000 * 1.05
 
@@ -146,7 +146,7 @@ def test_no_axis_exceeds_its_limits_or_the_overridden_feed(moves: list[str], fee
     program = parse("S1000 M3 F900 G1 X1", *moves)
     limits = MotionLimits(rapid=(20_000, 15_000, 10_000), acceleration=(3_000, 4_000, 2_000))
     trace = plan(program, limits, feed_override=feed, rapid_override=rapid).sample(200)
-    speed = np.stack([trace.feed_x, trace.feed_y, trace.feed_z])
+    speed = trace.feed.T
     assert (np.abs(speed) <= np.array(limits.rapid)[:, None] * 1.0001).all()
     path_speed = np.sqrt((speed**2).sum(axis=0))
     highest = max((move.feed for move in program.moves if move.feed is not None), default=0.0)

@@ -30,9 +30,9 @@ def test_trace_has_one_row_per_bin(how) -> None:
     trajectory = plan(parse(*PART))
     trace = trajectory.sample(50, how)
     assert len(trace) == int(np.ceil(trajectory.duration * 50))
-    for name in ("spindle_speed", "feed_x", "feed_y", "feed_z", "cutting", "rapid", "tool", "line"):
-        assert getattr(trace, name).shape == trace.time.shape
-    assert trace.position.shape == (len(trace), 3)
+    for values in (*trace.commands.values(), trace.cutting, trace.rapid, trace.tool, trace.line):
+        assert values.shape == trace.time.shape
+    assert trace.feed.shape == trace.position.shape == (len(trace), 3)
     assert np.allclose(trace.time, np.arange(1, len(trace) + 1) / 50)
 
 
@@ -41,8 +41,7 @@ def test_trace_has_one_row_per_bin(how) -> None:
 def test_mean_feeds_add_up_to_the_path_at_any_rate(moves: list[str], rate: float) -> None:
     trajectory = plan(parse("S1000 M3 F900 G1 X1", *moves))
     trace = trajectory.sample(rate, "mean")
-    feeds = np.stack([trace.feed_x, trace.feed_y, trace.feed_z], axis=1)
-    assert np.allclose(np.cumsum(feeds, axis=0) / rate / 60.0, trace.position, atol=1e-6)
+    assert np.allclose(np.cumsum(trace.feed, axis=0) / rate / 60.0, trace.position, atol=1e-6)
 
 
 @settings(max_examples=40)
@@ -52,17 +51,17 @@ def test_instant_feeds_are_the_slope_of_the_position(moves: list[str]) -> None:
     fine = trajectory.sample(1000)
     mean = trajectory.sample(1000, "mean")
     # Within one bin the speed changes by at most acceleration / rate, except where a corner turns it.
-    close = np.abs(fine.feed_x - mean.feed_x) <= 5_000 / 1000 * 60 + 1e-6
+    close = np.abs(fine.feed[:, 0] - mean.feed[:, 0]) <= 5_000 / 1000 * 60 + 1e-6
     assert close.mean() > 0.9
 
 
 def test_mean_of_fine_bins_is_the_coarse_bin() -> None:
     trajectory = plan(parse(*PART))
     fine, coarse = trajectory.sample(100, "mean"), trajectory.sample(1, "mean")
-    for name in ("spindle_speed", "feed_x", "feed_y", "feed_z"):
+    for name, values in fine.commands.items():
         padded = np.zeros(len(coarse) * 100)
-        padded[: len(fine)] = getattr(fine, name)
-        assert np.allclose(padded.reshape(-1, 100).mean(axis=1), getattr(coarse, name), atol=1e-6)
+        padded[: len(fine)] = values
+        assert np.allclose(padded.reshape(-1, 100).mean(axis=1), coarse.commands[name], atol=1e-6)
 
 
 def test_position_visits_the_programmed_ends() -> None:
@@ -75,7 +74,7 @@ def test_position_visits_the_programmed_ends() -> None:
 def test_arc_stays_on_its_circle() -> None:
     trace = plan(parse("S1 M3 F2000", "G0 X10", "G3 X10 Y0 I-10 J0"), NO_WAIT).sample(500)
     assert np.allclose(np.linalg.norm(trace.position[trace.cutting][:, :2], axis=1), 10.0)
-    assert trace.feed_y[trace.cutting].min() < -1900 < 1900 < trace.feed_y[trace.cutting].max()
+    assert trace.feed[trace.cutting, 1].min() < -1900 < 1900 < trace.feed[trace.cutting, 1].max()
 
 
 def test_flags_tools_and_lines() -> None:

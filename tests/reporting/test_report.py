@@ -28,7 +28,7 @@ EVERYTHING = (
 
 
 def test_a_run_with_everything_beside_it_has_every_section_in_order(complete: Path) -> None:
-    written = write_report(complete)
+    written = write_report(gather(complete))
     assert written.sections == EVERYTHING
     assert written.report == complete / "report" / "report.html"
     text = written.report.read_text(encoding="utf-8")
@@ -53,8 +53,9 @@ def test_a_network_without_latents_shows_its_rate_and_the_proxy_instead(tmp_path
 WRITTEN_ALONE = """
 import sys
 from pathlib import Path
+from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.report import write_report
-write_report(sys.argv[1], sys.argv[2])
+write_report(gather(sys.argv[1]), sys.argv[2])
 sys.exit("torch was imported" if "torch" in sys.modules else 0)
 """
 
@@ -67,7 +68,7 @@ def test_a_report_on_a_run_imported_torch_and_drew_with_one_core(complete: Path,
     )
     for name in ("adaptation", "comparison", "curve", "evaluation/source"):
         shutil.rmtree(complete.parent / name)  # what is left is enough to share
-    here = write_report(complete, tmp_path / "here")
+    here = write_report(gather(complete), tmp_path / "here")
     assert len(here.figures) > 8
     arguments = [sys.executable, "-c", WRITTEN_ALONE, str(complete), str(tmp_path / "there")]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)

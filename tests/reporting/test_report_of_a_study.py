@@ -80,7 +80,7 @@ def test_a_study_begun_before_its_preset_was_recorded_has_the_same_recipe(search
 
 
 def test_a_report_on_a_study_imported_torch_and_drew_with_one_core(real: Path, tmp_path: Path) -> None:
-    here = write_report(real, tmp_path / "here")
+    here = write_report(gather(real), tmp_path / "here")
     arguments = [sys.executable, "-c", WRITTEN_ALONE, str(real), str(tmp_path / "there")]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -209,7 +209,7 @@ def test_ready_studies_ended_in_the_terminal(tmp_path: Path) -> None:
     study.ready("initialisation", seeds=3)
     better = {"initialisation.pretrained_body": 0.8}
     study.search(Invented(lambda candidate, seed: better.get(candidate, 1.0) + 0.01 * seed))
-    written = write_report(study.store.folder, tmp_path / "report")
+    written = write_report(gather(study.store.folder), tmp_path / "report")
     assert "contrasts" in written.sections
     with (tmp_path / "report" / "tables" / "contrast-initialisation.csv").open() as file:
         rows = {row["arm"]: row for row in csv.DictReader(file)}

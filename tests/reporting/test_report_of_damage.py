@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
+from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.report import write_report
 from tests.reporting import material
 from tests.reporting.reading import report_on
@@ -16,9 +17,9 @@ from tests.reporting.runs import run_folder
 
 def test_a_folder_that_is_neither_study_nor_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="neither a study nor a training run"):
-        write_report(tmp_path)
+        write_report(gather(tmp_path))
     with pytest.raises(ConfigError, match="does not exist"):
-        write_report(run_folder(tmp_path / "run"), comparison=tmp_path / "nowhere")
+        write_report(gather(run_folder(tmp_path / "run"), comparison=tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -54,14 +55,14 @@ def test_a_changed_result_of_an_opening_is_named(real: Path) -> None:
 def test_a_study_file_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study.db").write_bytes(b"nothing of the kind")
     with pytest.raises(CrossfeedError, match=r"study\.db"):
-        write_report(tmp_path)
+        write_report(gather(tmp_path))
 
 
 def test_an_out_folder_that_cannot_be_written_is_an_error(complete: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StorageError, match=r"Writing .*report\.html failed"):
-        write_report(complete, tmp_path / "file" / "out")
+        write_report(gather(complete), tmp_path / "file" / "out")
     if os.geteuid() != 0:
         (tmp_path / "closed").mkdir(mode=0o500)
         with pytest.raises(StorageError, match="folder you may write to"):
-            write_report(complete, tmp_path / "closed" / "out")
+            write_report(gather(complete), tmp_path / "closed" / "out")

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from crossfeed.grid import plural
 from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.blocks import Column, ReportTable
-from crossfeed.reporting.numbers import MISSING, interval, number, plural, written
+from crossfeed.reporting.numbers import MISSING, interval, number, written
 from crossfeed.reporting.report import compose
 from crossfeed.reporting.tables import latex, tex, write_csv
 

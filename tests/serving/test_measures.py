@@ -37,6 +37,21 @@ def test_units_of_power_are_converted_and_power_fed_back_is_subtracted() -> None
     assert energies(rows[:1], watts, ["a", "b"], 1.0) == pytest.approx(1.0 - 1000.0 / 3600.0)
 
 
+@pytest.mark.parametrize(
+    ("names", "counted"),
+    [
+        (("spindle_power", "machine_power", "z_power"), ("machine_power",)),
+        (("spindle_mechanical_power", "spindle_power", "x_power"), ("spindle_power", "x_power")),
+        (("spindle_mechanical_power",), ("spindle_mechanical_power",)),
+        (("spindle_power", "spindle_2_power"), ("spindle_power", "spindle_2_power")),
+    ],
+)
+def test_a_meter_of_the_whole_machine_was_added_to_the_drives_in_it(names, counted) -> None:
+    sensors = tuple(Channel(name=name, quantity="power", unit="kW") for name in names)
+    schema = Schema(name="metered", sensors=sensors, commands=SCHEMA.commands)
+    assert power_sensors(schema, np.ones(len(names), dtype=bool)) == counted
+
+
 def test_only_present_power_sensors_count() -> None:
     present = np.array([name != "z_power" for name in canonical().sensor_names])
     assert power_sensors(canonical(), present) == ("spindle_power",)

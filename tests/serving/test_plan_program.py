@@ -73,6 +73,8 @@ def test_a_bad_override_is_named(history: History, part: Path, text: str, said: 
 def test_overrides_belong_to_programs(history: History) -> None:
     with pytest.raises(TableError, match="overrides with an NC program"):
         read_plans(["plan.csv@feed=80"], history)
+    with pytest.raises(TableError, match="overrides with an NC program"):
+        read_plans(["table@spindle=80"], history)
 
 
 def test_units_of_the_schema_are_met(part: Path) -> None:

@@ -101,18 +101,18 @@ def test_plans_are_rolled_together_as_each_alone_whatever_the_number_of_cores(pl
 
 
 @pytest.mark.parametrize("samples", [20, 21, 64, 200, 201])
-def test_mirrored_paths_are_followed_by_the_same_voice_and_every_path_by_one(place: Place, samples: int) -> None:
+def test_mirrored_paths_are_followed_by_the_same_member_and_every_path_by_one(place: Place, samples: int) -> None:
     model = make_model(place.table, members=3)
     shares = Rollout(model, read_history(place.table, model))._shares(samples)
     assert sorted(np.concatenate([share.samples_S for share in shares]).tolist()) == list(range(samples))
-    voice_N = np.empty(samples, dtype=int)
+    member_N = np.empty(samples, dtype=int)
     for share in shares:
-        voice_N[share.samples_S] = share.voice
+        member_N[share.samples_S] = share.member
     pairs = (samples + 1) // 2
-    np.testing.assert_array_equal(voice_N[pairs:], voice_N[: samples - pairs])
-    assert set(voice_N.tolist()) == {0, 1, 2}
-    counts = np.bincount(voice_N[company(samples) == np.arange(samples)])
-    assert counts.max() - counts.min() <= 2, "each voice reads about as many"
+    np.testing.assert_array_equal(member_N[pairs:], member_N[: samples - pairs])
+    assert set(member_N.tolist()) == {0, 1, 2}
+    counts = np.bincount(member_N[company(samples) == np.arange(samples)])
+    assert counts.max() - counts.min() <= 2, "each member reads about as many"
 
 
 def test_nobody_waiting_stops_all_cores(rollout: Rollout) -> None:

@@ -14,7 +14,7 @@ from crossfeed.study.engines import Engine, LocalEngine
 from crossfeed.study.record import ledger
 from crossfeed.study.record.store import Store
 from crossfeed.study.study import Study
-from crossfeed.training import loop, run, step
+from crossfeed.training import loop, run, stages, step
 from crossfeed.training.record import checkpoint
 from tests.study.conftest import InProcess, numbers, plan_two
 
@@ -40,7 +40,7 @@ def _die_at(owner: object, name: str, count: int) -> None:
 MOMENTS: tuple[tuple[object, str, int], ...] = (
     (Store, "claim", 1), (worker, "check_version", 1), (step.TrainStep, "__call__", 1), (step.TrainStep, "__call__", 3),
     (checkpoint, "write_tensors", 1), (loop, "write_history", 1), (step.TrainStep, "__call__", 2),
-    (checkpoint, "write_tensors", 2), (loop, "write_history", 2), (run, "write_sealed", 1), (run, "remove_state", 1),
+    (checkpoint, "write_tensors", 2), (loop, "write_history", 2), (stages, "write_sealed", 1), (run, "remove_state", 1),
     (bundle, "measure_bundle", 1), (worker, "write_json", 1), (Store, "finish", 1), (ledger, "append", 1),
     (Store, "claim", 2), (step.TrainStep, "__call__", 1), (Store, "release", 1), (loop, "write_history", 1),
     (Store, "finish", 1),

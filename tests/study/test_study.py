@@ -10,6 +10,7 @@ from crossfeed.configuration import leaves
 from crossfeed.errors import CheckpointError, ConfigError, CrossfeedError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.study import vault
+from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.lockable import LOCK
 from crossfeed.study.record.rules import PROTOCOLS
 from crossfeed.study.record.score import WEIGHTS
@@ -99,18 +100,18 @@ def test_a_lock_is_never_revisited(locked: Study) -> None:
 
 
 @pytest.mark.parametrize(
-    ("leaders", "stable", "complaint"),
+    ("leaders", "complaint"),
     [
-        ({"1": CANDIDATES[0], "2": CANDIDATES[1]}, False, "the leader changed between the last two seed counts"),
-        ({"1": CANDIDATES[3], "2": CANDIDATES[3]}, True, "valid seeds, fewer than 9"),
+        ({1: CANDIDATES[0], 2: CANDIDATES[1]}, "the leader changed between the last two seed counts"),
+        ({1: CANDIDATES[3], 2: CANDIDATES[3]}, "valid seeds, fewer than 9"),
     ],
 )
 def test_an_unstable_or_unproven_leader_is_not_locked(
-    tmp_path: Path, locked_folder: Path, leaders: dict[str, str], stable: bool, complaint: str
+    tmp_path: Path, locked_folder: Path, leaders: dict[int, str], complaint: str
 ) -> None:
     study = begin(tmp_path / "study", minimum_seeds=9)
     _copy_runs(Study(locked_folder), study)
-    study.store.record("confirmation", {"finalists": [], "leaders": leaders, "score": "robust", "stable": stable})
+    _confirm(study, leaders)
     assert any(complaint in reason for reason in study.refusals())
 
 
@@ -126,8 +127,7 @@ def test_a_flagged_leader_is_not_locked(
 ) -> None:
     study = begin(tmp_path / "study", minimum_seeds=1)
     _copy_runs(Study(locked_folder), study, damage)
-    leaders = {"1": CANDIDATES[0], "2": CANDIDATES[0]}
-    study.store.record("confirmation", {"finalists": [], "leaders": leaders, "score": "robust", "stable": True})
+    _confirm(study, {1: CANDIDATES[0], 2: CANDIDATES[0]})
     assert any(complaint in reason for reason in study.refusals())
 
 
@@ -136,12 +136,15 @@ def test_a_leader_whose_runs_were_made_by_other_source_files_was_locked_all_the_
 ) -> None:
     study = begin(tmp_path / "study", minimum_seeds=1)
     _copy_runs(Study(locked_folder), study)
-    leaders = {"1": CANDIDATES[0], "2": CANDIDATES[0]}
-    study.store.record("confirmation", {"finalists": [], "leaders": leaders, "score": "robust", "stable": True})
+    _confirm(study, {1: CANDIDATES[0], 2: CANDIDATES[0]})
     complaint = f"runs of {CANDIDATES[0]} were made by other source files"
     assert not any(complaint in reason for reason in study.refusals())
     monkeypatch.setattr("crossfeed.study.record.lockable.code_hash", lambda: "another")
     assert any(complaint in reason for reason in study.refusals())
+
+
+def _confirm(study: Study, leaders: dict[int, str]) -> None:
+    study.store.record(CONFIRMATION, Confirmation((), leaders, "robust").content())
 
 
 def _copy_runs(finished: Study, study: Study, damage: dict[str, object] | None = None) -> None:

@@ -14,7 +14,7 @@ from crossfeed.front.fitted_model import load
 from crossfeed.ingest.table import Table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel
-from crossfeed.training import going_on, known_changes, run
+from crossfeed.training import going_on, known_changes, stages
 from crossfeed.training.reproduce import reproduce
 from crossfeed.training.run import train
 from crossfeed.windows.split import split_table
@@ -33,7 +33,7 @@ def test_a_run_that_goes_on_keeps_some_of_what_it_began_with(fleet: Path, tmp_pa
         kept(model, came)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "keep_some", watched)
+        patch.setattr(stages, "keep_some", watched)
         gone = train(toy_table("own", seed=9), config, tmp_path / "run", device="cpu", pretrained=fleet)
     (learned,) = steps
     came, found = read_model_file(fleet / "model.safetensors").tensors, read_model_file(gone.model).tensors

@@ -75,6 +75,13 @@ def test_a_split_with_an_empty_side_is_refused(by: str) -> None:
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize("count", [3, 4, 5, 6])
+def test_three_and_four_sessions_were_too_few_for_three_sides(count: int) -> None:
+    split = split_table(random_table([60] * count))
+    assert min(len(split.train), len(split.validation), len(split.test)) == 1
+    assert len(split.train) >= len(split.test)
+
+
 @pytest.mark.parametrize("fractions", [(1.0, 0.1), (0.9, 0.1), (0.7, 0.6), (0.0, 0.2), (0.5, 0.0), (0.5, -0.1)])
 def test_impossible_fractions_are_refused(fractions: tuple[float, float]) -> None:
     with pytest.raises(TableError, match="leave a side empty"):

@@ -7,8 +7,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from crossfeed.audits.finding import SEVERITIES, AuditReport, Finding
+from crossfeed.grid import plural
 from crossfeed.progress import output
-from crossfeed.reporting.numbers import plural
 
 COLOURS = {"violation": "bold red", "warning": "yellow", "note": "dim"}
 

@@ -1,8 +1,8 @@
 """What a training step costs, on a terminal."""
 
 from crossfeed.cli.render.grid import grid
+from crossfeed.grid import plural
 from crossfeed.progress import output
-from crossfeed.reporting.numbers import plural
 from crossfeed.training.bench.bench import Bench
 
 

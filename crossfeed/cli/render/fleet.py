@@ -8,8 +8,8 @@ from crossfeed.cli.render.grid import grid, number, short
 from crossfeed.fleet.compare import FleetComparison
 from crossfeed.fleet.describe import FACTS, Match
 from crossfeed.fleet.shards import ShardSummary
+from crossfeed.grid import plural
 from crossfeed.progress import output
-from crossfeed.reporting.numbers import plural
 
 
 def show_shards(folder: Path, shards: Sequence[ShardSummary]) -> None:

@@ -13,8 +13,6 @@ from crossfeed.grid import column_widths, significant
 from crossfeed.json_file import plain
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from crossfeed.evaluation.statistics import Interval
 
 MISSING = "-"
@@ -74,7 +72,7 @@ def estimate(interval: "Interval") -> str:
     return number(interval.estimate) + ("" if interval.low is None else f" ({bounds(interval)})")
 
 
-def say_absent(console: "Console", absent: Mapping[str, float]) -> None:
+def say_absent(console: Console, absent: Mapping[str, float]) -> None:
     """Which commands a table lacks, and what they are taken for."""
     for name, value in absent.items():
         console.print(f"[yellow]note:[/] the table has no {name}; it is taken as {value:g} throughout", highlight=False)

@@ -10,6 +10,8 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from crossfeed.cli.render.grid import MISSING, grid, short
+from crossfeed.grid import plural
+from crossfeed.ingest.resample import WAITING
 from crossfeed.ingest.table import Table
 from crossfeed.machines.declaration import LogFormat
 from crossfeed.machines.simulated.summary import LogSummary
@@ -22,21 +24,27 @@ def show_manifest(manifest: dict[str, Any], written: Path | None = None) -> None
     console.print(f"[bold]{manifest['machine']}[/] ({manifest['kind']}), licence {manifest['licence']}")
     doubled = counts["duplicates_dropped"]
     console.print(
-        (f"{counts['rows_read']:,} rows read, {doubled:,} of them twice -> " if doubled else "")
-        + f"{counts['raw_rows']:,} raw rows -> {counts['kept_rows']:,} kept rows -> {counts['rows']:,} rows of "
-        f"{manifest['rules']['period_s']:g} s; {counts['sessions']} sessions in {counts['runs']} runs; "
-        f"rule {manifest['rules']['rule']}"
+        (f"{plural(counts['rows_read'], 'row')} read, {doubled:,} of them twice -> " if doubled else "")
+        + f"{plural(counts['raw_rows'], 'raw row')} -> {plural(counts['kept_rows'], 'kept row')} -> "
+        f"{plural(counts['rows'], 'row')} of {manifest['rules']['period_s']:g} s; "
+        f"{plural(counts['sessions'], 'session')} in {plural(counts['runs'], 'run')}; rule {manifest['rules']['rule']}"
     )
-    for title, entries in (
-        ("dropped rows", counts["dropped_rows"]),
-        ("dropped sessions", counts["dropped_sessions"]),
-        ("repairs", manifest["repairs"]),
-    ):
-        for what, count in entries.items():
-            console.print(f"  {title}: {count:,} {what}", markup=False)
-    if counts["empty_bins"] or counts["sensor_values_carried_forward"]:
+    for noun, entries in (("row", counts["dropped_rows"]), ("session", counts["dropped_sessions"])):
+        for why, count in entries.items():
+            console.print(f"  {plural(count, noun)} dropped: {why}", markup=False)
+    for what, count in manifest["repairs"].items():
+        console.print(f"  repaired {'once' if count == 1 else f'{count:,} times'}: {what}", markup=False)
+    if early := counts.get("rows_before_the_first_known_command_dropped"):
+        beginning = WAITING.replace(" ", "_")
+        waiting = {what.removeprefix(beginning): rows for what, rows in counts.items() if what.startswith(beginning)}
+        late = ", ".join(f"{name} in {rows:,}" for name, rows in waiting.items())
+        console.print(f"  {plural(early, 'row')} dropped: some command was not known yet: no {late}", markup=False)
+        if early > counts["rows"] / 10:
+            console.print("  [yellow]note[/]: a command that is told late is better left out of the mapping")
+    carried = counts["sensor_values_carried_forward"]
+    if counts["empty_bins"] or carried:
         console.print(
-            f"  gaps: {counts['empty_bins']:,} empty bins, {counts['sensor_values_carried_forward']:,} sensor values "
+            f"  gaps: {plural(counts['empty_bins'], 'empty bin')}, {plural(carried, 'sensor value')} "
             f"carried forward (at most {manifest['rules']['carry_forward_s']:g} s)"
         )
     for finding in manifest["findings"]:
@@ -64,9 +72,10 @@ def show_table(path: Path) -> None:
     if "counts" in table.manifest:
         show_manifest(table.manifest)
         return
+    groups, sensors = plural(len(table.groups), "group"), f"{int(table.present().sum())} of {len(table.schema.sensors)}"
     output().print(
-        f"{path} was not made by crossfeed: {len(table):,} rows of {table.period:g} s in {len(table.groups)} groups, "
-        f"{int(table.present().sum())} of {len(table.schema.sensors)} sensors of the schema '{table.schema.name}'"
+        f"{path} was not made by crossfeed: {plural(len(table), 'row')} of {table.period:g} s in {groups}, {sensors} "
+        f"sensors of the schema '{table.schema.name}'"
     )
 
 

@@ -99,7 +99,7 @@ def prepare(
     return Job(
         name=program.name,
         spindle_speed=trace.spindle_speed,
-        feed=np.column_stack((trace.feed_x, trace.feed_y, trace.feed_z)),
+        feed=trace.feed,
         position=position,
         cutting=trace.cutting,
         motion=np.select(

@@ -131,11 +131,11 @@ class SensorModel(WorldModel):
         return self.network.decode(context.token_EBND, context.window, meaning, asked)
 
     @property
-    def voices(self) -> int:
-        """One for each member."""
+    def members(self) -> int:
+        """As many as the configuration says."""
         return self.config.members
 
-    def voice(self, number: int) -> "SensorModel":
+    def member(self, number: int) -> "SensorModel":
         """The member of this number as a model of its own; widened as all of them together were."""
         own = {
             name: tensor[number : number + 1] if name.startswith("network.") else tensor

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from crossfeed.grid import plural
 from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
-from crossfeed.reporting.numbers import plural
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.rivals import against_rivals
 

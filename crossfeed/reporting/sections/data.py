@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.evaluation.verdict import words
+from crossfeed.grid import plural
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, Tone, columns, filled, section
-from crossfeed.reporting.numbers import plural
 
 
 def sections(found: Artefacts) -> list[Section]:

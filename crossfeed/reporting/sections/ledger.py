@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from crossfeed.grid import plural
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, columns, section
-from crossfeed.reporting.numbers import plural
+from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.ledger import Entry
 
 
@@ -76,9 +77,9 @@ def _in_words(entry: Entry) -> str:
         return plural(len(content["runs"]), "run")
     if entry.kind == "run":
         return f"{content['name']}: {content['status']}"
-    if entry.kind == "confirmation":
-        leaders = content["leaders"]
-        return f"leader {leaders[max(leaders, key=int)]}, {'stable' if content['stable'] else 'not stable'}"
+    if entry.kind == CONFIRMATION:
+        found = Confirmation.recorded(content)
+        return f"leader {found.leader}, {'stable' if found.stable else 'not stable'}"
     if entry.kind == "lock":
         return f"{content['candidate']}, seed {content['seed']}"
     if entry.kind == "declaration":

@@ -173,20 +173,15 @@ def _matrix(study: StudyFacts) -> ReportTable:
 
 def _confirmed(study: StudyFacts) -> dict[str, str]:
     """The seed counts at which a candidate led."""
-    entries = study.entries("confirmation")
     leaders: dict[str, str] = {}
-    for count, name in sorted(entries[-1].content["leaders"].items(), key=lambda one: int(one[0])) if entries else []:
-        leaders[name] = f"{leaders[name]}, {count}" if name in leaders else count
+    for count, name in study.confirmation.leaders.items() if study.confirmation else ():
+        leaders[name] = f"{leaders[name]}, {count}" if name in leaders else str(count)
     return leaders
 
 
 def _confirmation(study: StudyFacts) -> list[Block]:
-    entries = study.entries("confirmation")
-    if not entries:
+    found = study.confirmation
+    if found is None:
         return []
-    content = entries[-1].content
-    history = ", ".join(
-        f"{name} at {count} seeds" for count, name in sorted(content["leaders"].items(), key=lambda one: int(one[0]))
-    )
-    stands = "the leader stands" if content["stable"] else "the leader still changed, so a lock was refused"
-    return [Note(f"Confirmation: leading were {history}; {stands}.", "good" if content["stable"] else "fair")]
+    stands = "the leader stands" if found.stable else "the leader still changed, so a lock was refused"
+    return [Note(f"Confirmation: leading were {found.history}; {stands}.", "good" if found.stable else "fair")]

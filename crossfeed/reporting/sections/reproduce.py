@@ -106,7 +106,7 @@ def _commands(found: Artefacts, size: str, departures: Mapping[str, Sequence[Any
         f"--minimum-seeds {protocol['minimum_seeds']}{changes}",
         f"crossfeed study search again{' --halving' if study.entries('halving') else ''} --seeds {seeds}{only}",
     ]
-    lines += ["crossfeed study confirm again"] if study.entries("confirmation") else []
+    lines += ["crossfeed study confirm again"] if study.confirmation else []
     lines += ["crossfeed study lock again"] if study.lock else []
     lines += ["crossfeed study unseal again"] if study.confirmatory else []
     for entry in study.entries("declaration"):

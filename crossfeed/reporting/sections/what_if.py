@@ -24,9 +24,7 @@ def sections(found: Artefacts) -> list[Section]:
 
 
 def _forecast(answer: WhatIfResult, suffix: str) -> list[Block]:
-    blocks: list[Block] = [Note(warning, "fair") for warning in answer.warnings]
-    for name, plan in answer.plans.items():
-        blocks += [Note(f"{name}: {warning}", "fair") for warning in plan.warnings]
+    blocks: list[Block] = [Note(warning, "fair") for warning in answer.all_warnings]
     if answer.sensors:
         options = {name: _figure(answer, name, suffix) for name in answer.sensors}
         blocks.append(FigureChoice(f"what-if-channel{suffix}", "Channel", options, _first(answer)))

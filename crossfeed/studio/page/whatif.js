@@ -173,10 +173,9 @@ export class WhatIf {
       ...limited.map((sensor) => `${Math.round(100 * plan.peaks[sensor].probability)} %`),
     ]);
     const readings = content.comparisons.map((one) => element("li", { class: "reading", text: sentence(one.reading) }));
-    const doubts = [...content.warnings, ...plans.flatMap(([name, plan]) => plan.warnings.map((told) => `${name}: ${told}`))];
     $("compared").replaceChildren(
       element("ul", {}, ...readings), table("Plans side by side, with 90 % intervals", heads, rows),
-      ...(doubts.length ? [element("h3", { text: "What speaks against trusting this" }), element("ul", {}, ...doubts.map((text) => element("li", { text })))] : []));
+      ...(content.doubts.length ? [element("h3", { text: "What speaks against trusting this" }), element("ul", {}, ...content.doubts.map((text) => element("li", { text })))] : []));
   }
 }
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.identity import code_hash
 from crossfeed.study.record.rungs import pool
 from crossfeed.study.record.score import rank
@@ -16,16 +17,14 @@ def refusals(store: Store) -> list[str]:
     """Every reason why the study cannot be locked now; empty when it can."""
     if store.entries("lock"):
         return ["the study is locked already; a lock is never revisited"]
-    confirmations = store.entries("confirmation")
+    confirmations = store.entries(CONFIRMATION)
     if not confirmations:
         return ["the confirmation stage was not run (crossfeed study confirm)"]
-    newest = confirmations[-1].content
-    counts = sorted(newest["leaders"], key=int)
-    reasons = []
-    if not newest["stable"]:
-        history = ", ".join(f"{newest['leaders'][count]} at {count} seeds" for count in counts)
-        reasons.append(f"the leader changed between the last two seed counts ({history}); confirm with more seeds")
-    leader, minimum = newest["leaders"][counts[-1]], store.protocol()["minimum_seeds"]
+    found, reasons = Confirmation.recorded(confirmations[-1].content), []
+    if not found.stable:
+        changed = f"the leader changed between the last two seed counts ({found.history})"
+        reasons.append(f"{changed}; confirm with more seeds")
+    leader, minimum = found.leader, store.protocol()["minimum_seeds"]
     line = next(line for line in rank(pool(store)) if line.candidate == leader)
     if line.seeds < minimum:
         reasons.append(f"{leader} has {line.seeds} valid seeds, fewer than {minimum}")

@@ -13,11 +13,11 @@ from tests.model.sensors.contexts import encode
 from tests.model.sensors.small import SENSORS, stirred, windows
 
 
-def followed(model: SensorModel, batch: WindowBatch, voice: int, rows: int, channels: list[int]) -> Mixture:
+def followed(model: SensorModel, batch: WindowBatch, member: int, rows: int, channels: list[int]) -> Mixture:
     """What one member says of the windows under the plan of the first of them."""
     read = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
     with torch.no_grad():
-        said = model.voice(voice).follow(read, batch.a_BKA[0], batch.future_a_BTA[0, :rows], torch.tensor(channels))
+        said = model.member(member).follow(read, batch.a_BKA[0], batch.future_a_BTA[0, :rows], torch.tensor(channels))
     assert isinstance(said, Mixture)
     return said
 
@@ -36,11 +36,11 @@ def test_many_paths_under_one_plan_are_followed_as_each_would_be_forecast(rows: 
     with torch.no_grad():
         _, alone = model.members_say(encode(model, batch), Plan.under(batch.future_a_BTA, asked))
     wider_H = model.widening_H[[slots[row] for row in asked]][:, None, None]
-    for voice in range(model.voices):
-        said = followed(model, batch, voice, rows, list(range(SENSORS)))
-        torch.testing.assert_close(said.mean_M, alone[voice].mean_M, rtol=0, atol=1e-9)
-        torch.testing.assert_close(said.weight_M, alone[voice].weight_M, rtol=0, atol=1e-9)
-        torch.testing.assert_close(said.scale_M, alone[voice].scale_M * wider_H, rtol=0, atol=1e-9)
+    for member in range(model.members):
+        said = followed(model, batch, member, rows, list(range(SENSORS)))
+        torch.testing.assert_close(said.mean_M, alone[member].mean_M, rtol=0, atol=1e-9)
+        torch.testing.assert_close(said.weight_M, alone[member].weight_M, rtol=0, atol=1e-9)
+        torch.testing.assert_close(said.scale_M, alone[member].scale_M * wider_H, rtol=0, atol=1e-9)
 
 
 def test_a_sensor_that_nobody_asks_for_is_followed_as_if_it_were_absent() -> None:

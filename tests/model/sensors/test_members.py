@@ -50,14 +50,14 @@ def test_members_start_from_different_weights() -> None:
         assert torch.equal(first, second) == begins_as_persistence, name
 
 
-def test_a_voice_is_the_member_alone() -> None:
+def test_a_member_taken_out_says_what_it_said_among_the_others() -> None:
     model, batch = stirred(members=3), windows()
     plan = Plan.of(batch, HORIZONS)
     with torch.no_grad():
         _, all_of_them = model.members_say(encode(model, batch), plan)
         for number in range(3):
-            alone = model.voice(number)
-            assert alone.voices == 1
+            alone = model.member(number)
+            assert alone.members == 1
             _, own = alone.members_say(encode(alone, batch), plan)
             torch.testing.assert_close(own[0].mean_M, all_of_them[number].mean_M, rtol=0, atol=1e-12)
             torch.testing.assert_close(own[0].scale_M, all_of_them[number].scale_M, rtol=0, atol=1e-12)

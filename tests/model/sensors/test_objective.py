@@ -72,7 +72,7 @@ def test_terms_are_means_over_present_targets() -> None:
 def test_members_are_trained_each_for_itself() -> None:
     """The score of the pool would let members share the work; then they no longer tell what is not known."""
     model, batch = stirred(members=2), windows()
-    alone = [losses(model.voice(number), batch) for number in range(2)]
+    alone = [losses(model.member(number), batch) for number in range(2)]
     found = losses(model, batch)
     for name, term in found.items():
         torch.testing.assert_close(term, torch.stack([terms[name] for terms in alone]).mean())
