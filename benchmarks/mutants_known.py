@@ -88,6 +88,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "control/machine.py": ("control/test_machine.py", _FIGURES),
     "control/offpolicy/estimate.py": ("control/offpolicy/test_estimate.py", _FIGURES),
+    "control/limited_sensor.py": ("control/test_experience.py",),
     "control/limits.py": ("control/test_task.py",),
     "control/observation.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
     "control/offpolicy/collect.py": ("control/offpolicy/test_estimate.py", _FIGURES),
