@@ -88,6 +88,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "control/machine.py": ("control/test_machine.py", _FIGURES),
     "control/offpolicy/estimate.py": ("control/offpolicy/test_estimate.py", _FIGURES),
+    "control/limited_sensor.py": ("control/test_experience.py",),
     "control/limits.py": ("control/test_task.py",),
     "control/observation.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
     "control/offpolicy/collect.py": ("control/offpolicy/test_estimate.py", _FIGURES),
@@ -397,4 +398,22 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "penalty = _RIDGE * len(known) * np.diag(np.append(0.0, np.ones(size - 1)))",
     ): "a hundredth of a millionth pulls no mean",
     ("control/task.py", "within + 1e-09", ""): "what is as good as equal is met either way",
+    ("windows/corrupt.py", "2", "if steps < 2:"): "a single change never lies above its own quantile",
+    (
+        "windows/turning_alone.py",
+        "BINS + 1",
+        'edge_V = np.unique(np.quantile(speed_N, np.linspace(0.0, 1.0, BINS + 1), method="inverted_cdf"))',
+    ): "into how many bins speeds are divided",
+    (
+        "evaluation/metrics.py",
+        "0.0",
+        "self._refuse_nan(present & ~torch.isfinite(mean + crps + (0.0 if nll is None else nll)))",
+    ): ("what is no number is none either way"),
+    ("control/calibrate.py", "32", "_AT_ONCE = 32"): "the size of a batch",
+    (
+        "control/planner.py",
+        "32",
+        "horizon: int = Field(default=32, ge=2)  # places planned at once, where the outlook reaches that far",
+    ): "one place more is planned at once",
+    ("model/parts/dropout.py", "0.0", "if not self.training or self.rate == 0.0:"): "a rate of nought drops nothing",
 }

@@ -109,3 +109,12 @@ def test_a_cut_ends_with_its_tool_or_with_the_spindle_and_they_are_counted_from_
     tools = ("A", "A", "A", "A", "A", "", "A", "B", "")
     speed = np.array([0.0, 9.0, 9.0, 9.0, 9.0, 0.0, 9.0, 9.0, 9.0])
     assert _cuts(cutting, tools, speed).tolist() == [-1, 0, 0, -1, 0, -1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("period", [0.5, 1.0, 2.0])
+def test_a_log_has_as_many_rows_as_periods_pass(period):
+    course = Course.of(parse_program(PROGRAM, "small"), canonical(), period)
+    ones = np.ones(len(course))
+    commands, position = course.commanded(ones, ones)
+    assert len(commands) == len(position) == len(course)
+    assert commands == pytest.approx(course.commands_TA, abs=1e-6)

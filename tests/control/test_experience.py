@@ -7,7 +7,7 @@ import pytest
 
 from crossfeed.control.controllers import AsWritten, PlannedKnobs, Planner
 from crossfeed.control.earlier import LoggedRows, around, find_runs
-from crossfeed.control.experience import Experience, _limit_here
+from crossfeed.control.experience import Experience
 from crossfeed.control.law import CuttingLaw
 from crossfeed.control.margin import FEWEST
 from crossfeed.control.task import read_task
@@ -134,7 +134,3 @@ def test_a_single_earlier_run_is_believed_up_to_a_twentieth_of_its_mean_load(mod
     load = known.runs[0][:, TORQUE]
     assert paths.mean(axis=0) == pytest.approx(load, abs=0.02)
     assert paths.std(axis=0).mean() == pytest.approx(0.05 * np.abs(load[course.cutting]).mean(), rel=0.1)
-
-
-def test_where_no_limit_holds_its_height_is_nothing():
-    assert _limit_here(np.array([5.0, np.inf, -3.0]), 0.0, 3).tolist() == [5.0, 0.0, 3.0]

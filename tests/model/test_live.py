@@ -150,7 +150,7 @@ def test_missing_rows_commands_and_sensors_are_named() -> None:
         live.push({"current_0": float("inf"), "feed_0": 1.0, "feed_1": 1.0})
     with pytest.raises(TableError, match="'warm'"):
         live.push({"current_0": "warm", "feed_0": 1.0, "feed_1": 1.0})  # type: ignore[dict-item]
-    with pytest.raises(TableError, match="current_0 more than"):
+    with pytest.raises(TableError, match="current_0 is more than"):
         live.push({"current_0": 1e39, "feed_0": 1.0, "feed_1": 1.0})
     live.reset()
     for _ in range(8):

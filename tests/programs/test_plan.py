@@ -160,3 +160,12 @@ def test_no_axis_exceeds_its_limits_or_the_overridden_feed(moves: list[str], fee
 def test_planned_cutting_time_is_never_shorter_than_the_programmed_one(moves: list[str]) -> None:
     program = parse("S1000 M3 F900 G1 X1", *moves)
     assert plan(program).cutting_time >= program.programmed_cutting_time * (1 - 1e-9)
+
+
+def test_a_corner_uses_at_most_half_of_the_shorter_leg() -> None:
+    """A right angle between legs of 1 and 4 mm: v^2 = a r with r = 0.5 mm, where the tolerance would allow more."""
+    limits = MotionLimits(spindle_acceleration=None, corner_tolerance=0.4)
+    speeds = plan(parse("S1 M3 F60000 G1 X1", "Y4"), limits).sample(100_000)
+    at = int(np.argmax(speeds.feed_y > 0.0))
+    tangent = math.sqrt(min(limits.acceleration) * min(0.5, 0.4 * math.cos(math.pi / 4) / (1 - math.cos(math.pi / 4))))
+    assert max(speeds.feed_x[at - 2], speeds.feed_y[at]) / 60.0 == pytest.approx(tangent, rel=0.02)
