@@ -166,6 +166,6 @@ def test_a_corner_uses_at_most_half_of_the_shorter_leg() -> None:
     """A right angle between legs of 1 and 4 mm: v^2 = a r with r = 0.5 mm, where the tolerance would allow more."""
     limits = MotionLimits(spindle_acceleration=None, corner_tolerance=0.4)
     speeds = plan(parse("S1 M3 F60000 G1 X1", "Y4"), limits).sample(100_000)
-    at = int(np.argmax(speeds.feed_y > 0.0))
+    at = int(np.argmax(speeds.feed[:, 1] > 0.0))
     tangent = math.sqrt(min(limits.acceleration) * min(0.5, 0.4 * math.cos(math.pi / 4) / (1 - math.cos(math.pi / 4))))
-    assert max(speeds.feed_x[at - 2], speeds.feed_y[at]) / 60.0 == pytest.approx(tangent, rel=0.02)
+    assert max(speeds.feed[at - 2, 0], speeds.feed[at, 1]) / 60.0 == pytest.approx(tangent, rel=0.02)

@@ -81,7 +81,7 @@ def test_a_long_stage_says_how_long_it_will_take_and_a_short_one_does_not_time_i
     trained: tuple[Path, str], tmp_path: Path
 ) -> None:
     folder, _ = trained
-    for steps, told in ((40, r"1 epochs of 40 steps, about \d+ (s|min|h) on cpu"), (39, "1 epochs of 39 steps on cpu")):
+    for steps, told in ((40, r"1 epoch of 40 steps, about \d+ (s|min|h) on cpu"), (39, "1 epoch of 39 steps on cpu")):
         brief = {"training.steps_per_epoch": steps, "training.batch_size": 2, "training.validation_windows": 8}
         options = [*arguments(folder)[:-1], *as_words(brief)]
         options[options.index("--out") + 1] = str(tmp_path / f"run-{steps}")
