@@ -14,6 +14,7 @@ from crossfeed.control.limits import sensors_of
 from crossfeed.control.observation import observe, wanted_knobs
 from crossfeed.control.task import Task
 from crossfeed.schema import Schema, conversion
+from crossfeed.serving.measures import power_sensors
 
 PENALTY = 5.0  # s for each second above a limit, and as much again for each limit's height above it
 _DOUBTED = 1.0  # of the usual disagreement from which on it costs something
@@ -45,6 +46,7 @@ class Imagined:
         self._speed = np.stack([np.abs(course.commands_TA[:, course.spindle_column]) for course in courses])
         self._positions, self.period = self._plan.shape[1], courses[0].period
         self._limited = [branches.sensors.index(name) for name in sensors_of(self.limits)]
+        self._powers = power_sensors(schema, np.isin(schema.sensor_names, branches.sensors))
         self.branch_B = np.zeros(count, dtype=int)
         self.member_B = np.zeros(count, dtype=int)
         self.rows_done_B = np.zeros(count)
@@ -89,7 +91,7 @@ class Imagined:
             channel = self.schema.channel(name)
             load_B = self.law.expected(channel, nominal_BP[:, column], speed_B, feed_B, spindle_B)
             loads.append(load_B)
-            if channel.quantity == "power":
+            if name in self._powers:
                 kilowatts_B = kilowatts_B + load_B * conversion(channel.unit, "kW").scale
         self._load_BP = np.column_stack(loads)
         highest_BL = self._highest[branch, at]

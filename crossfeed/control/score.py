@@ -14,6 +14,7 @@ from crossfeed.control.limits import highest_by_row
 from crossfeed.control.outlook import Outlook
 from crossfeed.control.task import Task
 from crossfeed.schema import Schema, conversion
+from crossfeed.serving.measures import power_sensors
 
 _PENALTY = 50.0  # s for each second that a load passes its limit by the height of it, where slower would keep it
 _BARRED = 0.1  # chance of passing a limit as written from which on nobody makes a place faster
@@ -47,7 +48,7 @@ class Score:
         self.outlook, self.law, self.task, self.schema = outlook, law, task, schema
         course = outlook.course
         self._speed_T = np.abs(course.commands_TA[:, course.spindle_column])
-        self._powers = [name for name in outlook.paths if schema.channel(name).quantity == "power"]
+        self._powers = power_sensors(schema, np.isin(schema.sensor_names, list(outlook.paths)))
         self.highest = highest_by_row(task.limits_of(schema), course.tool_T)  # (T,) of every limited sensor
 
     @cached_property

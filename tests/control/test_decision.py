@@ -19,7 +19,7 @@ from crossfeed.control.score import Score, highest_feed_met
 from crossfeed.control.tail import Tail
 from crossfeed.control.task import read_task
 from crossfeed.machines.simulated.catalogue import machine_named
-from crossfeed.schema import canonical
+from crossfeed.schema import Channel, canonical
 from tests.control.conftest import PROGRAM, known_outlook
 
 
@@ -270,3 +270,14 @@ def test_what_the_model_expects_above_the_law_is_added_to_everything_that_is_sai
     assert asked.high["spindle_torque"] - outlook.high["spindle_torque"] == pytest.approx(more_T)
     assert asked.tails["spindle_torque"].load_T == pytest.approx(3.0 + more_T)
     assert asked.doubt_T == pytest.approx(0.5 * ones)
+
+
+def test_a_meter_of_the_whole_machine_was_added_to_the_drives_that_it_holds(course, law):
+    meter = Channel(name="machine_power", quantity="power", unit="kW")
+    schema = canonical().model_copy(update={"sensors": (*canonical().sensors, meter)})
+    outlook, task = known_outlook(course, 2.0, power=1.0), read_task(None, {})
+    metered = Outlook.sampled(course, {**outlook.paths, "machine_power": 3.0 * outlook.paths["spindle_power"]})
+    ones = np.ones((1, len(course)))
+    by_drives, by_meter = (Score(each, law, task, schema).of(ones, ones).energy_B for each in (outlook, metered))
+    base = task.objective.base_load * 1000.0 * course.seconds / 3600.0
+    assert by_meter - base == pytest.approx(3.0 * (by_drives - base))
