@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from crossfeed.errors import TableError
@@ -11,6 +12,8 @@ from crossfeed.ingest.table import Table
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.windows import WindowSet
+
+TOO_LIVELY = 10.0  # standard deviations of the train rows
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,17 @@ class ComparisonData:
     training: TrainingData
     scored: dict[str, EvaluationSet]
     identity: dict[str, object]
+
+    def out_of_scale(self) -> dict[str, float]:
+        """Sensors that move so much more where they are scored than in the train rows that they decide every mean."""
+        found: dict[str, float] = {}
+        for part in self.scored.values():
+            x_NC, m_NC = part.windows.x_NC.double().cpu().numpy(), part.windows.m_NC.cpu().numpy()
+            for column, name in enumerate(part.schema.sensor_names):
+                spread = float(np.std(x_NC[m_NC[:, column], column])) if m_NC[:, column].any() else 0.0
+                if spread > TOO_LIVELY:
+                    found[name] = max(spread, found.get(name, 0.0))
+        return found
 
 
 def comparison_data(

@@ -59,6 +59,8 @@ class ComparisonTable:
         )
         counts = ", ".join(f"{name} {len(part.windows)}" for name, part in data.scored.items())
         train = data.training
+        lively = ", ".join(f"{name} {times:,.0f} times" for name, times in data.out_of_scale().items())
+        decided = f"Sensors move more where they are scored than in the train rows and decide every mean: {lively}."
         return cls(sets, rows, (
             f"Errors in z-units of the source's train rows, over present entries of all horizons; {counts} windows.",
             f"Learned on {len(train.train)} windows, stopped on {len(train.validation)}; size {size}; "
@@ -68,6 +70,7 @@ class ComparisonTable:
             "trained numbers (trees: leaves). s: seconds of training.",
             "Point forecasters (floors, ridge, trees, patchtst, itransformer) have the spread of their own errors on "
             "train or validation windows, whichever is larger (floors: on train windows).",
+            *([decided] if lively else []),
         ))  # fmt: skip
 
     def best(self) -> dict[str, float]:

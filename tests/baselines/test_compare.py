@@ -1,6 +1,7 @@
 """The comparison: one table, no run twice, divergence reported, everybody on the same windows."""
 
 import csv
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,20 @@ def test_sensors_the_source_never_shows_are_not_scored_on_the_target(
     target = toy_table("other", sessions=2, seed=5)
     result = run(toy.without(["slow"]), target, tmp_path, tiny_budget, config, models="persistence", seeds=1)
     assert list(result.results[0].scores["target"]["rmse_by_channel"]) == ["fast", "sum"]
+
+
+def test_a_sensor_that_hardly_moved_in_the_train_rows_decided_every_mean_unsaid(
+    toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig
+) -> None:
+    lively = toy_table("other", sessions=2, seed=5)
+    lively.sensors[:, 1] *= 40.0
+    notes = [
+        run(toy, target, tmp_path / name, tiny_budget, config, models="persistence", seeds=1).table.notes
+        for name, target in (("lively", lively), ("alike", toy_table("other", sessions=2, seed=5)))
+    ]
+    (said,) = [note for note in notes[0] if "decide every mean" in note]
+    assert re.search(r": slow [34]\d times\.$", said), said
+    assert not any("decide every mean" in note for note in notes[1])
 
 
 def setting(budget: Budget) -> Setting:
