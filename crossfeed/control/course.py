@@ -16,7 +16,7 @@ from crossfeed.programs.blocks import Program
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import COMMAND_UNITS
-from crossfeed.schema import Schema, conversion
+from crossfeed.schema import Schema
 from crossfeed.serving.plan_program import STILL
 
 FINE = 10  # samples in a place: short moves inside a second keep their own share of it
@@ -55,17 +55,14 @@ class Course:
         count = -(-len(fine) // FINE)
 
         def by_place(values: np.ndarray, how: str = "mean") -> np.ndarray:
-            padded = np.zeros(count * FINE, dtype=values.dtype)
+            padded = np.zeros((count * FINE, *values.shape[1:]), dtype=values.dtype)
             padded[: len(values)] = values
             if how == "last":
                 padded[len(values) :] = values[-1]
                 return np.asarray(padded[FINE - 1 :: FINE])
-            return np.asarray(padded.reshape(count, FINE).mean(axis=1))
+            return np.asarray(padded.reshape(count, FINE, *values.shape[1:]).mean(axis=1))
 
-        commands = np.empty((count, len(schema.commands)))
-        for column, channel in enumerate(schema.commands):
-            factor = conversion(COMMAND_UNITS[channel.name], channel.unit)
-            commands[:, column] = by_place(fine.commands[channel.name]) * factor.scale + factor.offset
+        commands = by_place(fine.commanded(schema.commands))
         spindle = schema.command_names.index("spindle_speed")
         if unsigned:
             commands[:, spindle] = np.abs(commands[:, spindle])

@@ -1,5 +1,6 @@
 """The running program as the plan: where the control is in its NC file, and what that file asks for next."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,9 +16,9 @@ from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import COMMAND_UNITS, CommandTrace
-from crossfeed.schema import Schema, conversion
+from crossfeed.schema import Schema
 
-_FINE_HZ = 10.0
+_FINE_HZ = 10.0  # at least so often, and a whole number of times in a row
 _LONGEST = 3600  # rows of a program that are looked ahead
 _STEP = 5.0  # per cent: overrides are planned in these steps
 
@@ -45,6 +46,11 @@ class ProgramFollower:
             commands = {name: (float(last[name] or 0.0),) * steps for name in self.schema.command_names}
             return PlanUsed("held", f"the last command is held: {reason}", commands)
 
+    @property
+    def _width(self) -> int:
+        """Bins of a planned program in one row."""
+        return math.ceil(self.period * _FINE_HZ - 1e-9)
+
     def _program_plan(self, states: Mapping[str, Value], now: float, steps: int) -> PlanUsed:
         program, line = states.get(PROGRAM), states.get(LINE)
         if self.folder is None:
@@ -61,7 +67,7 @@ class ProgramFollower:
             raise _NotFollowedError(f"there is no file {program} in {self.folder.name}")
         overrides = tuple(_rounded(states.get(name)) for name in OVERRIDES.values())
         try:
-            trace = _planned(path, path.stat().st_mtime_ns, overrides, self.limits)
+            trace = _planned(path, path.stat().st_mtime_ns, overrides, self.limits, self._width / self.period)
         except (CrossfeedError, OSError) as error:
             raise _NotFollowedError(f"{path.name} cannot be planned: {error}") from error
         number = int(line)
@@ -83,18 +89,14 @@ class ProgramFollower:
             if not len(bins):
                 raise _NotFollowedError(f"line {line} of {name} moves nothing, and nothing follows")
         # A line may last for many bins, or be met again in a loop: the stay on it says how far along it is.
-        stay = round((now - self._since) * _FINE_HZ)
-        begin = int(bins[min(stay, len(bins) - 1)])
-        width = round(self.period * _FINE_HZ)
+        stay = round((now - self._since) * trace.rate)
+        begin, width = int(bins[min(stay, len(bins) - 1)]), self._width
         rows = max(steps, min(_LONGEST, -(-(len(trace.line) - begin) // width)))
-        commands, following = {}, {}
-        for channel in self.schema.commands:
-            factor = conversion(COMMAND_UNITS[channel.name], channel.unit)
-            fine = trace.commands[channel.name][begin : begin + rows * width]
-            fine = np.concatenate([fine, np.zeros(rows * width - len(fine))])
-            values = tuple((fine.reshape(rows, width).mean(axis=1) * factor.scale + factor.offset).tolist())
-            commands[channel.name], following[channel.name] = values[:steps], values[steps:]
-        return commands, following
+        fine = trace.commanded(self.schema.commands)[begin : begin + rows * width]
+        fine = np.pad(fine, ((0, rows * width - len(fine)), (0, 0)))
+        means = fine.reshape(rows, width, -1).mean(axis=1)
+        values = {name: tuple(column.tolist()) for name, column in zip(self.schema.command_names, means.T)}
+        return {name: row[:steps] for name, row in values.items()}, {name: row[steps:] for name, row in values.items()}
 
 
 def _find(folder: Path, program: str) -> Path | None:
@@ -114,7 +116,13 @@ def _rounded(value: Value) -> float:
 
 
 @lru_cache(maxsize=32)
-def _planned(path: Path, changed: int, overrides: tuple[float, ...], limits: MotionLimits) -> CommandTrace:  # noqa: ARG001 (a changed file is another plan)
+def _planned(
+    path: Path,
+    changed: int,  # noqa: ARG001 (a changed file is another plan)
+    overrides: tuple[float, ...],
+    limits: MotionLimits,
+    rate: float,
+) -> CommandTrace:
     feed, rapid, spindle = (value / 100.0 for value in overrides)
     trajectory = plan(read_program(path), limits, feed_override=feed, rapid_override=rapid, spindle_override=spindle)
-    return trajectory.sample(_FINE_HZ, "mean")
+    return trajectory.sample(rate, "mean")

@@ -1,5 +1,6 @@
 """A planned program: where the axes are at any moment, and the commands at any rate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -10,8 +11,10 @@ from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import ProgramFinding
 from crossfeed.programs.path import LegKind, Legs
 from crossfeed.programs.profile import SpeedSegments
+from crossfeed.schema import Channel, conversion
 
-COMMAND_UNITS = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min"}
+PATH = "feed_path"  # along the path, whatever the direction
+COMMAND_UNITS = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min", PATH: "mm/min"}
 _MOST_BINS = 5e7
 
 
@@ -23,6 +26,7 @@ class CommandTrace:
     time: np.ndarray  # s, end of the bin
     spindle_speed: np.ndarray  # rpm, negative for M4
     feed: np.ndarray  # (n, 3) mm/min, signed
+    path_feed: np.ndarray  # mm/min along the path
     position: np.ndarray  # (n, 3) mm from the work zero, at the end of the bin
     cutting: np.ndarray  # a feed move with the spindle on
     rapid: np.ndarray
@@ -34,10 +38,14 @@ class CommandTrace:
     def __len__(self) -> int:
         return len(self.time)
 
-    @property
-    def commands(self) -> dict[str, np.ndarray]:
-        """By the names that channels have; their units are `COMMAND_UNITS`."""
-        return dict(zip(COMMAND_UNITS, (self.spindle_speed, *self.feed.T), strict=True))
+    def commanded(self, channels: Sequence[Channel]) -> np.ndarray:
+        """The commands (n, A) of these channels in their units; where the path stands for all axes, the others rest."""
+        values = dict(zip(COMMAND_UNITS, (self.spindle_speed, *self.feed.T, self.path_feed), strict=True))
+        names = [channel.name for channel in channels]
+        if PATH in names and "feed_x" not in names:
+            values |= {axis: np.zeros(len(self)) for axis in ("feed_y", "feed_z")}
+        units = [conversion(COMMAND_UNITS[channel.name], channel.unit) for channel in channels]
+        return np.stack([values[name] * unit.scale + unit.offset for name, unit in zip(names, units)], axis=1)
 
 
 @dataclass(frozen=True)
@@ -100,12 +108,14 @@ class Trajectory:
         position = self.legs.position(leg, distance)
         if how == "mean":
             feeds = np.diff(position, axis=0) * (rate_hz * 60.0)
+            path_feed = np.diff(self._path_before[leg] + distance) * (rate_hz * 60.0)
             turned = self._turned[segment] + self.spindle[segment] * inside
             spindle = np.diff(turned) * rate_hz
         else:
             speed = self.segments.speed[segment] + self.segments.acceleration[segment] * inside
             over = edges > self.duration
-            feeds = (self.legs.direction(leg, distance) * np.where(over, 0.0, speed * 60.0)[:, None])[1:]
+            along = np.where(over, 0.0, speed * 60.0)
+            feeds, path_feed = (self.legs.direction(leg, distance) * along[:, None])[1:], along[1:]
             spindle = np.where(over, 0.0, self.spindle[segment])[1:]
         leg, segment = leg[1:], segment[1:]
         return CommandTrace(
@@ -113,6 +123,7 @@ class Trajectory:
             time=edges[1:],
             spindle_speed=spindle,
             feed=feeds,
+            path_feed=path_feed,
             position=position[1:],
             cutting=self._cutting[segment],
             rapid=self.legs.kind[leg] == LegKind.RAPID,
@@ -121,6 +132,11 @@ class Trajectory:
             tool=self.legs.tool[leg],
             line=self.legs.line[leg],
         )
+
+    @cached_property
+    def _path_before(self) -> np.ndarray:
+        """mm of path before each leg."""
+        return np.concatenate([[0.0], np.cumsum(self.legs.length)[:-1]])
 
     @cached_property
     def _turned(self) -> np.ndarray:

@@ -14,7 +14,7 @@ from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import COMMAND_UNITS
-from crossfeed.schema import Schema, conversion
+from crossfeed.schema import Schema
 
 STILL = ("MSG", "CYCLE832")  # calls that move nothing
 
@@ -88,11 +88,7 @@ def plan_program(
         rapid_override=overrides.rapid / 100.0,
         spindle_override=overrides.spindle / 100.0,
     )
-    trace = trajectory.sample(1.0 / period, "mean")
-    commands = np.empty((len(trace), len(schema.commands)))
-    for column, channel in enumerate(schema.commands):
-        factor = conversion(COMMAND_UNITS[channel.name], channel.unit)
-        commands[:, column] = trace.commands[channel.name] * factor.scale + factor.offset
+    commands = trajectory.sample(1.0 / period, "mean").commanded(schema.commands)
     remarks = [f"line {finding.line}: {finding.reason}" for finding in trajectory.remarks]
     errors = [finding for finding in program.findings if finding.severity == "error"]
     if errors:

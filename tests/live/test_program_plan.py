@@ -37,12 +37,13 @@ def test_the_next_rows_are_those_of_the_program_from_the_line_on(folder: Path) -
     found = _follower(folder).plan(told, 100.0, LAST, 4)
     assert found.kind == "program"
     assert f"line {line}" in found.sentence
+    rows = dict(zip(canonical().command_names, fine.commanded(canonical().commands).T))
     for name in LAST:
-        wanted = fine.commands[name][begin : begin + 40].reshape(4, 10).mean(1)
+        wanted = rows[name][begin : begin + 40].reshape(4, 10).mean(1)
         np.testing.assert_allclose(found.commands[name], wanted)
         # What-ifs go on to the end of the program.
         assert 4 + len(found.following[name]) == -(-(len(fine) - begin) // 10)
-        later = fine.commands[name][begin + 40 : begin + 50].mean()
+        later = rows[name][begin + 40 : begin + 50].mean()
         assert found.following[name][0] == pytest.approx(later)
 
 
@@ -59,6 +60,17 @@ def test_a_lower_override_makes_the_same_path_slower(folder: Path) -> None:
         return sum(abs(value) for name in ("feed_x", "feed_y", "feed_z") for value in commands[name])
 
     assert travel(dict(slow.commands)) < travel(dict(full.commands))
+
+
+@pytest.mark.parametrize("period", [0.25, 0.02])
+def test_rows_of_a_quarter_second_were_filled_with_two_tenths(folder: Path, period: float) -> None:
+    trajectory = plan(read_program(folder / "FACE_POCKET.MPF"), MotionLimits())
+    follower = ProgramFollower(folder, canonical(), period, MotionLimits())
+    first = trajectory.sample(1.0, "mean").line[0]
+    found = follower.plan({PROGRAM: "face_pocket", LINE: float(first)}, 0.0, LAST, 4)
+    planned = trajectory.sample(1.0 / period, "mean").spindle_speed[:200]
+    followed = (found.commands["spindle_speed"] + found.following["spindle_speed"])[: len(planned)]
+    np.testing.assert_allclose(followed, planned, atol=1e-6)
 
 
 def test_time_spent_on_a_line_counts(folder: Path) -> None:

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import ProgramError
 from crossfeed.programs.plan import MotionLimits, plan
+from crossfeed.programs.trajectory import PATH
+from crossfeed.schema import Channel, canonical
 from tests.programs.nc import parse
 from tests.programs.test_plan import MOVES, NO_WAIT
 
@@ -30,7 +32,7 @@ def test_trace_has_one_row_per_bin(how) -> None:
     trajectory = plan(parse(*PART))
     trace = trajectory.sample(50, how)
     assert len(trace) == int(np.ceil(trajectory.duration * 50))
-    for values in (*trace.commands.values(), trace.cutting, trace.rapid, trace.tool, trace.line):
+    for values in (trace.spindle_speed, trace.path_feed, trace.cutting, trace.rapid, trace.tool, trace.line):
         assert values.shape == trace.time.shape
     assert trace.feed.shape == trace.position.shape == (len(trace), 3)
     assert np.allclose(trace.time, np.arange(1, len(trace) + 1) / 50)
@@ -58,10 +60,30 @@ def test_instant_feeds_are_the_slope_of_the_position(moves: list[str]) -> None:
 def test_mean_of_fine_bins_is_the_coarse_bin() -> None:
     trajectory = plan(parse(*PART))
     fine, coarse = trajectory.sample(100, "mean"), trajectory.sample(1, "mean")
-    for name, values in fine.commands.items():
-        padded = np.zeros(len(coarse) * 100)
-        padded[: len(fine)] = values
-        assert np.allclose(padded.reshape(-1, 100).mean(axis=1), coarse.commands[name], atol=1e-6)
+    channels = (*canonical().commands, Channel(name=PATH, quantity="feed", unit="m/min"))
+    means, padded = coarse.commanded(channels), np.zeros((len(coarse) * 100, len(channels)))
+    padded[: len(fine)] = fine.commanded(channels)
+    assert np.allclose(padded.reshape(-1, 100, len(channels)).mean(axis=1), means, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["instant", "mean"])
+def test_the_feed_along_the_path_is_that_of_all_axes_together(how) -> None:
+    trace = plan(parse("S1 M3 F2000", "G1 X10", "G1 Y30", "G3 X0 Y40 I-10 J0")).sample(200, how)
+    together = np.linalg.norm(trace.feed, axis=1)
+    inside = np.isclose(together, trace.path_feed, rtol=1e-3, atol=0.5)
+    assert inside.mean() > 0.95  # a bin with a corner in it goes further along the path than it gets
+    assert (trace.path_feed - together).min() > -1e-3 * trace.path_feed.max()
+    assert trace.path_feed.max() == pytest.approx(2000.0, rel=1e-3)
+
+
+def test_axes_rest_where_a_machine_tells_only_its_feed_along_the_path() -> None:
+    trace = plan(parse("S1 M3 F2000", "G1 X10 Y30 Z5")).sample(10, "mean")
+    known = canonical().commands
+    path = Channel(name=PATH, quantity="feed", unit="mm/s")
+    rows = trace.commanded((known[0], path, *known[2:]))
+    assert np.allclose(rows[:, 1], trace.path_feed / 60.0)
+    assert not rows[:, 2:].any()
+    assert np.array_equal(trace.commanded((*known, path))[:, :4], trace.commanded(known))
 
 
 def test_position_visits_the_programmed_ends() -> None:
