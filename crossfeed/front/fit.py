@@ -10,7 +10,6 @@ from crossfeed.front.beginning import AUTO, beginning
 from crossfeed.front.fitted_model import FittedModel, load
 from crossfeed.front.moment import as_table, several
 from crossfeed.ingest.table import Table
-from crossfeed.model.locate import FLEET
 from crossfeed.schema import canonical
 
 SIZE, PRESET = "compact", "crossfeed"
@@ -35,8 +34,8 @@ def fit(
     `size`: tiny, compact, base, medium or large. `settings` change single ones, such as {"training.seed": 1}; `config`
     is a YAML file of them. `budget`: quick trains a quarter as long as normal, thorough three times. With `out` the run
     is kept there (model, history, summary) and can go on with `resume`. It begins with `fleet`, the shipped model that
-    already knows machines, where there is one machine, `fleet` knows one of its commands, and size and settings are the
-    usual ones; `pretrained="none"` begins with fresh weights.
+    already knows machines, where there is one machine, size and settings are the usual ones, and `fleet` knows one of
+    its commands and forecasts it better than the last value does; `pretrained="none"` begins with fresh weights.
 
     Examples:
         >>> import crossfeed as cf
@@ -61,10 +60,10 @@ def fit(
         resolved = resolve_config(preset, size, file, continued=folder if resume else None)
         resolved = override(resolved, settings or {}, "The argument settings")
         begins = beginning(pretrained, resolved, read, saved_config(folder) if resume else None)
-        if begins == FLEET and not resume:
-            console().print("begins with fleet, which already knows machines (--pretrained none: with fresh weights)")
+        if begins.remark:
+            console().print(begins.remark)
         result = train(
-            read, resolved, folder, resume=resume, device=device, pretrained=begins, tensorboard=tensorboard,
+            read, resolved, folder, resume=resume, device=device, pretrained=begins.weights, tensorboard=tensorboard,
             budget=budget,
         )  # fmt: skip
         return replace(load(result.model, device), summary=result.summary)
