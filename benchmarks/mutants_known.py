@@ -1,6 +1,7 @@
 """Which tests answer for which of the files that decide numbers, and which small errors in them do no harm."""
 
 _FIGURES = "control/test_golden_figures.py"
+_DECISIONS = "control/test_golden_decisions.py"
 _TRACES = "machines/simulated/test_golden_traces.py"
 _SEED = "fleet/test_seed.py"
 _GOLDEN = "training/test_step.py::test_golden_losses_of_twenty_steps"
@@ -57,12 +58,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "serving/measures.py": ("serving/test_measures.py",),
     "serving/noise.py": ("serving/test_noise.py", "serving/test_rollout.py"),
     "serving/rollout.py": ("serving/test_rollout.py",),
-    "control/course.py": ("control/test_course.py",),
-    "control/decision.py": ("control/test_decision.py", "control/test_course.py"),
-    "control/law.py": ("control/test_law.py",),
+    "control/course.py": ("control/test_course.py", _DECISIONS),
+    "control/decision.py": ("control/test_decision.py", "control/test_course.py", _DECISIONS),
+    "control/law.py": ("control/test_law.py", _DECISIONS),
     "control/margin.py": ("control/test_margin.py",),
-    "control/score.py": ("control/test_decision.py",),
-    "control/search.py": ("control/test_search.py",),
+    "control/score.py": ("control/test_decision.py", _DECISIONS),
+    "control/search.py": ("control/test_search.py", _DECISIONS),
     "control/tail.py": ("control/test_tail.py",),
     "audits/drives.py": ("audits/test_units.py", "audits/test_crossing.py"),
     "audits/factors.py": ("audits/test_units.py",),
@@ -79,7 +80,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "control/branches.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
     "control/calibrate.py": ("control/test_calibrate.py", "control/test_experience.py"),
     "control/controllers.py": ("control/test_machine.py", "control/test_law.py", _FIGURES),
-    "control/earlier.py": ("control/test_experience.py",),
+    "control/experience.py": ("control/test_experience.py", _DECISIONS),
+    "control/earlier.py": ("control/test_experience.py", _DECISIONS),
     "control/imagined.py": (
         "control/test_imagined.py",
         _FIGURES,
@@ -88,7 +90,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "control/machine.py": ("control/test_machine.py", _FIGURES),
     "control/offpolicy/estimate.py": ("control/offpolicy/test_estimate.py", _FIGURES),
-    "control/limited_sensor.py": ("control/test_experience.py",),
+    "control/limited_sensor.py": ("control/test_experience.py", _DECISIONS),
     "control/limits.py": ("control/test_task.py",),
     "control/observation.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
     "control/offpolicy/collect.py": ("control/offpolicy/test_estimate.py", _FIGURES),
@@ -96,9 +98,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "control/offpolicy/value.py": ("control/offpolicy/test_estimate.py", _FIGURES),
     "control/oracle.py": ("control/test_adaptive.py", _FIGURES),
     "control/outlook.py": ("control/test_decision.py",),
-    "control/planner.py": ("control/test_decision.py",),
-    "control/readings.py": ("control/test_repeat.py",),
-    "control/repeat.py": ("control/test_repeat.py", "control/test_experience.py"),
+    "control/planner.py": ("control/test_decision.py", _DECISIONS),
+    "control/readings.py": ("control/test_repeat.py", _DECISIONS),
+    "control/repeat.py": ("control/test_repeat.py", "control/test_experience.py", _DECISIONS),
     "control/task.py": ("control/test_task.py", "control/test_decision.py"),
     "control/trial.py": ("control/test_machine.py", "control/test_law.py", _FIGURES),
     "edge.py": ("export/test_edge.py",),
@@ -199,7 +201,7 @@ _OWN_TEST = {
     "adaptation": "model_adaptation parameters",
     "audits": "causality clock commands crossing dead fitted load sides swapped twins units",
     "baselines": "trees",
-    "control": "advise environments experience learn rehearse walk write_program",
+    "control": "advise environments learn rehearse walk write_program",
     "evaluation": "bundle invariance regimes robustness",
     "fleet": "compare train",
     "ingest": "divide from_frame length segment units",

@@ -1,0 +1,339 @@
+"""What decisions are made of, held still: searches, scores, plans, courses, laws, and what earlier runs vouch for."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from crossfeed.control.calibrate import CutScores
+from crossfeed.control.course import Course
+from crossfeed.control.decision import decide
+from crossfeed.control.earlier import LoggedRows, find_runs
+from crossfeed.control.experience import Experience
+from crossfeed.control.law import CuttingLaw
+from crossfeed.control.limited_sensor import LimitedSensor
+from crossfeed.control.machine import Workpiece
+from crossfeed.control.outlook import KnownLoad, Outlook
+from crossfeed.control.planner import PlannerConfig, plan_ahead, plan_whole
+from crossfeed.control.readings import Scatter, calmed
+from crossfeed.control.repeat import Repeat
+from crossfeed.control.score import Score
+from crossfeed.control.search import SearchConfig, search
+from crossfeed.control.tail import Tail
+from crossfeed.control.task import read_task
+from crossfeed.machines.simulated.catalogue import machine_named
+from crossfeed.schema import canonical
+from tests.control.conftest import logged
+from tests.control.test_golden_figures import spread_out
+
+TEXT = """G17 G90 G94
+T="ROUGH"
+M6
+G0 X0 Y0 Z5 S3000 M3
+G1 Z-2 F300
+X60 F900
+G4 F1
+G95 Y12 F0.1
+G94 X0 F600
+G0 Z50
+M5
+T="FINE"
+M6
+G0 X5 Y5 Z2 S5000 M4
+G1 Z-3 F200
+X40 Y20.5 F700
+G0 Z50
+M30
+"""
+LAW = CuttingLaw({"spindle_power": (0.02, 6e-5), "spindle_torque": (0.2, 1e-4)})
+LIMITS = ["spindle_torque<=6", "x_torque<=3", "ROUGH: spindle_torque<=5"]
+SENSORS = ("spindle_torque", "x_torque", "spindle_power", "z_power")
+
+
+HELD: dict[str, dict[str, list[float]]] = {
+    "courses": {
+        "length, 1 s": [35, 35, 35],
+        "places, 1 s": [413474.885, 137.3, 9.2, 1983, -32],
+        "rest, 1 s": [469560.198, 102.42, 21.43, 1777, -36],
+        "cutting, 1 s": [126, 299],
+        "knobs, 1 s": [208.859988, 432488.058, 3824.7577],
+        "knots, 1 s": [1214, 906],
+        "length, 0.5 s": [69, 69, 34.5],
+        "places, 0.5 s": [55243.5647, 238.2, 34.5, 3745, -102],
+        "rest, 0.5 s": [238252.244, 102.16, 16.17, 983, -76],
+        "cutting, 0.5 s": [230, 1019],
+        "knobs, 0.5 s": [207.90349, 13070.6129, 14980.6823],
+        "knots, 0.5 s": [5084, 1685],
+    },
+    "laws": {
+        "spindle_current": [0.798716104, 0],
+        "spindle_torque": [0.184036283, 0.000103879862],
+        "spindle_power": [0, 6.59565545e-05],
+        "spindle_torque, expected and bound": [904.177513, 914.037204],
+        "spindle_power, expected and bound": [925.982274, 943.505329],
+        "x_torque, expected and bound": [1051.42178, 1066.21698],
+        "spindle_motor_temp, expected and bound": [1004.85404, 1004.85404],
+    },
+    "searches": {
+        "icem, colour 1, 4 knots": [54, 2452.25093, 33.2091829, 0.180870136],
+        "icem, colour 0, 4 knots": [54, 2455.43338, 33.7281274, 0.172370017],
+        "icem, colour 2, 1 knots": [54, 605.625947, 2.83483463, 0.0197103075],
+        "mppi, colour 1, 4 knots": [54, 2427.75687, 33.9507297, 0.457168664],
+    },
+    "scores": {
+        "cost, time, energy": [597.051162, 578.162576, 472.214663],
+        "excess, chance, doubt": [8.64396461, 73.6445982, 674.10921],
+        "total": [1887.4701],
+        "as written": [55, 76, 58.2261839],
+        "peaks and margins": [4331.95163, 2578.58176, 692.37275],
+        "gains": [-525.208159, -286.950259],
+    },
+    "plans": {
+        "limits, ahead": [0.173333333, -0.451026214, 477],
+        "limits, again": [0.173333333, -0.962421994, 477],
+        "limits, whole": [0.173333333, -0.883051268, 477],
+        "limits, given": [0.744842879, 1.29507087, 581],
+        "limits, wanted": [407.5375, 406],
+        "by blocks, ahead": [7.96, 16.1619849, 420],
+        "by blocks, again": [8.36, 16.1446785, 408],
+        "by blocks, whole": [9.36175295, 20.0928108, 446],
+        "by blocks, given": [-0.43733056, 1.41594284, 549],
+        "by blocks, wanted": [415.52, 414.611648],
+        "in time, ahead": [-6.00421769, -49.3113261, 480],
+        "in time, again": [10.1127211, 28.7075442, 530],
+        "in time, whole": [7.88787879, 24.2652773, 499],
+        "in time, given": [1.31873359, 2.79182787, 547],
+        "in time, wanted": [419.807699, 423.539108],
+        "both knobs, ahead": [33.283434, 41.2108704, 448],
+        "both knobs, again": [33.3144127, 42.1217955, 448],
+        "both knobs, whole": [25.6654713, 41.807548, 448],
+        "both knobs, given": [-0.463595542, 5.30212025, 488],
+        "both knobs, wanted": [436.453573, 438.04555],
+    },
+    "readings": {
+        "scatter": [0.0940249551, 0.242239899, 1120.13894],
+        "alone": [0.0212835254, 0.0875978881, 21, 0.241824175],
+        "believed": [-0.00893164058, 0.15473276, 21, 0.380630986],
+    },
+    "experience": {
+        "runs": [136.416383, 136.949863, 137.77006, 137.675748],
+        "several: loads": [318.805146, 755.820216, 10438.2603, 1429.73836, 1434.76441],
+        "several: tail": [454.147962, 454.147962, 111, -0.198406298, 0.395194029, 22],
+        "several: margin": [0.0125, 65, 0.480198906],
+        "one: loads": [328.568032, 803.027162, 10430.7201, 1432.39421, 1446.45774],
+        "one: tail": [437.465157, 437.465157, 111, -0.170877653, 0.461092075, 22],
+        "one: margin": [0.0125, 26, 0.620884009],
+        "none: loads": [802.221738, 201000, 19748.4242, 11040.6558, 7183.43335, 1032.11018],
+        "none: tail": [844.026266, 41.3141045, 0, 0, 0.637573768, 9],
+        "none: margin": [0.0125, 13, 1000],
+        "learned": [799.021898, 890.621887, 844.026266, 41.3141045, 67],
+    },
+}
+
+
+@cache
+def course(period: float = 1.0, unsigned: bool = True) -> Course:
+    piece = Workpiece.of(TEXT, "two tools", machine_named("spinner_620"))
+    return Course.of(piece.program, canonical(), period, piece.motion_limits, unsigned)
+
+
+def loads(samples: int = 24, seed: int = 5) -> dict[str, np.ndarray]:
+    draw, places = np.random.default_rng(seed), np.arange(len(course()))
+    usual = np.stack(
+        [3.6 + 1.7 * np.sin(places / 4.0), 2.1 + 1.0 * np.cos(places / 5.0), 1.0 + places / 40.0, 0.2 + 0.0 * places]
+    )
+    return {
+        name: np.abs(each + 0.12 * draw.standard_normal((samples, len(places)))) for name, each in zip(SENSORS, usual)
+    }
+
+
+def outlook(doubt: float = 0.0) -> Outlook:
+    """One sensor with a tail, one without, places that nobody doubts and places that everybody does."""
+    seen, places = Outlook.sampled(course(), loads()), np.arange(len(course()))
+    known = KnownLoad(
+        seen.middle["spindle_torque"],
+        0.8 * seen.middle["spindle_torque"] + 0.3,
+        Tail(0.01, 0.08, 12.0),
+        places % 5 != 2,
+    )
+    return replace(seen, tails={"spindle_torque": known}, doubt_T=doubt * (places % 7))
+
+
+def asked(**changes: object) -> object:
+    return read_task(None, {"limits": LIMITS, "objective": {"base_load": "1.4 kW", "price": 40.0}, **changes})
+
+
+def knobs(seed: int = 8, plans: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    return draw.uniform(0.6, 1.2, (plans, len(course()))), draw.uniform(0.9, 1.1, (plans, len(course())))
+
+
+def told_of_courses() -> dict[str, list[float]]:
+    found = {}
+    for period, unsigned in ((1.0, True), (0.5, False)):
+        whole = course(period, unsigned)
+        rest, feed_T = whole.after(4.3, 30), 0.7 + 0.4 * np.abs(np.sin(np.arange(len(whole))))
+        going = [whole.rows(first, first + 9).under_way(row).sum() for first, row in enumerate(whole.commands_TA)]
+        parts = {
+            "length": [len(whole), whole.whole, whole.seconds],
+            "places": [whole.commands_TA, whole.feed_share_T, whole.turn_share_T, whole.line_T, whole.cut_T],
+            "rest": [rest.commands_TA, rest.feed_share_T, rest.turn_share_T, rest.line_T, rest.cut_T],
+            "cutting": [whole.cutting, going],
+            "knobs": [whole.taken(feed_T, feed_T), *whole.commanded(feed_T, 2.0 - feed_T)],
+            "knots": [whole.knots(read_task(None, {"resolution": how}), 3) for how in ("second", "block")],
+        }
+        found |= {f"{name}, {period:g} s": [spread_out(part) for part in values] for name, values in parts.items()}
+    return found
+
+
+def told_of_laws() -> dict[str, list[float]]:
+    table, draw, schema = logged(), np.random.default_rng(2), canonical()
+    found = {name: [*line] for name, line in CuttingLaw.from_logs(schema, table.sensors, table.commands).idle.items()}
+    load, speed = draw.uniform(0.1, 9.0, 40), draw.choice([0.0, 900.0, 4000.0], 40)
+    feed, spindle = draw.uniform(0.5, 1.4, 40), draw.uniform(0.8, 1.2, 40)
+    for name in ("spindle_torque", "spindle_power", "x_torque", "spindle_motor_temp"):
+        given = (schema.channel(name), load, speed, feed, spindle)
+        found[f"{name}, expected and bound"] = [spread_out(LAW.expected(*given)), spread_out(LAW.bound(*given))]
+    return found
+
+
+def told_of_searches() -> dict[str, list[float]]:
+    found, aim = {}, np.array([[0.8, 1.0], [1.1, 0.95], [0.6, 1.05], [0.9, 0.98]])
+    for method, colour, knots in (("icem", 1.0, 4), ("icem", 0.0, 4), ("icem", 2.0, 1), ("mppi", 1.0, 4)):
+        tried: list[np.ndarray] = []
+
+        def judge(plans: np.ndarray, tried: list[np.ndarray] = tried, knots: int = knots) -> np.ndarray:
+            tried.append(plans)
+            return np.abs(plans - aim[:knots]).sum((1, 2))
+
+        config = SearchConfig(method=method, colour=colour, candidates=12, elites=5, iterations=4)
+        best = search(
+            judge, np.array([0.5, 0.9]), np.array([1.2, 1.1]), np.ones((knots, 2)), config, np.random.default_rng(6),
+            lambda: 0.0,
+        )  # fmt: skip
+        everything = np.concatenate(tried)
+        found[f"{method}, colour {colour:g}, {knots} knots"] = [
+            len(everything), spread_out(everything), spread_out(best.knots_N2), best.cost
+        ]  # fmt: skip
+    return found
+
+
+def told_of_scores() -> dict[str, list[float]]:
+    score, (feed_BT, spindle_BT) = Score(outlook(0.9), LAW, asked(), canonical()), knobs()
+    scored = score.of(feed_BT, spindle_BT)
+    gain_ST, saved_ST = score.gains(feed_BT[0], spindle_BT[0], seed=3)
+    margin_T = np.nan_to_num(score.margins(feed_BT[1], spindle_BT[1]), posinf=9.0)
+    parts = {
+        "cost, time, energy": [scored.cost_B, scored.seconds_B, scored.energy_B],
+        "excess, chance, doubt": [scored.excess_B, scored.added_B, scored.doubt_B],
+        "total": [scored.total(2.5)],
+        "as written": [score.likely, score.barred, score.as_written],
+        "peaks and margins": [*score.peaks(feed_BT, spindle_BT).values(), margin_T],
+        "gains": [gain_ST, saved_ST],
+    }
+    return {name: [spread_out(part) for part in values] for name, values in parts.items()}
+
+
+TASKS: dict[str, dict[str, object]] = {
+    "limits": {},
+    "by blocks": {"resolution": "block", "slew": 0.5},
+    "in time": {"objective": {"minimise": "energy", "within": "33 s", "base_load": "1.4 kW"}},
+    "both knobs": {"limits": [], "spindle": {"min": 0.8, "max": 1.2}, "leave": ["FINE"]},
+}
+
+
+def told_of_plans() -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for name, changes in TASKS.items():
+        task = asked(**changes)
+        task = task.model_copy(update={"limits": ()}) if name == "both knobs" else task
+        seen, config = outlook(0.6 if name == "limits" else 0.3), PlannerConfig()
+        ahead = plan_ahead(seen, LAW, task, canonical(), config, (0.9, 1.0), seed=2)
+        again = plan_ahead(seen, LAW, task, canonical(), config, (1.1, 1.0), 0.97 * ahead.wanted_T2[3:], 1, budget=0.01)
+        whole, _ = plan_whole(seen, LAW, task, canonical(), config)
+        stretches = course().knots(task, 4)
+        wavy = 1.0 + 0.15 * np.sin(np.arange(len(course())) / 3.0)
+        chosen = decide(Score(seen, LAW, task, canonical()), wavy, 2.0 - wavy, stretches, (0.8, 1.1))
+        decisions = {"ahead": ahead.decision, "again": again.decision, "whole": whole, "given": chosen}
+        for planned, decision in decisions.items():
+            gains = [[each.gain.mean, each.gain.low, each.gain.high] for each in decision.choices]
+            words = sum(len(each.verdict + each.why) for each in decision.choices)
+            turned = np.concatenate([decision.feed_T, decision.spindle_T]) - 1.0
+            found[f"{name}, {planned}"] = [spread_out(turned), spread_out(np.array(gains)), words]
+        found[f"{name}, wanted"] = [spread_out(ahead.wanted_T2), spread_out(again.wanted_T2)]
+    return found
+
+
+def told_of_readings() -> dict[str, list[float]]:
+    draw, found = np.random.default_rng(4), {}
+    load, cutting = 2.0 + np.sin(np.arange(90) / 6.0) + 0.12 * draw.standard_normal(90), np.arange(90) % 30 > 2
+    scatter = Scatter.of_runs([load, load[::-1] + 0.1 * draw.standard_normal(90)], cutting)
+    found["scatter"] = [scatter.spread, scatter.share, spread_out(calmed(load, cutting, scatter))]
+    for name, like in (("alone", []), ("believed", draw.normal(-0.1, 0.2, 25))):
+        repeat = Repeat(np.array(like))
+        for score in draw.normal(0.05, 0.1, 12):
+            repeat.add(float(score), 0.05)
+        found[name] = [repeat.middle, repeat.tail.spread, repeat.tail.freedom, repeat.within(0.01)]
+    return found
+
+
+def told_of_experience() -> dict[str, list[float]]:
+    """Earlier runs are found beside others, recalled, and learned from; so are forecasts."""
+    whole, draw, found = course(), np.random.default_rng(9), {}
+    column, runs = canonical().sensor_names.index("spindle_torque"), []
+    log = []
+    for number in range(6):
+        before = 3 + number
+        commands = np.concatenate([np.zeros((before, 4)), whole.commands_TA, np.zeros((4, 4))])
+        commands = commands + 2.0 * draw.standard_normal(commands.shape) * (commands > 0.0)
+        sensors = np.abs(draw.normal(0.5, 0.02, (len(commands), 17)))
+        sensors[before : before + len(whole), column] = loads(1, number)["spindle_torque"][0]
+        log.append(
+            LoggedRows(sensors, commands * (0.8 if number == 4 else 1.0), "TWO TOOLS" if number != 2 else "other")
+        )
+    runs = find_runs(whole, log)
+    found["runs"] = [float(run_TC[:, column].sum()) for run_TC in runs]
+    task, forecast = asked(limits=["spindle_torque<=7"]), outlook()
+    for name, known in (
+        ("several", Experience(canonical(), LAW, whole, task, runs)),
+        ("one", Experience(canonical(), LAW, whole, task, runs[:1])),
+        ("none", Experience(canonical(), LAW, whole, task, [])),
+    ):
+        for place in range(0, len(whole) - 3):
+            if not known.remembers:
+                known.calibrated(forecast, 0.0, 0.05, whole.commands_TA[max(place - 1, 0)])
+            known.came_true(place + 0.2, place + 1.3, (1.1, 0.95), np.full(17, 3.0 + 0.04 * place))
+        said = known.calibrated(forecast, 0.0, 0.05, whole.commands_TA[7])
+        if known.remembers:
+            said = known.recall(whole.after(2.6, 20), 2.6, 0.02, samples=24, seed=1)
+        tail, margin = said.tails["spindle_torque"], known.summary(0.05)["margins"]["spindle_torque"]
+        high_T = np.minimum(said.high["spindle_torque"], 1e3)
+        found |= {
+            f"{name}: loads": [
+                spread_out(part) for part in (said.middle["spindle_torque"], high_T, *said.paths.values())
+            ],
+            f"{name}: tail": [*map(spread_out, (tail.load_T, tail.unit_T, tail.known_T)), *vars(tail.tail).values()],
+            f"{name}: margin": [known.of_a_row(0.05), margin["rows"], min(margin["margin"], 1e3)],
+        }
+    sensor = LimitedSensor(canonical().channel("spindle_torque"), np.full(len(whole), 6.0), LAW, whole, [])
+    sensor.learn(CutScores(draw.normal(0.0, 0.6, 40), draw.normal(0.1, 0.7, 30)))
+    middle_T, high_T, load = sensor.calibrated(forecast, np.arange(len(whole)) < 12, 0.04, 0.1)
+    found["learned"] = [spread_out(part) for part in (middle_T, high_T, load.load_T, load.unit_T, load.known_T)]
+    return found
+
+
+TOLD = {
+    "courses": told_of_courses,
+    "laws": told_of_laws,
+    "searches": told_of_searches,
+    "scores": told_of_scores,
+    "plans": told_of_plans,
+    "readings": told_of_readings,
+    "experience": told_of_experience,
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_decisions_are_made_of_is_what_it_was(name: str) -> None:
+    assert TOLD[name]() == {what: pytest.approx(figures, rel=1e-6, abs=1e-9) for what, figures in HELD[name].items()}
