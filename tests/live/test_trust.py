@@ -1,5 +1,6 @@
 """Kept promises stay green, broken ones do not, and the test for drift keeps its own promise."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -139,3 +140,73 @@ def test_members_that_disagree_a_little_are_compared_with_what_is_usual(shop: Sh
     assert "differ by 0.006, usually 0.004" in trust._disagreement(0.006)
     model.usual_doubt.fill_(0.0)
     assert trust._disagreement(0.006) == "", "nobody measured what is usual"
+
+
+def _judged(shop: Shop, inside: int, missed: int, ratio: float = 1.0, wealth: float = 0.0) -> Light:
+    """The light of a sensor whose promises were kept and broken so often, one of two sensors."""
+    trust, names = Trust(shop.opened), shop.table.schema.sensor_names
+    record = trust.promises.records[names[0]]
+    record.inside += [True] * inside + [False] * missed
+    record.crps += [(ratio, 1.0)]
+    record.evidence.logs = [math.log(max(wealth, 1e-9))] * len(record.evidence.logs)
+    return trust.lights(set(names[:2]), 0.5, "", 0)[names[0]]
+
+
+@pytest.mark.parametrize(
+    ("told", "colour", "words"),
+    [
+        ({"inside": 29, "missed": 0}, "green", "29 forecasts checked so far"),
+        ({"inside": 30, "missed": 0}, "green", "100 % of the last 30 values"),
+        ({"inside": 0, "missed": 29, "wealth": 1e9}, "green", "29 forecasts"),
+        ({"inside": 80, "missed": 20}, "green", "80 %"),
+        ({"inside": 79, "missed": 21}, "amber", "the intervals are too narrow: 79 %"),
+        ({"inside": 79, "missed": 21, "wealth": 39.0}, "amber", "too narrow"),
+        ({"inside": 79, "missed": 21, "wealth": 41.0}, "red", "no longer does what is forecast"),
+        ({"inside": 80, "missed": 20, "wealth": 41.0}, "amber", "wrong too often since the start"),
+        ({"inside": 90, "missed": 10, "ratio": 1.45}, "green", "90 %"),
+        ({"inside": 90, "missed": 10, "ratio": 1.55}, "amber", "errors are 1.6 times as large"),
+    ],
+)
+def test_promises_are_judged_by_how_many_were_kept_and_how_surely(
+    shop: Shop, told: dict[str, float], colour: str, words: str
+) -> None:
+    light = _judged(shop, **told)  # type: ignore[arg-type]
+    assert (light.colour, words in light.sentence) == (colour, True), light
+
+
+@pytest.mark.parametrize(("age", "colour"), [(1.74, "green"), (1.76, "amber"), (2.99, "amber"), (3.01, "red")])
+def test_a_row_is_late_and_then_too_old(shop: Shop, age: float, colour: str) -> None:
+    name = shop.table.schema.sensor_names[0]
+    assert Trust(shop.opened).lights({name}, age, "", 0)[name].colour == colour
+
+
+@pytest.mark.parametrize(("away", "colour"), [(7.9, "green"), (-7.9, "green"), (8.1, "amber"), (-8.1, "amber")])
+def test_a_value_that_is_far_from_all_that_was_learned_needs_care(shop: Shop, away: float, colour: str) -> None:
+    trust, schema, normaliser = Trust(shop.opened), shop.table.schema, shop.opened.model.normaliser
+    values: dict[str, float | None] = dict.fromkeys(schema.command_names, 0.0)
+    values |= dict(zip(schema.sensor_names, normaliser.inverse_sensors(np.array([away, 0.0, 0.0])).tolist()))
+    trust.observe([Row(0.0, values, True)])
+    colours = [light.colour for light in trust.lights(set(schema.sensor_names), 0.5, "", 0).values()]
+    assert colours == [colour, "green", "green"]
+
+
+def test_a_sensor_is_silent_for_as_long_as_it_told_nothing(shop: Shop) -> None:
+    trust, schema = Trust(shop.opened), shop.table.schema
+    names, location = schema.sensor_names, shop.opened.model.normaliser.sensor_location
+    known: dict[str, float | None] = dict.fromkeys(schema.command_names, 0.0) | dict(zip(names, location.tolist()))
+    rows = [Row(float(number), dict(known), number == 0) for number in range(6)]
+    for row in rows[4:]:
+        row.values[names[0]] = None
+    for row in rows:
+        row.values[names[1]] = None
+    trust.observe(rows)
+    said = [light.sentence for light in trust.lights(set(names), 0.5, "", 0).values()]
+    assert said == ["no value for 2 s", "no value for 6 s", "in time; 0 forecasts checked so far"]
+
+
+@pytest.mark.parametrize(("speed", "outside"), [(-2.0, False), (-4.0, True), (3002.0, False), (3004.0, True)])
+def test_a_command_is_outside_when_it_is_beyond_a_thousandth_of_its_range(
+    shop: Shop, speed: float, outside: bool
+) -> None:
+    plan = PlanUsed("held", "held", {"spindle_speed": (10.0, speed), "feed_x": (0.0, 800.0)})
+    assert bool(Trust(shop.opened)._beyond(plan)) == outside
