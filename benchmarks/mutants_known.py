@@ -155,8 +155,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         _TRACES,
     ),
     "model/jepa/objectives.py": ("model/jepa/test_objectives.py", _GOLDEN),
-    "model/jepa/sigreg.py": ("model/jepa/test_sigreg.py", _GOLDEN),
-    "model/jepa/vicreg.py": ("model/jepa/test_vicreg.py", _GOLDEN),
+    "model/jepa/regularisers.py": ("model/jepa/test_regularisers.py", _GOLDEN),
     "model/jepa/encoder.py": (
         "model/jepa/test_encoder.py",
         "model/parts/test_packing.py",

@@ -26,8 +26,7 @@ from torch.utils.data import DataLoader, Dataset
 from crossfeed.configuration import override
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.device import choose_device
-from crossfeed.model.jepa.objectives import losses, total
-from crossfeed.model.jepa.views import Views
+from crossfeed.model.jepa.objectives import Views, losses, total
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.training.data import TrainingData, prepare

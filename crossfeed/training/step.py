@@ -15,8 +15,7 @@ from torch import Tensor
 
 from crossfeed.model.fast.acceleration import can_accelerate, dropout_seeds
 from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, losses, total
-from crossfeed.model.jepa.views import Views, draw_views
+from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, Views, draw_views, losses, total
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import forecast_losses
 from crossfeed.model.world_model import WorldModel

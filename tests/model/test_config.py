@@ -12,8 +12,7 @@ from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.model.config import parse_model
 from crossfeed.model.jepa.config import SIZES, JepaConfig
-from crossfeed.model.jepa.objectives import losses
-from crossfeed.model.jepa.views import draw_views
+from crossfeed.model.jepa.objectives import draw_views, losses
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.presets import MethodConfig, crossfeed, mended
 from crossfeed.model.sensors import config as sensors

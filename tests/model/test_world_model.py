@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.jepa.objectives import Stage, losses, total
-from crossfeed.model.jepa.views import draw_views
+from crossfeed.model.jepa.objectives import Stage, draw_views, losses, total
 from crossfeed.model.plan import Plan
 from crossfeed.model.presets import MethodConfig, mended, paper
 from crossfeed.model.world_model import WorldModel

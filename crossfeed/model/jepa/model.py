@@ -8,12 +8,10 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.model.context import RowVectors, State
-from crossfeed.model.jepa.anchor import Anchor
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.jepa.encoder import Encoder
-from crossfeed.model.jepa.head import Head
-from crossfeed.model.jepa.predictor import Predictor
-from crossfeed.model.jepa.recovery import Recovery
+from crossfeed.model.jepa.head import Anchor, Head
+from crossfeed.model.jepa.predictor import Predictor, Recovery
 from crossfeed.model.jepa.target_encoder import TargetEncoder
 from crossfeed.model.parts.instance_norm import InstanceNorm, Statistics
 from crossfeed.model.plan import Plan

@@ -5,21 +5,21 @@ B windows, K context rows, H horizons, G groups, C sensors, A commands, D latent
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import torch
 from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.model.context import State
-from crossfeed.model.jepa.sigreg import SIGRegConfig, sigreg
-from crossfeed.model.jepa.vicreg import VICRegConfig, vicreg
-from crossfeed.model.jepa.views import Views
+from crossfeed.model.jepa.regularisers import SIGRegConfig, VICRegConfig, sigreg, vicreg
 from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.model.prediction import Prediction
+from crossfeed.windows.corrupt import MaskConfig, corrupt, schema_view
 from crossfeed.windows.windows import WindowBatch
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Stage = Literal["pretrain", "finetune"]
 Over = Literal["per_horizon", "pooled"]
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))  # `schema` is a method of pydantic's models
 class Weights:
     """One weight per term; a term of weight zero is not computed."""
 
@@ -67,6 +67,20 @@ class ObjectiveConfig(CheckedForm):
         """The terms a stage trains, with their weights; the physical head has no part in pretraining."""
         named = vars(self.weights)
         return {name: w for name, w in named.items() if w > 0.0 and (name != "physical" or stage == "finetune")}
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Presence masks of the corrupted context (line 2 of Algorithm 1) and of the reduced schema (line 10)."""
+
+    m_BKC: Tensor
+    reduced_m_BKC: Tensor | None
+
+
+def draw_views(batch: WindowBatch, masks: MaskConfig, schema_keep: float, generator: torch.Generator) -> Views:
+    """Corrupt the context, then keep a random part of the channels that are still present."""
+    m_BKC = corrupt(batch.x_BKC, batch.m_BKC, masks, generator)
+    return Views(m_BKC, schema_view(m_BKC, schema_keep, generator))
 
 
 class Seen(NamedTuple):

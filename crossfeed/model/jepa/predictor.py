@@ -1,5 +1,7 @@
 """Command-conditioned latent prediction (Section 4.2): one state and the planned commands in, all horizons out.
 
+`Recovery` (Eq. 9) asks the way back: which command lies between a state and a later latent.
+
 B windows, H horizons, T future steps (T = longest horizon), A commands, D latent width.
 """
 
@@ -11,8 +13,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.model.jepa.command_sequence import CommandSummary, CommandTokens
-from crossfeed.model.parts.blocks import Block, BlockConfig
+from crossfeed.model.parts.attention import CrossAttention
+from crossfeed.model.parts.blocks import Block, BlockConfig, embedding
 from crossfeed.model.parts.horizon_embedding import HorizonEmbedding, HorizonEmbeddingKind
 from crossfeed.model.plan import Plan
 from crossfeed.windows.windows import mean_commands
@@ -29,6 +31,34 @@ class PredictorConfig(CheckedForm):
     injection: Literal["token", "film", "cross_attention"] = "cross_attention"
     conditioning: Literal["mean", "sequence"] = "sequence"
     horizon_embedding: HorizonEmbeddingKind = "value"
+
+
+class CommandTokens(nn.Module):
+    """One token per planned command: a linear map plus a learned embedding of its place in the sequence."""
+
+    def __init__(self, commands: int, places: int, width: int) -> None:
+        super().__init__()
+        self.command = nn.Linear(commands, width)
+        self.place = embedding(places, width)
+
+    def forward(self, a_BTA: Tensor) -> Tensor:
+        token_BTD: Tensor = self.command(a_BTA) + self.place[: a_BTA.shape[1]]
+        return token_BTD
+
+
+class CommandSummary(nn.Module):
+    """A reading of the command sequence for each slot: the summary of slot h knows a_{t+1..t+h} only."""
+
+    def __init__(self, commands: int, places: int, blocks: BlockConfig) -> None:
+        super().__init__()
+        self.tokens = CommandTokens(commands, places, blocks.width)
+        self.attention = CrossAttention(blocks.width, blocks.heads, blocks.dropout)
+        self.norm = nn.LayerNorm(blocks.width)
+
+    def forward(self, a_BTA: Tensor, horizon_HD: Tensor, allowed_HT: Tensor) -> Tensor:
+        question_BHD = horizon_HD.expand(a_BTA.shape[0], -1, -1)
+        summary_BHD: Tensor = self.norm(self.attention(question_BHD, self.tokens(a_BTA), allowed_HT))
+        return summary_BHD
 
 
 class Predictor(nn.Module):
@@ -119,3 +149,16 @@ class Predictor(nn.Module):
 def _step_mask(slots: tuple[int, ...]) -> Tensor:
     """Which planned steps each slot may see: those up to its own horizon."""
     return torch.arange(1, slots[-1] + 1) <= torch.tensor(slots).unsqueeze(1)
+
+
+class Recovery(nn.Module):
+    """The head r_omega of Eq. (9), an inverse-dynamics model on latents."""
+
+    def __init__(self, width: int, commands: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, commands))
+
+    def forward(self, z_BD: Tensor, target_BHD: Tensor) -> Tensor:
+        pair_BHD = torch.cat([z_BD.unsqueeze(1).expand_as(target_BHD), target_BHD], -1)
+        command_BHA: Tensor = self.layers(pair_BHD)
+        return command_BHA

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Literal, Self
 
 import torch
-from pydantic import ConfigDict, Field, model_validator
-from pydantic.dataclasses import dataclass
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from crossfeed.configuration import CheckedForm
@@ -18,8 +17,7 @@ from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.windows.windows import WindowBatch
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
-class ForecastWeights:
+class ForecastWeights(CheckedForm):
     """One weight per term."""
 
     crps: float = Field(default=1.0, ge=0.0)

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from crossfeed.model.fast.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
 from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, Stage, predict_views
-from crossfeed.model.jepa.views import Views, draw_views
+from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, Stage, Views, draw_views, predict_views
 from crossfeed.model.parts.dropout import Seeds
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.windows import WindowBatch, WindowSet

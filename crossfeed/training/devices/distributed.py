@@ -18,8 +18,7 @@ from torch import Tensor, distributed
 
 from crossfeed.errors import ConfigError
 from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, Stage, see
-from crossfeed.model.jepa.views import Views
+from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, Stage, Views, see
 from crossfeed.model.prediction import Prediction
 from crossfeed.windows.windows import WindowBatch
 

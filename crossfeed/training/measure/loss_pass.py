@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import Stage, loss_terms, see
-from crossfeed.model.jepa.views import Views
+from crossfeed.model.jepa.objectives import Stage, Views, loss_terms, see
 from crossfeed.training.devices.acceleration import CapturedStep, share_of_tokens
 from crossfeed.training.devices.precision import autocast
 from crossfeed.training.measure import PROTOCOL_SEED

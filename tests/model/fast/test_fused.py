@@ -13,8 +13,7 @@ import torch
 from crossfeed.model.fast import acceleration as fast
 from crossfeed.model.fast import row_reference
 from crossfeed.model.fast.fused import WeightCopies
-from crossfeed.model.jepa.objectives import losses, total
-from crossfeed.model.jepa.views import draw_views
+from crossfeed.model.jepa.objectives import draw_views, losses, total
 from crossfeed.model.parts.attention import CrossAttention, SelfAttention
 from crossfeed.model.parts.blocks import Block
 from crossfeed.model.presets import MethodConfig

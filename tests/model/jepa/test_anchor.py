@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.model.jepa.anchor import Anchor
+from crossfeed.model.jepa.head import Anchor
 from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy

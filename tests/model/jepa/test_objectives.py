@@ -8,8 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, Weights, latent_loss, losses, total
-from crossfeed.model.jepa.views import Views, draw_views
+from crossfeed.model.jepa.objectives import (
+    ObjectiveConfig,
+    Stage,
+    Views,
+    Weights,
+    draw_views,
+    latent_loss,
+    losses,
+    total,
+)
 from crossfeed.model.presets import MethodConfig
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.windows import WindowBatch

@@ -38,7 +38,7 @@ def test_a_run_imports_neither_the_compiler_nor_its_algebra_nor_pandas(tmp_path:
         "import sys, torch, types\n"
         "from pathlib import Path\n"
         "import numpy as np\n"
-        "from crossfeed.model.jepa.anchor import Anchor\n"
+        "from crossfeed.model.jepa.head import Anchor\n"
         "from crossfeed.training.update.adamw import AdamW\n"
         "import crossfeed.training.run\n"
         "parameter = torch.nn.Parameter(torch.ones(3))\n"
