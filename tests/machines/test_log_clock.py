@@ -6,6 +6,7 @@ import pytest
 
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.pipeline import ingest
+from crossfeed.machines.log_clock import find_clock
 
 
 def test_time_stamps_in_text_and_in_parquet(described, log) -> None:
@@ -87,3 +88,90 @@ def test_a_clock_put_back_in_autumn_asks_for_its_zone(described, log) -> None:
     assert repairs["clock put back as when summer time ends: name its time zone in the mapping"] == 1
     table = ingest(described(time={"column": "t", "zone": "Europe/Berlin"}), log)
     assert (len(table), table.manifest["repairs"]) == (7200, {})
+
+
+def counted(values: object, name: str = "Zähler") -> tuple[str, float | None, bool] | None:
+    """Unit, step and certainty of a column of numbers, or None where it is no clock."""
+    found = find_clock(pl.DataFrame({"Last": np.sin(np.arange(len(values))), name: values}))  # type: ignore[arg-type]
+    return None if found is None else (found.entries["unit"], found.step, found.sure)
+
+
+ROWS = np.arange(200.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "found"),
+    [
+        (0.5 * ROWS, "Zähler", ("s", 0.5, False)),
+        (0.5 * ROWS, "time", ("s", 0.5, True)),
+        (1.0 * ROWS, "time", ("s", 1.0, False)),  # rows may be counted as well
+        (4.9 * ROWS, "time", ("s", 4.9, True)),
+        (5.0 * ROWS, "time", ("ms", 0.005, False)),
+        (5.0 * ROWS, "time [s]", ("s", 5.0, True)),
+        (2.0 * ROWS, "t [min]", ("min", 120.0, True)),
+        (1.0 * ROWS, "CYCLE", ("2 ms", 0.002, False)),
+        (2.0 * ROWS, "CYCLE", ("s", 2.0, True)),
+        (1.01e9 + ROWS, "stamp", ("s", 1.0, True)),
+        (0.99e9 + ROWS, "stamp", ("s", 1.0, False)),
+        (4.19e9 + ROWS, "stamp", ("s", 1.0, True)),
+        (4.21e9 + 7.0 * ROWS, "stamp", ("ms", 0.007, False)),
+        (1.01e12 + 7.0 * ROWS, "stamp", ("ms", 0.007, True)),
+        (4.19e12 + 7.0 * ROWS, "stamp", ("ms", 0.007, True)),
+        (4.21e12 + 7.0 * ROWS, "stamp", ("ms", 0.007, False)),
+        (1.01e15 + 7e3 * ROWS, "stamp", ("us", 0.007, True)),
+        (4.19e15 + 7e3 * ROWS, "stamp", ("us", 0.007, True)),
+    ],
+)
+def test_what_a_counter_counts_is_told_by_its_name_and_its_size(values, name, found) -> None:
+    unit, step, sure = counted(values, name)
+    assert (unit, pytest.approx(step), sure) == found
+
+
+def test_a_clock_hardly_ever_goes_back_and_mostly_goes_on() -> None:
+    steps = np.ones(200)
+    for backwards, is_one in ((2, True), (3, False)):
+        steps[:] = 1.0
+        steps[1 : 1 + backwards] = -0.5
+        assert (counted(np.append(0.0, np.cumsum(steps)), "time") is not None) == is_one
+    for standing, is_one in ((100, True), (101, False)):
+        steps[:] = 1.0
+        steps[:standing] = 0.0
+        assert (counted(np.append(0.0, np.cumsum(steps)), "time") is not None) == is_one
+    assert counted([1.0, 2.0], "time") is None
+    assert counted([1.0, 2.0, 3.0], "time") is not None
+
+
+def test_what_is_not_called_a_clock_has_to_count_evenly() -> None:
+    steps = np.ones(200)
+    for uneven, is_one in ((20, True), (21, False)):
+        steps[:] = 1.0
+        steps[:uneven] = 1.2
+        assert (counted(np.append(0.0, np.cumsum(steps))) is not None) == is_one
+        assert counted(np.append(0.0, np.cumsum(steps)), "my clock") is not None
+        steps[:uneven] = 1.09
+        assert counted(np.append(0.0, np.cumsum(steps))) is not None
+
+
+def test_a_column_called_like_a_clock_comes_first() -> None:
+    frame = pl.DataFrame({"Zähler": ROWS, "my time": 2.0 * ROWS, "Zeit [s]": 3.0 * ROWS, "date": 4.0 * ROWS})
+    for name in ("Zeit [s]", "date", "my time", "Zähler"):
+        found = find_clock(frame)
+        assert found is not None
+        assert found.columns == (name,)
+        frame = frame.drop(name)
+
+
+@pytest.mark.parametrize(("bad", "found"), [(6, True), (7, False)])
+def test_nine_in_ten_stamps_have_to_be_times(bad: int, found: bool) -> None:
+    stamps = ["soon"] * bad + [f"2024-03-12 08:00:{second:02d}" for second in range(60 - bad)] + [None] * 60
+    clock = find_clock(pl.DataFrame({"Zeit": stamps}))
+    assert (clock is not None) == found
+    assert clock is None or (clock.step, clock.local) == (1.0, True)
+
+
+def test_a_day_and_a_time_of_day_stand_in_two_columns() -> None:
+    hours = [f"8:{minute:02d}:30,5" for minute in range(0, 60, 2)]
+    clock = find_clock(pl.DataFrame({"Uhrzeit": hours, "Datum": ["12.03.2024"] * 30}))
+    assert clock is not None
+    assert (clock.entries, clock.step) == ({"column": "Uhrzeit", "date": "Datum"}, 120.0)
+    assert find_clock(pl.DataFrame({"Uhrzeit": [*hours[:-1], "8"], "Datum": ["12.03.2024"] * 30})) is None
