@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from crossfeed.studio.files import page_files
+from crossfeed.studio.page_files import page_files
 from tests.studio.browser import Browser, chromium
 
 _BEGIN = """

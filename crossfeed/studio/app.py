@@ -10,15 +10,14 @@ from crossfeed.errors import CrossfeedError
 from crossfeed.extras import need
 from crossfeed.studio.access import cookie_name
 from crossfeed.studio.bounds import Bounds
-from crossfeed.studio.cached_answer import CachedAnswer
-from crossfeed.studio.facts import model_facts
-from crossfeed.studio.files import PLOTLY, PageFile, map_style, page_files
 from crossfeed.studio.gate import ENTER, Gate
+from crossfeed.studio.model_facts import model_facts, recorded_verdict
+from crossfeed.studio.page_files import PLOTLY, PageFile, map_style, page_files
 from crossfeed.studio.questions import ForecastAsked, WhatIfAsked
+from crossfeed.studio.queues import CachedAnswer
 from crossfeed.studio.refusal import RefusalError, error_content, status_of, validation_error
 from crossfeed.studio.runs import runs_content
 from crossfeed.studio.service import Service
-from crossfeed.studio.trust import recorded_verdict
 
 Result = TypeVar("Result")
 _INSIDE = (

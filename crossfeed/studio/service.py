@@ -11,13 +11,11 @@ from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.studio.access import Keys, log
-from crossfeed.studio.batching import Batcher
 from crossfeed.studio.engine import ForecastEngine, Question
-from crossfeed.studio.long_work import LongWork
 from crossfeed.studio.metrics import Metrics
-from crossfeed.studio.moments import Moments, TableMoments
+from crossfeed.studio.moments import Moments, ShownMachine, TableMoments
+from crossfeed.studio.queues import Batcher, LongWork
 from crossfeed.studio.settings import ServeSettings
-from crossfeed.studio.shown_machine import ShownMachine
 from crossfeed.studio.uploads import Uploads
 
 _COLOURS = {"green": 0.0, "amber": 1.0, "red": 2.0}

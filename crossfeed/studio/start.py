@@ -14,13 +14,12 @@ from crossfeed.programs.limits import MotionLimits, read_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.access import Keys
 from crossfeed.studio.engine import ready_to_answer
-from crossfeed.studio.moments import TableMoments
+from crossfeed.studio.model_facts import record_folder
+from crossfeed.studio.moments import ShownMachine, TableMoments
 from crossfeed.studio.replay import Replay
 from crossfeed.studio.server import serve
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
-from crossfeed.studio.shown_machine import ShownMachine
-from crossfeed.studio.trust import record_folder
 
 if TYPE_CHECKING:
     from crossfeed.live.sources import SourceOptions

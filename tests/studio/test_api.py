@@ -9,8 +9,8 @@ import pytest
 
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.serving.what_if import what_if
+from crossfeed.studio.model_facts import recorded_verdict
 from crossfeed.studio.service import Service
-from crossfeed.studio.trust import recorded_verdict
 from tests.studio.conftest import Client, Place, talk
 
 MOMENT = {"session": "mill/run1/session1", "at": 30.0}
@@ -202,7 +202,7 @@ def test_facts_trust_runs_and_docs_answer(make_service: Callable[..., Service]) 
 
 
 def test_page_files_hold_no_address_of_another_host(make_service: Callable[..., Service]) -> None:
-    from crossfeed.studio.files import PLOTLY, page_files
+    from crossfeed.studio.page_files import PLOTLY, page_files
 
     files = page_files()
     size = sum(len(one.packed) for path, one in files.items() if path != "/docs")

@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from crossfeed.errors import TableError
-from crossfeed.studio.batching import Batcher
-from crossfeed.studio.cached_answer import CachedAnswer
-from crossfeed.studio.long_work import LongWork
 from crossfeed.studio.metrics import Metrics
+from crossfeed.studio.queues import Batcher, CachedAnswer, LongWork
 from crossfeed.studio.refusal import RefusalError
 from tests.studio.conftest import EndlessWork
 

@@ -45,7 +45,7 @@ def test_tls_is_spoken_and_only_with_a_certificate_that_holds(
 ) -> None:
     import ssl
 
-    from crossfeed.studio.certificate import check_certificate
+    from crossfeed.studio.server import check_certificate
 
     pem, key = certificate(tmp_path / "good", 30)
     old, old_key = certificate(tmp_path / "old", 1)
