@@ -54,10 +54,9 @@ class Gate:
         headers = _headers(scope)
         try:
             self._check(scope, headers)
+            await self.app(scope, receive, self._guarded(send, scope["path"]))
         except RefusalError as refusal:
             await self._refuse(refusal, scope, headers, send)
-            return
-        await self.app(scope, receive, self._guarded(send, scope["path"]))
 
     def _check(self, scope: Scope, headers: Mapping[str, list[str]]) -> None:
         hosts = headers.get("host", [])
@@ -126,6 +125,8 @@ class Gate:
         answer = {"content-type": media_type, "cache-control": "no-store", **self.headers}
         if refusal.status == 401:
             answer["www-authenticate"] = "Bearer"
+        if refusal.status in (408, 413):
+            answer["connection"] = "close"  # the rest of the body must not be read as another request
         await send({"type": "http.response.start", "status": refusal.status, "headers": _encoded(answer)})
         await send({"type": "http.response.body", "body": body.encode()})
 
