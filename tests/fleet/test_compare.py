@@ -10,13 +10,14 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError
-from crossfeed.fleet.compare import _gap, area_under_curve, compare_with_real
-from crossfeed.fleet.describe import describe, facts_of
+from crossfeed.fleet.compare import _folds, _gap, _parts, area_under_curve, compare_with_real
+from crossfeed.fleet.describe import Match, describe, facts_of
 from crossfeed.fleet.draw import NEIGHBOURS, period_of
-from crossfeed.fleet.features import FEATURES, _features, looks
+from crossfeed.fleet.features import FEATURES, _features, detail_of, looks
 from crossfeed.fleet.generate import draw_table
+from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.shards import CLAIM, FleetPlan, shard_paths
-from crossfeed.ingest.table import Table
+from crossfeed.ingest.table import Group, Table
 from crossfeed.json_file import write_json
 
 pytest.importorskip("lightgbm", reason="comparing needs the extra `trees`")
@@ -115,3 +116,72 @@ def test_a_real_median_is_told_beside_those_of_nine_in_ten_machines() -> None:
     values = np.concatenate([[7.0, 8.0, 9.0], np.repeat(np.arange(101.0), 3)])
     gap = _gap("jump", values, 3, np.repeat([f"m{number}" for number in range(101)], 3).tolist())
     assert (gap.real, gap.low, gap.middle, gap.high) == (8.0, 5.0, 50.0, 95.0)
+
+
+def test_facts_of_a_channel_are_counted_by_hand() -> None:
+    values = np.concatenate([np.arange(101.0), [50.0, 50.0]])
+    facts = facts_of(values)
+    assert facts is not None
+    assert (facts.low, facts.high) == pytest.approx((1.02, 98.98))
+    assert (facts.zero, facts.unchanged, facts.whole) == pytest.approx((1 / 103, 1 / 102, 1.0))
+    assert facts.noise == pytest.approx(1.0 / (98.98 - 1.02))
+    assert facts.memory == pytest.approx(np.corrcoef(values[1:], values[:-1])[0, 1])
+    still = facts_of(np.full(3, 2.5))
+    assert still is not None
+    assert (still.noise, still.memory, still.whole, still.unchanged) == (0.0, 1.0, 0.0, 1.0)
+    assert facts_of(np.array([1.0, 2.0])) is None
+    assert facts_of(np.array([1.0, 2.0, 4.0])) is not None
+
+
+def test_a_match_lies_between_a_twentieth_and_nineteen_of_twenty() -> None:
+    match = Match("a", "low", 2.0, 1.0, 2.0, 3.0, 9)
+    inside = [replace(match, real=real).inside for real in (0.99, 1.0, 3.0, 3.01)]
+    assert inside == [False, True, True, False]
+
+
+def standing(sessions: dict[str, int]) -> Table:
+    """A machine that stands still for so many rows a session, one sensor counting its rows."""
+    schema = fleet_schema()
+    rows, groups = sum(sessions.values()), []
+    for run, count in sessions.items():
+        start = groups[-1].stop if groups else 0
+        groups.append(Group("mill", f"s{run}", run, "", start, start + count))
+    sensors = np.full((rows, len(schema.sensors)), np.nan)
+    sensors[:, schema.sensor_names.index("x_output_current")] = np.arange(float(rows))
+    return Table(schema, tuple(groups), np.arange(float(rows)), sensors, np.zeros((rows, 4)), 1.0, {})
+
+
+def test_windows_are_whole_beside_each_other_and_spread_over_the_log() -> None:
+    table = standing({"a": 63, "b": 64, "c": 200, "d": 64 * 6})
+    found = looks(table, ("x_output_current",))
+    starts = [63, 127, 191, 255, *range(327, 711, 64)]
+    assert [(look.run, look.row) for look in found] == [
+        ("mill/" + ("b" if start == 63 else "c" if start < 327 else "d"), start) for start in starts
+    ]
+    assert {(look.detail, look.machine) for look in found} == {("current", "mill")}
+    few = looks(table, ("x_output_current",), most=3)
+    assert [look.row for look in few] == [63, 327, 647]
+    scale = np.percentile(np.arange(711.0), 99) - np.percentile(np.arange(711.0), 1)
+    features = dict(zip(FEATURES, found[0].features))
+    assert features["level"] == pytest.approx((63 + 31.5) / scale)
+    assert features["jump"] == features["largest jump"] == pytest.approx(1.0 / scale)
+    table.sensors[130, :] = np.nan
+    assert [look.row for look in looks(table, ("x_output_current",))] == [63, *starts[2:]]
+
+
+@pytest.mark.parametrize(
+    ("channel", "detail"),
+    [("x_output_current", "current"), ("spindle_actual_speed", "velocity"), ("spindle_mod_depth", "voltage")],
+)
+def test_a_channel_measures_what_its_last_word_says(channel: str, detail: str) -> None:
+    assert detail_of(channel) == detail
+
+
+def test_runs_are_held_out_together_and_a_log_of_few_runs_by_fifths() -> None:
+    table = standing({f"r{number}": 128 for number in range(5)})
+    assert _parts(looks(table, ("x_output_current",))) == [f"mill/r{number}" for number in range(5) for _ in range(2)]
+    alone = looks(standing({"only": 640}), ("x_output_current",))
+    assert _parts(alone) == ["0", "0", "1", "1", "2", "2", "3", "3", "4", "4"]
+    fold = _folds([f"m{number}" for number in range(12)] * 2)
+    assert (fold[:12] == fold[12:]).all()
+    assert sorted(np.bincount(fold[:12]).tolist()) == [2, 2, 2, 3, 3]
