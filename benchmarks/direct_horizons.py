@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from crossfeed.ingest.table import Table
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.windows import WindowSet
 

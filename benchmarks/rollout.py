@@ -22,7 +22,7 @@ from direct_horizons import horizon_errors
 
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.ingest.table import Table
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import energies, power_sensors, sample_quantiles

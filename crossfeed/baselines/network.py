@@ -10,8 +10,7 @@ from torch.nn.functional import gelu, softplus
 
 from crossfeed.baselines.inputs import Features
 from crossfeed.distribution import Distribution, Gaussian, Point
-from crossfeed.model.parts.present_mean import present_mean
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, present_mean
 
 # Of every network whose original does not say otherwise.
 DROPOUT = 0.1

@@ -18,8 +18,7 @@ from crossfeed.baselines.instance import joint_series
 from crossfeed.baselines.network import Network
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.distribution import Distribution, Point
-from crossfeed.model.parts.present_mean import present_mean
-from crossfeed.windows.windows import WindowBatch, WindowSet
+from crossfeed.windows.windows import WindowBatch, WindowSet, present_mean
 
 _RATE = 1e-4
 _SETTINGS: dict[str, Any] = {

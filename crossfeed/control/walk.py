@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.model.world_model import WorldModel
 
@@ -54,9 +54,10 @@ def walk(model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, m
         now_B1A, future_BLA = a_BRA[:, first + context - 1, None], planned_BTA[:, first : first + reach]
         if members and isinstance(model, SensorModel):
             plan = Plan.under(future_BLA, tuple(range(1, future_BLA.shape[1] + 1)))
-            prediction, member_EBLC = model.decode_with_members(cast(SensorContext, encoded), plan)
+            prediction = model.decode(cast(SensorContext, encoded), plan)
+            assert prediction.member_mean_EBHC is not None
             forecasts.append(prediction.distribution)
-            expected.append(member_EBLC)
+            expected.append(prediction.member_mean_EBHC)
         else:
             forecasts.append(model.ahead(encoded, now_B1A, future_BLA))
             expected.append(forecasts[-1].mean.unsqueeze(0))

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from crossfeed.distribution import Distribution
 from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.windows import WindowBatch, WindowSet
 

@@ -19,7 +19,7 @@ from crossfeed.distribution.normal import floored
 from crossfeed.edge import INPUTS
 from crossfeed.errors import ConfigError
 from crossfeed.extras import need
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 
 OPSET = 20

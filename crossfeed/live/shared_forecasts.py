@@ -5,19 +5,16 @@ B windows, K context rows, C sensors, A commands, T planned steps, H horizons.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from crossfeed.distribution import Distribution
 from crossfeed.errors import CrossfeedError
 from crossfeed.live.promises import Outline
 from crossfeed.model.forecast import Forecast, read_commands, to_forecast
+from crossfeed.model.interface import Plan
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.packed_weights import packed
-from crossfeed.model.plan import Plan
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.products import wide_products
@@ -104,8 +101,9 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
     present_BC = x_BKC.isfinite().any(1)
     worth = model.worth_reading(present_BC.any(0), absent_too=False)
     context = model.encode(x_BKC, x_BKC.isfinite(), a_BKA, worth)
-    said, apart_BHC = _decode(model, context, Plan.under(future_BTA, model.horizons))
-    together = to_forecast(model, said, model.horizons, present_BC.any(0), single=False)
+    prediction = model.decode(context, Plan.under(future_BTA, model.horizons))
+    apart_BHC = prediction.disagreement
+    together = to_forecast(model, prediction.distribution, model.horizons, present_BC.any(0), single=False)
     outline, names = Outline.of(together.distribution), model.schema.sensor_names
     return [
         WindowForecast(
@@ -119,10 +117,3 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
         )
         for number, present_C in enumerate(present_BC)
     ]
-
-
-def _decode(model: WorldModel, context: Any, plan: Plan) -> tuple[Distribution, Tensor | None]:
-    if not isinstance(model, SensorModel):
-        return model.decode(context, plan).distribution, None
-    prediction, apart_BHC = model.decode_with_disagreement(context, plan)
-    return prediction.distribution, apart_BHC

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.grid import Grid, ShownByGrids
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.products import wide_products
 from crossfeed.rows import check_horizons, check_levels, check_plans, check_plausible, read_plan
 from crossfeed.rows import read_history as read_history_rows

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.model.context import Context, Rows
 from crossfeed.model.forecast import Forecast, read_commands, to_forecast
+from crossfeed.model.interface import Context, Plan, Rows
 from crossfeed.model.packed_weights import Precision, packed
 from crossfeed.model.parts.instance_norm import Statistics
-from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.products import wide_products
 from crossfeed.rows import check_horizons, check_plausible

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from crossfeed.model.interface import Plan
 from crossfeed.model.parts.horizon_embedding import check_between
-from crossfeed.model.plan import Plan
 
 
 class Asked(NamedTuple):

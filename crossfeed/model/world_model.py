@@ -13,13 +13,11 @@ from torch import Tensor, nn
 
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
-from crossfeed.model.context import Context, Rows
 from crossfeed.model.forecast import Forecast, forecast
+from crossfeed.model.interface import Context, Plan, Prediction, Rows
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.model_file import ModelFile, check_tensors, read_model_file, write_model_file
 from crossfeed.model.parts.instance_norm import Statistics
-from crossfeed.model.plan import Plan
-from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.waiting import plans_by_wait
 from crossfeed.schema import Schema

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History
@@ -39,5 +39,6 @@ def disagreement(model: SensorModel, history: History, commands: np.ndarray, con
     x_1KC = torch.where(m_1KC, x_1KC, 0.0)
     rows_read = model.eval().read(x_1KC, m_1KC, model.level(x_1KC, m_1KC))
     encoded = model.context(rows_read, past_1KA)
-    apart_1HC = model.disagreement(encoded, Plan.under(planned_1TA, model.horizons))
+    apart_1HC = model.decode(encoded, Plan.under(planned_1TA, model.horizons)).disagreement
+    assert apart_1HC is not None
     return float(apart_1HC[:, :, m_1KC[0].any(0)].mean())

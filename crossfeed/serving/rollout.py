@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.model.context import Rows
+from crossfeed.model.interface import Rows
 from crossfeed.model.packed_weights import packed
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.world_model import WorldModel

@@ -17,7 +17,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 from crossfeed.windows.draws import Draw

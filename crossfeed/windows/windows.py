@@ -138,6 +138,11 @@ def mean_commands(future_a_BTA: Tensor, horizons: tuple[int, ...]) -> Tensor:
     return torch.stack([future_a_BTA[:, :horizon].mean(1) for horizon in horizons], 1)
 
 
+def present_mean(entry: Tensor, present: Tensor) -> Tensor:
+    """Mean of the present entries, of which absent ones are never read; zero when there is none."""
+    return torch.where(present, entry, 0.0).sum() / present.sum().clamp(min=1)
+
+
 def _lay_out(
     pairs: Sequence[tuple[int, Table, Group]], listing: WindowList, normaliser: Normaliser, shown_C: np.ndarray
 ) -> dict[str, np.ndarray]:

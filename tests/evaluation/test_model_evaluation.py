@@ -20,8 +20,7 @@ from crossfeed.front.evaluate import evaluate
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
-from crossfeed.model.plan import Plan
-from crossfeed.model.prediction import Prediction
+from crossfeed.model.interface import Plan, Prediction
 from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.training.run import train

@@ -11,7 +11,7 @@ from scipy import stats
 
 from crossfeed.distribution import StudentT
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.presets import paper
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy

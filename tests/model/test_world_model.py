@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError
+from crossfeed.model.interface import Plan
 from crossfeed.model.jepa.objectives import Stage, draw_views, losses, total
-from crossfeed.model.plan import Plan
 from crossfeed.model.presets import MethodConfig, mended, paper
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical

@@ -9,8 +9,7 @@ from torch.nn.functional import layer_norm, smooth_l1_loss
 
 from crossfeed.baselines.inputs import Features
 from crossfeed.baselines.reconstruction.pretext import StepPretextNetwork, hidden_steps, hide
-from crossfeed.model.parts.present_mean import present_mean
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, present_mean
 
 _RATIO = 0.3
 # Latents alone could be rebuilt by making them all alike; the values keep them apart.

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from crossfeed.baselines.inputs import Features
 from crossfeed.baselines.reconstruction.pretext import StepPretextNetwork, hidden_steps, uniform
-from crossfeed.model.parts.present_mean import present_mean
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, present_mean
 
 _STRETCHES, _LENGTH, _RATIO = 4, 10, 0.8
 

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from crossfeed.baselines.inputs import Features
 from crossfeed.baselines.reconstruction.pretext import StepPretextNetwork, uniform
 from crossfeed.baselines.transformer import encoder_blocks
-from crossfeed.model.parts.present_mean import present_mean
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, present_mean
 
 _RATIO = 0.75
 

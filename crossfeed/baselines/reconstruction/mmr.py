@@ -12,8 +12,7 @@ from torch import Tensor
 from crossfeed.baselines.inputs import Features
 from crossfeed.baselines.reconstruction.pretext import StepPretextNetwork, uniform
 from crossfeed.errors import ConfigError
-from crossfeed.model.parts.present_mean import present_mean
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, present_mean
 
 _LEVELS = 3
 _RATIO = 0.5

@@ -10,8 +10,7 @@ from crossfeed.baselines.inputs import Features
 from crossfeed.baselines.reconstruction.pretext import PretextNetwork, hidden_steps, uniform
 from crossfeed.baselines.transformer import encoder_blocks
 from crossfeed.errors import ConfigError
-from crossfeed.model.parts.present_mean import present_mean
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, present_mean
 
 _LENGTHS = (2, 4, 8)
 _RATIO = 0.4

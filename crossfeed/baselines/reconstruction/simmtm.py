@@ -10,8 +10,7 @@ from torch.nn.functional import log_softmax, normalize, softmax
 
 from crossfeed.baselines.inputs import Features
 from crossfeed.baselines.reconstruction.pretext import StepPretextNetwork, hide, uniform
-from crossfeed.model.parts.present_mean import present_mean
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, present_mean
 
 _VIEWS, _RATIO, _MEAN_RUN = 2, 0.5, 3.0
 _TEMPERATURE, _CONTRAST = 0.1, 0.1

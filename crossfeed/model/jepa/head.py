@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.distribution import Distribution, Gaussian, StudentT
-from crossfeed.model.parts.present_mean import present_mean
 from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.windows import present_mean
 
 Likelihood = Literal["nll", "beta_nll", "student_t"]
 SMALLEST_DEGREES_OF_FREEDOM = 2.1  # the variance of a Student-t exists above 2

@@ -3,23 +3,60 @@
 B windows, K context rows, H horizons, T longest horizon, C sensors, A commands, D latent width.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution
-from crossfeed.model.context import RowVectors, State
+from crossfeed.model.interface import Plan, Prediction
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.jepa.encoder import Encoder
 from crossfeed.model.jepa.head import Anchor, Head
 from crossfeed.model.jepa.predictor import Predictor, Recovery
 from crossfeed.model.jepa.target_encoder import TargetEncoder
 from crossfeed.model.parts.instance_norm import InstanceNorm, Statistics
-from crossfeed.model.plan import Plan
-from crossfeed.model.prediction import Prediction
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
+
+
+@dataclass(frozen=True, slots=True)
+class JepaRows:
+    """What the paper's network keeps: one vector a row."""
+
+    vector_BRD: Tensor
+    level: Statistics | None
+
+    def window(self, start: int, stop: int) -> "JepaRows":
+        """The rows from `start` up to `stop`."""
+        return JepaRows(self.vector_BRD[:, start:stop], self.level)
+
+    def followed_by(self, later: "JepaRows") -> "JepaRows":
+        """These rows and later ones that were read under the same level."""
+        return JepaRows(torch.cat([self.vector_BRD, later.vector_BRD], 1), self.level)
+
+    def __len__(self) -> int:
+        return self.vector_BRD.shape[1]
+
+
+@dataclass(frozen=True, slots=True)
+class JepaContext:
+    """The paper's context: the state at the last row, the mean over all rows where it was asked for, and the level."""
+
+    z_BD: Tensor
+    pooled_BD: Tensor | None
+    level: Statistics | None
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "JepaContext":
+        """The same with each of its tensors changed; windows lie along the first axis."""
+        return JepaContext(
+            function(self.z_BD),
+            None if self.pooled_BD is None else function(self.pooled_BD),
+            None if self.level is None else self.level.map(function),
+        )
 
 
 class JepaModel(WorldModel):
@@ -45,7 +82,7 @@ class JepaModel(WorldModel):
         self.head = Head(config.head, width, sensors, anchor)
         self.recovery = Recovery(width, commands)
 
-    def decode(self, context: State, plan: Plan) -> Prediction:
+    def decode(self, context: JepaContext, plan: Plan) -> Prediction:
         """Eqs. (3) and (11): a distribution for every sensor and horizon under a plan, in global z-space."""
         latent_BHD = self.predict_latents(context, plan)
         mean_BHC, log_variance_BHC = self.head(latent_BHD)
@@ -56,7 +93,7 @@ class JepaModel(WorldModel):
         distribution = self.head.distribution(mean_BHC, self.head.bound(log_variance_BHC))
         return Prediction(latent_BHD, distribution, context)
 
-    def predict_latents(self, context: State, plan: Plan) -> Tensor:
+    def predict_latents(self, context: JepaContext, plan: Plan) -> Tensor:
         """Eq. (3): latents at every horizon under the planned commands."""
         latent_BHD: Tensor = self.predictor(context.z_BD, plan)
         return latent_BHD
@@ -65,23 +102,21 @@ class JepaModel(WorldModel):
         """What is taken out of each window before it is read and put back into its forecast; None for nothing."""
         return self.instance_norm.statistics(x_BKC, m_BKC)
 
-    def read(
-        self, x_BRC: Tensor, m_BRC: Tensor, level: Statistics | None, channels: Tensor | None = None
-    ) -> RowVectors:
+    def read(self, x_BRC: Tensor, m_BRC: Tensor, level: Statistics | None, channels: Tensor | None = None) -> JepaRows:
         """First pass of the encoder; under an unchanged level rows can be kept and used again."""
         x_BRC = self.instance_norm.normalise(x_BRC, level)
         if channels is not None:
             x_BRC, m_BRC = x_BRC[..., channels], m_BRC[..., channels]
-        return RowVectors(self.context_encoder.rows(x_BRC, m_BRC, channels), level)
+        return JepaRows(self.context_encoder.rows(x_BRC, m_BRC, channels), level)
 
-    def context(self, rows: RowVectors, a_BKA: Tensor, pooled: bool = False) -> State:
+    def context(self, rows: JepaRows, a_BKA: Tensor, pooled: bool = False) -> JepaContext:
         """Second pass of the encoder, over rows that were read."""
         if not pooled:
-            return State(self.context_encoder.state(rows.vector_BRD, a_BKA), None, rows.level)
+            return JepaContext(self.context_encoder.state(rows.vector_BRD, a_BKA), None, rows.level)
         step_BKD = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
-        return State(step_BKD[:, -1], step_BKD.mean(1), rows.level)
+        return JepaContext(step_BKD[:, -1], step_BKD.mean(1), rows.level)
 
-    def follow(self, rows: RowVectors, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+    def follow(self, rows: JepaRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
         """What follows each of B sampled paths under one plan, as `ahead`, of some channels only."""
         a_BKA, future_BTA = (each.expand(len(rows.vector_BRD), -1, -1) for each in (a_KA, future_TA))
         return self.ahead(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
@@ -104,7 +139,7 @@ class JepaModel(WorldModel):
         copies = len(masks)
         x_VKC, a_VKA = batch.x_BKC.repeat(copies, 1, 1), batch.a_BKA.repeat(copies, 1, 1)
         context = self.encode(x_VKC, torch.cat(masks), a_VKA, pooled=True)
-        assert isinstance(context, State)
+        assert isinstance(context, JepaContext)
         return self.decode(context, Plan.of(batch, self.horizons).repeated(copies)).split(len(batch.x_BKC))
 
     @torch.no_grad()

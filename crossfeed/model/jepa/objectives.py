@@ -15,12 +15,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.model.context import State
+from crossfeed.model.interface import Prediction
+from crossfeed.model.jepa.model import JepaContext
 from crossfeed.model.jepa.regularisers import SIGRegConfig, VICRegConfig, sigreg, vicreg
-from crossfeed.model.parts.present_mean import present_mean
-from crossfeed.model.prediction import Prediction
 from crossfeed.windows.corrupt import MaskConfig, corrupt, schema_view
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, present_mean
 
 if TYPE_CHECKING:
     from crossfeed.model.jepa.model import JepaModel
@@ -138,7 +137,7 @@ def loss_terms(
         if "latent" in active:
             terms["latent"] = latent_loss(latent_BHD, target_BHD, batch.future_m_BHC.any(-1), config)
         context = full.context
-        assert isinstance(context, State)
+        assert isinstance(context, JepaContext)
         assert context.pooled_BD is not None, "objectives need the pooled context"
         groups = _regularised(context.pooled_BD.float(), latent_BHD, target_BHD, config)
         if "vicreg" in active:

@@ -13,10 +13,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from crossfeed.configuration import CheckedForm
+from crossfeed.model.interface import Plan
 from crossfeed.model.parts.attention import CrossAttention
 from crossfeed.model.parts.blocks import Block, BlockConfig, embedding
 from crossfeed.model.parts.horizon_embedding import HorizonEmbedding, HorizonEmbeddingKind
-from crossfeed.model.plan import Plan
 from crossfeed.windows.windows import mean_commands
 
 

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution, Mixture
+from crossfeed.model.interface import Plan, Prediction
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig, Statistics
-from crossfeed.model.plan import Plan
-from crossfeed.model.prediction import Prediction
 from crossfeed.model.sensors.commands import CommandMeaning, Meaning
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.following import follow
@@ -92,21 +91,10 @@ class SensorModel(WorldModel):
 
     def decode(self, context: SensorContext, plan: Plan) -> Prediction:
         """What the members say together."""
-        return self._together(*self.members_say(context, plan), context, plan)
-
-    def decode_with_disagreement(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Tensor]:
-        """What the members say together, and how far apart they are (B, H, C): both for the price of one."""
-        prediction, mean_EBHC = self.decode_with_members(context, plan)
-        return prediction, mean_EBHC.std(0, correction=0)
-
-    def decode_with_members(self, context: SensorContext, plan: Plan) -> tuple[Prediction, Tensor]:
-        """What the members say together, and what each expects of every sensor (E, B, H, C)."""
         query_EBHCD, mixture = self.members_say(context, plan)
-        return self._together(query_EBHCD, mixture, context, plan), self._member_means(mixture, context)
-
-    def _together(self, query_EBHCD: Tensor, mixture: Mixture, context: SensorContext, plan: Plan) -> Prediction:
-        together = self._widened(mixture.pooled(), self._slots(plan.horizons))
-        return Prediction(query_EBHCD[0].mean(2), self._everywhere(together, context.window.channels), context)
+        channels = context.window.channels
+        together = self._of_all_sensors(self._widened(mixture.pooled(), self._slots(plan.horizons)), channels)
+        return Prediction(query_EBHCD[0].mean(2), together, context, self._member_means(mixture, channels))
 
     def members_say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
         """Queries (E, B, H, C, D) and mixtures (E, B, H, C) of members before they are widened; C are those read."""
@@ -154,10 +142,6 @@ class SensorModel(WorldModel):
         mixture = follow(self.network, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
         return self._widened(mixture.pooled(), slot_R)
 
-    def disagreement(self, context: SensorContext, plan: Plan) -> Tensor:
-        """Standard deviation (B, H, C) of the members' means, in z-units; zero for a single member."""
-        return self._member_means(self.members_say(context, plan)[1], context).std(0, correction=0)
-
     def representation(self, batch: WindowBatch) -> Tensor:
         """The mean of the first member's tokens, absent sensors left out."""
         self.check(batch)
@@ -180,15 +164,15 @@ class SensorModel(WorldModel):
             return None
         return torch.tensor([asked_as(row, self.horizons).slot for row in horizons], device=self.step_H.device)
 
-    def _member_means(self, mixture: Mixture, context: SensorContext) -> Tensor:
+    def _member_means(self, mixture: Mixture, channels: Tensor | None) -> Tensor:
         """What each member expects (E, B, H, C) of all sensors; all agree on the mean of one that was not read."""
-        mean_EBHC, channels = mixture.mean, context.window.channels
+        mean_EBHC = mixture.mean
         if channels is None:
             return mean_EBHC
         whole_EBHC = mean_EBHC.new_zeros(*mean_EBHC.shape[:-1], len(self.schema.sensors))
         return whole_EBHC.index_copy(-1, channels, mean_EBHC)
 
-    def _everywhere(self, mixture: Mixture, channels: Tensor | None) -> Mixture:
+    def _of_all_sensors(self, mixture: Mixture, channels: Tensor | None) -> Mixture:
         """The forecast of all sensors; one that was not read is expected at its mean, as far off as it ever was."""
         if channels is None:
             return mixture

@@ -11,10 +11,9 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.model.parts.present_mean import present_mean
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.sensors.model import SensorContext, SensorModel
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, present_mean
 
 
 class ForecastWeights(CheckedForm):

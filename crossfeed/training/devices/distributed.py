@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, distributed
 
 from crossfeed.errors import ConfigError
+from crossfeed.model.interface import Prediction
 from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, Stage, Views, see
-from crossfeed.model.prediction import Prediction
 from crossfeed.windows.windows import WindowBatch
 
 Part = TypeVar("Part", WindowBatch, Views)

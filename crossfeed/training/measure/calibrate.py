@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Mixture
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.training.order import spread_out
 from crossfeed.windows.windows import WindowSet
@@ -34,13 +34,15 @@ def calibrate(model: SensorModel, validation: WindowSet) -> None:
         batch = validation.batch(index_B.to(device))
         rows = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
         context, plan = model.context(rows, batch.a_BKA), Plan.of(batch, model.horizons)
-        mixture = model.decode(context, plan).distribution
+        prediction = model.decode(context, plan)
+        mixture, disagreement_BHC = prediction.distribution, prediction.disagreement
         assert isinstance(mixture, Mixture)
+        assert disagreement_BHC is not None
         present_H += batch.future_m_BHC.sum((0, 2))
         for index, widening in enumerate(WIDENINGS):
             held_BHC = replace(mixture, scale_M=mixture.scale_M * widening).holds(batch.future_x_BHC, NOMINAL)
             inside_WH[index] += (held_BHC & batch.future_m_BHC).sum((0, 2))
-        apart_BHC = torch.where(batch.future_m_BHC, model.disagreement(context, plan), 0.0)
+        apart_BHC = torch.where(batch.future_m_BHC, disagreement_BHC, 0.0)
         doubts.append(apart_BHC.sum((1, 2)) / batch.future_m_BHC.sum((1, 2)).clamp(min=1))
     model.widening_H.copy_(_smallest_enough(inside_WH, present_H))
     model.usual_doubt.copy_(torch.cat(doubts).quantile(USUAL))

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crossfeed.model.context import State
-from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.plan import Plan
-from crossfeed.model.prediction import Prediction
+from crossfeed.model.interface import Plan, Prediction
+from crossfeed.model.jepa.model import JepaContext, JepaModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.devices.acceleration import CapturedStep
 from crossfeed.training.devices.precision import autocast
@@ -84,7 +82,7 @@ class WindowReader:
             prediction = model.decode(context, Plan.of(planned, model.horizons))
             if self.teacher:
                 assert isinstance(model, JepaModel)
-                assert isinstance(context, State)
+                assert isinstance(context, JepaContext)
                 target_BHD = model.encode_target(batch)
                 in_window_x_BHC = model.instance_norm.normalise(batch.future_x_BHC, context.level)
         self._reading = Reading(prediction, target_BHD, batch.future_x_BHC, batch.future_m_BHC, in_window_x_BHC)

@@ -11,8 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from crossfeed.model.context import State
-from crossfeed.model.jepa.model import JepaModel
+from crossfeed.model.jepa.model import JepaContext, JepaModel
 from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import Selection
@@ -166,7 +165,7 @@ class Validator:
         pieces = []
         for reading in self._reader(part, teacher=True)(index_W):
             context = reading.prediction.context
-            assert isinstance(context, State)
+            assert isinstance(context, JepaContext)
             assert context.pooled_BD is not None
             assert reading.target_BHD is not None
             assert reading.in_window_x_BHC is not None

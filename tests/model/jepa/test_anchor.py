@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from crossfeed.model.interface import Plan
 from crossfeed.model.jepa.head import Anchor
-from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 

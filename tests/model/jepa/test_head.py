@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crossfeed.distribution import Gaussian
 from crossfeed.model.jepa.head import Head, HeadConfig
-from crossfeed.model.parts.present_mean import present_mean
+from crossfeed.windows.windows import present_mean
 
 
 def _head(**settings: object) -> Head:

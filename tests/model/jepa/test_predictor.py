@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.context import State
-from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
+from crossfeed.model.jepa.model import JepaContext, JepaModel
 from tests.model import toy
 
 INJECTIONS = ("token", "film", "cross_attention")
@@ -23,7 +22,7 @@ def _built(injection: str, conditioning: str, embedding: str = "value") -> JepaM
 
 def _predict(model: JepaModel, future_a: torch.Tensor, horizons: tuple[int, ...] = toy.HORIZONS) -> torch.Tensor:
     z = torch.randn(3, 16, generator=torch.Generator().manual_seed(1))
-    return model.predict_latents(State(z, None, None), Plan.under(future_a, horizons))
+    return model.predict_latents(JepaContext(z, None, None), Plan.under(future_a, horizons))
 
 
 @pytest.mark.parametrize(("injection", "conditioning"), COMBINATIONS)

@@ -6,8 +6,8 @@ from typing import get_args
 import pytest
 import torch
 
+from crossfeed.model.interface import Plan
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig, Kind
-from crossfeed.model.plan import Plan
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 

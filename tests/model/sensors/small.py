@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Mixture
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.schema import Channel, Schema

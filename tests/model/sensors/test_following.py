@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crossfeed.distribution import Mixture
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.windows.windows import WindowBatch
 from tests.model.sensors.contexts import encode

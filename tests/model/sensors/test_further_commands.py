@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.distribution import Mixture
+from crossfeed.model.interface import Plan
 from crossfeed.model.meeting import in_frame, readable
-from crossfeed.model.plan import Plan
 from crossfeed.model.sensors.commands import SMALL, CommandMeaning
 from crossfeed.model.sensors.further_commands import with_further_commands
 from crossfeed.model.sensors.head import FAINT, HIGHEST, LOWEST, STEEPEST

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from tests.model.sensors.contexts import encode
 from tests.model.sensors.small import (
     HORIZONS,
@@ -35,8 +35,8 @@ def test_members_disagree_and_a_single_one_does_not() -> None:
     plan = Plan.of(batch, HORIZONS)
     alone, several = stirred(), stirred(members=3)
     with torch.no_grad():
-        assert (alone.disagreement(encode(alone, batch), plan) == 0.0).all()
-        found = several.disagreement(encode(several, batch), plan)
+        assert (alone.decode(encode(alone, batch), plan).disagreement == 0.0).all()
+        found = several.decode(encode(several, batch), plan).disagreement
         means = several.members_say(encode(several, batch), plan)[1].mean
     assert found.shape == (4, len(HORIZONS), SENSORS)
     assert (found > 0.0).all()
@@ -87,18 +87,17 @@ def test_sensors_that_nobody_looks_at_cost_nothing() -> None:
     assert channels.tolist() == [0, *range(2, SENSORS)]
     plan = Plan.of(batch, HORIZONS)
     with torch.no_grad():
-        (found, apart), (wanted, wanted_apart) = (
-            model.decode_with_disagreement(model.encode(batch.x_BKC, m_BKC, batch.a_BKA, chosen), plan)
-            for chosen in (channels, None)
+        found, wanted = (
+            model.decode(model.encode(batch.x_BKC, m_BKC, batch.a_BKA, chosen), plan) for chosen in (channels, None)
         )
     assert found.context.token_EBND.shape[2] == wanted.context.token_EBND.shape[2] - 1
-    for one, two in ((found.distribution.mean, wanted.distribution.mean), (apart, wanted_apart)):
+    for one, two in ((found.distribution.mean, wanted.distribution.mean), (found.disagreement, wanted.disagreement)):
         assert one.shape == two.shape
         torch.testing.assert_close(one[..., channels], two[..., channels], rtol=0, atol=1e-9)
     said = found.distribution
     assert (said.mean[..., 1] == 0.0).all()
     assert (said.standard_deviation[..., 1] == 1.0).all()
-    assert (apart[..., 1] == 0.0).all()
+    assert (found.disagreement[..., 1] == 0.0).all()
     assert model.worth_reading(torch.ones(SENSORS, dtype=torch.bool), absent_too=False) is None
 
 

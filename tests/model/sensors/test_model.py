@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crossfeed.distribution import Mixture
 from crossfeed.errors import ConfigError
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.schema import Schema
 from tests.model.sensors.contexts import chosen, encode
 from tests.model.sensors.small import (

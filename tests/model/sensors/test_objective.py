@@ -9,7 +9,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.plan import Plan
+from crossfeed.model.interface import Plan
 from crossfeed.model.presets import MethodConfig
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import ForecastObjectiveConfig, ForecastWeights, forecast_losses
