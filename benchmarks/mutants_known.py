@@ -179,7 +179,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "programs/test_bad_input.py",
     ),
     "programs/geometry.py": ("programs/test_motion.py", "programs/test_plan.py"),
-    "programs/path.py": ("programs/test_plan.py", "programs/test_trajectory.py"),
+    "programs/legs.py": ("programs/test_plan.py", "programs/test_trajectory.py"),
     "programs/profile.py": ("programs/test_plan.py", "programs/test_overrides.py"),
     "programs/limits.py": ("programs/test_plan.py",),
     "rows.py": ("model/test_forecast.py", "ingest/test_from_frame.py"),

@@ -5,13 +5,14 @@ Rapid and feed moves follow the path with trapezoidal speed profiles; corners ar
 a change waits until a spindle that speeds up at `spindle_acceleration` has got there, as controllers do.
 """
 
+import math
+
 import numpy as np
 
 from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import Program, ProgramFinding
+from crossfeed.programs.legs import Legs, build_legs
 from crossfeed.programs.limits import MotionLimits as MotionLimits
-from crossfeed.programs.overrides import Override, OverrideSteps, retime
-from crossfeed.programs.path import Legs, build_legs
 from crossfeed.programs.profile import corner_speeds, leg_limits, look_ahead, trapezoids
 from crossfeed.programs.trajectory import Trajectory
 
@@ -19,14 +20,17 @@ from crossfeed.programs.trajectory import Trajectory
 def plan(
     program: Program,
     limits: MotionLimits | None = None,
-    feed_override: Override = 1.0,
-    rapid_override: Override = 1.0,
-    spindle_override: Override = 1.0,
+    feed_override: float = 1.0,
+    rapid_override: float = 1.0,
+    spindle_override: float = 1.0,
 ) -> Trajectory:
-    """Plan a program under limits and overrides."""
+    """Plan a program under limits and overrides, factors such as 0.8 that hold for the whole program."""
     limits = limits or MotionLimits()
-    feed, rapid = OverrideSteps.of(feed_override, "feed"), OverrideSteps.of(rapid_override, "rapid")
-    spindle = OverrideSteps.of(spindle_override, "spindle")
+    for name, factor in (("feed", feed_override), ("rapid", rapid_override), ("spindle", spindle_override)):
+        if not (math.isfinite(factor) and 0.0 < factor <= 10.0):
+            raise ProgramError(
+                f"The {name} override is {factor:g}.", expected="a factor above 0 and up to 10, where 1 is 100 %"
+            )
     if not program.blocks:
         raise ProgramError(
             f"{program.name} moves nothing: no motion, dwell or tool change was found in its {program.lines} lines.",
@@ -34,19 +38,17 @@ def plan(
             remedy="Check that it is NC code in Siemens or ISO form; `crossfeed program FILE` lists its findings.",
         )
     legs = build_legs(program.blocks, limits.tool_change, limits.spindle_acceleration is not None)
-    feed_factor = feed.highest * np.where(legs.per_revolution, spindle.highest, 1.0)
-    speed, acceleration = leg_limits(legs, limits, rapid.highest, feed_factor)
+    feed_factor = feed_override * np.where(legs.per_revolution, spindle_override, 1.0)
+    speed, acceleration = leg_limits(legs, limits, rapid_override, feed_factor)
     corners = look_ahead(corner_speeds(legs, speed, limits), legs.length, acceleration)
     waits = np.nan_to_num(legs.seconds)
+    set_point = np.clip(legs.spindle * spindle_override, -limits.spindle_speed, limits.spindle_speed)
     if limits.spindle_acceleration is not None:
-        set_point = np.clip(legs.spindle * spindle.highest, -limits.spindle_speed, limits.spindle_speed)
         undelayed = trapezoids(legs, speed, acceleration, corners, waits)
         taken = np.bincount(undelayed.leg, weights=undelayed.seconds, minlength=len(legs))
         waits = _spindle_waits(legs.seconds, taken, set_point, limits.spindle_acceleration)
-    retimed = retime(trapezoids(legs, speed, acceleration, corners, waits), legs, feed, rapid, spindle)
-    rpm = legs.spindle[retimed.segments.leg] * retimed.spindle_factor
-    clipped = np.clip(rpm, -limits.spindle_speed, limits.spindle_speed)
-    return Trajectory(program.name, legs, retimed.segments, clipped, _remarks(legs, limits))
+    segments = trapezoids(legs, speed, acceleration, corners, waits)
+    return Trajectory(program.name, legs, segments, set_point[segments.leg], _remarks(legs, limits))
 
 
 def _spindle_waits(seconds: np.ndarray, taken: np.ndarray, set_point: np.ndarray, acceleration: float) -> np.ndarray:

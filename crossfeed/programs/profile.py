@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crossfeed.programs.legs import LegKind, Legs
 from crossfeed.programs.limits import MotionLimits
-from crossfeed.programs.path import LegKind, Legs
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import ProgramFinding
-from crossfeed.programs.path import LegKind, Legs
+from crossfeed.programs.legs import LegKind, Legs
 from crossfeed.programs.profile import SpeedSegments
 from crossfeed.schema import Channel, conversion
 
