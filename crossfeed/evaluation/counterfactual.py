@@ -91,7 +91,7 @@ def _altered(ahead: Playback, change: Commands | OverrideSchedule, time_step: fl
     """The next steps of a program under an alteration, with the engagement of the places it reaches."""
     if isinstance(change, OverrideSchedule):
         return overridden(ahead, change, time_step, steps).inputs
-    return travel(ahead.inputs, change(ahead.inputs.commands[:steps])).inputs
+    return travel(ahead.inputs, change(ahead.inputs.commands[:steps]))
 
 
 def _rows(machine: SimulatedMachine, trace: Trace) -> tuple[np.ndarray, np.ndarray]:

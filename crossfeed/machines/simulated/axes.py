@@ -19,22 +19,17 @@ class AxisMotion:
     acceleration: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class AxisMemory:
-    """What an axis carries from step to step: the limited set-point, the velocity, the filter of the velocity loop."""
+def follow(axis: Axis, time_step: float, command: Floats, memory: Floats) -> tuple[AxisMotion, Floats]:
+    """Let the slide follow a set-point in mm/s.
 
-    limited: float
-    velocity: float
-    carry: float
-
-
-def follow(axis: Axis, time_step: float, command: Floats, memory: AxisMemory) -> tuple[AxisMotion, AxisMemory]:
-    """Let the slide follow a set-point in mm/s."""
+    The memory (3,) is the limited set-point and the velocity of the last step, and the filter of the velocity loop.
+    """
+    last_limited, last_velocity, carry = memory.tolist()
     top = axis.feed_limit / 60
-    limited = limit_rate(np.clip(command, -top, top), memory.limited, axis.acceleration * time_step)
-    velocity, carry = lag(limited, decay(time_step, axis.response), memory.carry)
-    acceleration = np.diff(velocity, prepend=memory.velocity) / time_step
-    return AxisMotion(velocity, acceleration), AxisMemory(float(limited[-1]), float(velocity[-1]), carry)
+    limited = limit_rate(np.clip(command, -top, top), last_limited, axis.acceleration * time_step)
+    velocity, carry = lag(limited, decay(time_step, axis.response), carry)
+    acceleration = np.diff(velocity, prepend=last_velocity) / time_step
+    return AxisMotion(velocity, acceleration), np.array([limited[-1], velocity[-1], carry])
 
 
 def limit_rate(wanted: Floats, previous: float, most: float) -> Floats:

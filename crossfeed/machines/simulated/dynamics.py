@@ -51,9 +51,9 @@ def advance(
 
     motions, axis_memories = [], []
     for index, axis in enumerate(machine.axes):
-        motion, memory = follow(axis, time_step, inputs.feed[:, index] / 60, state.axis(index))
+        motion, memory = follow(axis, time_step, inputs.feed[:, index] / 60, state.memory["axes"][index])
         motions.append(motion)
-        axis_memories.append([memory.limited, memory.velocity, memory.carry])
+        axis_memories.append(memory)
     after["axes"] = np.array(axis_memories)
 
     slow, after["cut"] = wander(draws[noise.CUT_SLOW], time_step, machine.cutting.slow_memory, state.number("cut"))

@@ -9,8 +9,6 @@ N planned steps, M commanded ones, all of one length. Commands say how fast the 
 - beyond the end of the planned path the last engagement stays.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,20 +20,16 @@ _STANDING = 6e-5  # mm/min, the slowest feed that cuts
 _SAME_PLACE = 1e-6  # mm/min x step; rounding of sums stays below, every step that moves above
 
 
-@dataclass(frozen=True, slots=True)
-class Travel:
-    """Changed commands on a planned path."""
-
-    inputs: DriveInputs  # (M,) the commands as asked, with the engagement of the places they reach
-    step: NDArray[np.intp]  # (M,) the planned step whose engagement each of them meets
-    rest: DriveInputs  # the plan from the place reached; its first step is repeated where it was not finished
+def travel(planned: DriveInputs, commands: Floats) -> DriveInputs:
+    """Other commands, (M, 4) at the inner rate, with the engagement of the places on the planned path they reach."""
+    asked = DriveInputs.held(commands, 1)
+    return planned[steps_met(planned, asked)].commanded(asked.commands)
 
 
-def travel(planned: DriveInputs, commands: Floats) -> Travel:
-    """Send the tool along a planned path under other commands, (M, 4) at the inner rate."""
+def steps_met(planned: DriveInputs, asked: DriveInputs) -> NDArray[np.intp]:
+    """The planned step (M,) whose engagement each step of other commands meets."""
     if not len(planned):
         raise MachineError("There is no path to follow: the plan has no steps.", expected="at least one planned step")
-    asked = DriveInputs.held(commands, 1)
     ends, planned_moves = _distances(planned)
     places = np.concatenate(([0.0], ends))
     reached, moves = _distances(asked)
@@ -43,8 +37,7 @@ def travel(planned: DriveInputs, commands: Floats) -> Travel:
     begun = np.minimum(np.searchsorted(places, reached - _SAME_PLACE), len(planned))
     finished = places[begun] - reached <= _SAME_PLACE
     last = begun - 1 + np.where(finished, np.minimum(_stood(moves), _waiting(planned_moves)[begun]), 0)
-    step = np.maximum(last, 0)
-    return Travel(planned[step].commanded(asked.commands), step, planned[int(last[-1] + finished[-1]) :])
+    return np.maximum(last, 0)
 
 
 def _distances(inputs: DriveInputs) -> tuple[Floats, NDArray[np.bool_]]:

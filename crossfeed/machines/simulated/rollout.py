@@ -142,19 +142,13 @@ def _joined(parts: list[Physics]) -> Physics:
 
 
 def counterfactual(
-    machine: SimulatedMachine,
-    state: SimulationState,
-    inputs: DriveInputs,
-    commands: ArrayLike,
-    beyond: DriveInputs | None = None,
+    machine: SimulatedMachine, state: SimulationState, inputs: DriveInputs, commands: ArrayLike
 ) -> tuple[Trace, Trace]:
     """The run as it was, and as it would have been under other commands: same start, same noise, same path.
 
     `commands` is (N, 4) at the inner rate or (T, 4) with each row held equally long (1 Hz rows, say). Engagement
-    belongs to the path (see `path`): slower feeds cut longer, a hold stops the cut, faster ones arrive earlier, if need
-    be in what lies `beyond` the inputs.
+    belongs to the path (see `path`): slower feeds cut longer, a hold stops the cut, faster ones arrive earlier.
     """
     factual, _ = machine.run(inputs, state)
-    planned = inputs if beyond is None else DriveInputs.joined([inputs, beyond])
-    altered, _ = machine.run(travel(planned, inputs.commanded(commands).commands).inputs, state)
+    altered, _ = machine.run(travel(inputs, inputs.commanded(commands).commands), state)
     return factual, altered

@@ -11,7 +11,6 @@ import numpy as np
 
 from crossfeed.atomic import atomic_file, storage_error
 from crossfeed.errors import MachineError
-from crossfeed.machines.simulated.axes import AxisMemory
 
 _FORMAT = "crossfeed simulation state 1"
 
@@ -28,11 +27,6 @@ class SimulationState:
     def number(self, name: str) -> float:
         """A remembered scalar."""
         return float(self.memory[name])
-
-    def axis(self, index: int) -> AxisMemory:
-        """What one axis remembers."""
-        limited, velocity, carry = self.memory["axes"][index].tolist()
-        return AxisMemory(limited, velocity, carry)
 
     def save(self, path: Path | str) -> None:
         """Write the state to one NPZ file, whole or not at all."""
