@@ -17,7 +17,7 @@ from crossfeed.control.policy_file import PolicyControl
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import TrialStart, cost_by_place, standing, trial
 from crossfeed.machines.simulated.catalogue import machine_named, random_machine
-from crossfeed.machines.simulated.fleet import related
+from crossfeed.machines.simulated.random_fleet import related
 from crossfeed.schema import canonical
 
 MACHINES = ("spinner_620", "spinner_630", "fleet:0", "fleet:1", "fleet:2", "fleet:3")

@@ -24,7 +24,7 @@ from crossfeed.front.evaluate import evaluate
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
-from crossfeed.machines.simulated.fleet import simulate_fleet
+from crossfeed.machines.simulated.random_fleet import simulate_fleet
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study import lock, study
 from crossfeed.study.study import Study

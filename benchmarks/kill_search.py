@@ -17,7 +17,7 @@ from typing import Any
 
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.log_formats import log_format_named
-from crossfeed.machines.simulated.pair import simulate_pair
+from crossfeed.machines.simulated.study_pair import simulate_pair
 from crossfeed.progress import be_quiet
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.study import Study

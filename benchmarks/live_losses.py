@@ -25,7 +25,7 @@ from crossfeed.live.simulated.serve import serve
 from crossfeed.live.sources import SourceOptions, open_source
 from crossfeed.live.spool import read_spool
 from crossfeed.live.to_table import spool_to_table
-from crossfeed.machines.simulated.single import simulate_program
+from crossfeed.machines.simulated.program_log import simulate_program
 from crossfeed.machines.table import mapped_format
 
 

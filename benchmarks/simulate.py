@@ -17,11 +17,11 @@ import numpy as np
 from crossfeed.machines.simulated import joanneum, thws
 from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import play
-from crossfeed.machines.simulated.pair import SCALES
+from crossfeed.machines.simulated.materials_and_tools import MATERIALS
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.shop import open_shop
 from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
-from crossfeed.machines.simulated.workshop import MATERIALS
+from crossfeed.machines.simulated.study_pair import SCALES
 
 SLICE = 2_000  # steps of the slow way
 

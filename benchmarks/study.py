@@ -26,7 +26,7 @@ from crossfeed.cli.render.study import show_ranking, show_target_result
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.log_formats import log_format_named
-from crossfeed.machines.simulated.pair import simulate_pair
+from crossfeed.machines.simulated.study_pair import simulate_pair
 from crossfeed.progress import be_quiet
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.export import export

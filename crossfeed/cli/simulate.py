@@ -61,10 +61,10 @@ def simulate(
     from crossfeed.cli.render.grid import print_json
     from crossfeed.cli.render.logs import show_simulated
     from crossfeed.cli.render.next_step import next_step
-    from crossfeed.machines.simulated.fleet import simulate_fleet
-    from crossfeed.machines.simulated.mapped import LOG, MAPPING
-    from crossfeed.machines.simulated.pair import simulate_pair
-    from crossfeed.machines.simulated.single import simulate_program
+    from crossfeed.machines.simulated.mapped_log import LOG, MAPPING
+    from crossfeed.machines.simulated.program_log import simulate_program
+    from crossfeed.machines.simulated.random_fleet import simulate_fleet
+    from crossfeed.machines.simulated.study_pair import simulate_pair
     from crossfeed.progress import output
 
     if program is not None:

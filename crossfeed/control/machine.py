@@ -7,10 +7,10 @@ import numpy as np
 
 from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import Playback, motion_limits, play, prepare
+from crossfeed.machines.simulated.materials_and_tools import Material, material_named, material_noted, tool_notes
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.state import SimulationState
-from crossfeed.machines.simulated.workshop import Material, material_named, material_noted, tool_notes
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import parse_program

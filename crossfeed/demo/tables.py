@@ -47,7 +47,7 @@ DIVISIONS = {
 
 def make_logs(folder: Path, settings: DemoSettings) -> ChapterResult:
     """Let the two simulated machines write their logs."""
-    from crossfeed.machines.simulated.pair import simulate_pair
+    from crossfeed.machines.simulated.study_pair import simulate_pair
 
     logs = simulate_pair(folder / RAW, "demo", settings.seed)
     files = sum(len(log.files) for log in logs)

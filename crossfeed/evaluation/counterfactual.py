@@ -20,11 +20,11 @@ from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.ingest.table import Group, Table
 from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import Playback, play
+from crossfeed.machines.simulated.materials_and_tools import material_named
 from crossfeed.machines.simulated.overrides import OverrideSchedule, overridden
 from crossfeed.machines.simulated.path import travel
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.shop import open_shop
-from crossfeed.machines.simulated.workshop import material_named
 from crossfeed.progress import progress
 from crossfeed.schema import canonical
 from crossfeed.windows.normalise import Normaliser

@@ -13,8 +13,8 @@ from crossfeed.fleet.dice import Dice, between, chance, evenly, pick, pick_weigh
 from crossfeed.fleet.draw import FleetMachine
 from crossfeed.fleet.operations import FINISHING, OPERATIONS, TEETH, TOOL_WORDS, WAYS, Area, NcText, ToolUse
 from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
+from crossfeed.machines.simulated.materials_and_tools import Material, material_named, material_noted, tool_notes
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
-from crossfeed.machines.simulated.workshop import Material, material_named, material_noted, tool_notes
 from crossfeed.programs.bundled import bundled_programs
 from crossfeed.programs.parse import parse_program
 

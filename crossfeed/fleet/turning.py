@@ -14,8 +14,8 @@ from crossfeed.fleet.draw import FleetMachine
 from crossfeed.fleet.operations import NcText
 from crossfeed.fleet.parts import Piece, draw_material, spindle_room
 from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
+from crossfeed.machines.simulated.materials_and_tools import Material, Tool
 from crossfeed.machines.simulated.stock import Engagement
-from crossfeed.machines.simulated.workshop import Material, Tool
 from crossfeed.programs.parse import parse_program
 
 _CLEAR = 2.0  # mm

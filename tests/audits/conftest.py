@@ -12,8 +12,8 @@ from crossfeed.ingest.table import Table
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Native logs of two simulated machines: a few sessions of THWS kind, the shortest JOANNEUM set with windows."""
-    from crossfeed.machines.simulated.pair import Scale, simulate_pair
     from crossfeed.machines.simulated.production import Order
+    from crossfeed.machines.simulated.study_pair import Scale, simulate_pair
 
     folder = tmp_path_factory.mktemp("pair")
     order = Order(rows=1_200, sessions=6, raw_rows=2_200, duplicates=3, lost_rows=1)

@@ -14,7 +14,7 @@ from crossfeed.grid import plural
 from crossfeed.ingest.resample import WAITING
 from crossfeed.ingest.table import Table
 from crossfeed.machines.declaration import LogFormat
-from crossfeed.machines.simulated.summary import LogSummary
+from crossfeed.machines.simulated.log_files import LogSummary
 from crossfeed.progress import output
 
 

@@ -7,8 +7,8 @@ from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import motion_limits, play, prepare
+from crossfeed.machines.simulated.materials_and_tools import material_named, material_noted, tool_notes
 from crossfeed.machines.simulated.rollout import SimulatedMachine
-from crossfeed.machines.simulated.workshop import material_named, material_noted, tool_notes
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.parse import read_program
 from crossfeed.schema import canonical

@@ -72,9 +72,9 @@ class DriveInputs:
     def held(cls, commands: ArrayLike, steps_per_row: int) -> Self:
         """Commands (T, 4) in canonical units, each held for `steps_per_row` inner steps, in the air."""
         repeated = np.repeat(_four_columns(commands), steps_per_row, axis=0)
-        return cls.idle(len(repeated)).commanded(repeated)
+        return cls.idle(len(repeated)).with_commands(repeated)
 
-    def commanded(self, commands: ArrayLike) -> Self:
+    def with_commands(self, commands: ArrayLike) -> Self:
         """Set the commands and leave the engagement: (N, 4) at the inner rate, or (T, 4) rows held equally long."""
         rows = _four_columns(commands)
         if len(rows) == 0 or len(self) % len(rows):

@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.joanneum import COLUMNS
-from crossfeed.machines.simulated.csvfile import rounded, write_csv
-from crossfeed.machines.simulated.jobs import Playback, fit
+from crossfeed.machines.simulated.jobs import Playback, play_for
+from crossfeed.machines.simulated.log_files import LogSummary, Ranges, rounded, write_csv
+from crossfeed.machines.simulated.materials_and_tools import material_named
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.shop import Shop, open_shop
 from crossfeed.machines.simulated.spinners import spinner_630
-from crossfeed.machines.simulated.summary import LogSummary, Ranges
-from crossfeed.machines.simulated.workshop import material_named
 from crossfeed.progress import progress
 from crossfeed.schema import canonical, conversion
 
@@ -89,7 +88,7 @@ def export(out: Path, cycles: int, seed: int, measured_commands: bool = False) -
             columns = log.columns(seed * len(RUNS) + number, measured_commands)
             for column in COLUMNS:
                 scale = conversion(column.unit, canonical().channel(column.channel).unit).scale
-                ranges.see(column.channel, columns[column.native] * scale)
+                ranges.update(column.channel, columns[column.native] * scale)
             for path, rows in log.files(out / run.name):
                 raw_rows += _write_rows(path, columns, rows)
                 files.append(path)
@@ -117,7 +116,7 @@ class _RunLog:
         self.gap = 0 if self.in_parts or len(lengths) == 1 else int(draw.integers(1500, 9000))
         self.first_cycle = int(draw.integers(1000, 90_000))
         steps = sum(lengths) + self.gap * (len(lengths) - 1)
-        self.playback = fit(shop.jobs[run.program], material_named(run.material), steps * CYCLE, CYCLE, draw)
+        self.playback = play_for(shop.jobs[run.program], material_named(run.material), steps * CYCLE, CYCLE, draw)
         starts = np.cumsum([0, *(length + self.gap for length in lengths)])[:-1]
         self.logged = np.concatenate([start + np.arange(length) for start, length in zip(starts, lengths)])
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.inputs import DriveInputs
+from crossfeed.machines.simulated.materials_and_tools import Material, Tool, tool_named
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM, MachineParameters
 from crossfeed.machines.simulated.stock import Engagement, engage
-from crossfeed.machines.simulated.workshop import Material, Tool, tool_named
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.plan import plan
@@ -158,7 +158,7 @@ def play(job: Job, override: float | Floats, material: Material, time_step: floa
     return Playback(inputs, position, job.line[sample], tool, percent[sample].copy(), job.motion[sample])
 
 
-def fit(job: Job, material: Material, seconds: float, time_step: float, draw: np.random.Generator) -> Playback:
+def play_for(job: Job, material: Material, seconds: float, time_step: float, draw: np.random.Generator) -> Playback:
     """Fill `seconds` with passes of a job at overrides an operator would choose.
 
     The last pass ends with the program wherever an override from 30 to 120 % allows it, and is cut short otherwise.
@@ -167,7 +167,7 @@ def fit(job: Job, material: Material, seconds: float, time_step: float, draw: np
     steps = np.diff(np.round(np.linspace(0, seconds / time_step, passes + 1)).astype(int))
     played = []
     for count in steps.tolist():
-        chosen = _knob(job, draw)
+        chosen = _draw_override(job, draw)
         cutting = float((job.cutting / (RATE * chosen)).sum())
         other = float((~job.cutting).sum() / RATE)
         room = count * time_step - other
@@ -177,7 +177,7 @@ def fit(job: Job, material: Material, seconds: float, time_step: float, draw: np
     return joined(played)
 
 
-def _knob(job: Job, draw: np.random.Generator) -> Floats:
+def _draw_override(job: Job, draw: np.random.Generator) -> Floats:
     """The feed override along a job: the operator turns the knob once or twice, mostly near 100 %."""
     count = len(job.cutting)
     override = np.full(count, 1.0)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.jobs import Job, Playback, play
+from crossfeed.machines.simulated.materials_and_tools import Material
 from crossfeed.machines.simulated.noise import Floats
-from crossfeed.machines.simulated.workshop import Material
 
 _HIGHEST = 2.0  # 200 %, the most that a control's knob offers
 _ROUNDING = 1e-6  # of a step

@@ -23,7 +23,7 @@ _SAME_PLACE = 1e-6  # mm/min x step; rounding of sums stays below, every step th
 def travel(planned: DriveInputs, commands: Floats) -> DriveInputs:
     """Other commands, (M, 4) at the inner rate, with the engagement of the places on the planned path they reach."""
     asked = DriveInputs.held(commands, 1)
-    return planned[steps_met(planned, asked)].commanded(asked.commands)
+    return planned[steps_met(planned, asked)].with_commands(asked.commands)
 
 
 def steps_met(planned: DriveInputs, asked: DriveInputs) -> NDArray[np.intp]:
@@ -37,7 +37,7 @@ def steps_met(planned: DriveInputs, asked: DriveInputs) -> NDArray[np.intp]:
     begun = np.minimum(np.searchsorted(places, reached - _SAME_PLACE), len(planned))
     finished = places[begun] - reached <= _SAME_PLACE
     last = begun - 1 + np.where(finished, np.minimum(_stood(moves), _waiting(planned_moves)[begun]), 0)
-    return np.maximum(last, 0)
+    return np.asarray(np.maximum(last, 0))
 
 
 def _distances(inputs: DriveInputs) -> tuple[Floats, NDArray[np.bool_]]:

@@ -81,7 +81,7 @@ class _Run:
 def plan_days(order: Order, products: Sequence[Product], warm_up: Product, seed: int) -> list[list[Phase]]:
     """Draw the phases of every day."""
     draw = np.random.default_rng([seed, 1])
-    days = _runs(order, products, warm_up, draw)
+    days = _draw_runs(order, products, warm_up, draw)
     _share_rows([run for day in days for run in day], order.rows + order.lost_rows, draw)
     planned, number = [], 0
     for day in days:
@@ -92,10 +92,12 @@ def plan_days(order: Order, products: Sequence[Product], warm_up: Product, seed:
             following = day[position + 1] if position + 1 < len(day) else None
             phases += _between(run, following, draw)
         planned.append(phases)
-    return _fill(_lose(planned, order.lost_rows, draw), order.raw_rows - order.duplicates, draw)
+    return _stretch_idle(_lose_seconds(planned, order.lost_rows, draw), order.raw_rows - order.duplicates, draw)
 
 
-def _runs(order: Order, products: Sequence[Product], warm_up: Product, draw: np.random.Generator) -> list[list[_Run]]:
+def _draw_runs(
+    order: Order, products: Sequence[Product], warm_up: Product, draw: np.random.Generator
+) -> list[list[_Run]]:
     """Which product runs when: a warm-up each morning, then batches; some runs break in two sessions."""
     share = np.full(DAYS, order.sessions // DAYS)
     share[: order.sessions % DAYS] += 1
@@ -178,7 +180,7 @@ def _between(run: _Run, following: _Run | None, draw: np.random.Generator) -> li
     return phases
 
 
-def _lose(days: list[list[Phase]], count: int, draw: np.random.Generator) -> list[list[Phase]]:
+def _lose_seconds(days: list[list[Phase]], count: int, draw: np.random.Generator) -> list[list[Phase]]:
     """Lose single seconds inside surviving sessions, never two close together nor at an end."""
     places = [
         (day, index)
@@ -193,7 +195,7 @@ def _lose(days: list[list[Phase]], count: int, draw: np.random.Generator) -> lis
     return days
 
 
-def _fill(days: list[list[Phase]], raw_rows: int, draw: np.random.Generator) -> list[list[Phase]]:
+def _stretch_idle(days: list[list[Phase]], raw_rows: int, draw: np.random.Generator) -> list[list[Phase]]:
     """Stretch the idle phases until the whole log has its rows, and miss a few more seconds of some of them."""
     logged = sum(phase.seconds - len(phase.lost) for phases in days for phase in phases)
     idle = [(day, index) for day, phases in enumerate(days) for index, p in enumerate(phases) if p.kind == "idle"]

@@ -150,5 +150,5 @@ def counterfactual(
     belongs to the path (see `path`): slower feeds cut longer, a hold stops the cut, faster ones arrive earlier.
     """
     factual, _ = machine.run(inputs, state)
-    altered, _ = machine.run(travel(inputs, inputs.commanded(commands).commands), state)
+    altered, _ = machine.run(travel(inputs, inputs.with_commands(commands).commands), state)
     return factual, altered

@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 
 from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
+from crossfeed.machines.simulated.materials_and_tools import material_noted, tool_notes
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.production import Product
-from crossfeed.machines.simulated.workshop import material_noted, tool_notes
 from crossfeed.programs.blocks import Setup
 from crossfeed.programs.bundled import bundled_programs
 from crossfeed.programs.limits import MotionLimits

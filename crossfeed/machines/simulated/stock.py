@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfeed.machines.simulated.materials_and_tools import Tool
 from crossfeed.machines.simulated.noise import Floats
-from crossfeed.machines.simulated.workshop import Tool
 
 _CELL = 0.5  # mm, side of a height cell
 _STRIDE, _STRIDES = 0.5, 12.0  # mm along the path between two looks at the stock, or a part of the tool's diameter

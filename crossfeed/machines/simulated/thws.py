@@ -5,17 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.machines.simulated.csvfile import rounded, write_csv
 from crossfeed.machines.simulated.inputs import DriveInputs
-from crossfeed.machines.simulated.jobs import Motion, Playback, fit
+from crossfeed.machines.simulated.jobs import Motion, Playback, play_for
+from crossfeed.machines.simulated.log_files import LogSummary, Ranges, rounded, write_csv
+from crossfeed.machines.simulated.materials_and_tools import material_named
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 from crossfeed.machines.simulated.production import DAYS, JOG_PROGRAM, Order, Phase, Status, plan_days
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.shop import Shop, open_shop
 from crossfeed.machines.simulated.spinners import spinner_620
-from crossfeed.machines.simulated.summary import LogSummary, Ranges
-from crossfeed.machines.simulated.workshop import material_named
 from crossfeed.machines.thws import COLUMNS
 from crossfeed.programs.blocks import Setup
 from crossfeed.progress import progress
@@ -40,15 +39,15 @@ def export(out: Path, order: Order, seed: int, measured_commands: bool = False) 
     with progress("Simulating the THWS log", total=seconds) as task:
         for number, phases in enumerate(days):
             day = _Day(machine, shop, seed, number, measured_commands)
-            day.double(phases, int(duplicates[number]))
+            day.choose_doubled(phases, int(duplicates[number]))
             for phase in phases:
-                day.live(phase)
+                day.simulate(phase)
                 task.advance(phase.seconds, note=f"day {number + 1}")
             parts.append(day.columns())
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     ranges = Ranges()
     for column in COLUMNS:
-        ranges.see(column.channel, columns[column.native])
+        ranges.update(column.channel, columns[column.native])
     path = out / FILE
     raw_rows = write_csv(path, columns, header="," + ",".join(list(columns)[1:]))
     return LogSummary("thws", (path,), raw_rows, order.rows, order.sessions, float(seconds), ranges)
@@ -68,13 +67,13 @@ class _Day:
         self.position = np.zeros(3)
         self.doubled = np.array([], dtype=np.int64)  # seconds of the day that the log holds twice
 
-    def double(self, phases: list[Phase], count: int) -> None:
+    def choose_doubled(self, phases: list[Phase], count: int) -> None:
         """Choose the seconds in which the logger fires twice."""
         starts = np.cumsum([0, *(phase.seconds for phase in phases)])
         logged = [start + np.setdiff1d(np.arange(phase.seconds), phase.lost) for start, phase in zip(starts, phases)]
         self.doubled = self.draw.choice(np.concatenate(logged), count, replace=False)
 
-    def live(self, phase: Phase) -> None:
+    def simulate(self, phase: Phase) -> None:
         """Run the machine through a phase and log it."""
         playback = self._playback(phase)
         trace, self.state = self.machine.run(playback.inputs, self.state)
@@ -95,7 +94,7 @@ class _Day:
             return _standing(DriveInputs.idle(steps), self.position)
         if phase.run < 0 or self.running is None or self.running[0] != phase.run:
             job, material = self.shop.jobs[phase.product.program], material_named(phase.product.material)
-            played = fit(job, material, phase.run_seconds, self.machine.time_step, self.draw)
+            played = play_for(job, material, phase.run_seconds, self.machine.time_step, self.draw)
             self.running = (phase.run, played)
         played = self.running[1]
         first = round(phase.offset / self.machine.time_step)
@@ -167,4 +166,4 @@ def jogging(steps: int, time_step: float, draw: np.random.Generator) -> DriveInp
         axis = int(draw.integers(1, 4))
         commands[now : now + length, axis] = draw.choice((-1, 1)) * draw.choice((200.0, 1000.0, 2000.0, 6000.0))
         now += length + int(draw.uniform(0.3, 2.0) / time_step)
-    return DriveInputs.idle(steps).commanded(commands)
+    return DriveInputs.idle(steps).with_commands(commands)

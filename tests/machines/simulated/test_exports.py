@@ -11,10 +11,9 @@ import pytest
 
 from crossfeed.errors import MachineError, StorageError
 from crossfeed.machines.simulated import thws
-from crossfeed.machines.simulated.csvfile import write_csv
-from crossfeed.machines.simulated.pair import Scale, simulate_pair
+from crossfeed.machines.simulated.log_files import LogSummary, write_csv
 from crossfeed.machines.simulated.production import Order
-from crossfeed.machines.simulated.summary import LogSummary
+from crossfeed.machines.simulated.study_pair import Scale, simulate_pair
 from crossfeed.machines.thws import COLUMNS
 
 SCALE = Scale(Order(rows=1_500, sessions=6, raw_rows=3_600, duplicates=7, lost_rows=2), cycles=325_000)

@@ -12,12 +12,12 @@ from crossfeed.errors import MachineError, ProgramError, StorageError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.log_formats import log_format_named
 from crossfeed.machines.simulated.catalogue import random_machine
-from crossfeed.machines.simulated.fleet import related, simulate_fleet
 from crossfeed.machines.simulated.jobs import motion_limits, play, prepare
+from crossfeed.machines.simulated.materials_and_tools import material_named
+from crossfeed.machines.simulated.program_log import simulate_program
+from crossfeed.machines.simulated.random_fleet import related, simulate_fleet
 from crossfeed.machines.simulated.rollout import SimulatedMachine
-from crossfeed.machines.simulated.single import simulate_program
 from crossfeed.machines.simulated.spinners import spinner_620
-from crossfeed.machines.simulated.workshop import material_named
 from crossfeed.programs.parse import parse_program
 
 PROGRAM = """; Material: steel

@@ -7,11 +7,11 @@ import pytest
 
 from crossfeed.machines.simulated.catalogue import random_machine
 from crossfeed.machines.simulated.jobs import Playback, motion_limits, prepare
+from crossfeed.machines.simulated.materials_and_tools import MATERIALS
 from crossfeed.machines.simulated.overrides import OverrideSchedule, play_under
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
-from crossfeed.machines.simulated.workshop import MATERIALS
 from crossfeed.programs.parse import parse_program
 from crossfeed.schema import canonical
 

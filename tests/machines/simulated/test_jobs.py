@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.machines.simulated.jobs import Job, fit, motion_limits, play, prepare
+from crossfeed.machines.simulated.jobs import Job, motion_limits, play, play_for, prepare
+from crossfeed.machines.simulated.materials_and_tools import MATERIALS
 from crossfeed.machines.simulated.shop import open_shop
 from crossfeed.machines.simulated.spinners import spinner_620
-from crossfeed.machines.simulated.workshop import MATERIALS
 from crossfeed.programs.parse import parse_program
 
 ALUMINIUM = MATERIALS["aluminium"]
@@ -64,7 +64,7 @@ def test_without_override_the_commands_are_those_of_the_planner(job: Job) -> Non
 @pytest.mark.parametrize("factor", [0.4, 0.95, 1.3, 2.2, 5.0])
 def test_any_time_is_filled_with_passes_at_overrides_of_30_to_120_percent(job: Job, factor: float) -> None:
     seconds = round(job.seconds * factor)
-    played = fit(job, ALUMINIUM, seconds, 0.02, np.random.default_rng(0))
+    played = play_for(job, ALUMINIUM, seconds, 0.02, np.random.default_rng(0))
     assert len(played.inputs) == round(seconds / 0.02)
     assert played.override.min() >= 0.3
     assert played.override.max() <= 1.2

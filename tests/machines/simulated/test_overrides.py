@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.jobs import Job, Motion, Playback, motion_limits, play, prepare
+from crossfeed.machines.simulated.materials_and_tools import MATERIALS
 from crossfeed.machines.simulated.overrides import OverrideSchedule, overridden, play_under
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.spinners import spinner_620
-from crossfeed.machines.simulated.workshop import MATERIALS
 from crossfeed.programs.parse import parse_program
 
 ALUMINIUM, STEP, SECOND = MATERIALS["aluminium"], 0.02, 50

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import motion_limits, play, prepare
+from crossfeed.machines.simulated.materials_and_tools import MATERIALS
 from crossfeed.machines.simulated.path import steps_met, travel
 from crossfeed.machines.simulated.rollout import SimulatedMachine, counterfactual
 from crossfeed.machines.simulated.spinners import spinner_620
-from crossfeed.machines.simulated.workshop import MATERIALS
 from crossfeed.programs.parse import parse_program
 from tests.machines.simulated.conftest import cutting_inputs
 

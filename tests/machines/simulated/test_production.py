@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.joanneum import RUNS, session_cycles
-from crossfeed.machines.simulated.pair import SCALES
 from crossfeed.machines.simulated.production import JOG_PROGRAM, Order, Phase, Product, Status, plan_days
+from crossfeed.machines.simulated.study_pair import SCALES
 
 PRODUCTS = (Product("A", "aluminium", 320.0), Product("B", "steel", 700.0), Product("C", "pla", 190.0))
 WARM_UP = Product("W", "aluminium", 110.0)

@@ -24,7 +24,7 @@ def busy_inputs(steps: int, seed: int = 0) -> DriveInputs:
     draw = np.random.default_rng(seed)
     rows = -(-steps // 25)
     commands = np.column_stack([draw.choice((0, 4000, 12000, 20000), rows), draw.uniform(-20000, 20000, (rows, 3))])
-    return cutting_inputs(rows * 25).commanded(commands)[:steps]
+    return cutting_inputs(rows * 25).with_commands(commands)[:steps]
 
 
 @settings(max_examples=15)
@@ -97,7 +97,7 @@ def test_both_futures_meet_the_same_noise(noisy: SimulatedMachine) -> None:
 
 def test_commands_at_one_hertz_are_held_within_the_second(noisy: SimulatedMachine) -> None:
     rows = np.array([[8000.0, 600.0, 0, 0], [8000.0, 1200.0, 0, 0], [0, 0, 0, 0]])
-    inputs = cutting_inputs(150).commanded(rows)
+    inputs = cutting_inputs(150).with_commands(rows)
     np.testing.assert_array_equal(inputs.commands, np.repeat(rows, 50, axis=0))
     trace, _ = noisy.run(inputs, noisy.rest())
     seconds = trace.resample(1.0)
@@ -173,7 +173,7 @@ def test_inputs_that_are_no_commands_are_refused(noisy: SimulatedMachine) -> Non
     with pytest.raises(MachineError, match="no number"):
         DriveInputs.held([[np.nan, 0, 0, 0]], 50)
     with pytest.raises(MachineError, match="spread evenly"):
-        DriveInputs.idle(100).commanded(np.zeros((7, 4)))
+        DriveInputs.idle(100).with_commands(np.zeros((7, 4)))
     with pytest.raises(MachineError, match="nothing to run"):
         noisy.run(DriveInputs.idle(0), noisy.rest())
     with pytest.raises(MachineError, match="seed"):

@@ -21,7 +21,7 @@ def test_electrical_energy_equals_work_losses_and_stored_energy(seed: int, speed
     commands = np.zeros((len(speeds), 4))
     commands[:, 0] = speeds
     commands[:, 1] = 900.0
-    engaged = cutting_inputs(100 * len(speeds), depth=2.0).commanded(commands)
+    engaged = cutting_inputs(100 * len(speeds), depth=2.0).with_commands(commands)
     trace, after = machine.run(engaged, machine.rest(seed))
     physics = trace.physics
     electrical = step * physics.spindle_power.sum()

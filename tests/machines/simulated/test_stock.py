@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from crossfeed.machines.simulated.materials_and_tools import tool_named
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.stock import _MOST_CELLS, Engagement, _Block, engage
-from crossfeed.machines.simulated.workshop import tool_named
 
 TOOL = tool_named("SCHAFT_D10_N_AP30")
 

@@ -1,13 +1,50 @@
-"""What an export wrote: files, rows, sessions, and the range of every channel."""
+"""Simulated logs as files: every column with the decimals its control writes, and what was written."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
+import polars.selectors as cs
 
+from crossfeed.atomic import atomic_file
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.schema import canonical
+
+# Decimals per unit: what a control writes, and enough that rounding stays below the noise.
+DECIMALS = {
+    "A": 3,
+    "N m": 3,
+    "kW": 4,
+    "W": 1,
+    "degC": 1,
+    "V": 2,
+    "%": 2,
+    "rpm": 2,
+    "deg/s": 1,
+    "mm/min": 2,
+    "mm/s": 3,
+    "mm": 3,
+    "deg": 2,
+    "s": 3,
+}
+
+
+def rounded(values: "np.ndarray[Any, Any]", unit: str) -> "np.ndarray[Any, Any]":
+    """Values with the decimals of their unit; no negative zeros."""
+    return np.round(values, DECIMALS[unit]) + 0.0
+
+
+def write_csv(path: Path, columns: Mapping[str, Any], header: str | None = None) -> int:
+    """Write columns as one CSV file, whole or not at all; `header` is the first line where a log has a peculiar one."""
+    frame = pl.DataFrame(columns).with_columns(cs.float().fill_nan(None))
+    with atomic_file(path) as temporary, temporary.open("wb") as handle:
+        if header is not None:
+            handle.write(header.encode() + b"\n")
+        frame.write_csv(handle, include_header=header is None, datetime_format="%Y-%m-%d %H:%M:%S")
+    return frame.height
 
 
 @dataclass
@@ -16,7 +53,7 @@ class Ranges:
 
     found: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    def see(self, channel: str, values: Floats) -> None:
+    def update(self, channel: str, values: Floats) -> None:
         """Take values into account; missing ones do not count."""
         if np.isfinite(values).any():
             low, high = self.found.get(channel, (np.inf, -np.inf))

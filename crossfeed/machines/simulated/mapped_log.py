@@ -9,10 +9,9 @@ import numpy as np
 import yaml
 
 from crossfeed.atomic import atomic_file
-from crossfeed.machines.simulated.csvfile import rounded, write_csv
+from crossfeed.machines.simulated.log_files import LogSummary, Ranges, rounded, write_csv
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import Trace
-from crossfeed.machines.simulated.summary import LogSummary, Ranges
 from crossfeed.schema import canonical, conversion
 
 LOG, MAPPING = "log.csv", "mapping.yaml"
@@ -68,7 +67,7 @@ def write_mapped(
             parts[label].append(np.full(len(time), value))
         for column in described:
             values = run.trace[column["channel"]][rows]
-            ranges.see(column["channel"], values)
+            ranges.update(column["channel"], values)
             scale = conversion(schema.channel(column["channel"]).unit, column["unit"]).scale
             parts[column["native"]].append(rounded(values * scale, column["unit"]))
     log = out / LOG

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import Job, play
+from crossfeed.machines.simulated.materials_and_tools import Material, material_named
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import Logging, MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.shop import open_shop
 from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
-from crossfeed.machines.simulated.workshop import Material, material_named
 from crossfeed.plots import COLOURS, new_figure, save_figure
 from crossfeed.progress import progress
 from crossfeed.schema import canonical

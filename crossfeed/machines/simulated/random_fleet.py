@@ -6,13 +6,13 @@ import numpy as np
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.catalogue import random_machine
-from crossfeed.machines.simulated.jobs import fit
-from crossfeed.machines.simulated.mapped import ControllerDialect, LoggedRun, write_mapped
+from crossfeed.machines.simulated.jobs import play_for
+from crossfeed.machines.simulated.log_files import LogSummary
+from crossfeed.machines.simulated.mapped_log import ControllerDialect, LoggedRun, write_mapped
+from crossfeed.machines.simulated.materials_and_tools import material_named
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.machines.simulated.shop import open_shop
-from crossfeed.machines.simulated.summary import LogSummary
-from crossfeed.machines.simulated.workshop import material_named
 from crossfeed.progress import progress
 from crossfeed.schema import canonical
 
@@ -66,7 +66,9 @@ def _at_work(out: Path, machine: MachineParameters, draw: np.random.Generator) -
     for _ in range(_RUNS):
         product = shop.products[int(draw.integers(len(shop.products)))]
         seconds = float(draw.uniform(90, 300))
-        played = fit(shop.jobs[product.program], material_named(product.material), seconds, simulated.time_step, draw)
+        played = play_for(
+            shop.jobs[product.program], material_named(product.material), seconds, simulated.time_step, draw
+        )
         trace, state = simulated.run(played.inputs, state)
         runs.append(LoggedRun(product.program, trace))
     units = {unit: other for unit, other in _OTHER_UNITS.items() if draw.random() < 0.5}

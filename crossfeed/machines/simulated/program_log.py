@@ -6,11 +6,11 @@ from pathlib import Path
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
-from crossfeed.machines.simulated.mapped import LoggedRun, write_mapped
+from crossfeed.machines.simulated.log_files import LogSummary
+from crossfeed.machines.simulated.mapped_log import LoggedRun, write_mapped
+from crossfeed.machines.simulated.materials_and_tools import material_named, material_noted, tool_notes
+from crossfeed.machines.simulated.plot_sheet import SHEET, draw_sheet, play_once
 from crossfeed.machines.simulated.rollout import SimulatedMachine
-from crossfeed.machines.simulated.sheet import SHEET, draw_sheet, play_once
-from crossfeed.machines.simulated.summary import LogSummary
-from crossfeed.machines.simulated.workshop import material_named, material_noted, tool_notes
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.parse import read_program

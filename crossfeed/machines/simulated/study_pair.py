@@ -5,9 +5,9 @@ from pathlib import Path
 
 from crossfeed.errors import MachineError
 from crossfeed.machines.simulated import joanneum, thws
+from crossfeed.machines.simulated.log_files import LogSummary
+from crossfeed.machines.simulated.plot_sheet import SHEET, pair_sheet
 from crossfeed.machines.simulated.production import Order
-from crossfeed.machines.simulated.sheet import SHEET, pair_sheet
-from crossfeed.machines.simulated.summary import LogSummary
 
 
 @dataclass(frozen=True, slots=True)
