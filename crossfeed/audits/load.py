@@ -74,7 +74,9 @@ def _is_canonical(path: Path) -> bool:
 
 def _foreign(path: Path) -> list[Subject]:
     """The machines of a table of unknown make: keys and clock by name, every other numeric column a signal."""
-    frame = _read_frame(path)
+    from crossfeed.machines.delimited import read_whole
+
+    frame = read_whole(path)
     if frame.height == 0:
         raise TableError(f"{path} has no rows.", expected="at least one row under the header")
     lower = {name.strip().lower(): name for name in reversed(frame.columns)}
@@ -132,19 +134,6 @@ def meaning_of(name: str) -> tuple[str | None, str | None, Role, bool]:
     if quantity is None:
         return None, None, "other", False
     return quantity, reading.unit or QUANTITIES[quantity], "command" if reading.commanded else "sensor", False
-
-
-def _read_frame(path: Path) -> "pl.DataFrame":
-    import polars as pl
-
-    from crossfeed.machines.delimited import read_whole
-
-    if path.suffix.lower() not in (".parquet", ".pq"):
-        return read_whole(path)
-    try:
-        return pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise TableError(f"{path} cannot be read as Parquet: {error}", expected="a Parquet or CSV table") from error
 
 
 def _seconds(column: "pl.Series") -> np.ndarray | None:
@@ -217,7 +206,9 @@ def _read_normaliser(path: Path) -> Normaliser:
 
 
 def _read_windows(path: Path) -> WindowRows:
-    frame = _read_frame(path)
+    from crossfeed.machines.delimited import read_whole
+
+    frame = read_whole(path)
     missing = [name for name in ("first", "last", "part") if name not in frame.columns]
     if missing:
         raise TableError(

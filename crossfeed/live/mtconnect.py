@@ -14,9 +14,9 @@ from crossfeed.live.http_stream import get
 from crossfeed.live.mtconnect_page import OutOfRangeError, StreamsPage, read_page
 from crossfeed.live.source import ALIVE, LINE, OVERRIDES, Arrival, LiveSource, Mark, Notice, Sample, live_segmentation
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
-from crossfeed.machines.devices import Item, read_devices
 from crossfeed.machines.mtconnect import LOG_FORMAT
 from crossfeed.machines.mtconnect_channels import propose
+from crossfeed.machines.mtconnect_devices import Item, read_devices
 from crossfeed.machines.mtconnect_mapping import DeviceMapping
 from crossfeed.schema import canonical
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import MICROSECONDS
-from crossfeed.machines.devices import tag
+from crossfeed.machines.mtconnect_devices import tag
 
 
 @dataclass(frozen=True, slots=True)

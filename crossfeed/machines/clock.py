@@ -1,13 +1,14 @@
 """Every clock becomes whole microseconds: sums of 0.002 drift into the wrong second, integers do not."""
 
+import difflib
 import re
+from zoneinfo import available_timezones
 
 import numpy as np
 import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.declaration import MICROSECONDS
-from crossfeed.machines.time_zone import check_zone
 from crossfeed.schema import conversion
 
 # Dates and times in the usual orders; what follows the seconds (fractions, offsets) is read apart from them.
@@ -106,6 +107,17 @@ def _second_pass(early: np.ndarray, late: np.ndarray, twice: np.ndarray, known: 
         after = early[rows[end]] - late[block[-1]] if end < len(rows) else np.inf
         second[block] = after < before
     return second
+
+
+def check_zone(zone: str) -> None:
+    """Refuse what is no time zone, with the nearest name that is one."""
+    if zone in (known := available_timezones()):
+        return
+    near = difflib.get_close_matches(zone, sorted(known), n=2, cutoff=0.4)
+    raise ConfigError(
+        f"There is no time zone '{zone}'" + (f"; did you mean {' or '.join(near)}?" if near else "."),
+        expected="a name such as Europe/Berlin, America/Chicago or UTC",
+    )
 
 
 def put_back_in_autumn(clock: pl.Series) -> pl.Series:

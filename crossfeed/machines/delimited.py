@@ -68,7 +68,12 @@ def _read_quickly(
 
 
 def read_whole(path: Path, fewest: int = 2, numeric_share: float = 1.0) -> pl.DataFrame:
-    """Every column of a file: numbers where so many of its cells are numbers or empty, text where they are not."""
+    """Every column of a file: of text, numbers where so many of its cells are numbers or empty; of Parquet as it is."""
+    if path.suffix.lower() in (".parquet", ".pq"):
+        try:
+            return pl.read_parquet(path, glob=False)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise LogError(f"{path} cannot be read as Parquet: {error}", expected="a whole Parquet file") from error
     dialect = sniff(path, fewest=fewest)
     _refuse_unclosed_quote(path, dialect)
     frame, _ = _text_frame(path, dialect)

@@ -7,9 +7,8 @@ from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError,
 
 from crossfeed.configuration import CheckedForm, load_yaml, problems
 from crossfeed.errors import ConfigError, CrossfeedError
-from crossfeed.machines.clock import seconds
+from crossfeed.machines.clock import check_zone, seconds
 from crossfeed.machines.declaration import MICROSECONDS
-from crossfeed.machines.time_zone import check_zone
 from crossfeed.schema import Schema, canonical
 
 TEMPLATE = """\

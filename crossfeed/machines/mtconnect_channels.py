@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import NativeColumn
-from crossfeed.machines.devices import Item, unit_of
+from crossfeed.machines.mtconnect_devices import Item, unit_of
 from crossfeed.schema import QUANTITIES, Channel, Schema, conversion
 
 # Type of a sensor item -> ending of the channel's name, quantity, values that can be true in the unit of the channel.

@@ -13,7 +13,7 @@ import polars as pl
 
 from crossfeed.atomic import storage_error
 from crossfeed.errors import LogError
-from crossfeed.machines.devices import STREAMS, Item, read_xml, tag
+from crossfeed.machines.mtconnect_devices import STREAMS, Item, read_xml, tag
 
 TEXT_ENDINGS = (".txt", ".txt.gz", ".shdr", ".shdr.gz", ".log", ".log.gz")
 _COLUMNS = {"stamp": pl.String, "item": pl.String, "value": pl.String}

@@ -9,10 +9,10 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.machines.declaration import NativeColumn
-from crossfeed.machines.devices import Item, unit_of
 from crossfeed.machines.files import match_columns
 from crossfeed.machines.mapping import ColumnEntry, read_mapping, schema_named
 from crossfeed.machines.mtconnect_channels import Proposal, Proposed, native_range, propose
+from crossfeed.machines.mtconnect_devices import Item, unit_of
 from crossfeed.schema import QUANTITIES, Channel, Schema
 
 

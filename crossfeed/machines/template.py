@@ -10,12 +10,12 @@ import polars as pl
 from crossfeed.errors import CrossfeedError, LogError
 from crossfeed.machines.column_names import read_name
 from crossfeed.machines.delimited import read_whole
-from crossfeed.machines.devices import DEVICES, read_devices, read_xml, tag
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files
 from crossfeed.machines.log_clock import FoundClock, find_clock
 from crossfeed.machines.log_columns import FoundColumn, find_columns, other_channels
 from crossfeed.machines.mtconnect_channels import propose
+from crossfeed.machines.mtconnect_devices import DEVICES, read_devices, read_xml, tag
 from crossfeed.machines.mtconnect_events import is_streams, items_of_streams
 from crossfeed.machines.table import ENDINGS
 from crossfeed.schema import QUANTITIES, canonical
@@ -42,7 +42,7 @@ def template_from(path: Path) -> str:
 
 
 def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
-    frame = _read(file)
+    frame = read_whole(file, numeric_share=_NUMERIC)
     if frame.is_empty():
         raise LogError(f"{file} has a header but no rows.", expected="some rows to look at")
     _refuse_events(file, frame)
@@ -83,15 +83,6 @@ def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
     if left:
         lines.append(f"# not used: {', '.join(left[:40])}" + (f" and {len(left) - 40} more" if len(left) > 40 else ""))
     return "\n".join(_printable(line) for line in lines) + "\n"
-
-
-def _read(file: Path) -> pl.DataFrame:
-    if file.suffix.lower() != ".parquet":
-        return read_whole(file, numeric_share=_NUMERIC)
-    try:
-        return pl.read_parquet(file, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise LogError(f"{file} cannot be read as Parquet.", expected="a whole Parquet file") from error
 
 
 def _refuse_events(file: Path, frame: pl.DataFrame) -> None:

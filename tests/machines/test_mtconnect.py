@@ -7,8 +7,8 @@ import pytest
 
 from crossfeed.errors import LogError
 from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines.devices import read_devices
 from crossfeed.machines.mtconnect import COLUMNS, LOG_FORMAT
+from crossfeed.machines.mtconnect_devices import read_devices
 
 UNITS = {"%": "PERCENT", "degC": "CELSIUS", "rpm": "REVOLUTION/MINUTE", "mm/s": "MILLIMETER/SECOND"}
 MODEL = """<?xml version='1.0'?>

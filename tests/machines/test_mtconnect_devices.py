@@ -12,10 +12,10 @@ import yaml
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
-from crossfeed.machines.devices import read_devices
 from crossfeed.machines.log_formats import log_format_named
 from crossfeed.machines.mtconnect import find_source
 from crossfeed.machines.mtconnect_channels import propose
+from crossfeed.machines.mtconnect_devices import read_devices
 
 # A lathe without a Y axis: its items have the names that its builder liked.
 LATHE = """<MTConnectDevices xmlns='urn:mtconnect.org:MTConnectDevices:1.7'><Devices><Device name='Lathe7' id='d'>
