@@ -10,7 +10,7 @@ from scipy.stats import mannwhitneyu
 
 from crossfeed.errors import ConfigError
 from crossfeed.extras import need
-from crossfeed.fleet.features import FEATURES, Look, looks
+from crossfeed.fleet.features import FEATURES, WindowFeatures, window_features
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.shards import fleet_tables
 from crossfeed.ingest.table import Table
@@ -64,11 +64,11 @@ def compare_with_real(folder: Path | str, real: Table, renamed: dict[str, str] |
             expected=f"some of {', '.join(fleet_schema().sensor_names[:6])}, ...",
             remedy="Rename channels with --rename spindle_temp=spindle_motor_temp.",
         )
-    own = looks(_four_commands(real), tuple(shared), _MOST_REAL_WINDOWS)
-    fleet = _fleet_looks(folder, real.period, tuple(shared.values()))
-    machines = [look.machine for look in fleet]
-    details = sorted({look.detail for look in own + fleet})
-    inputs = np.array([[*look.features, details.index(look.detail)] for look in own + fleet])
+    own = window_features(_four_commands(real), tuple(shared), _MOST_REAL_WINDOWS)
+    fleet = _fleet_windows(folder, real.period, tuple(shared.values()))
+    machines = [window.machine for window in fleet]
+    details = sorted({window.detail for window in own + fleet})
+    inputs = np.array([[*window.features, details.index(window.detail)] for window in own + fleet])
     label = np.concatenate([np.ones(len(own)), np.zeros(len(fleet))])
     fold = np.concatenate([_folds(_parts(own)), _folds(machines)])
     scores = _out_of_fold(inputs, label, fold)
@@ -102,17 +102,21 @@ def _four_commands(real: Table) -> Table:
     return replace(real, schema=schema, commands=real.commands[:, columns])
 
 
-def _fleet_looks(folder: Path | str, period: float, channels: tuple[str, ...]) -> list[Look]:
+def _fleet_windows(folder: Path | str, period: float, channels: tuple[str, ...]) -> list[WindowFeatures]:
     """Windows of the fleet's machines with the real log's period."""
-    found = [look for table in fleet_tables(folder, period) for look in looks(table, channels, _MOST_FLEET_WINDOWS)]
+    found = [
+        window
+        for table in fleet_tables(folder, period)
+        for window in window_features(table, channels, _MOST_FLEET_WINDOWS)
+    ]
     if not found:
         raise ConfigError(f"The fleet has no machine with a row every {period:g} s.", remedy="Generate more machines.")
     return found
 
 
-def _parts(own: Sequence[Look]) -> Sequence[str]:
+def _parts(own: Sequence[WindowFeatures]) -> Sequence[str]:
     """What of a real log is held out together: its runs, or fifths of a log with fewer."""
-    runs, rows = [look.run for look in own], [look.row for look in own]
+    runs, rows = [window.run for window in own], [window.row for window in own]
     return runs if len(set(runs)) >= _FOLDS else [str(row * _FOLDS // (max(rows) + 1)) for row in rows]
 
 

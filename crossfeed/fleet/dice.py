@@ -18,12 +18,12 @@ def dice(seed: int, number: int, purpose: str, item: int = 0) -> Dice:
     return np.random.default_rng([seed, number, _PURPOSES.index(purpose), item])
 
 
-def between(draw: Dice, low: float, high: float) -> float:
+def log_uniform(draw: Dice, low: float, high: float) -> float:
     """A number with an even logarithm: 1 to 10 as often as 10 to 100."""
     return math.exp(draw.uniform(math.log(low), math.log(high)))
 
 
-def evenly(draw: Dice, low: float, high: float) -> float:
+def uniform(draw: Dice, low: float, high: float) -> float:
     """A number from anywhere between two."""
     return float(draw.uniform(low, high))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossfeed.fleet.dice import Dice, Range, between, chance, dice, evenly, pick, pick_weighted
+from crossfeed.fleet.dice import Dice, Range, chance, dice, log_uniform, pick, pick_weighted, uniform
 from crossfeed.fleet.motors import draw_axis, draw_spindle
 from crossfeed.fleet.servo import Servo, draw_servo
 from crossfeed.machines.simulated.parameters import Cutting, Hall, Link, Logging, MachineParameters
@@ -98,20 +98,24 @@ def draw_machine(seed: int, number: int) -> FleetMachine:
     """Machine `number` of the fleet of a seed."""
     draw = dice(seed, number, "machine")
     kind = KINDS[pick_weighted(draw, {name: kind.share for name, kind in KINDS.items()})]
-    power, top = between(draw, *kind.power), round(between(draw, *kind.top_speed), -2)
-    voltage = evenly(draw, 280, 340) if power < 2500 else pick(draw, (540.0, 565.0, 600.0, 600.0, 650.0, 720.0))
+    power, top = log_uniform(draw, *kind.power), round(log_uniform(draw, *kind.top_speed), -2)
+    voltage = uniform(draw, 280, 340) if power < 2500 else pick(draw, (540.0, 565.0, 600.0, 600.0, 650.0, 720.0))
     spindle = draw_spindle(draw, power, top, kind.base_share, voltage)
-    rapid = round(between(draw, *kind.rapid), -2)
-    acceleration, mass, pitch = between(draw, *kind.acceleration), between(draw, *kind.mass), between(draw, *kind.pitch)
+    rapid = round(log_uniform(draw, *kind.rapid), -2)
+    acceleration, mass, pitch = (
+        log_uniform(draw, *kind.acceleration),
+        log_uniform(draw, *kind.mass),
+        log_uniform(draw, *kind.pitch),
+    )
     carrier = pick_weighted(draw, kind.hanging)
     hanging = _carried_weight(draw, kind)
     drawn = {
         name: draw_axis(
             draw,
-            mass * between(draw, 0.5, 2.0),
+            mass * log_uniform(draw, 0.5, 2.0),
             pitch,
-            round(rapid * (evenly(draw, 0.5, 1.0) if chance(draw, 0.3) else 1.0), -1),
-            acceleration * evenly(draw, 0.7, 1.0),
+            round(rapid * (uniform(draw, 0.5, 1.0) if chance(draw, 0.3) else 1.0), -1),
+            acceleration * uniform(draw, 0.7, 1.0),
             hanging if name == carrier else 0.0,
             voltage,
         )
@@ -128,9 +132,9 @@ def draw_machine(seed: int, number: int) -> FleetMachine:
         link=_draw_link(draw, power, voltage),
         hall=_draw_hall(draw, power),
         cutting=Cutting(
-            slow_variation=between(draw, 0.01, 0.25),
-            slow_memory=between(draw, 0.5, 20),
-            ripple=between(draw, 0.01, 0.3),
+            slow_variation=log_uniform(draw, 0.01, 0.25),
+            slow_memory=log_uniform(draw, 0.5, 20),
+            ripple=log_uniform(draw, 0.01, 0.3),
         ),
         logging=Logging(
             period=period,
@@ -141,7 +145,7 @@ def draw_machine(seed: int, number: int) -> FleetMachine:
             cabinet_step=_HIDDEN,
         ),
     )
-    home = np.array([evenly(draw, -2, 2), evenly(draw, -1, 2), evenly(draw, 1.0, 3)]) * kind.part[1]
+    home = np.array([uniform(draw, -2, 2), uniform(draw, -1, 2), uniform(draw, 1.0, 3)]) * kind.part[1]
     return FleetMachine(
         parameters=parameters,
         kind=kind,
@@ -155,28 +159,28 @@ def draw_machine(seed: int, number: int) -> FleetMachine:
 
 def _carried_weight(draw: Dice, kind: MachineKind) -> float:
     """The part of a slide's weight that its motor holds: all of it, less a counterweight, less on a slanted bed."""
-    slant = evenly(draw, 0.4, 1.0) if kind.name in ("lathe", "mill_turn") else 1.0
-    return slant * (evenly(draw, 0.0, 0.5) if chance(draw, 0.35) else evenly(draw, 0.5, 1.0))
+    slant = uniform(draw, 0.4, 1.0) if kind.name in ("lathe", "mill_turn") else 1.0
+    return slant * (uniform(draw, 0.0, 0.5) if chance(draw, 0.35) else uniform(draw, 0.5, 1.0))
 
 
 def _draw_link(draw: Dice, power: float, voltage: float) -> Link:
     return Link(
         voltage=voltage,
-        sag=voltage * between(draw, 0.002, 0.06) / (power / 1000),
-        response=between(draw, 0.03, 0.3),
-        regeneration_limit=voltage * evenly(draw, 1.01, 1.12),
-        mains_drift=voltage * between(draw, 0.001, 0.008),
-        mains_memory=between(draw, 20, 900),
-        standing_load=power * between(draw, 0.02, 0.12) + 30,
+        sag=voltage * log_uniform(draw, 0.002, 0.06) / (power / 1000),
+        response=log_uniform(draw, 0.03, 0.3),
+        regeneration_limit=voltage * uniform(draw, 1.01, 1.12),
+        mains_drift=voltage * log_uniform(draw, 0.001, 0.008),
+        mains_memory=log_uniform(draw, 20, 900),
+        standing_load=power * log_uniform(draw, 0.02, 0.12) + 30,
     )
 
 
 def _draw_hall(draw: Dice, power: float) -> Hall:
     return Hall(
-        temperature=evenly(draw, 15, 31),
-        drift=between(draw, 0.05, 1.5),
-        memory=between(draw, 1800, 14400),
-        cabinet_rise=evenly(draw, 0, 24),
-        cabinet_per_kilowatt=between(draw, 0.5, 12) / (power / 1000),
-        cabinet_response=between(draw, 300, 3600),
+        temperature=uniform(draw, 15, 31),
+        drift=log_uniform(draw, 0.05, 1.5),
+        memory=log_uniform(draw, 1800, 14400),
+        cabinet_rise=uniform(draw, 0, 24),
+        cabinet_per_kilowatt=log_uniform(draw, 0.5, 12) / (power / 1000),
+        cabinet_response=log_uniform(draw, 300, 3600),
     )

@@ -30,7 +30,7 @@ FEATURES = (
 )
 
 
-class Look(NamedTuple):
+class WindowFeatures(NamedTuple):
     """One window of one sensor, with a number for each of FEATURES."""
 
     features: list[float]
@@ -46,13 +46,13 @@ def detail_of(channel: str) -> str:
     return {"speed": "velocity", "depth": "voltage"}.get(word, word)
 
 
-def looks(table: Table, channels: tuple[str, ...], most: int = 40) -> list[Look]:
+def window_features(table: Table, channels: tuple[str, ...], most: int = 40) -> list[WindowFeatures]:
     """Features of at most so many windows of each machine and channel, evenly spread over its log."""
     names = table.schema.sensor_names
     missing = [name for name in channels if name not in names]
     if missing or not channels:
         raise TableError(f"The table has no sensor {', '.join(missing) or 'to look at'}.", expected=", ".join(names))
-    found: list[Look] = []
+    found: list[WindowFeatures] = []
     for machine in table.machines():
         groups = [group for group in table.groups if group.machine == machine]
         own = row_numbers(groups)
@@ -71,7 +71,7 @@ def looks(table: Table, channels: tuple[str, ...], most: int = 40) -> list[Look]
                 window = slice(start, start + LENGTH)
                 if np.isfinite(values[window]).all():
                     features = _features(values[window], table.commands[window, :], scale)
-                    found.append(Look(features, detail_of(name), machine, f"{machine}/{run}", start))
+                    found.append(WindowFeatures(features, detail_of(name), machine, f"{machine}/{run}", start))
     if not found:
         raise TableError(f"No window of {LENGTH} rows without a gap was found.", expected="longer sessions")
     return found

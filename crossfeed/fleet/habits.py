@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from crossfeed.fleet.dice import Dice, between, chance, evenly, pick, pick_weighted
+from crossfeed.fleet.dice import Dice, chance, log_uniform, pick, pick_weighted, uniform
 from crossfeed.fleet.draw import FleetMachine
 from crossfeed.fleet.schema import AXES, OTHERS, fleet_schema
 from crossfeed.fleet.signals import LoadOf, rated
@@ -84,15 +84,15 @@ def draw_habits(machine: FleetMachine, draw: Dice) -> Habits:
     measured = chance(draw, {"mtconnect": 0.8, "percent": 0.4}.get(family, 0.15))
     delay = pick_weighted(draw, {0: 0.7, 1: 0.2, 2: 0.1})
     quality = _Quality(
-        noise=between(draw, *_NOISE.get(family, (1e-4, 2e-2))),
-        grain=0.0 if chance(draw, 0.3) else between(draw, *_GRAIN.get(family, (1e-3, 8e-2))),
+        noise=log_uniform(draw, *_NOISE.get(family, (1e-4, 2e-2))),
+        grain=0.0 if chance(draw, 0.3) else log_uniform(draw, *_GRAIN.get(family, (1e-3, 8e-2))),
         band=chance(draw, {"mtconnect": 0.6, "percent": 0.25}.get(family, 0.05)),
         whole=whole,
         digits=3 if family == "testbed" and chance(draw, 0.6) else 0,
         percent_current=chance(draw, 0.35 if family == "testbed" else 0.12),
         unsigned=chance(draw, 0.12),
         delay=delay,
-        floor=0.0 if chance(draw, 0.6) else between(draw, 1e-3, 3e-2),
+        floor=0.0 if chance(draw, 0.6) else log_uniform(draw, 1e-3, 3e-2),
     )
     full_scale = {name: rated(machine, name) for name in names}
     others = _draw_others(full_scale, draw)
@@ -104,7 +104,7 @@ def draw_habits(machine: FleetMachine, draw: Dice) -> Habits:
         dials={name: _draw_dial(name, full, quality, draw) for name, full in full_scale.items()},
         others=others,
         hidden=tuple(sorted(hidden)),
-        smoothing=0.0 if chance(draw, 0.4) else between(draw, 0.02, 3.0 if whole else 1.0),
+        smoothing=0.0 if chance(draw, 0.4) else log_uniform(draw, 0.02, 3.0 if whole else 1.0),
         polls=pick_weighted(draw, {0: 0.35, 1: 0.45, 2: 0.05, 5: 0.15})
         if family != "mtconnect"
         else pick(draw, (1, 2, 5)),
@@ -113,7 +113,7 @@ def draw_habits(machine: FleetMachine, draw: Dice) -> Habits:
         measured_commands=measured,
         unsigned_feeds=chance(draw, 0.85 if family == "mtconnect" else 0.08),
         command_step=pick(draw, (0.0, 0.01, 0.1, 1.0)),
-        gaps=0.0 if chance(draw, 0.6) else between(draw, 0.5, 60.0),
+        gaps=0.0 if chance(draw, 0.6) else log_uniform(draw, 0.5, 60.0),
         only_running=chance(draw, 0.25),
     )
 
@@ -158,7 +158,7 @@ def _draw_dial(name: str, rated: float, quality: _Quality, draw: Dice) -> Dial:
     if detail.endswith("temp") or name == "ambient_temp":
         step = 1.0 if quality.whole else pick(draw, (1.0, 0.5, 0.1, 0.1, 0.1, 0.01))
         band = 0.6 * step if quality.band and chance(draw, 0.5) else 0.0
-        return Dial(offset=evenly(draw, -2, 2), noise=between(draw, 0.01, 0.08), step=step, band=band)
+        return Dial(offset=uniform(draw, -2, 2), noise=log_uniform(draw, 0.01, 0.08), step=step, band=band)
     factor = 100 / rated if detail == "current" and quality.percent_current else 1.0
     full = rated * factor
     standing = 0.0 if chance(draw, 0.6) else full * float(draw.normal()) * 0.01
@@ -168,10 +168,10 @@ def _draw_dial(name: str, rated: float, quality: _Quality, draw: Dice) -> Dial:
         return Dial(
             offset=abs(standing), noise=quality.noise * 30, grain=quality.grain, step=step,
             highest=pick(draw, (150.0, HIGHEST_LOAD, HIGHEST_LOAD)), unsigned=True, delay=quality.delay,
-            band=between(draw, 0.5, 4.0) if quality.band else 0.0,
+            band=log_uniform(draw, 0.5, 4.0) if quality.band else 0.0,
         )  # fmt: skip
-    noise = full * quality.noise * (between(draw, 0.3, 3.0) if electric else between(draw, 0.02, 0.3))
-    step = 10.0 ** round(math.log10(full * between(draw, 1e-5, 5e-3)))
+    noise = full * quality.noise * (log_uniform(draw, 0.3, 3.0) if electric else log_uniform(draw, 0.02, 0.3))
+    step = 10.0 ** round(math.log10(full * log_uniform(draw, 1e-5, 5e-3)))
     return Dial(
         factor=factor,
         offset=standing if electric else 0.0,
@@ -180,7 +180,7 @@ def _draw_dial(name: str, rated: float, quality: _Quality, draw: Dice) -> Dial:
         step=0.0 if quality.digits else step,
         digits=quality.digits,
         floor=full * quality.floor if electric else 0.0,
-        band=full * between(draw, 2e-3, 3e-2) if quality.band else 0.0,
+        band=full * log_uniform(draw, 2e-3, 3e-2) if quality.band else 0.0,
         unsigned=detail in ("output_current", "output_voltage", "dc_voltage", "mod_depth")
         or (detail in ("current", "torque") and quality.unsigned),
         delay=quality.delay if electric else 0,
@@ -198,5 +198,5 @@ def _draw_others(full_scale: dict[str, float], draw: Dice) -> dict[str, tuple[st
         if not free:
             break
         source = pick(draw, free)
-        others[name] = (source, between(draw, 0.01, 100.0) / full_scale[source] * pick(draw, (1, 1, 1, -1)))
+        others[name] = (source, log_uniform(draw, 0.01, 100.0) / full_scale[source] * pick(draw, (1, 1, 1, -1)))
     return others

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from crossfeed.fleet.dice import Dice, between
+from crossfeed.fleet.dice import Dice, log_uniform
 from crossfeed.fleet.habits import Dial, Habits
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.signals import Signals
@@ -88,7 +88,7 @@ def _drop_out(sensors: Floats, expected: float, draw: Dice) -> None:
     """Short gaps, in one sensor or in all of them at once."""
     present = np.flatnonzero(np.isfinite(sensors).any(axis=0))
     for _ in range(int(draw.poisson(expected))):
-        first, long = int(draw.integers(len(sensors))), round(between(draw, 1, _LONGEST_GAP))
+        first, long = int(draw.integers(len(sensors))), round(log_uniform(draw, 1, _LONGEST_GAP))
         columns = present if draw.random() < 0.2 else draw.choice(present, 1)
         sensors[first : first + long, columns] = np.nan
 

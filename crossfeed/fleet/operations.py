@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crossfeed.fleet.dice import Dice, chance, evenly, pick
+from crossfeed.fleet.dice import Dice, chance, pick, uniform
 
 _CLEAR = 2.0  # mm above the stock where rapids end
 
@@ -91,7 +91,7 @@ def _pocket(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) -
 
 def _contour(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) -> None:
     """Around a plate with round corners, at one or several depths."""
-    radius = min(area.wide, area.high) * evenly(draw, 0.08, 0.45)
+    radius = min(area.wide, area.high) * uniform(draw, 0.08, 0.45)
     around = 2 * (area.wide + area.high) - (8 - 2 * math.pi) * radius
     rounds = max(1, min(40, round(length / around)))
     x0, y0, x1, y1 = area.x, area.y, area.x + area.wide, area.y + area.high
@@ -113,12 +113,12 @@ def _contour(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) 
 
 def _drill(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) -> None:
     """A grid of holes, in one go or with pecks."""
-    depth = cut.diameter * evenly(draw, 1.0, 5.0)
+    depth = cut.diameter * uniform(draw, 1.0, 5.0)
     feed = max(cut.feed * 0.5, 10.0)
     holes = int(np.clip(length / depth, 2, 40))
     columns = max(1, round(math.sqrt(holes)))
     cycle = pick(draw, ("G81", "G83", "G73"))
-    peck = "" if cycle == "G81" else f" Q{cut.diameter * evenly(draw, 0.5, 1.5):.3f}"
+    peck = "" if cycle == "G81" else f" Q{cut.diameter * uniform(draw, 0.5, 1.5):.3f}"
     for hole in range(holes):
         x = area.x + area.wide * (hole % columns + 0.5) / columns
         y = area.y + area.high * (hole // columns + 0.5) / math.ceil(holes / columns)
@@ -137,7 +137,7 @@ def _surface(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) 
     step = max(area.wide / 40, cut.feed / 60 * 0.08)
     lines = int(np.clip(length / area.wide, 2, 40))
     points = int(np.clip(area.wide / step, 4, 40))
-    swing, waves = min(area.wide * 0.06, 8.0), evenly(draw, 0.5, 3)
+    swing, waves = min(area.wide * 0.06, 8.0), uniform(draw, 0.5, 3)
     text.say(f"G0 X{area.x:.3f} Y{area.y:.3f}", f"G0 Z{area.top + swing + _CLEAR:.3f}")
     for line in range(lines):
         y = area.y + line * cut.width * 0.3
@@ -149,7 +149,7 @@ def _surface(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) 
 
 def _circles(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) -> None:
     """A slot in circles: the tool never cuts its full width."""
-    radius = min(cut.diameter * evenly(draw, 0.3, 1.2), area.high / 2)
+    radius = min(cut.diameter * uniform(draw, 0.3, 1.2), area.high / 2)
     pitch = cut.width * 0.5
     rounds = int(np.clip(length / (2 * math.pi * radius + pitch), 3, 80))
     text.say(
@@ -164,7 +164,7 @@ def _circles(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) 
 
 def _curves(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) -> None:
     """A line of half circles to and fro, as letters and free forms are made of, at one or several depths."""
-    radius = max(min(area.wide, area.high) / evenly(draw, 4, 12), 0.5)
+    radius = max(min(area.wide, area.high) / uniform(draw, 4, 12), 0.5)
     bends = max(2, int(area.wide / (2 * radius)))
     rounds = int(np.clip(length / (bends * math.pi * radius), 1, 30))
     text.say(f"G0 X{area.x:.3f} Y{area.y:.3f}", f"G0 Z{area.top + _CLEAR:.3f}")
@@ -177,30 +177,27 @@ def _curves(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) -
             text.say(f"{way} X{x:.3f} Y{area.y:.3f} I{radius if forth else -radius:.3f} J0. F{cut.feed:.0f}")
 
 
-_Way = Callable[[NcText, Dice, ToolUse, Area, float], None]
-WAYS: dict[str, _Way] = {
-    "face": _zigzag,
-    "rough": _zigzag,
-    "pocket": _pocket,
-    "contour": _contour,
-    "finish": _contour,
-    "slot": _zigzag,
-    "drill": _drill,
-    "surface": _surface,
-    "circles": _circles,
-    "curves": _curves,
-}
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """How an operation is written as NC text, how often it is drawn, and the tool that does it."""
+
+    write: Callable[[NcText, Dice, ToolUse, Area, float], None]
+    share: float  # of the operations; none for one that is drawn otherwise
+    teeth: int = 3
+    tool: str = "END MILL"
+    finishing: bool = False  # takes little of the spindle's power
+    full_width: bool = False
+
+
 OPERATIONS = {
-    "rough": 1.5,
-    "pocket": 2.0,
-    "contour": 1.5,
-    "finish": 1.5,
-    "slot": 0.7,
-    "drill": 1.5,
-    "surface": 1.0,
-    "circles": 0.8,
-    "curves": 1.0,
+    "face": Operation(_zigzag, 0.0, teeth=6, tool="FACE MILL"),
+    "rough": Operation(_zigzag, 1.5),
+    "pocket": Operation(_pocket, 2.0),
+    "contour": Operation(_contour, 1.5),
+    "finish": Operation(_contour, 1.5, finishing=True),
+    "slot": Operation(_zigzag, 0.7, full_width=True),
+    "drill": Operation(_drill, 1.5, teeth=2, tool="DRILL", full_width=True),
+    "surface": Operation(_surface, 1.0, teeth=2, tool="BALL MILL", finishing=True),
+    "circles": Operation(_circles, 0.8),
+    "curves": Operation(_curves, 1.0),
 }
-FINISHING = ("finish", "surface")
-TEETH = {"face": 6, "drill": 2, "surface": 2}
-TOOL_WORDS = {"face": "FACE MILL", "drill": "DRILL", "surface": "BALL MILL"}

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossfeed.fleet.dice import Dice, between, chance, evenly, pick, pick_weighted
+from crossfeed.fleet.dice import Dice, chance, log_uniform, pick, pick_weighted, uniform
 from crossfeed.fleet.draw import FleetMachine
-from crossfeed.fleet.operations import FINISHING, OPERATIONS, TEETH, TOOL_WORDS, WAYS, Area, NcText, ToolUse
+from crossfeed.fleet.operations import OPERATIONS, Area, NcText, ToolUse
 from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
 from crossfeed.machines.simulated.materials_and_tools import Material, material_named, material_noted, tool_notes
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
@@ -22,6 +22,7 @@ _BUNDLED = 0.06  # of the programs of a full-size mill
 _TURNED = 0.5  # of the programs of a mill-turn
 _LONGEST = 9000.0  # mm of cutting path in one operation
 _SECONDS = (5.0, 110.0)  # of cutting in one operation
+_SHARES = {name: operation.share for name, operation in OPERATIONS.items() if operation.share}
 _CELLS = 4.0  # mm of a tool's diameter that deserve cells of half a millimetre
 
 
@@ -82,7 +83,7 @@ def draw_material(machine: FleetMachine, draw: Dice) -> tuple[Material, Stock]:
     """What is cut here: soft things on a bench mill, anything on a large machine."""
     name = pick_weighted(draw, _LIGHT if machine.kind.name == "bench" else _ANY)
     stock = STOCKS[name]
-    return Material(name, between(draw, *stock.force), evenly(draw, *stock.exponent)), stock
+    return Material(name, log_uniform(draw, *stock.force), uniform(draw, *stock.exponent)), stock
 
 
 def spindle_room(machine: FleetMachine, speed: float) -> float:
@@ -105,18 +106,18 @@ def _milled_piece(machine: FleetMachine, draw: Dice) -> Piece:
     keeps_tool = machine.kind.name == "bench" and chance(draw, 0.6)
     top, names, finest = 0.0, [], math.inf
     for index in range(int(draw.integers(1, 6))):
-        name = "face" if index == 0 and chance(draw, 0.4) else pick_weighted(draw, OPERATIONS)
+        name = "face" if index == 0 and chance(draw, 0.4) else pick_weighted(draw, _SHARES)
         names.append(name)
         cut = _draw_cut(machine, draw, material, stock, name)
         finest = min(finest, cut.diameter)
-        side = between(draw, *machine.kind.part)
-        seconds = between(draw, *_SECONDS)
+        side = log_uniform(draw, *machine.kind.part)
+        seconds = log_uniform(draw, *_SECONDS)
         length = min(seconds * cut.feed / 60, _LONGEST)
         if index == 0 or not keeps_tool:
             _change_tool(text, draw, index + 1, name, cut)
-        corner = (0.0, 0.0) if name == "face" else (evenly(draw, 0, 2) * side, evenly(draw, 0, 2) * side)
-        WAYS[name](text, draw, cut, Area(*corner, side, side * evenly(draw, 0.3, 1.0), top), length)
-        text.say(f"G0 Z{evenly(draw, 10, 60):.2f}")
+        corner = (0.0, 0.0) if name == "face" else (uniform(draw, 0, 2) * side, uniform(draw, 0, 2) * side)
+        OPERATIONS[name].write(text, draw, cut, Area(*corner, side, side * uniform(draw, 0.3, 1.0), top), length)
+        text.say(f"G0 Z{uniform(draw, 10, 60):.2f}")
         if name == "face":
             top -= cut.depth
     if chance(draw, 0.6):
@@ -129,22 +130,23 @@ def _milled_piece(machine: FleetMachine, draw: Dice) -> Piece:
 
 def _draw_cut(machine: FleetMachine, draw: Dice, material: Material, stock: Stock, name: str) -> ToolUse:
     """Speed and feed for the tool and the material, depth and width for the power that the cut shall take."""
-    low, high = machine.kind.tool
-    diameter = round(between(draw, max(low, high * 0.4), high) if name == "face" else between(draw, low, high * 0.5), 1)
+    operation, (low, high) = OPERATIONS[name], machine.kind.tool
+    diameter = round(
+        log_uniform(draw, max(low, high * 0.4), high) if name == "face" else log_uniform(draw, low, high * 0.5), 1
+    )
     top = machine.parameters.spindle.speed_limit
-    speed = min(1000 * between(draw, *stock.speed) / (math.pi * diameter), top * evenly(draw, 0.6, 1.0))
+    speed = min(1000 * log_uniform(draw, *stock.speed) / (math.pi * diameter), top * uniform(draw, 0.6, 1.0))
     speed = max(round(speed, -1), 50.0)
-    teeth = TEETH.get(name, 3)
-    chip = diameter * between(draw, *stock.chip)
-    feed = min(chip * teeth * speed, evenly(draw, 0.2, 0.8) * machine.parameters.x.feed_limit, 15000.0)
+    chip = diameter * log_uniform(draw, *stock.chip)
+    feed = min(chip * operation.teeth * speed, uniform(draw, 0.2, 0.8) * machine.parameters.x.feed_limit, 15000.0)
     if machine.kind.name == "bench" and chance(draw, 0.7):  # light cuts at feeds near the rapid one
-        feed = max(feed, machine.parameters.x.feed_limit * between(draw, 0.04, 0.5))
+        feed = max(feed, machine.parameters.x.feed_limit * log_uniform(draw, 0.04, 0.5))
     feed = max(round(feed, 0), 10.0)
-    share = between(draw, 0.005, 0.08) if name in FINISHING else between(draw, 0.02, 0.9)
-    thickness = max(0.6 * feed / (speed * teeth), 1e-3)
+    share = log_uniform(draw, 0.005, 0.08) if operation.finishing else log_uniform(draw, 0.02, 0.9)
+    thickness = max(0.6 * feed / (speed * operation.teeth), 1e-3)
     force = material.specific_force * thickness**-material.exponent
     section = share * spindle_room(machine, speed) * 60000 / force / feed  # mm^2
-    width = diameter * (1.0 if name in ("slot", "drill") else evenly(draw, 0.08, 0.85))
+    width = diameter * (1.0 if operation.full_width else uniform(draw, 0.08, 0.85))
     depth = float(np.clip(section / width, 0.02, 1.2 * diameter))
     return ToolUse(diameter, speed, feed, depth, width)
 
@@ -155,7 +157,7 @@ def _change_tool(text: NcText, draw: Dice, number: int, name: str, cut: ToolUse)
         text.say("M5")
     if chance(draw, 0.7):
         text.say("G91 G28 Z0.", "G90")
-    text.notes[f"T{number}"] = f"{TOOL_WORDS.get(name, 'END MILL')} D{cut.diameter:g}"
+    text.notes[f"T{number}"] = f"{OPERATIONS[name].tool} D{cut.diameter:g}"
     text.say(f"T{number} M6", f"S{cut.speed:.0f} {'M4' if chance(draw, 0.02) else 'M3'}")
     if chance(draw, 0.2):
-        text.say(f"G4 F{evenly(draw, 1, 5):.1f}")
+        text.say(f"G4 F{uniform(draw, 1, 5):.1f}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfeed.fleet.dice import Dice, between, chance, evenly, pick
+from crossfeed.fleet.dice import Dice, chance, log_uniform, pick, uniform
 from crossfeed.fleet.draw import FleetMachine
 from crossfeed.fleet.parts import Piece
 from crossfeed.machines.simulated.inputs import DriveInputs
@@ -45,14 +45,14 @@ class Person:
 def draw_person(draw: Dice, busy: bool) -> Person:
     """Anybody: most leave the knobs alone, some never do; `busy` ones, as in a trial, seldom let the machine stand."""
     return Person(
-        idle=evenly(draw, 0.02, 0.25) if chance(draw, 0.75 if busy else 0.4) else evenly(draw, 0.2, 0.8),
-        knob=0.0 if chance(draw, 0.2) else between(draw, 0.2, 6.0),
-        spindle_knob=0.0 if chance(draw, 0.4) else between(draw, 0.1, 2.0),
-        jumps=evenly(draw, 0.0, 1.0),
-        hold=0.0 if chance(draw, 0.4) else between(draw, 0.05, 1.0),
-        stop=0.0 if chance(draw, 0.6) else between(draw, 0.03, 0.4),
-        reset=0.0 if chance(draw, 0.5) else evenly(draw, 0.0, 0.3),
-        setting_up=0.0 if chance(draw, 0.5) else evenly(draw, 0.05, 0.6),
+        idle=uniform(draw, 0.02, 0.25) if chance(draw, 0.75 if busy else 0.4) else uniform(draw, 0.2, 0.8),
+        knob=0.0 if chance(draw, 0.2) else log_uniform(draw, 0.2, 6.0),
+        spindle_knob=0.0 if chance(draw, 0.4) else log_uniform(draw, 0.1, 2.0),
+        jumps=uniform(draw, 0.0, 1.0),
+        hold=0.0 if chance(draw, 0.4) else log_uniform(draw, 0.05, 1.0),
+        stop=0.0 if chance(draw, 0.6) else log_uniform(draw, 0.03, 0.4),
+        reset=0.0 if chance(draw, 0.5) else uniform(draw, 0.0, 0.3),
+        setting_up=0.0 if chance(draw, 0.5) else uniform(draw, 0.05, 0.6),
         warm_up=chance(draw, 0.2),
         feed=1.0 if chance(draw, 0.7) else float(pick(draw, _KNOB)),
         rapid=1.0 if chance(draw, 0.6) else float(pick(draw, (0.1, 0.25, 0.5, 0.5, 0.75))),
@@ -96,13 +96,13 @@ def work(
 
     def stand(duration: float) -> None:
         falls_asleep = person.sleeps and duration > _LONG_IDLE
-        awake_for = min(duration, between(draw, 10, _LONG_IDLE)) if falls_asleep else duration
+        awake_for = min(duration, log_uniform(draw, 10, _LONG_IDLE)) if falls_asleep else duration
         add("", DriveInputs.idle(math.ceil(awake_for / step)))
         if falls_asleep:
             add("", DriveInputs.idle(math.ceil((duration - awake_for) / step)), awake=False)
-            add("", DriveInputs.idle(math.ceil(evenly(draw, 2, 8) / step)))
+            add("", DriveInputs.idle(math.ceil(uniform(draw, 2, 8) / step)))
 
-    stand(between(draw, 2, 60))
+    stand(log_uniform(draw, 2, 60))
     if person.warm_up:
         add("warm_up", _warm_up(machine, draw))
     piece = pick(draw, pieces)()
@@ -138,9 +138,9 @@ def _played(machine: FleetMachine, piece: Piece, person: Person, draw: Dice) -> 
         wanted = float(pick(draw, (0.5, 0.7, 0.8, 0.9, 1.0, 1.0, 1.1, 1.2)))
         _turn(spindle, row, wanted, chance(draw, person.jumps))
     for row in _moments(draw, person.hold, rows):
-        feed[row : row + math.ceil(between(draw, 1, 40))] = 0.0
+        feed[row : row + math.ceil(log_uniform(draw, 1, 40))] = 0.0
     for row in _moments(draw, person.stop, rows):
-        long = math.ceil(between(draw, 6, 90))
+        long = math.ceil(log_uniform(draw, 6, 90))
         feed[row : row + long + _SPINNING_UP] = 0.0
         spindle[row : row + long] = 0.0
     feed[-1], spindle[-1] = max(feed[-1], 0.3), max(spindle[-1], 0.5)
@@ -189,30 +189,30 @@ def _set_up(machine: FleetMachine, draw: Dice) -> DriveInputs:
     limits = np.array([axis.feed_limit for axis in machine.parameters.axes])
     if machine.kind.turning:
         limits[1] = 0.0
-    rpm = round(machine.parameters.spindle.speed_limit * between(draw, 0.02, 0.4)) if chance(draw, 0.4) else 0.0
+    rpm = round(machine.parameters.spindle.speed_limit * log_uniform(draw, 0.02, 0.4)) if chance(draw, 0.4) else 0.0
     moves: list[tuple[float, Floats, float]] = []
     for _ in range(int(draw.integers(3, 14))):
         feeds = np.zeros(3)
         axis = int(draw.integers(3))
-        feeds[axis] = limits[axis] * between(draw, 0.002, 0.6) * pick(draw, (1, -1))
-        moves += [(rpm, feeds, between(draw, 0.2, 4)), (rpm, np.zeros(3), between(draw, 0.3, 12))]
+        feeds[axis] = limits[axis] * log_uniform(draw, 0.002, 0.6) * pick(draw, (1, -1))
+        moves += [(rpm, feeds, log_uniform(draw, 0.2, 4)), (rpm, np.zeros(3), log_uniform(draw, 0.3, 12))]
     return _moved(machine, [*moves, (0.0, np.zeros(3), 2.0)])
 
 
 def _retract(machine: FleetMachine, draw: Dice) -> DriveInputs:
     """After a reset: the spindle stops, the tool goes up."""
     up = np.array([0.0, 0.0, machine.parameters.z.feed_limit * pick(draw, (0.1, 0.25, 0.5, 1.0))])
-    return _moved(machine, [(0.0, np.zeros(3), between(draw, 1, 20)), (0.0, up, between(draw, 0.5, 5))])
+    return _moved(machine, [(0.0, np.zeros(3), log_uniform(draw, 1, 20)), (0.0, up, log_uniform(draw, 0.5, 5))])
 
 
 def _warm_up(machine: FleetMachine, draw: Dice) -> DriveInputs:
     """Steps of spindle speed, with strokes of the axes between them."""
     top = machine.parameters.spindle.speed_limit
-    stroke = np.array([axis.feed_limit for axis in machine.parameters.axes]) * evenly(draw, 0.1, 0.8)
+    stroke = np.array([axis.feed_limit for axis in machine.parameters.axes]) * uniform(draw, 0.1, 0.8)
     if machine.kind.turning:
         stroke[1] = 0.0
     moves: list[tuple[float, Floats, float]] = []
-    for share in np.linspace(0.2, evenly(draw, 0.5, 1.0), int(draw.integers(3, 7))):
+    for share in np.linspace(0.2, uniform(draw, 0.5, 1.0), int(draw.integers(3, 7))):
         rpm = round(top * float(share), -1)
-        moves += [(rpm, np.zeros(3), between(draw, 8, 60)), (rpm, stroke, 1.0), (rpm, -stroke, 1.0)]
+        moves += [(rpm, np.zeros(3), log_uniform(draw, 8, 60)), (rpm, stroke, 1.0), (rpm, -stroke, 1.0)]
     return _moved(machine, [*moves, (0.0, np.zeros(3), 5.0)])

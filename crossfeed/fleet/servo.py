@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossfeed.fleet.dice import Dice, between, chance, evenly
+from crossfeed.fleet.dice import Dice, chance, log_uniform, uniform
 from crossfeed.machines.simulated.filters import wander
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import Axis, Spindle
@@ -33,14 +33,14 @@ class Servo:
 def draw_servo(draw: Dice) -> Servo:
     """Drives of any quality."""
     return Servo(
-        stick=0.0 if chance(draw, 0.25) else evenly(draw, 0.1, 1.0),
-        creep=between(draw, 1.0, 120.0),
-        hunting=0.0 if chance(draw, 0.2) else between(draw, 0.005, 0.8),
-        hunting_memory=between(draw, 0.05, 2.0),
-        jitter=between(draw, 1e-6, 4e-3),
-        waver=between(draw, 1e-4, 2e-2),
-        ripple=0.0 if chance(draw, 0.3) else between(draw, 0.01, 0.5),
-        ripple_memory=between(draw, 0.01, 0.5),
+        stick=0.0 if chance(draw, 0.25) else uniform(draw, 0.1, 1.0),
+        creep=log_uniform(draw, 1.0, 120.0),
+        hunting=0.0 if chance(draw, 0.2) else log_uniform(draw, 0.005, 0.8),
+        hunting_memory=log_uniform(draw, 0.05, 2.0),
+        jitter=log_uniform(draw, 1e-6, 4e-3),
+        waver=log_uniform(draw, 1e-4, 2e-2),
+        ripple=0.0 if chance(draw, 0.3) else log_uniform(draw, 0.01, 0.5),
+        ripple_memory=log_uniform(draw, 0.01, 0.5),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from crossfeed.fleet.dice import Dice, between, chance, evenly
+from crossfeed.fleet.dice import Dice, chance, log_uniform, uniform
 from crossfeed.fleet.draw import FleetMachine
 from crossfeed.fleet.operations import NcText
 from crossfeed.fleet.parts import Piece, draw_material, spindle_room
@@ -49,17 +49,17 @@ class _Work:
 def draw_turned_piece(machine: FleetMachine, draw: Dice, second_spindle: bool = False) -> Piece:
     """A program of some operations on one bar, in the logged spindle or in another one."""
     material, stock = draw_material(machine, draw)
-    radius = between(draw, *(machine.kind.tool if machine.kind.turning else _BARS)) / 2
-    cutting_speed = between(draw, *stock.speed)
-    top = machine.parameters.spindle.speed_limit * evenly(draw, 0.5, 1.0)
+    radius = log_uniform(draw, *(machine.kind.tool if machine.kind.turning else _BARS)) / 2
+    cutting_speed = log_uniform(draw, *stock.speed)
+    top = machine.parameters.spindle.speed_limit * uniform(draw, 0.5, 1.0)
     speed = min(1000 * cutting_speed / (2 * math.pi * radius), top)
-    feed = between(draw, 0.05, 0.45)
-    share = between(draw, 0.02, 0.8)
+    feed = log_uniform(draw, 0.05, 0.45)
+    share = log_uniform(draw, 0.02, 0.8)
     force = (
         share * spindle_room(machine, speed) * 60 / (cutting_speed if speed < top else 2e-3 * math.pi * radius * speed)
     )
     depth = float(np.clip(force / (material.specific_force * feed ** (1 - material.exponent)), 0.05, 6.0))
-    work = _Work(radius, radius * evenly(draw, 0.6, 5.0), min(depth, radius / 3), feed)
+    work = _Work(radius, radius * uniform(draw, 0.6, 5.0), min(depth, radius / 3), feed)
     text = _Turned()
     text.say("G21 G90 G95" if chance(draw, 0.85) else "G21 G90 G94", f"G0 X{radius + 20:.3f} Z50.")
     per_minute = "G94" in text.lines[0]
@@ -88,7 +88,7 @@ def _face(text: _Turned, draw: Dice, work: _Work) -> None:
 
 
 def _rough(text: _Turned, draw: Dice, work: _Work) -> None:
-    passes = int(np.clip(work.radius * evenly(draw, 0.1, 0.6) / work.depth, 1, 14))
+    passes = int(np.clip(work.radius * uniform(draw, 0.1, 0.6) / work.depth, 1, 14))
     for number in range(1, passes + 1):
         x = work.radius - number * work.depth
         length = work.length * (1 - 0.4 * number / passes * draw.random())
@@ -98,31 +98,31 @@ def _rough(text: _Turned, draw: Dice, work: _Work) -> None:
 
 
 def _finish(text: _Turned, draw: Dice, work: _Work) -> None:
-    allowance, feed = work.depth * evenly(draw, 0.05, 0.3), work.feed * evenly(draw, 0.2, 0.6)
+    allowance, feed = work.depth * uniform(draw, 0.05, 0.3), work.feed * uniform(draw, 0.2, 0.6)
     steps = int(draw.integers(2, 8))
     z = 0.0
-    x = work.radius * evenly(draw, 0.4, 0.7)
+    x = work.radius * uniform(draw, 0.4, 0.7)
     text.say(f"G0 X{x:.3f}")
     for _ in range(steps):
         z -= work.length / steps
         text.cut(f"G1 Z{z:.3f} F{feed:.4f}", allowance, 2 * x)
-        x = min(x + work.radius * evenly(draw, 0.0, 0.08), work.radius)
+        x = min(x + work.radius * uniform(draw, 0.0, 0.08), work.radius)
         text.cut(f"G1 X{x:.3f} Z{z - 0.2:.3f}", allowance, 2 * x)
     text.say(f"G0 X{work.radius + _CLEAR:.3f}", f"G0 Z{_CLEAR:.3f}")
 
 
 def _groove(text: _Turned, draw: Dice, work: _Work) -> None:
-    width, feed = evenly(draw, 1.5, 4.0), work.feed * 0.3
+    width, feed = uniform(draw, 1.5, 4.0), work.feed * 0.3
     for _ in range(int(draw.integers(1, 5))):
-        text.say(f"G0 Z{-work.length * evenly(draw, 0.1, 0.9):.3f}")
-        bottom = work.radius * evenly(draw, 0.5, 0.85)
+        text.say(f"G0 Z{-work.length * uniform(draw, 0.1, 0.9):.3f}")
+        bottom = work.radius * uniform(draw, 0.5, 0.85)
         text.cut(f"G1 X{bottom:.3f} F{feed:.4f}", min(width, work.depth * 2), 2 * work.radius)
         text.say("G4 F0.5", f"G0 X{work.radius + _CLEAR:.3f}")
 
 
 def _bore(text: _Turned, draw: Dice, work: _Work) -> None:
-    diameter = min(work.radius * evenly(draw, 0.2, 0.7), 30.0)
-    depth, feed, peck = work.length * evenly(draw, 0.2, 0.7), work.feed * 0.5, diameter * evenly(draw, 0.5, 3)
+    diameter = min(work.radius * uniform(draw, 0.2, 0.7), 30.0)
+    depth, feed, peck = work.length * uniform(draw, 0.2, 0.7), work.feed * 0.5, diameter * uniform(draw, 0.5, 3)
     text.say(f"G0 Z{_CLEAR:.3f}", "G0 X0.")
     pecks = int(np.clip(depth / peck, 1, 12))
     for number in range(1, pecks + 1):

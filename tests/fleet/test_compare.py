@@ -13,7 +13,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.fleet.compare import _folds, _gap, _parts, area_under_curve, compare_with_real
 from crossfeed.fleet.describe import Match, describe, facts_of
 from crossfeed.fleet.draw import NEIGHBOURS, period_of
-from crossfeed.fleet.features import FEATURES, _features, detail_of, looks
+from crossfeed.fleet.features import FEATURES, _features, detail_of, window_features
 from crossfeed.fleet.generate import draw_table
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.shards import CLAIM, FleetPlan, shard_paths
@@ -46,8 +46,10 @@ def unlike(fleet: Path) -> Table:
 
 def test_windows_have_every_feature_and_no_holes(fleet: Path) -> None:
     table = Table.read(shard_paths(fleet)[0])
-    found = looks(table, tuple(name for name, shown in zip(table.schema.sensor_names, table.present()) if shown))
-    features = np.array([look.features for look in found])
+    found = window_features(
+        table, tuple(name for name, shown in zip(table.schema.sensor_names, table.present()) if shown)
+    )
+    features = np.array([window.features for window in found])
     assert features.shape == (len(found), len(FEATURES))
     assert np.isfinite(features).all()
 
@@ -153,20 +155,20 @@ def standing(sessions: dict[str, int]) -> Table:
 
 def test_windows_are_whole_beside_each_other_and_spread_over_the_log() -> None:
     table = standing({"a": 63, "b": 64, "c": 200, "d": 64 * 6})
-    found = looks(table, ("x_output_current",))
+    found = window_features(table, ("x_output_current",))
     starts = [63, 127, 191, 255, *range(327, 711, 64)]
     assert [(look.run, look.row) for look in found] == [
         ("mill/" + ("b" if start == 63 else "c" if start < 327 else "d"), start) for start in starts
     ]
     assert {(look.detail, look.machine) for look in found} == {("current", "mill")}
-    few = looks(table, ("x_output_current",), most=3)
+    few = window_features(table, ("x_output_current",), most=3)
     assert [look.row for look in few] == [63, 327, 647]
     scale = np.percentile(np.arange(711.0), 99) - np.percentile(np.arange(711.0), 1)
     features = dict(zip(FEATURES, found[0].features))
     assert features["level"] == pytest.approx((63 + 31.5) / scale)
     assert features["jump"] == features["largest jump"] == pytest.approx(1.0 / scale)
     table.sensors[130, :] = np.nan
-    assert [look.row for look in looks(table, ("x_output_current",))] == [63, *starts[2:]]
+    assert [look.row for look in window_features(table, ("x_output_current",))] == [63, *starts[2:]]
 
 
 @pytest.mark.parametrize(
@@ -179,8 +181,10 @@ def test_a_channel_measures_what_its_last_word_says(channel: str, detail: str) -
 
 def test_runs_are_held_out_together_and_a_log_of_few_runs_by_fifths() -> None:
     table = standing({f"r{number}": 128 for number in range(5)})
-    assert _parts(looks(table, ("x_output_current",))) == [f"mill/r{number}" for number in range(5) for _ in range(2)]
-    alone = looks(standing({"only": 640}), ("x_output_current",))
+    assert _parts(window_features(table, ("x_output_current",))) == [
+        f"mill/r{number}" for number in range(5) for _ in range(2)
+    ]
+    alone = window_features(standing({"only": 640}), ("x_output_current",))
     assert _parts(alone) == ["0", "0", "1", "1", "2", "2", "3", "3", "4", "4"]
     fold = _folds([f"m{number}" for number in range(12)] * 2)
     assert (fold[:12] == fold[12:]).all()

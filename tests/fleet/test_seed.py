@@ -20,7 +20,7 @@ from crossfeed.fleet.dice import dice
 from crossfeed.fleet.draw import FleetMachine, draw_machine
 from crossfeed.fleet.generate import VERSION, draw_log
 from crossfeed.fleet.habits import draw_habits
-from crossfeed.fleet.operations import WAYS, Area, NcText, ToolUse
+from crossfeed.fleet.operations import OPERATIONS, Area, NcText, ToolUse
 from crossfeed.fleet.parts import draw_piece
 from crossfeed.fleet.people import _retract, _set_up, _warm_up, draw_person, work
 
@@ -86,12 +86,12 @@ def told(name: str) -> dict[str, float]:
                  np.abs(shift.inputs.spindle_speed).mean(), np.abs(shift.inputs.feed).mean(0).tolist()]
             )  # fmt: skip
     elif name == "programs":
-        for way, write in WAYS.items():
+        for way, operation in OPERATIONS.items():
             for item in range(6):
                 text, draw = NcText(), dice(SEED, item, "parts")
                 cut = ToolUse(2.0 + 3.0 * item, 3000.0, 400.0 + 250.0 * item, 0.5 + 0.4 * item, 1.0 + 1.5 * item)
                 area = Area(3.0, -4.0, 25.0 + 15.0 * item, 60.0 - 8.0 * item, 0.5 * item)
-                write(text, draw, cut, area, 150.0 * 3.0**item)
+                operation.write(text, draw, cut, area, 150.0 * 3.0**item)
                 found[way] += weight([float(found) for found in re.findall(r"-?\d+\.?\d*", "\n".join(text.lines))])
     elif name == "pieces":
         # Turned pieces take turns at fewer kinds of cuts, so more of each machine are looked at.
