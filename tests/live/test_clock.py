@@ -33,3 +33,42 @@ def test_a_replay_at_ten_times_the_speed_is_no_skew() -> None:
         clock.see(round((5.0 + number) * 1e6), arrived=1000.0 + number / 10.0)
     assert clock.skew == pytest.approx(0.0, abs=1e-9)
     assert clock.remark == ""
+
+
+@pytest.mark.parametrize(
+    ("off", "said"),
+    [
+        (0.5, ""),
+        (0.51, "0.5 s behind"),
+        (-0.5, ""),
+        (-0.51, "0.5 s ahead"),
+        (1.99 * 86_400, "171,936.0 s behind"),
+        (2.0 * 86_400, "2 days behind"),
+    ],
+)
+def test_clocks_are_reported_from_half_a_second_on_and_in_days_from_two(off: float, said: str) -> None:
+    clock = SourceClock()
+    clock.see(0, arrived=off)
+    assert said in clock.remark
+    assert bool(clock.remark) == bool(said)
+
+
+def test_the_quickest_of_the_last_two_hundred_arrivals_took_no_time() -> None:
+    clock = SourceClock()
+    assert clock.skew == 0.0
+    clock.see(1_000_000, arrived=1.25)
+    for number in range(199):
+        clock.see(1_000_000 * number, arrived=number + 2.0)
+    assert clock.skew == 0.25
+    clock.see(0, arrived=2.0)
+    assert clock.skew == 2.0
+
+
+def test_age_is_counted_in_our_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for speed, ours in ((1.0, 8.0), (10.0, 0.8)):
+        clock = SourceClock(speed)
+        clock.see(5_000_000, arrived=1000.0)
+        monkeypatch.setattr("crossfeed.live.clock.time.time", lambda ours=ours: 1000.0 + ours)
+        assert clock.now() == pytest.approx(13.0)
+        assert clock.age(5.0) == pytest.approx(ours)
+        assert clock.age(14.0) == 0.0

@@ -119,3 +119,31 @@ def test_a_file_that_is_none_is_an_error(place: Place, tmp_path: Path) -> None:
             Table.read(path)
         with pytest.raises(TableError):
             read_history(path, place.opened.model)
+
+
+def test_a_row_may_be_early_or_late_by_a_hundredth_of_a_period(place: Place) -> None:
+    for off, cut in ((0.009, False), (0.011, True), (-0.009, False), (-0.011, True)):
+        time = place.table.time.copy()
+        time[320:] += off
+        history = read_history(replace(place.table, time=time), place.opened.model)
+        assert len(history.sensors) == (40 if cut else 60)
+    early = read_history(place.table, place.opened.model, at=29.991)
+    assert early.at == 30.0
+    assert read_history(place.table, place.opened.model, at=29.989).at == 29.0
+    assert read_history(place.table, place.opened.model, at=59.98).at == 59.0
+    with pytest.raises(TableError, match="no moment"):
+        read_history(place.table, place.opened.model, at=59.995)
+
+
+def test_of_many_sessions_twelve_are_named(place: Place) -> None:
+    for runs, words in ((12, "session11"), (13, "session11 and 1 more")):
+        with pytest.raises(TableError) as found:
+            read_history(small_table(runs=runs, rows=60), place.opened.model, "session99")
+        assert words in str(found.value)
+        assert ("more" in str(found.value)) == (runs == 13)
+
+
+def test_a_session_as_long_as_the_context_is_enough(place: Place) -> None:
+    assert len(read_history(place.table, place.opened.model, at=CONTEXT - 1.0).sensors) == CONTEXT
+    with pytest.raises(TableError, match=f"has {CONTEXT - 1} rows up to {CONTEXT - 2} s"):
+        read_history(place.table, place.opened.model, at=CONTEXT - 2.0)

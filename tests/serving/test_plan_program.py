@@ -123,3 +123,27 @@ def test_bundled_programs_have_names(history: History) -> None:
     assert (found.name, found.origin) == ("bracket", "program")
     with pytest.raises(ProgramError, match="no bundled program 'unknown'"):
         read_plans(["bundled:unknown"], history)
+
+
+@pytest.mark.parametrize(("value", "said"), [(1.0, None), (1000.0, None), (0.99, "write 99"), (1000.1, "1 to 1000")])
+def test_an_override_lies_between_one_and_a_thousand_per_cent(value: float, said: str | None) -> None:
+    if said is None:
+        assert Overrides(feed=value).feed == value
+    else:
+        with pytest.raises(ProgramError, match=said):
+            Overrides(spindle=value)
+
+
+def test_only_a_factor_is_answered_with_its_per_cents() -> None:
+    for value in (1000.1, 0.0, -0.5):
+        with pytest.raises(ProgramError) as found:
+            Overrides(rapid=value)
+        assert "For a factor" not in str(found.value)
+
+
+def test_an_override_of_rapids_makes_only_rapids_slower(history: History, tmp_path: Path) -> None:
+    path = tmp_path / "rapids.nc"
+    path.write_text("G90 G54\nT1 M6\nS2000 M3\nG0 X0 Y0 Z5\nG0 X400\nG1 X390 F600\nM30\n")
+    plain, slow = read_plans([path, f"{path}@rapid=20"], history)
+    assert len(slow) > len(plain)
+    assert np.abs(slow.commands[:, 1]).sum() == pytest.approx(np.abs(plain.commands[:, 1]).sum(), rel=0.02)

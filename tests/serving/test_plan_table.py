@@ -143,3 +143,17 @@ def test_a_frame_was_called_the_plan_plan() -> None:
     for columns in ({**PLAN, "nose": PLAN["feed_x"]}, {**PLAN, "feed_x": [float("nan")] * len(PLAN["feed_x"])}):
         with pytest.raises(TableError, match=r"The plan (has the unknown|lacks feed_x)"):
             plan_columns(columns, SCHEMA, 1.0, "plan")
+
+
+def test_a_row_may_be_early_or_late_by_a_hundredth_of_a_period() -> None:
+    for off, refused in ((0.009, False), (0.011, True), (-0.009, False), (-0.011, True)):
+        columns = {**PLAN, "time": [1.0, 2.0, 3.0 + off]}
+        if refused:
+            with pytest.raises(TableError, match="from 2 s in row 2 to"):
+                plan_columns(columns, SCHEMA, 1.0, "plan")
+        else:
+            assert len(plan_columns(columns, SCHEMA, 1.0, "plan")) == 3
+    with pytest.raises(TableError, match=r"has rows every 0\.5 s(.|\n)*--rate 4"):
+        plan_columns({**PLAN, "time": [1.0, 1.5, 2.004]}, SCHEMA, 0.25, "plan")
+    with pytest.raises(TableError, match=r"lacks spindle_speed in row 3 \(0\.75 s\), one of 2 entries"):
+        plan_columns({"spindle_speed": [1.0, 2.0, np.nan], "feed_x": [1.0, 2.0, np.inf]}, SCHEMA, 0.25, "plan")

@@ -1,0 +1,85 @@
+"""What speaks against trusting a forecast, and from which value on."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from crossfeed.serving.history import History, read_history
+from crossfeed.serving.plan import PlannedCommands
+from crossfeed.serving.trained_range import warnings_about, warnings_of
+from tests.serving.conftest import Place
+
+RANGE = {"spindle_speed": [0.0, 3000.0], "feed_x": [0.0, 800.0]}
+
+
+@pytest.fixture
+def history(place: Place) -> History:
+    return read_history(place.log, place.opened.model, at=30.0)
+
+
+def said(history: History, speed: float = 0.0, feed: float = 0.0, rows: int = 2, ranges: object = RANGE) -> list[str]:
+    """The warnings about a plan that asks for this once."""
+    commands = np.zeros((rows, 2))
+    commands[0] = speed, feed
+    return warnings_of(PlannedCommands("plan", "array", None, commands), history, {"command_range": ranges})
+
+
+@pytest.mark.parametrize(
+    ("speed", "words"),
+    [
+        (3002.0, ""),
+        (3004.0, "spindle_speed reaches 3,004 rpm"),
+        (-2.0, ""),
+        (-4.0, "spindle_speed falls to -4.00 rpm"),
+        (4500.0, "lies between 0 and 3,000 rpm: 50% of that range outside"),
+        (-1500.0, "lies between 0 and 3,000 rpm: 50% of that range outside"),
+    ],
+)
+def test_a_command_is_outside_from_a_thousandth_of_its_range_on(history: History, speed: float, words: str) -> None:
+    found = said(history, speed=speed)
+    assert len(found) == bool(words)
+    assert words in "".join(found)
+
+
+def test_a_range_of_a_single_value_has_no_parts(history: History) -> None:
+    one = RANGE | {"spindle_speed": [0.0, 0.0]}
+    assert said(history, ranges=one) == []
+    (found,) = said(history, speed=1.0, ranges=one)
+    assert "any distance outside" in found
+
+
+def test_without_a_trained_range_the_history_says_what_is_usual(history: History) -> None:
+    known = replace(history, command_low=np.array([0.0, 0.0]), command_high=np.array([100.0, 100.0]))
+    (found,) = said(known, feed=150.0, ranges=None)
+    assert "in the rows of the history's table it lies between 0 and 100 mm/min: 50%" in found
+
+
+@pytest.mark.parametrize(
+    ("feed", "low", "high", "warned"),
+    [
+        (-0.7, 0.0, 800.0, False),
+        (-0.9, 0.0, 800.0, True),
+        (-0.9, -0.7, 800.0, True),
+        (-0.9, -0.9, 800.0, False),
+        (-0.9, 0.0, 0.0, False),
+    ],
+)
+def test_a_feed_is_turned_round_where_no_feed_ever_was(
+    history: History, feed: float, low: float, high: float, warned: bool
+) -> None:
+    found = said(history, feed=feed, ranges=RANGE | {"feed_x": [low, high]})
+    assert any("moves feed_x backwards as well" in text for text in found) == warned
+    assert not any("moves" in text for text in said(history, speed=-100.0)), "a spindle may turn both ways"
+
+
+def test_plans_are_measured_up_to_256_rows(history: History) -> None:
+    assert said(history, rows=256) == []
+    assert "the plan has 257 rows" in said(history, rows=257)[0]
+
+
+def test_a_model_hardly_uses_the_commands_below_two_per_cent(history: History) -> None:
+    assert warnings_about(history, {"shuffled_command_ratio": 1.02}) == []
+    assert "a factor of 1.019" in warnings_about(history, {"shuffled_command_ratio": 1.019})[0]
+    idle = warnings_about(replace(history, idle={"feed_y": 0.0}), {})
+    assert idle == ["the history has no feed_y; it is taken as 0 throughout"]
