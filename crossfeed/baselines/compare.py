@@ -14,7 +14,7 @@ from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import ComparisonTable, write_table
 from crossfeed.claim import claim
 from crossfeed.errors import ConfigError
-from crossfeed.ingest.row_period import check_row_period
+from crossfeed.ingest.align import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.model.device import choose_device
 from crossfeed.progress import console

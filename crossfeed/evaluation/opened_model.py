@@ -7,7 +7,7 @@ from typing import Any
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.world_model import WorldModelForecaster
-from crossfeed.ingest.row_period import check_row_period
+from crossfeed.ingest.align import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import MODEL, locate_model

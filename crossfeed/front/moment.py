@@ -13,8 +13,8 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.source import read_table
+from crossfeed.ingest.align import check_row_period
 from crossfeed.ingest.frames import read_header, to_polars
-from crossfeed.ingest.row_period import check_row_period
 from crossfeed.ingest.table import KEYS, Group, Table
 from crossfeed.schema import Schema, conversion
 from crossfeed.serving.history import History, read_history

@@ -1,5 +1,6 @@
-"""A table in the order, names and units of another schema."""
+"""A table in the order, names and units of another schema, and with rows of the same length."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +38,17 @@ def align(table: Table, schema: Schema) -> Table:
         axis=1,
     )
     return replace(table, schema=schema, sensors=sensors, commands=commands)
+
+
+def check_row_period(found: float, expected: float, whose: str, of: str) -> None:
+    """Refuse rows (of `whose`) that are longer or shorter than those `of` something else."""
+    if math.isclose(found, expected, rel_tol=1e-6):
+        return
+    raise TableError(
+        f"{whose} has a row every {found:g} s, {of} every {expected:g} s.",
+        expected="rows of the same length, because a model counts in rows",
+        remedy=f"Ingest the logs again with --period {expected:g}.",
+    )
 
 
 def idle_commands(table: Table, schema: Schema) -> dict[str, float]:

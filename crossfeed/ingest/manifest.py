@@ -1,8 +1,7 @@
 """What a table was made of: counts, statistics, fingerprints, rules and versions, so that a reader can check it."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +10,11 @@ import numpy as np
 from crossfeed import __version__
 from crossfeed.atomic import file_hash, storage_error
 from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
+from crossfeed.ingest.segment import Tally
 from crossfeed.machines.declaration import LogFormat
 from crossfeed.schema import Channel
 
 _QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
-
-
-@dataclass(slots=True)
-class Tally:
-    """Everything counted on the way from raw rows to the table."""
-
-    rows_read: int = 0
-    duplicates: int = 0
-    kept_rows: int = 0
-    rows: int = 0
-    sessions: int = 0
-    runs: int = 0
-    dropped_rows: Counter[str] = field(default_factory=Counter)
-    dropped_sessions: Counter[str] = field(default_factory=Counter)
-    resampling: Counter[str] = field(default_factory=Counter)
-    repairs: Counter[str] = field(default_factory=Counter)
-    findings: Counter[str] = field(default_factory=Counter)
 
 
 def fingerprint_file(path: Path) -> dict[str, Any]:
@@ -86,7 +69,7 @@ def build_manifest(
             "rows": tally.rows,
             "sessions": tally.sessions,
             "runs": tally.runs,
-            "dropped_rows": dict(tally.dropped_rows),
+            "dropped_rows": dict(+tally.dropped_rows),
             "dropped_sessions": dict(tally.dropped_sessions),
             **{what.replace(",", "").replace(" ", "_"): count for what, count in tally.resampling.items()},
         },

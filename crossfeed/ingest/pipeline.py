@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,17 @@ import numpy as np
 import polars as pl
 
 from crossfeed.errors import LogError
-from crossfeed.ingest.length import check_length
-from crossfeed.ingest.manifest import Tally, build_manifest, fingerprint_file
+from crossfeed.ingest.manifest import build_manifest, fingerprint_file
 from crossfeed.ingest.resample import Resampling, Rule
-from crossfeed.ingest.segment import SESSION, segment
+from crossfeed.ingest.segment import SESSION, UNTIL, Segments, Tally, segment
 from crossfeed.ingest.table import Group, Table
 from crossfeed.ingest.units import to_schema_units
-from crossfeed.machines.declaration import LogFormat, RawRun
+from crossfeed.machines.declaration import CLOCK, MICROSECONDS, LogFormat, RawRun
 from crossfeed.machines.files import UNPACKED_BYTES, unpacked
 from crossfeed.progress import progress
+
+# A run may have so many empty rows, or so many for each of its logged rows, whichever is more.
+EMPTY_ROWS, EMPTY_ROWS_PER_ROW = 200_000, 20
 
 
 def ingest(
@@ -54,7 +57,7 @@ def ingest(
     rows = pl.concat(pieces) if pieces else pl.DataFrame()
     if rows.is_empty():
         dropped = (("rows", tally.dropped_rows), ("sessions", tally.dropped_sessions))
-        told = [f"{count:,} {what}: {why}" for what, counts in dropped for why, count in counts.items()]
+        told = [f"{count:,} {what}: {why}" for what, counts in dropped for why, count in (+counts).items()]
         reasons = "; ".join([*told, *tally.findings])
         raise LogError(
             f"No row of {path} is left after segmentation" + (f" ({reasons})." if reasons else "."),
@@ -84,14 +87,9 @@ def _one_run(raw: RawRun, log_format: LogFormat, resampling: Resampling, tally: 
     tally.findings.update(raw.findings)
     frame, repairs = to_schema_units(raw.frame, log_format)
     tally.repairs.update(repairs)
-    segments = segment(replace(raw, frame=frame), log_format, resampling.period)
-    tally.duplicates += segments.duplicates
-    tally.repairs.update(segments.repairs)
-    tally.findings.update(segments.findings)
-    tally.dropped_rows.update(segments.dropped_rows)
-    tally.dropped_sessions.update(segments.dropped_sessions)
+    segments = segment(replace(raw, frame=frame), log_format, resampling.period, tally)
     tally.kept_rows += segments.frame.height
-    check_length(segments, resampling, raw)
+    _check_length(segments, resampling, raw)
     resampled, counts = resampling.apply(segments.frame)
     tally.resampling.update(counts)
     names = segments.sessions.select(SESSION, "session", "run", "program")
@@ -102,6 +100,39 @@ def _one_run(raw: RawRun, log_format: LogFormat, resampling: Resampling, tally: 
     tally.sessions += left
     tally.runs += rows.n_unique("run")
     return rows
+
+
+def _check_length(segments: Segments, resampling: Resampling, raw: RawRun) -> None:
+    """Refuse a run whose sessions would have far more rows than were logged, before any row is made."""
+    frame = segments.frame
+    end = UNTIL if UNTIL in frame.columns else CLOCK
+    spans = frame.group_by(SESSION, maintain_order=True).agg(
+        ((pl.col(end).max() - pl.col(CLOCK).min()) // resampling.ticks + 1).alias("wanted")
+    )
+    wanted, logged = int(spans["wanted"].sum()), frame.height
+    if wanted - logged <= max(EMPTY_ROWS, EMPTY_ROWS_PER_ROW * logged):
+        return
+    longest = spans.sort("wanted", descending=True)[SESSION][0]
+    stamps = frame.filter(pl.col(SESSION) == longest)[CLOCK]
+    steps = stamps.diff()
+    at = steps.arg_max() or 0
+    before, after = (_moment(int(stamps[max(0, row)])) for row in (at - 1, at))
+    whose = f"The run '{raw.name}'" if raw.name is not None else "The log"
+    raise LogError(
+        f"{whose} has {logged:,} logged rows, but its clock would give it {wanted:,} "
+        f"rows of {resampling.period:g} s; the widest step goes from {before} to {after}.",
+        expected=f"at most {EMPTY_ROWS:,} empty rows in a run, or {EMPTY_ROWS_PER_ROW} for each logged one",
+        remedy="Remove the rows with the wrong time, state a smaller gap_s in the segmentation so that a pause ends "
+        "the session, or choose a longer period.",
+    )
+
+
+def _moment(clock: int) -> str:
+    """A time as people write it, with its seconds where it is a count rather than a date."""
+    seconds = clock / MICROSECONDS
+    if seconds < 1e8:
+        return f"{seconds:,.6g} s"
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _table(

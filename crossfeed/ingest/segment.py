@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import polars as pl
 
@@ -14,39 +15,46 @@ USUAL_STEPS_IN_A_GAP = 10
 
 
 @dataclass(slots=True)
-class Segments:
-    """Rows in time order with the number of their session, the sessions' names, and what became of other rows."""
+class Tally:
+    """Everything counted on the way from raw rows to the table."""
+
+    rows_read: int = 0
+    duplicates: int = 0
+    kept_rows: int = 0
+    rows: int = 0
+    sessions: int = 0
+    runs: int = 0
+    dropped_rows: Counter[str] = field(default_factory=Counter)
+    dropped_sessions: Counter[str] = field(default_factory=Counter)
+    resampling: Counter[str] = field(default_factory=Counter)
+    repairs: Counter[str] = field(default_factory=Counter)
+    findings: Counter[str] = field(default_factory=Counter)
+
+
+class Segments(NamedTuple):
+    """Rows in time order with the number of their session, and the sessions' names."""
 
     frame: pl.DataFrame
     sessions: pl.DataFrame
-    duplicates: int
-    repairs: Counter[str] = field(default_factory=Counter)
-    findings: list[str] = field(default_factory=list)
-    dropped_rows: Counter[str] = field(default_factory=Counter)
-    dropped_sessions: Counter[str] = field(default_factory=Counter)
 
 
-def segment(raw: RawRun, log_format: LogFormat, period: float | None = None) -> Segments:
+def segment(raw: RawRun, log_format: LogFormat, period: float, tally: Tally) -> Segments:
     """Sort by clock, drop duplicates, keep what the rules keep, and number the sessions of rows `period` apart."""
-    rules = log_format.segmentation
-    period = log_format.period if period is None else period
-    repairs: Counter[str] = Counter()
-    dropped: Counter[str] = Counter()
+    rules, repairs, dropped = log_format.segmentation, tally.repairs, tally.dropped_rows
     frame = raw.frame
     untimed = frame[CLOCK].null_count()
     if untimed:
-        dropped["no readable time"] = untimed
+        dropped["no readable time"] += untimed
         frame = frame.filter(pl.col(CLOCK).is_not_null())
     backwards = int((frame[CLOCK].diff() < 0).sum())
     if backwards:
-        repairs["clock ran backwards, rows sorted by time"] = backwards
+        repairs["clock ran backwards, rows sorted by time"] += backwards
         if log_format.local_time and (autumn := int(put_back_in_autumn(frame[CLOCK]).sum())):
-            repairs["clock put back as when summer time ends: name its time zone in the mapping"] = autumn
+            repairs["clock put back as when summer time ends: name its time zone in the mapping"] += autumn
         frame = frame.sort(CLOCK, maintain_order=True)
     again = (frame[CLOCK].diff() == 0).fill_null(False)
-    duplicates = int(again.sum())
-    if duplicates:
-        frame = frame.filter(~again)
+    tally.duplicates += int(again.sum())
+    frame = frame.filter(~again)
     if log_format.change_driven:
         # What was in force at a change stays so until the next one; the last change has no end.
         frame = frame.with_columns(pl.col(CLOCK).shift(-1).alias(UNTIL)).head(-1)
@@ -61,11 +69,9 @@ def segment(raw: RawRun, log_format: LogFormat, period: float | None = None) -> 
         dropped[f"program {name or 'unknown'}"] += frame.height - kept.height
         frame = kept
     gap_s = _usual_gap(frame, period) if rules.gap_s is None and not log_format.change_driven else rules.gap_s
-    findings = []
     if rules.gap_s is None and gap_s is not None and (frame[CLOCK].diff() > round(gap_s * MICROSECONDS)).any():
-        findings.append(f"no gap_s is stated, so a session ends at a pause of more than {gap_s:g} s")
-    frame, sessions, dropped_sessions = _number(frame, raw.name, log_format, gap_s, dropped)
-    return Segments(frame, sessions, duplicates, repairs, findings, +dropped, dropped_sessions)
+        tally.findings[f"no gap_s is stated, so a session ends at a pause of more than {gap_s:g} s"] += 1
+    return _number(frame, raw.name, log_format, gap_s, tally)
 
 
 def _usual_gap(frame: pl.DataFrame, period: float) -> float:
@@ -75,9 +81,7 @@ def _usual_gap(frame: pl.DataFrame, period: float) -> float:
     return USUAL_STEPS_IN_A_GAP * max(period, usual)
 
 
-def _number(
-    frame: pl.DataFrame, run: str | None, log_format: LogFormat, gap_s: float | None, dropped: Counter[str]
-) -> tuple[pl.DataFrame, pl.DataFrame, Counter[str]]:
+def _number(frame: pl.DataFrame, run: str | None, log_format: LogFormat, gap_s: float | None, tally: Tally) -> Segments:
     """Number the sessions, name them, and leave out the short ones."""
     rules = log_format.segmentation
     since = pl.col(CLOCK) - (pl.col(UNTIL) if log_format.change_driven else pl.col(CLOCK)).shift(1)
@@ -105,16 +109,15 @@ def _number(
     )
     short = (pl.col("rows") < rules.min_rows) | (pl.col("seconds") < rules.min_s)
     gone = sessions.filter(short)
-    dropped_sessions: Counter[str] = Counter()
     if gone.height:
         limits = [f"{rules.min_rows} rows"] if rules.min_rows > 1 else []
         limits += [f"{rules.min_s:g} s"] if rules.min_s else []
         why = f"shorter than {' or '.join(limits)}"
-        dropped_sessions[why] = gone.height
-        dropped[f"session {why}"] = int(gone["rows"].sum())
+        tally.dropped_sessions[why] += gone.height
+        tally.dropped_rows[f"session {why}"] += int(gone["rows"].sum())
         frame = frame.join(gone, on=SESSION, how="anti", maintain_order="left")
     # One piece of memory for each column: sums then do not depend on how the file was read.
-    return frame.rechunk(), sessions.filter(~short), dropped_sessions
+    return Segments(frame.rechunk(), sessions.filter(~short))
 
 
 def _cut(frame: pl.DataFrame, longest: int) -> pl.DataFrame:

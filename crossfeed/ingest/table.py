@@ -15,7 +15,7 @@ import numpy as np
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import TableError
-from crossfeed.grid import Grid, ShownByGrids
+from crossfeed.grid import Grid, ShownByGrids, plural, significant
 from crossfeed.json_file import write_json
 from crossfeed.schema import Schema
 
@@ -205,10 +205,25 @@ class Table(ShownByGrids):
         return to_pandas(self.to_polars())
 
     def _grids(self) -> list[Grid]:
-        """What stands in the table, channel by channel."""
-        from crossfeed.ingest.overview import overview
-
-        return [overview(self)]
+        """One line for each channel that has a value; the others are named below."""
+        rows, absent = [], []
+        for role, channels, values_NC in (
+            ("sensor", self.schema.sensors, self.sensors),
+            ("command", self.schema.commands, self.commands),
+        ):
+            for channel, values_N in zip(channels, values_NC.T):
+                known = values_N[np.isfinite(values_N)]
+                if not len(known):
+                    absent.append(channel.name)
+                    continue
+                numbers = (significant(value) for value in (known.min(), known.mean(), known.max()))
+                share = len(known) / len(values_N)
+                rows.append([channel.name, role, channel.unit, f"{share:.0%}", *numbers])
+        machines = ", ".join(self.machines())
+        sessions = plural(len(self.groups), "session")
+        title = f"{machines}: {len(self):,} rows, one every {self.period:g} s, in {sessions}"
+        remarks = [f"not measured: {', '.join(absent)}"] if absent else []
+        return [Grid(title, ("channel", "role", "unit", "known", "lowest", "mean", "highest"), rows, remarks, words=3)]
 
     def write(self, path: Path | str) -> None:
         """Write the Parquet file and, beside it, the manifest as readable JSON; each appears whole or not at all."""

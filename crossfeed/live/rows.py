@@ -7,7 +7,7 @@ two seconds) changes it. A row that is older than that is final and equal to the
 from dataclasses import replace
 
 from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
-from crossfeed.ingest.segment import SESSION, segment
+from crossfeed.ingest.segment import SESSION, Tally, segment
 from crossfeed.ingest.units import to_schema_units
 from crossfeed.live.frame import gap_samples, to_frame
 from crossfeed.live.row import Row
@@ -77,7 +77,8 @@ class RowMaker:
     def _make(self, touched: int, complete: int) -> dict[int, Row]:
         frame = to_frame(self._samples, self._log_format, self._held)
         converted, _ = to_schema_units(frame, self._log_format)
-        segments = segment(RawRun("live", converted, converted.height, ()), self._log_format, self._log_format.period)
+        run = RawRun("live", converted, converted.height, ())
+        segments = segment(run, self._log_format, self._log_format.period, Tally())
         if segments.frame.is_empty():
             return {}
         resampled = self._resampling.apply(segments.frame)[0].sort("time", maintain_order=True)

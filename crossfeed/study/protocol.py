@@ -11,7 +11,7 @@ import torch
 import crossfeed
 from crossfeed.atomic import atomic_file, file_hash
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.ingest.row_period import check_row_period
+from crossfeed.ingest.align import check_row_period
 from crossfeed.ingest.table import Table, manifest_path
 from crossfeed.study import vault
 from crossfeed.study.record.identity import PROTOCOL_VERSION, code_hash

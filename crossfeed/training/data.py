@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from crossfeed.errors import TableError
-from crossfeed.ingest.row_period import check_row_period
+from crossfeed.ingest.align import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.schema import Schema
 from crossfeed.training.run_config import RunConfig

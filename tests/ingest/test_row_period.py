@@ -9,7 +9,7 @@ import torch
 from crossfeed.baselines.budget import named_budget
 from crossfeed.baselines.compare import compare
 from crossfeed.errors import TableError
-from crossfeed.ingest.row_period import check_row_period
+from crossfeed.ingest.align import check_row_period
 from crossfeed.training.data import prepare
 from tests.training.conftest import small_config, toy_table
 

@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.ingest.segment import SESSION, UNTIL, segment
+from crossfeed.ingest.segment import SESSION, UNTIL, Segments, Tally, segment
 from crossfeed.machines.declaration import CLOCK, LABEL, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.schema import Channel, Schema
 
@@ -31,6 +31,11 @@ def log_format_of(**rules) -> LogFormat:
     )
 
 
+def segmented(raw: RawRun, log_format: LogFormat) -> tuple[Segments, Tally]:
+    tally = Tally()
+    return segment(raw, log_format, log_format.period, tally), tally
+
+
 def raw_of(seconds: list[float | None], program: str = "p", **columns) -> RawRun:
     clock = [None if second is None else round(second * SECOND) for second in seconds]
     frame = pl.DataFrame(
@@ -41,54 +46,54 @@ def raw_of(seconds: list[float | None], program: str = "p", **columns) -> RawRun
 
 
 def test_a_gap_longer_than_the_limit_begins_a_session_and_an_equal_one_does_not() -> None:
-    found = segment(raw_of([0, 1, 6, 11.1]), log_format_of(gap_s=5.0))
+    found, _ = segmented(raw_of([0, 1, 6, 11.1]), log_format_of(gap_s=5.0))
     assert found.frame[SESSION].to_list() == [1, 1, 1, 2]
     assert found.sessions["session"].to_list() == ["r-001", "r-002"]
 
 
 def test_a_change_of_program_begins_a_session() -> None:
-    found = segment(raw_of([0, 1, 2, 3], **{"@path": ["a", "a", "b", "a"]}), log_format_of(boundaries=("path",)))
+    found, _ = segmented(raw_of([0, 1, 2, 3], **{"@path": ["a", "a", "b", "a"]}), log_format_of(boundaries=("path",)))
     assert found.frame[SESSION].to_list() == [1, 1, 2, 3]
 
 
 def test_rows_are_kept_by_value_and_the_gap_is_measured_afterwards() -> None:
-    found = segment(
+    found, tally = segmented(
         raw_of([0, 1, 2, 3, 4], **{"@status": [3.0, 5.0, 5.0, 5.0, 3.0]}),
         log_format_of(keep={"status": 3.0}, gap_s=2.0),
     )
     assert found.frame[SESSION].to_list() == [1, 2]
-    assert found.dropped_rows == {"status is not 3": 3}
+    assert tally.dropped_rows == {"status is not 3": 3}
 
 
 def test_duplicate_stamps_keep_the_first_row() -> None:
     raw = raw_of([0, 1, 1, 2])
     raw = replace(raw, frame=raw.frame.with_columns(pl.Series("s", [1.0, 2.0, 9.0, 3.0])))
-    found = segment(raw, log_format_of())
+    found, tally = segmented(raw, log_format_of())
     assert found.frame["s"].to_list() == [1.0, 2.0, 3.0]
-    assert found.duplicates == 1
+    assert tally.duplicates == 1
 
 
 def test_a_clock_that_runs_backwards_is_sorted_and_counted() -> None:
-    found = segment(raw_of([0, 2, 1, 3]), log_format_of())
+    found, tally = segmented(raw_of([0, 2, 1, 3]), log_format_of())
     assert found.frame[CLOCK].to_list() == [0, SECOND, 2 * SECOND, 3 * SECOND]
-    assert found.repairs == {"clock ran backwards, rows sorted by time": 1}
+    assert tally.repairs == {"clock ran backwards, rows sorted by time": 1}
 
 
 def test_rows_without_a_time_and_short_sessions_are_dropped_with_their_reason() -> None:
-    found = segment(raw_of([0, 1, 2, None, 100]), log_format_of(gap_s=5.0, min_rows=2))
+    found, tally = segmented(raw_of([0, 1, 2, None, 100]), log_format_of(gap_s=5.0, min_rows=2))
     assert found.sessions.height == 1
-    assert found.dropped_rows == {"no readable time": 1, "session shorter than 2 rows": 1}
-    assert found.dropped_sessions == {"shorter than 2 rows": 1}
+    assert tally.dropped_rows == {"no readable time": 1, "session shorter than 2 rows": 1}
+    assert tally.dropped_sessions == {"shorter than 2 rows": 1}
 
 
 def test_labels_name_sessions_and_a_label_that_comes_back_gets_a_number() -> None:
-    found = segment(raw_of([0, 1, 2, 3], **{LABEL: ["a", "b", "b", "a"]}), log_format_of())
+    found, _ = segmented(raw_of([0, 1, 2, 3], **{LABEL: ["a", "b", "b", "a"]}), log_format_of())
     assert found.sessions["session"].to_list() == ["r-a", "r-b", "r-a-2"]
 
 
 def test_without_a_run_name_the_day_of_the_first_row_is_the_run() -> None:
     raw = replace(raw_of([0, 1, 86_399, 86_400, 90_000]), name=None)
-    found = segment(raw, log_format_of(gap_s=5.0))
+    found, _ = segmented(raw, log_format_of(gap_s=5.0))
     assert found.sessions.select("run", "session").rows() == [
         ("1970-01-01", "1970-01-01-001"),
         ("1970-01-01", "1970-01-01-002"),
@@ -98,7 +103,7 @@ def test_without_a_run_name_the_day_of_the_first_row_is_the_run() -> None:
 
 def test_a_change_driven_session_ends_where_the_state_ends() -> None:
     raw = raw_of([0, 10, 30, 40], **{"@execution": ["READY", "ACTIVE", "ACTIVE", "READY"]})
-    found = segment(raw, replace(log_format_of(keep={"execution": "ACTIVE"}, gap_s=0.0), change_driven=True))
+    found, _ = segmented(raw, replace(log_format_of(keep={"execution": "ACTIVE"}, gap_s=0.0), change_driven=True))
     assert found.frame.select(CLOCK, UNTIL).rows() == [(10 * SECOND, 30 * SECOND), (30 * SECOND, 40 * SECOND)]
     assert found.sessions["seconds"].to_list() == [30.0]
 
@@ -110,8 +115,8 @@ def test_a_change_driven_session_ends_where_the_state_ends() -> None:
 )
 @settings(max_examples=60)
 def test_every_row_is_kept_or_has_a_reason(seconds, gap, short) -> None:
-    found = segment(raw_of(list(seconds)), log_format_of(gap_s=float(gap), min_rows=short))
-    assert found.frame.height + found.duplicates + sum(found.dropped_rows.values()) == len(seconds)
+    found, tally = segmented(raw_of(list(seconds)), log_format_of(gap_s=float(gap), min_rows=short))
+    assert found.frame.height + tally.duplicates + sum(tally.dropped_rows.values()) == len(seconds)
     assert found.frame[CLOCK].is_sorted()
     for (_,), part in found.frame.group_by(SESSION):
         assert part.height >= short
