@@ -215,7 +215,7 @@ _OWN_TEST = {
     "machines": "clock delimited table",
     "model": "forecast live world_model",
     "model/parts": "packing",
-    "programs": "cycles expressions flow motion overrides plan read_line trajectory",
+    "programs": "cycles expressions flow motion plan read_line trajectory",
     "serving": "history override_rows plan_program plan_table",
     "study": "contrast halving prune",
     "study/record": "conditions score",

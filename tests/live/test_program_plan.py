@@ -104,3 +104,25 @@ def test_without_a_program_the_last_command_is_held_and_the_reason_said(
 
 def test_without_a_folder_the_last_command_is_held() -> None:
     assert "--programs" in _follower(None).plan({PROGRAM: "x", LINE: 1.0}, 0.0, LAST, 2).sentence
+
+
+def test_on_a_line_that_moves_nothing_the_next_one_is_waited_for(folder: Path) -> None:
+    fine = plan(read_program(folder / "FACE_POCKET.MPF"), MotionLimits()).sample(10.0, "mean")
+    lines = np.unique(fine.line)
+    still = next(line for line in range(int(lines[0]) + 1, int(lines[-1])) if line not in lines)
+    follower = _follower(folder)
+    told = {PROGRAM: "face_pocket", LINE: float(still)}
+    first, later = follower.plan(told, 50.0, LAST, 4), follower.plan(told, 53.0, LAST, 4)
+    begin = int(np.flatnonzero(fine.line > still)[0])
+    speed = fine.commanded(canonical().commands)[:, canonical().command_names.index("spindle_speed")]
+    assert first.commands["spindle_speed"][0] == pytest.approx(speed[begin : begin + 10].mean())
+    assert later.commands == first.commands
+
+
+@pytest.mark.parametrize(
+    ("knob", "shown"), [(None, "100"), (97.4, "95"), (97.6, "100"), (2.0, "5"), (float("nan"), "100")]
+)
+def test_knobs_are_planned_in_steps_of_five_per_cent(folder: Path, knob: float | None, shown: str) -> None:
+    line = float(plan(read_program(folder / "FACE_POCKET.MPF"), MotionLimits()).sample(1.0, "mean").line[0])
+    told = {PROGRAM: "face_pocket", LINE: line, OVERRIDES["spindle_override"]: knob}
+    assert _follower(folder).plan(told, 0.0, LAST, 2).sentence.endswith(f"spindle {shown} %")
