@@ -155,7 +155,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "machines/simulated/test_rollout.py",
         _TRACES,
     ),
-    "machines/simulated/process.py": (
+    "machines/simulated/cutting.py": (
         "machines/simulated/test_spindle.py",
         "machines/simulated/test_stock.py",
         _TRACES,
@@ -204,7 +204,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 # A file whose errors a test of its own name answers for.
 _OWN_TEST = {
     "adaptation": "model_adaptation parameters",
-    "audits": "causality clock commands crossing dead fitted load sides swapped twins units",
+    "audits": "causality clock commands dead load normaliser split swapped twins units windows",
     "baselines": "trees",
     "control": "advise environments learn rehearse walk write_program",
     "evaluation": "bundle invariance regimes robustness",

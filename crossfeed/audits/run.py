@@ -7,16 +7,16 @@ from pathlib import Path
 from crossfeed.audits.causality import check_causality
 from crossfeed.audits.clock import check_clock
 from crossfeed.audits.commands import check_commands
-from crossfeed.audits.crossing import check_windows
 from crossfeed.audits.dead import check_dead
 from crossfeed.audits.finding import SEVERITIES, AuditReport, Finding
-from crossfeed.audits.fitted import check_normaliser
 from crossfeed.audits.load import load_case
-from crossfeed.audits.sides import check_split
+from crossfeed.audits.normaliser import check_normaliser
+from crossfeed.audits.split import check_split
 from crossfeed.audits.subject import Case
 from crossfeed.audits.swapped import check_swapped
 from crossfeed.audits.twins import check_twins
 from crossfeed.audits.units import check_units
+from crossfeed.audits.windows import check_windows
 from crossfeed.errors import ConfigError, CrossfeedError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.progress import progress

@@ -27,12 +27,12 @@ def program(
     from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.program import show_program
     from crossfeed.programs.bundled import program_path
-    from crossfeed.programs.export import write_commands
     from crossfeed.programs.figures import draw_program
     from crossfeed.programs.limits import MotionLimits, read_limits
     from crossfeed.programs.parse import read_program
     from crossfeed.programs.plan import plan
     from crossfeed.programs.summary import summarise
+    from crossfeed.programs.trajectory import write_commands
     from crossfeed.progress import console
 
     parsed = read_program(program_path(file))

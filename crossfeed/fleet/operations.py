@@ -178,7 +178,7 @@ def _curves(text: NcText, draw: Dice, cut: ToolUse, area: Area, length: float) -
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class MillingOperation:
     """How an operation is written as NC text, how often it is drawn, and the tool that does it."""
 
     write: Callable[[NcText, Dice, ToolUse, Area, float], None]
@@ -190,14 +190,14 @@ class Operation:
 
 
 OPERATIONS = {
-    "face": Operation(_zigzag, 0.0, teeth=6, tool="FACE MILL"),
-    "rough": Operation(_zigzag, 1.5),
-    "pocket": Operation(_pocket, 2.0),
-    "contour": Operation(_contour, 1.5),
-    "finish": Operation(_contour, 1.5, finishing=True),
-    "slot": Operation(_zigzag, 0.7, full_width=True),
-    "drill": Operation(_drill, 1.5, teeth=2, tool="DRILL", full_width=True),
-    "surface": Operation(_surface, 1.0, teeth=2, tool="BALL MILL", finishing=True),
-    "circles": Operation(_circles, 0.8),
-    "curves": Operation(_curves, 1.0),
+    "face": MillingOperation(_zigzag, 0.0, teeth=6, tool="FACE MILL"),
+    "rough": MillingOperation(_zigzag, 1.5),
+    "pocket": MillingOperation(_pocket, 2.0),
+    "contour": MillingOperation(_contour, 1.5),
+    "finish": MillingOperation(_contour, 1.5, finishing=True),
+    "slot": MillingOperation(_zigzag, 0.7, full_width=True),
+    "drill": MillingOperation(_drill, 1.5, teeth=2, tool="DRILL", full_width=True),
+    "surface": MillingOperation(_surface, 1.0, teeth=2, tool="BALL MILL", finishing=True),
+    "circles": MillingOperation(_circles, 0.8),
+    "curves": MillingOperation(_curves, 1.0),
 }

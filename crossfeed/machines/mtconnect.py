@@ -17,11 +17,11 @@ from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.clock import clock_from_text, require_clock
 from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat, RawRun, Segmentation
 from crossfeed.machines.files import find_files, match_columns
-from crossfeed.machines.mazak import COLUMNS, SCHEMA
 from crossfeed.machines.mtconnect_channels import propose
 from crossfeed.machines.mtconnect_devices import DEVICES, UNITS, Item, read_devices, read_xml, tag, unit_of
 from crossfeed.machines.mtconnect_events import TEXT_ENDINGS, is_streams, items_of_streams, read_lines, read_streams
 from crossfeed.machines.mtconnect_mapping import DeviceMapping
+from crossfeed.machines.mtconnect_mazak import COLUMNS, SCHEMA
 from crossfeed.schema import conversion
 
 _DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")

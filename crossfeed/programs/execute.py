@@ -57,7 +57,7 @@ def execute(line: ProgramLine, items: Iterable[Item], state: InterpreterState, l
     _tool(line, parts, state, log, tool_needs_code)
     other = [code for code in parts.codes if code in gcodes.OTHER_MEANING]
     if is_motion(parts.values) and other:
-        log.find(line, f"{other[0]} ({gcodes.OTHER_MEANING[other[0]]}) is not applied; nothing moves", "error")
+        log.report(line, f"{other[0]} ({gcodes.OTHER_MEANING[other[0]]}) is not applied; nothing moves", "error")
     elif (is_motion(parts.values) or parts.values.keys() & _ANGLES) and "G65" not in parts.codes:
         _motion(line, parts, state, log)
     ends = "RET" in parts.keywords or any(code in gcodes.PROGRAM_ENDS for code in parts.codes)
@@ -96,12 +96,14 @@ def _follow_calls(line: ProgramLine, parts: Parts, state: InterpreterState, log:
     """Count the calls, and follow the few keywords that change path or time."""
     for call in parts.calls:
         if call.name and call.arguments is None and not call.modal and (parts.codes or parts.values):
-            log.find(line, f"the word {call.name} is not known here and has no effect")
+            log.report(line, f"the word {call.name} is not known here and has no effect")
             continue
         if call.name:
             log.calls[call.name] += 1
         if call.modal and call.name:
-            log.find(line, f"{call.name} is skipped: what it would do at the positions that follow is not in the path")
+            log.report(
+                line, f"{call.name} is skipped: what it would do at the positions that follow is not in the path"
+            )
         if call.name == "CYCLE832":
             state.smoothing = bool(call.arguments)
     if "M98" in parts.codes or "G65" in parts.codes:
@@ -124,16 +126,16 @@ def _apply_code(line: ProgramLine, code: str, state: InterpreterState, log: Log)
     elif code in gcodes.WORK_OFFSETS:
         if state.work_offset_code not in ("", code):
             reason = f"{code} is taken to have the same work offset as {state.work_offset_code}"
-            log.find(line, reason, "note", once=code)
+            log.report(line, reason, "note", once=code)
         state.work_offset_code = state.work_offset_code or code
     elif code in gcodes.STRAIGHTENED:
         state.motion = code
     elif code in gcodes.NOT_APPLIED:
-        log.find(line, gcodes.NOT_APPLIED[code])
+        log.report(line, gcodes.NOT_APPLIED[code])
     elif code in gcodes.DRILLING_CYCLES | {"G80", "G98", "G99"}:
         select_cycle(code, state)
     elif code not in gcodes.KNOWN:
-        log.find(line, f"{code} is not known here and has no effect")
+        log.report(line, f"{code} is not known here and has no effect")
     if code in ("G0", "G1", "G2", "G3"):
         state.cycle = None
 
@@ -151,14 +153,14 @@ def _technology(line: ProgramLine, parts: Parts, state: InterpreterState, log: L
     if parts.values.keys() & {"SPOS", "SPOSA"} or ("M5" in parts.codes and not is_motion(parts.values)):
         state.direction = 0.0
     if "M0" in parts.codes:
-        log.find(line, "M0 waits for the operator; no time is planned for it", "note", once="M0")
+        log.report(line, "M0 waits for the operator; no time is planned for it", "note", once="M0")
     for address in parts.values:
         if address in _NOT_APPLIED_WORDS:
-            log.find(line, f"{_NOT_APPLIED_WORDS[address]} ({address}) is not applied")
+            log.report(line, f"{_NOT_APPLIED_WORDS[address]} ({address}) is not applied")
             if is_motion(parts.values):
                 log.unclear_motion.add(line.number)
         elif address not in _KNOWN_WORDS | _ANGLES:
-            log.find(line, f"the address {address} is not known here and has no effect")
+            log.report(line, f"the address {address} is not known here and has no effect")
 
 
 def _dwell(line: ProgramLine, words: Values, state: InterpreterState, log: Log) -> None:
@@ -166,15 +168,15 @@ def _dwell(line: ProgramLine, words: Values, state: InterpreterState, log: Log) 
     seconds = next((words[address][0] for address in "FXU" if address in words), -1.0)
     if "S" in words:
         if not state.spindle:
-            log.find(line, "a dwell in revolutions with the spindle stopped; left out", "error")
+            log.report(line, "a dwell in revolutions with the spindle stopped; left out", "error")
             return
         seconds = words["S"][0] / abs(state.spindle) * 60.0
     elif "P" in words:
         whole = "." not in line.text.upper().partition("P")[2].partition(";")[0].partition("(")[0]
         seconds = words["P"][0] / (1000.0 if whole else 1.0)
-        log.find(line, f"the dwell P is read as {seconds:g} s", "note", once="dwell P")
+        log.report(line, f"the dwell P is read as {seconds:g} s", "note", once="dwell P")
     if not 0.0 <= seconds <= _LONGEST_DWELL:
-        log.find(line, "a dwell needs a time from 0 s to a day; left out", "error")
+        log.report(line, "a dwell needs a time from 0 s to a day; left out", "error")
     elif seconds:
         log.blocks.append(Dwell(line.number, seconds, state.position, state.spindle, state.tool))
 
@@ -189,7 +191,7 @@ def _tool(line: ProgramLine, parts: Parts, state: InterpreterState, log: Log, to
     if "M6" not in parts.codes and (tool_needs_code or not named):
         return
     if state.next_tool is None:
-        log.find(line, "a tool change without a tool T; the tool stays")
+        log.report(line, "a tool change without a tool T; the tool stays")
     elif state.next_tool != state.tool:
         state.tool, state.direction = state.next_tool, 0.0
         log.blocks.append(ToolChange(line.number, state.tool, state.position))
@@ -207,11 +209,11 @@ def _motion(line: ProgramLine, parts: Parts, state: InterpreterState, log: Log) 
         return
     if not state.motion:
         state.motion = "linear"
-        log.find(line, "axes move before any G0 to G3; taken as G1", "note")
+        log.report(line, "axes move before any G0 to G3; taken as G1", "note")
     if state.motion in gcodes.STRAIGHTENED:
         log.unclear_motion.add(line.number)
         named = f"{state.motion} ({gcodes.STRAIGHTENED[state.motion]})"
-        log.find(line, f"{named} is taken as a straight line to its end")
+        log.report(line, f"{named} is taken as a straight line to its end")
     machine = not gcodes.MACHINE_COORDINATES.isdisjoint((*parts.codes, *parts.keywords))
     move(line, parts.values, state, log, machine, stop="G9" in parts.codes)
 
@@ -228,6 +230,6 @@ def _change_frame(line: ProgramLine, keyword: str, words: Values, state: Interpr
             angles[state.plane[2]] = words["RPL"][0]
         state.frame = before.rotated(vector(angles))
     elif any(given):
-        log.find(line, f"{keyword} is not applied; the coordinates are taken as programmed", "error")
+        log.report(line, f"{keyword} is not applied; the coordinates are taken as programmed", "error")
     else:
         state.frame = before

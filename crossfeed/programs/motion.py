@@ -40,7 +40,7 @@ def move(
     turned = vector([new - old for new, old in zip(rotary, state.rotary)])
     if state.tool_center_control and any(turned):
         reason = "the axes are taken to go straight between the ends of moves that turn the workpiece under TRAORI"
-        log.find(line, reason, "note", once="five axes")
+        log.report(line, reason, "note", once="five axes")
     kind: Literal["rapid", "linear", "arc"] = "arc" if arc else "rapid" if state.motion == "rapid" else "linear"
     length = arc.length if arc else math.dist(start, target)
     if not all(math.isfinite(value) and abs(value) < 1e7 for value in (*target, *rotary, length)):
@@ -148,7 +148,7 @@ def _arc(line: ProgramLine, values: Values, state: InterpreterState, log: Log, e
         return frame.arc_to_axes(arc_about(start, end, center, state.plane, clockwise, int(turns)))
     except UnclearError as unclear:
         log.unclear_motion.add(line.number)
-        log.find(line, f"{unclear}; taken as a straight line to its end", "error")
+        log.report(line, f"{unclear}; taken as a straight line to its end", "error")
         return None
 
 
@@ -164,14 +164,14 @@ def _feed(line: ProgramLine, length: float, angle: float, state: InterpreterStat
     if feed is not None and state.feed_mode == "per revolution":
         if not state.spindle:
             reason = f"feed per revolution with a stopped spindle; {log.setup.assumed_feed:g} mm/min assumed"
-            log.find(line, reason, "error")
+            log.report(line, reason, "error")
             return log.setup.assumed_feed
         feed *= abs(state.spindle)
     elif feed is not None and state.feed_mode == "inverse time":
         feed *= max(length, angle) if length < _NOTHING else length
     if feed is None or feed <= 0:
         missing = "no feed F before this move" if feed is None else "a feed of zero"
-        log.find(line, f"{missing}; {log.setup.assumed_feed:g} mm/min assumed", "error")
+        log.report(line, f"{missing}; {log.setup.assumed_feed:g} mm/min assumed", "error")
         return log.setup.assumed_feed
     return feed
 
@@ -182,4 +182,4 @@ def _report_stopped_spindle(line: ProgramLine, state: InterpreterState, log: Log
     if state.direction and not state.speed:
         reason = "the spindle was started without a speed S; planned as stopped, not counted as cutting"
     stretch = f"stopped spindle {state.tool} {state.direction} {state.speed}"
-    log.find(line, reason, "warning", once=stretch)
+    log.report(line, reason, "warning", once=stretch)

@@ -105,11 +105,11 @@ def _unread(line: ProgramLine, reason: str, log: Log) -> None:
     if line.number in log.motion or _LOOKS_LIKE_MOTION.search(line.text.split(";")[0]):
         log.motion.add(line.number)
         log.unclear_motion.add(line.number)
-    log.find(line, f"{reason}; nothing moves in this line", "error")
+    log.report(line, f"{reason}; nothing moves in this line", "error")
 
 
 def _report_rest(lines: list[ProgramLine], flow: Flow, log: Log) -> None:
     rest = [line for line in lines[flow.line_index :] if line.items or line.problem]
     if rest:
         reason = f"what follows the end of the program was not read (lines with code: {len(rest)})"
-        log.find(rest[0], reason, "note")
+        log.report(rest[0], reason, "note")

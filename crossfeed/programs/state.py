@@ -59,13 +59,13 @@ class Log:
     motion: set[int] = field(default_factory=set)
     unclear_motion: set[int] = field(default_factory=set)
     calls: Counter[str] = field(default_factory=Counter)
-    said_once: set[str] = field(default_factory=set)
+    reported_once: set[str] = field(default_factory=set)
 
-    def find(self, line: ProgramLine, reason: str, severity: Severity = "warning", once: str = "") -> None:
+    def report(self, line: ProgramLine, reason: str, severity: Severity = "warning", once: str = "") -> None:
         """List a finding, one per line and reason, or one per program where `once` names the matter."""
         if once:
-            if once in self.said_once:
+            if once in self.reported_once:
                 return
-            self.said_once.add(once)
+            self.reported_once.add(once)
         finding = ProgramFinding(line.number, line.text.strip()[:80], reason, severity)
         self.findings.setdefault((line.number, reason), finding)

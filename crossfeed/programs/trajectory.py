@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from crossfeed.atomic import atomic_file
 from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import ProgramFinding
 from crossfeed.programs.legs import LegKind, Legs
@@ -15,6 +17,7 @@ from crossfeed.schema import Channel, conversion
 
 PATH = "feed_path"  # along the path, whatever the direction
 COMMAND_UNITS = {"spindle_speed": "rpm", "feed_x": "mm/min", "feed_y": "mm/min", "feed_z": "mm/min", PATH: "mm/min"}
+CSV_HEADER = "time,spindle_speed,feed_x,feed_y,feed_z,x,y,z,cutting,rapid,tool,line"
 _MOST_BINS = 5e7
 
 
@@ -46,6 +49,18 @@ class CommandTrace:
             values |= {axis: np.zeros(len(self)) for axis in ("feed_y", "feed_z")}
         units = [conversion(COMMAND_UNITS[channel.name], channel.unit) for channel in channels]
         return np.stack([values[name] * unit.scale + unit.offset for name, unit in zip(names, units)], axis=1)
+
+
+def write_commands(trace: CommandTrace, tools: tuple[str, ...], path: Path | str) -> None:
+    """Write a trace; times in s, speeds in rpm, feeds in mm/min, positions in mm."""
+    numbers = (trace.time, trace.spindle_speed, *trace.feed.T, *trace.position.T)
+    rows = zip(*(np.round(values, 6).tolist() for values in numbers))
+    marks = zip(trace.cutting.astype(int), trace.rapid.astype(int), trace.tool, trace.line)
+    with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(CSV_HEADER + "\n")
+        for row, (cutting, rapid, tool, line) in zip(rows, marks):
+            values = ",".join(f"{value + 0.0:.10g}" for value in row)
+            file.write(f'{values},{cutting},{rapid},"{tools[tool]}",{line}\n')
 
 
 @dataclass(frozen=True)

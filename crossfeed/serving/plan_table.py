@@ -10,7 +10,7 @@ import numpy as np
 from crossfeed.errors import TableError
 from crossfeed.ingest.frames import read_header
 from crossfeed.ingest.table import KEYS
-from crossfeed.programs.export import COLUMNS
+from crossfeed.programs.trajectory import CSV_HEADER
 from crossfeed.schema import Schema, conversion
 from crossfeed.serving.plain_csv import plain_columns
 
@@ -77,7 +77,7 @@ def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, orig
 
 def _headers(columns: Mapping[str, Any], schema: Schema, origin: str) -> dict[str, tuple[str, str | None]]:
     """Full header and declared unit of the time and of each command; a column that is nothing known is refused."""
-    ignored = {*COLUMNS.split(","), *KEYS, *schema.sensor_names}
+    ignored = {*CSV_HEADER.split(","), *KEYS, *schema.sensor_names}
     headers: dict[str, tuple[str, str | None]] = {}
     for header in columns:
         name, unit = read_header(header)

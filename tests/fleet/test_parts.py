@@ -7,8 +7,8 @@ from crossfeed.fleet.dice import dice
 from crossfeed.fleet.draw import FleetMachine, draw_machine
 from crossfeed.fleet.operations import OPERATIONS, Area, NcText, ToolUse
 from crossfeed.fleet.parts import draw_piece
+from crossfeed.machines.simulated.cutting import torque
 from crossfeed.machines.simulated.jobs import play
-from crossfeed.machines.simulated.process import torque
 from crossfeed.programs.parse import parse_program
 
 

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ProgramError, StorageError
-from crossfeed.programs.export import write_commands
 from crossfeed.programs.figures import draw_program, outline
 from crossfeed.programs.plan import plan
 from crossfeed.programs.summary import summarise
+from crossfeed.programs.trajectory import write_commands
 from tests.programs.nc import parse
 
 SMALL = ("T1 M6", "G0 X5 Y5 Z2 S8000 M3", "G1 Z-1 F500", "X40 F1500", "G3 X40 Y25 I0 J10", "G1 G777 X10", "CYCLE800()")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from crossfeed.errors import ProgramError, SchemaError, TableError
-from crossfeed.programs.export import write_commands
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
+from crossfeed.programs.trajectory import write_commands
 from crossfeed.schema import Channel, Schema
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.plan import read_plans

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.machines.simulated import heat, noise, process, spindle
+from crossfeed.machines.simulated import cutting, heat, noise, spindle
 from crossfeed.machines.simulated.axes import AxisMotion, follow, friction_force, motor_speed, motor_torque
 from crossfeed.machines.simulated.filters import decay, lag, lag_rows, wander
 from crossfeed.machines.simulated.inputs import DriveInputs
@@ -58,7 +58,7 @@ def advance(
 
     slow, after["cut"] = wander(draws[noise.CUT_SLOW], time_step, machine.cutting.slow_memory, state.number("cut"))
     liveliness = 1 + machine.cutting.slow_variation * slow + machine.cutting.ripple * draws[noise.CUT_RIPPLE]
-    cut = process.cut(inputs, motions, np.maximum(liveliness, 0.1))
+    cut = cutting.cut(inputs, motions, np.maximum(liveliness, 0.1))
     top = machine.spindle.speed_limit
     turning, after["spindle_speed"], after["spindle_integral"] = spindle.turn(
         machine.spindle,
@@ -117,7 +117,7 @@ def _drives(
     friction = np.abs(turning.friction_torque * turning.speed)
     losses = [copper + iron + motor.heat.friction_share * friction]
 
-    forces = process.feed_forces(inputs, motions, turning.tooth_torque)
+    forces = cutting.feed_forces(inputs, motions, turning.tooth_torque)
     torques, powers, reported = [], [], []
     for axis, motion, force in zip(machine.axes, motions, forces):
         torque = motor_torque(axis, motion, force)

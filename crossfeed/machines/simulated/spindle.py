@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crossfeed.machines.simulated.cutting import Cut
 from crossfeed.machines.simulated.noise import Floats
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM, Spindle
-from crossfeed.machines.simulated.process import Cut
 
 SLIP = 5.0  # rad/s below which Coulomb friction and the cut fade to nothing
 _STILL = 1e-3  # rad/s and N m below which a stopped spindle counts as standing
@@ -52,7 +52,7 @@ def turn(
             done = int(busy[following])
         stop = min(done + 4096, count)
         part = slice(done, stop)
-        columns = [values[part].tolist() for values in (command, cut.gain, cut.power, cut.feed_per_turn)]
+        columns = [values[part].tolist() for values in (command, cut.gain, cut.exponent, cut.feed_per_turn)]
         lists, speed, integral = _scalar_steps(spindle, time_step, columns, chip_load_limit, speed, integral)
         ran = len(lists[0])
         after[done : done + ran], torque[done : done + ran], tooth[done : done + ran] = lists
@@ -89,7 +89,7 @@ def _scalar_steps(
     speeds: list[float] = []
     torques: list[float] = []
     teeth: list[float] = []
-    for wanted, strength, power, chip in zip(*columns):
+    for wanted, strength, exponent, chip in zip(*columns):
         size = abs(speed)
         grip = speed / SLIP
         if grip > 1.0:
@@ -99,7 +99,7 @@ def _scalar_steps(
         load = coulomb * grip + viscous * speed
         if strength > 0.0:
             thickness = chip / size if chip < chip_load_limit * size else chip_load_limit
-            tooth = strength * thickness**power
+            tooth = strength * thickness**exponent
             load += tooth * grip
         else:
             tooth = 0.0

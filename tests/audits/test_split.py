@@ -5,7 +5,7 @@ import json
 import pytest
 
 from crossfeed.audits.finding import Finding
-from crossfeed.audits.sides import check_split
+from crossfeed.audits.split import check_split
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import Table
 from crossfeed.windows.split import split_table

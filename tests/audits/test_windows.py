@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.audits.crossing import audit_windows, check_windows
 from crossfeed.audits.subject import WindowRows
+from crossfeed.audits.windows import audit_windows, check_windows
 from crossfeed.windows.split import split_table
 from tests.audits.conftest import case_of
 from tests.windows.tables import random_table

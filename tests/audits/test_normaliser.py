@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from crossfeed.audits.finding import Finding
-from crossfeed.audits.fitted import check_normaliser
+from crossfeed.audits.normaliser import check_normaliser
 from crossfeed.ingest.table import Table
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import Split, TrainRows, split_table

@@ -25,10 +25,10 @@ _STANDING = 1e-6  # mm/s
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Cutting torque at every step as gain * (chip load in mm) ** power; chip load = feed_per_turn / speed."""
+    """Cutting torque at every step as gain * (chip load in mm) ** exponent; chip load = feed_per_turn / speed."""
 
     gain: Floats  # N m
-    power: Floats
+    exponent: Floats
     feed_per_turn: Floats  # mm rad/s
 
 

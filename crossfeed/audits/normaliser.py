@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from crossfeed.audits.finding import Finding
-from crossfeed.audits.sides import names_of, side_lists
+from crossfeed.audits.split import names_of, side_lists
 from crossfeed.audits.subject import Case
 from crossfeed.ingest.table import Group, Table, row_numbers
 from crossfeed.windows.normalise import Normaliser, channel_statistics

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from crossfeed.audits.finding import Finding
-from crossfeed.audits.sides import names_of, side_lists
+from crossfeed.audits.split import names_of, side_lists
 from crossfeed.audits.subject import Case, WindowRows
 from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.listing import list_windows, pair_up
