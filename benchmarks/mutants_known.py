@@ -209,7 +209,7 @@ _OWN_TEST = {
     "control": "advise environments learn rehearse walk write_program",
     "evaluation": "bundle invariance regimes robustness",
     "fleet": "compare train",
-    "ingest": "divide from_frame length segment units",
+    "ingest": "divide from_frame segment units",
     "learning_curve": "curve",
     "live": "clock learning program_plan rows trust",
     "machines": "clock delimited table",

@@ -182,3 +182,11 @@ def test_inputs_that_are_no_commands_are_refused(noisy: SimulatedMachine) -> Non
         noisy.run(DriveInputs.idle(10), noisy.rest())[0].resample(0.03)
     with pytest.raises(MachineError, match="time step"):
         SimulatedMachine(spinner_620(), time_step=0.5)
+
+
+def test_a_step_ends_a_whole_number_of_steps_after_the_beginning() -> None:
+    machine = SimulatedMachine(spinner_620())
+    first, state = machine.run(busy_inputs(60)[:40], machine.rest(1))
+    second, _ = machine.run(busy_inputs(60)[40:], state)
+    time = np.concatenate([first.time, second.time])
+    np.testing.assert_allclose(time, np.arange(1, 61) * machine.time_step, rtol=0.0, atol=1e-12)
