@@ -37,7 +37,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "model/sensors/network.py": _SENSORS,
     "model/sensors/objective.py": _SENSORS,
     "model/sensors/window.py": _SENSORS,
-    "training/known_changes.py": ("training/test_known_changes.py",),
+    "training/rehearsal.py": ("training/test_known_changes.py",),
     "training/going_on.py": ("training/test_going_on.py",),
     "training/measure/calibrate.py": ("training/measure/test_calibrate.py",),
     "evaluation/calibration.py": ("evaluation/test_calibration.py",),
@@ -291,7 +291,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ),
     ("evaluation/verdict.py", "command.estimate < WEAK_COMMAND_USE", ""): "a ratio of exactly the least",
     (
-        "training/known_changes.py",
+        "training/rehearsal.py",
         "0.0",
         "return torch.where(batch.future_m_BHC, x_BHC, 0.0)",
     ): "what is absent is never read",
@@ -380,7 +380,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ),
     ("programs/flow.py", "0", "self.executed = 0"): "one line more or less until a program is called endless",
     (
-        "training/known_changes.py",
+        "training/rehearsal.py",
         "_coming_to_rest(windows, turns_N) < SHARE * STOPPED",
         "",
     ): "a share of exactly so much",

@@ -4,15 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crossfeed.front.beginning import AUTO, beginning
 from crossfeed.front.fitted_model import FittedModel, load
 from crossfeed.front.moment import as_table, several
 from crossfeed.ingest.table import Table
+from crossfeed.model.locate import FLEET, locate_model
 from crossfeed.schema import canonical
 
+if TYPE_CHECKING:
+    from crossfeed.training.run_config import RunConfig
+
 SIZE, PRESET = "compact", "crossfeed"
+AUTO, NOTHING = "auto", "none"
 
 
 def fit(
@@ -59,11 +63,51 @@ def fit(
         file = None if config is None else Path(config)
         resolved = resolve_config(preset, size, file, continued=folder if resume else None)
         resolved = override(resolved, settings or {}, "The argument settings")
-        begins = beginning(pretrained, resolved, read, saved_config(folder) if resume else None)
-        if begins.remark:
-            console().print(begins.remark)
+        chosen = choose_pretrained(pretrained, resolved, read, saved_config(folder) if resume else None)
+        if chosen.remark:
+            console().print(chosen.remark)
         result = train(
-            read, resolved, folder, resume=resume, device=device, pretrained=begins.weights, tensorboard=tensorboard,
+            read, resolved, folder, resume=resume, device=device, pretrained=chosen.weights, tensorboard=tensorboard,
             budget=budget,
         )  # fmt: skip
         return replace(load(result.model, device), summary=result.summary)
+
+
+class Pretrained(NamedTuple):
+    """The file whose weights a run begins with, None for fresh ones, and what a person is told about the choice."""
+
+    weights: Path | str | None
+    remark: str = ""
+
+
+def choose_pretrained(
+    pretrained: Path | str, config: "RunConfig", tables: Sequence[Table], saved: Mapping[str, Any] | None
+) -> Pretrained:
+    """What a run begins with.
+
+    `auto` takes the shipped model for one machine at the default size, if it knows any command of that machine and
+    forecasts its validation windows better than their last value; other commands are learned. A run that is resumed,
+    whose configuration is `saved`, keeps what it began with.
+    """
+    from crossfeed.model.meeting import knows_a_command
+    from crossfeed.model.model_file import read_model_file
+    from crossfeed.model.sensors.config import SensorConfig
+    from crossfeed.training.pretrained import beats_last_value
+    from crossfeed.windows.split_tables import DataConfig
+
+    if str(pretrained) != AUTO:
+        return Pretrained(None if str(pretrained) == NOTHING else pretrained)
+    if saved is not None:
+        went_on = saved["training"]["initialisation"] != "scratch" and saved["data"]["normaliser"] == "frame"
+        return Pretrained(FLEET if went_on else None)
+    machines = {machine for table in tables for machine in table.machines()}
+    usual_network = config.model == SensorConfig() and config.data.normaliser == DataConfig().normaliser
+    if not usual_network or len(machines) != 1:
+        return Pretrained(None)
+    shipped = read_model_file(locate_model(FLEET))
+    if not all(knows_a_command(shipped.schema, table.schema) for table in tables):
+        return Pretrained(None, f"begins with fresh weights: {FLEET} knows none of the commands")
+    if not beats_last_value(shipped, tables, config):
+        return Pretrained(None, f"begins with fresh weights: {FLEET} expects less of this log than its last value does")
+    remark = f"begins with {FLEET}, which already knows machines (--pretrained none: with fresh weights)"
+    return Pretrained(FLEET, remark)

@@ -19,13 +19,13 @@ from crossfeed.progress import ProgressTask, console, progress
 from crossfeed.training.data import TrainingData
 from crossfeed.training.devices.acceleration import WARM_UP
 from crossfeed.training.devices.distributed import Team
-from crossfeed.training.known_changes import KnownChanges
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.record.checkpoint import TrainingState, optimiser_tensors, restore_optimiser
 from crossfeed.training.record.folder import RunFolder
 from crossfeed.training.record.history import Row, write_history
 from crossfeed.training.record.saver import Saver
+from crossfeed.training.rehearsal import Rehearsal
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.selection import Best
 from crossfeed.training.step import ALONE, TrainStep
@@ -49,7 +49,7 @@ class StageRun:
     history: list[dict[str, Any]]
     observers: Sequence[OnEpoch]
     team: Team = ALONE
-    known: KnownChanges | None = None
+    rehearsal: Rehearsal | None = None
 
 
 def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
@@ -57,7 +57,7 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
     training = run.config.training
     epochs = training.stages[stage]
     steps = steps_in_epoch(len(run.data.train), training.batch_size, training.steps_per_epoch)
-    step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision, run.team, run.known)
+    step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision, run.team, run.rehearsal)
     data = run.data
     validator = Validator(run.model, data.train, data.validation, run.config, run.precision, step.captured)
     best, best_weights, done = Best(training.patience), dict[str, Tensor](), 0
@@ -118,7 +118,7 @@ def expected_seconds(run: StageRun, stage: Stage, steps: int, validation_windows
     if training.stages[stage] * steps < 10 * (untimed + TIMED):
         return None
     model, timed = copy.deepcopy(run.model), untimed + TIMED
-    probe = TrainStep(model, data.train, run.config, stage, timed, run.precision, known=run.known)
+    probe = TrainStep(model, data.train, run.config, stage, timed, run.precision, rehearsal=run.rehearsal)
     probe.begin_epoch(0)
     for _ in range(untimed):
         probe()

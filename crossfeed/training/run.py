@@ -8,7 +8,6 @@ from typing import Any
 
 from crossfeed.configuration import differences
 from crossfeed.errors import ConfigError, TrainingError
-from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
 from crossfeed.model.device import choose_device
@@ -19,9 +18,9 @@ from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.devices.distributed import own_device, teamwork
 from crossfeed.training.devices.precision import resolve_precision
-from crossfeed.training.going_on import going_on, read_by
 from crossfeed.training.loop import OnEpoch, StageRun
 from crossfeed.training.order import steps_in_epoch
+from crossfeed.training.pretrained import aligned, finetuning_config
 from crossfeed.training.record.checkpoint import remove_state
 from crossfeed.training.record.folder import RunFolder, open_folder
 from crossfeed.training.record.history import tensorboard_writer
@@ -70,8 +69,7 @@ def train(
     fingerprints = [table.fingerprint() for table in tables]
     body = read_model_file(locate_model(pretrained)) if pretrained is not None else None
     if body is not None and body.normaliser.method == "frame":
-        config = going_on(config, body)
-        tables = [align(table, read_by(body, table.schema)) for table in tables]
+        config, tables = finetuning_config(config, body), aligned(tables, body)
     _check_plan(config, body)
     chosen_device = choose_device(own_device(device))
     precision = resolve_precision(config.training.precision, chosen_device)

@@ -11,15 +11,15 @@ from crossfeed.model.model_file import ModelFile, read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.data import TrainingData
-from crossfeed.training.going_on import keep_some, weights_for
 from crossfeed.training.initialise import LoadReport, initialise
-from crossfeed.training.known_changes import KnownChanges
 from crossfeed.training.loop import StageRun, run_stage
 from crossfeed.training.measure.calibrate import calibrate
 from crossfeed.training.measure.validate import Validator
+from crossfeed.training.pretrained import average_with_pretrained, initial_weights
 from crossfeed.training.record.checkpoint import TrainingState, load_state
 from crossfeed.training.record.history import write_history
 from crossfeed.training.record.summary import data_facts, environment, stage_facts, validation_facts
+from crossfeed.training.rehearsal import Rehearsal
 from crossfeed.training.run_config import RunConfig, departures
 from crossfeed.training.seeds import Purpose, derive, generator
 
@@ -39,7 +39,7 @@ def run_stages(run: StageRun, device: torch.device, inputs: Facts, body: ModelFi
     facts = data_facts(run.data)
     provenance = _provenance(run.config, inputs, facts, body)
     stages, model, report = run.config.training.stages, run.model, LoadReport((), (), ())
-    weights = weights_for(run.data.schema, body) if body else {}
+    weights = initial_weights(run.data.schema, body) if body else {}
     if body is None and "pretrain" in stages:
         weights = _pretrained(run, state, provenance)
     if "finetune" in stages:
@@ -76,11 +76,11 @@ def _finetuned(
     model = run.model if how == "scratch" else fresh_model(data, run.config, "fresh_head", run.model.device)
     report = initialise(model, weights, how)
     learns_on = body is not None and body.normaliser.met_nobody and not data.normaliser.met_nobody
-    known = KnownChanges.of(model, data.train, generator(training.seed, "plans")) if learns_on else None
+    rehearsal = Rehearsal.of(model, data.train, generator(training.seed, "plans")) if learns_on else None
     own_state = state if state is not None and state.stage == "finetune" else None
-    run_stage(replace(run, model=model, known=known), "finetune", own_state)
+    run_stage(replace(run, model=model, rehearsal=rehearsal), "finetune", own_state)
     if learns_on:
-        keep_some(model, weights)
+        average_with_pretrained(model, weights)
     return model, report
 
 

@@ -29,8 +29,8 @@ from crossfeed.training.devices.acceleration import (
 from crossfeed.training.devices.compiling import compiled
 from crossfeed.training.devices.distributed import Team
 from crossfeed.training.devices.precision import autocast
-from crossfeed.training.known_changes import KnownChanges
 from crossfeed.training.order import epoch_order
+from crossfeed.training.rehearsal import Rehearsal
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.seeds import derive, generator
 from crossfeed.training.update.average import WeightAverage
@@ -60,7 +60,7 @@ class TrainStep:
         steps: int,
         precision: str,
         team: Team = ALONE,
-        known: KnownChanges | None = None,
+        rehearsal: Rehearsal | None = None,
     ) -> None:
         self.model, self.windows, self.config, self.stage = model, windows, config, stage
         self.steps, self.precision, self.team = steps, precision, team
@@ -78,7 +78,7 @@ class TrainStep:
         self.masks = torch.Generator(device=device)
         self._others = OtherMachines(config.machines, model.normaliser, device)
         self._plans = UnseenPlans(config.plans, model.schema, model.normaliser, windows)
-        self._known = known
+        self._rehearsal = rehearsal
         self.names = (*config.objectives.active(stage), GRADIENT)
         self._order_SB = torch.zeros(steps, training.batch_size, dtype=torch.long, device=device)
         self._trace_ST = torch.zeros(steps, len(self.names), device=device)
@@ -153,8 +153,8 @@ class TrainStep:
         objectives, masks = self.config.objectives, self.config.masks
         if self._plans.active:
             batch = self._plans(batch, generator_draw(self.masks))
-        if self._known is not None:
-            batch = self._known(batch, generator_draw(self.masks))
+        if self._rehearsal is not None:
+            batch = self._rehearsal(batch, generator_draw(self.masks))
         changed, gain_B1C = batch, torch.ones_like(batch.x_BKC[:, :1])
         if self.config.machines.active:
             changed, gain_B1C = self._others(batch, generator_draw(self.masks))

@@ -14,7 +14,7 @@ from crossfeed.front.fitted_model import load
 from crossfeed.ingest.table import Table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel
-from crossfeed.training import going_on, known_changes, stages
+from crossfeed.training import pretrained, rehearsal, stages
 from crossfeed.training.reproduce import reproduce
 from crossfeed.training.run import train
 from crossfeed.windows.split import split_table
@@ -26,20 +26,20 @@ def test_a_run_that_goes_on_keeps_some_of_what_it_began_with(fleet: Path, tmp_pa
     """Trained on one machine alone, weights forget the others: intervals held 86 % there instead of 94 %."""
     config = small_config({"training.finetune_epochs": 1, "training.average_decay": 0.0}, "crossfeed")
     steps: list[dict[str, torch.Tensor]] = []
-    kept = going_on.keep_some
+    averaged = pretrained.average_with_pretrained
 
     def watched(model: torch.nn.Module, came: dict[str, torch.Tensor]) -> None:
         steps.append({name: value.clone() for name, value in model.state_dict().items()})
-        kept(model, came)
+        averaged(model, came)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "keep_some", watched)
+        patch.setattr(stages, "average_with_pretrained", watched)
         gone = train(toy_table("own", seed=9), config, tmp_path / "run", device="cpu", pretrained=fleet)
     (learned,) = steps
     came, found = read_model_file(fleet / "model.safetensors").tensors, read_model_file(gone.model).tensors
     name = "network.head.linear.bias"
     assert not torch.equal(learned[name], came[name])
-    torch.testing.assert_close(found[name], torch.lerp(learned[name], came[name], going_on.KEPT))
+    torch.testing.assert_close(found[name], torch.lerp(learned[name], came[name], pretrained.PRETRAINED_SHARE))
 
 
 def test_a_run_goes_on_from_it_with_its_network_and_the_own_frame(fleet: Path, tmp_path: Path) -> None:
@@ -58,21 +58,21 @@ def test_a_run_goes_on_from_it_with_its_network_and_the_own_frame(fleet: Path, t
 def test_it_learns_gently_whatever_was_asked_and_one_that_is_as_it_should_be_stays(fleet: Path) -> None:
     body = read_model_file(fleet / "model.safetensors")
     asked = small_config({"training.learning_rate": 0.01}, "crossfeed")
-    taken = going_on.going_on(asked, body)
+    taken = pretrained.finetuning_config(asked, body)
     assert taken.training.learning_rate == pytest.approx(0.003)
     assert (taken.model, taken.data.normaliser) == (body.config, "frame")
-    assert going_on.going_on(taken, body) is taken
+    assert pretrained.finetuning_config(taken, body) is taken
     half_way = asked.model_copy(
         update={"training": asked.training.model_copy(update={"initialisation": "complete_checkpoint"})}
     )
     assert half_way.model != body.config
-    assert going_on.going_on(half_way, body).model == body.config
+    assert pretrained.finetuning_config(half_way, body).model == body.config
 
 
 def test_a_network_that_knows_its_sensors_by_name_keeps_its_weights(tmp_path: Path) -> None:
     few = {"training.finetune_epochs": 1, "training.steps_per_epoch": 1}
     body = read_model_file(train(toy_table(), small_config(few, "crossfeed"), tmp_path / "run", device="cpu").model)
-    assert going_on.weights_for(body.schema, body) is body.tensors
+    assert pretrained.initial_weights(body.schema, body) is body.tensors
 
 
 def commanded_by_more() -> Table:
@@ -163,7 +163,7 @@ def test_a_run_that_goes_on_remembers_speeds_nobody_drove_and_can_be_resumed(
     resumed = train(own, config, other, device="cpu", pretrained=many.model, resume=True)
     weights, again = (read_model_file(result.model).tensors for result in (whole, resumed))
     assert all(torch.equal(value, again[name]) for name, value in weights.items())
-    monkeypatch.setattr(known_changes, "SHARE", 0.0)
+    monkeypatch.setattr(rehearsal, "SHARE", 0.0)
     forgetful = train(own, config, tmp_path / "forgetful", device="cpu", pretrained=many.model)
     assert any(
         not torch.equal(value, weights[name]) for name, value in read_model_file(forgetful.model).tensors.items()

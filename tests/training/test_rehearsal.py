@@ -10,8 +10,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from crossfeed.ingest.table import Table
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training import known_changes
-from crossfeed.training.known_changes import KnownChanges
+from crossfeed.training import rehearsal
+from crossfeed.training.rehearsal import Rehearsal
 from crossfeed.windows.draws import generator_draw
 from crossfeed.windows.windows import WindowSet
 from tests.windows.spindle import HORIZONS, SCHEMA, normaliser, spindle_table, spindle_windows
@@ -48,8 +48,8 @@ def model() -> WorldModel:
     return WorldModel.build(tiny_network(), SCHEMA, normaliser()).train()
 
 
-def remembered(seed: int = 0, windows: WindowSet = WINDOWS) -> KnownChanges:
-    known = KnownChanges.of(model(), windows, torch.Generator().manual_seed(seed))
+def remembered(seed: int = 0, windows: WindowSet = WINDOWS) -> Rehearsal:
+    known = Rehearsal.of(model(), windows, torch.Generator().manual_seed(seed))
     assert known is not None
     return known
 
@@ -68,8 +68,8 @@ def test_either_everything_stops_or_the_speed_alone_is_turned(seed: int) -> None
     np.testing.assert_allclose(planned[~stopped, :, FEED], driven[~stopped, :, FEED], atol=1e-3)
     turned = planned[~stopped, -1, SPEED] / np.maximum(driven[~stopped, -1, SPEED], 1e-9)
     turning = driven[~stopped, -1, SPEED] > 1.0
-    assert (turned[turning] > known_changes.SLOWEST - 1e-4).all()
-    assert (turned[turning] < known_changes.FASTEST + 1e-4).all()
+    assert (turned[turning] > rehearsal.SLOWEST - 1e-4).all()
+    assert (turned[turning] < rehearsal.FASTEST + 1e-4).all()
     assert len(np.unique(turned[turning].round(3))) > 50
     # How much a speed is turned says nothing about when: late changes are as strong as early ones.
     late = np.isclose(planned[~stopped, 0, SPEED], driven[~stopped, 0, SPEED])[turning]
@@ -129,7 +129,7 @@ def test_a_tenth_of_a_batch_is_remembered_and_the_others_stay() -> None:
     shown = known(batch, generator_draw(torch.Generator().manual_seed(1)))
     other = torch.from_numpy((commanded(shown.future_a_BTA) != commanded(batch.future_a_BTA)).any((1, 2)))
     replaced = shown.last_index_B != batch.last_index_B
-    assert abs(float(replaced.float().mean()) - known_changes.SHARE) < 0.06
+    assert abs(float(replaced.float().mean()) - rehearsal.SHARE) < 0.06
     assert not (other & ~replaced & (shown.future_x_BHC == batch.future_x_BHC).all(-1).all(-1)).any()
     for name in ("x_BKC", "future_x_BHC", "future_a_BTA", "mean_a_BHA", "machine_B"):
         assert torch.equal(getattr(shown, name)[~(replaced | other)], getattr(batch, name)[~(replaced | other)])
@@ -154,23 +154,23 @@ def test_the_same_seed_remembers_the_same() -> None:
 def test_asking_leaves_the_model_as_it_was() -> None:
     asked = model()
     before = {name: value.clone() for name, value in asked.state_dict().items()}
-    KnownChanges.of(asked, WINDOWS, torch.Generator())
+    Rehearsal.of(asked, WINDOWS, torch.Generator())
     assert asked.training
     assert all(torch.equal(value, before[name]) for name, value in asked.state_dict().items())
 
 
 def test_only_so_many_windows_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_changes, "MOST", 150)
+    monkeypatch.setattr(rehearsal, "MOST", 150)
     assert len(remembered().number_M) == 150
 
 
 def test_a_machine_without_a_commanded_speed_has_nothing_to_remember() -> None:
     table = spindle_table()
     still = spindle_windows(replace(table, commands=table.commands * [0.0, 1.0]))
-    assert KnownChanges.of(model(), still, torch.Generator()) is None
+    assert Rehearsal.of(model(), still, torch.Generator()) is None
 
 
 def test_a_machine_whose_only_commands_are_feeds_has_nothing_to_remember() -> None:
     feeds = tuple(command.model_copy(update={"quantity": "feed", "unit": "mm/min"}) for command in SCHEMA.commands)
     feeds_only = WorldModel.build(tiny_network(), SCHEMA.model_copy(update={"commands": feeds}), normaliser())
-    assert KnownChanges.of(feeds_only, WINDOWS, torch.Generator()) is None
+    assert Rehearsal.of(feeds_only, WINDOWS, torch.Generator()) is None

@@ -8,7 +8,7 @@ import pytest
 
 import crossfeed as cf
 from crossfeed.configuration import override
-from crossfeed.front.beginning import Beginning, beginning
+from crossfeed.front.fit import Pretrained, choose_pretrained
 from crossfeed.ingest.table import Table
 from crossfeed.model.locate import locate_model
 from crossfeed.model.model_file import read_model_file
@@ -30,9 +30,9 @@ def table() -> Table:
 
 
 def test_the_usual_run_on_one_machine_begins_with_the_shipped_model(table: Table) -> None:
-    begins = beginning("auto", preset("crossfeed"), [table], None)
-    assert begins.weights == "fleet"
-    assert "already knows machines" in begins.remark
+    chosen = choose_pretrained("auto", preset("crossfeed"), [table], None)
+    assert chosen.weights == "fleet"
+    assert "already knows machines" in chosen.remark
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_the_usual_run_on_one_machine_begins_with_the_shipped_model(table: Table
               override(preset(), {"data.normaliser": "robust"})],
 )  # fmt: skip
 def test_other_networks_begin_with_fresh_weights(asked: object, table: Table) -> None:
-    assert beginning("auto", asked, [table], None) == Beginning(None)  # type: ignore[arg-type]
+    assert choose_pretrained("auto", asked, [table], None) == Pretrained(None)  # type: ignore[arg-type]
 
 
 def test_several_machines_begin_with_fresh_weights(table: Table) -> None:
     other = mill("lathe", 1, sessions=10, rows=70)
-    assert beginning("auto", preset(), [table, other], None) == Beginning(None)
+    assert choose_pretrained("auto", preset(), [table, other], None) == Pretrained(None)
 
 
 PRESSURE = Channel(name="coolant_pressure", quantity="pressure", unit="bar")
@@ -58,7 +58,7 @@ def commanded_by(table: Table, *commands: Channel) -> Table:
 
 def test_a_command_that_the_shipped_model_does_not_know_is_not_lost(tmp_path: Path, table: Table) -> None:
     further = commanded_by(table, *table.schema.commands[:3], PRESSURE)
-    assert beginning("auto", preset(), [further], None).weights == "fleet"
+    assert choose_pretrained("auto", preset(), [further], None).weights == "fleet"
     fitted = cf.fit(further, out=tmp_path / "run", settings=BRIEF)
     assert fitted.schema.command_names == ("spindle_speed", "feed_x", "feed_y", "feed_z", "coolant_pressure")
     plan = dict(zip(further.schema.command_names, further.commands[:16].T, strict=True)) | {"feed_z": np.zeros(16)}
@@ -68,9 +68,9 @@ def test_a_command_that_the_shipped_model_does_not_know_is_not_lost(tmp_path: Pa
 
 
 def test_a_machine_without_any_command_that_it_knows_begins_with_fresh_weights(table: Table) -> None:
-    begins = beginning("auto", preset(), [commanded_by(table, PRESSURE)], None)
-    assert begins.weights is None
-    assert "knows none of the commands" in begins.remark
+    chosen = choose_pretrained("auto", preset(), [commanded_by(table, PRESSURE)], None)
+    assert chosen.weights is None
+    assert "knows none of the commands" in chosen.remark
 
 
 def test_a_log_that_the_shipped_model_expects_less_of_than_its_last_value_does_begins_with_fresh_weights(
@@ -79,14 +79,14 @@ def test_a_log_that_the_shipped_model_expects_less_of_than_its_last_value_does_b
     """A lathe's log without the seconds between its cuts: speeds jumped, nothing braked, and training was held back."""
     steady = np.cumsum(0.01 * np.random.default_rng(1).normal(size=table.sensors.shape), axis=0)
     glued = replace(table, sensors=10.0 + steady)
-    begins = beginning("auto", preset(), [glued], None)
-    assert begins.weights is None
-    assert "less of this log than its last value" in begins.remark
+    chosen = choose_pretrained("auto", preset(), [glued], None)
+    assert chosen.weights is None
+    assert "less of this log than its last value" in chosen.remark
 
 
 def test_what_is_asked_for_is_taken(table: Table) -> None:
-    assert beginning("none", preset(), [table], None) == Beginning(None)
-    assert beginning("own.safetensors", preset("paper"), [table], None) == Beginning("own.safetensors")
+    assert choose_pretrained("none", preset(), [table], None) == Pretrained(None)
+    assert choose_pretrained("own.safetensors", preset("paper"), [table], None) == Pretrained("own.safetensors")
 
 
 def test_a_run_that_began_with_the_shipped_model_goes_on_without_being_told(tmp_path: Path, table: Table) -> None:
