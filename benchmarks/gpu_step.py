@@ -23,9 +23,9 @@ from crossfeed.model.fast import row_operators
 from crossfeed.model.fast.acceleration import hash_dropout, pack_tokens, use_attention_kernels, use_row_kernels
 from crossfeed.model.jepa.objectives import losses
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.bench.cost import step_flops
 from crossfeed.training.data import prepare
 from crossfeed.training.devices.acceleration import CapturedStep, TeacherStream, measure_token_capacity
+from crossfeed.training.devices.flops import step_flops
 from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.run_config import preset
 from crossfeed.training.step import TrainStep

@@ -22,9 +22,9 @@ from crossfeed.configuration import override
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.world_model import WorldModel
 from crossfeed.products import gains, wide_products
-from crossfeed.training.bench.bench import first_stage, synthetic_table
 from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
+from crossfeed.training.devices.bench import first_stage, synthetic_table
 from crossfeed.training.run_config import RunConfig, resolve_config
 from crossfeed.training.step import TrainStep
 

@@ -19,7 +19,7 @@ from crossfeed.ingest.table import Table
 from crossfeed.model.device import choose_device
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.data import prepare
-from crossfeed.training.devices.precision import resolve_precision
+from crossfeed.training.devices.acceleration import resolve_precision
 from crossfeed.training.run import train
 from crossfeed.training.run_config import preset
 from crossfeed.training.step import TrainStep

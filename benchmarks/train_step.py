@@ -30,7 +30,7 @@ from crossfeed.model.jepa.objectives import Views, losses, total
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.devices.precision import autocast, resolve_precision
+from crossfeed.training.devices.acceleration import autocast, resolve_precision
 from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.training.step import TrainStep
 from crossfeed.windows.windows import WindowBatch

@@ -26,7 +26,7 @@ def bench(
     """
     from crossfeed.cli.render.bench import show_bench
     from crossfeed.cli.render.grid import print_result
-    from crossfeed.training.bench.bench import bench as measure
+    from crossfeed.training.devices.bench import bench as measure
 
     found = measure(size, preset, batch, device, seconds, tuple(assign or ()))
     print_result(found, json, lambda: show_bench(found))

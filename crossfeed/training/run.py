@@ -16,16 +16,15 @@ from crossfeed.model.model_file import ModelFile, read_model_file
 from crossfeed.products import wide_products
 from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
+from crossfeed.training.devices.acceleration import resolve_precision
 from crossfeed.training.devices.distributed import own_device, teamwork
-from crossfeed.training.devices.precision import resolve_precision
 from crossfeed.training.loop import OnEpoch, StageRun
 from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.pretrained import aligned, finetuning_config
 from crossfeed.training.record.checkpoint import remove_state
-from crossfeed.training.record.folder import RunFolder, open_folder
+from crossfeed.training.record.folder import RunFolder, open_folder, sole_process
 from crossfeed.training.record.history import tensorboard_writer
 from crossfeed.training.record.log import facts_of, run_log
-from crossfeed.training.record.sole_process import sole_process
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.seeds import own_randomness
 from crossfeed.training.stages import fresh_model, run_stages

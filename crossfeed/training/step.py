@@ -23,12 +23,12 @@ from crossfeed.training.devices.acceleration import (
     CapturedStep,
     TeacherStream,
     TokenCapacity,
+    autocast,
+    compiled,
     measure_token_capacity,
     prepare_model,
 )
-from crossfeed.training.devices.compiling import compiled
 from crossfeed.training.devices.distributed import Team
-from crossfeed.training.devices.precision import autocast
 from crossfeed.training.order import epoch_order
 from crossfeed.training.rehearsal import Rehearsal
 from crossfeed.training.run_config import RunConfig

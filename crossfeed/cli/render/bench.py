@@ -3,7 +3,7 @@
 from crossfeed.cli.render.grid import grid
 from crossfeed.grid import plural
 from crossfeed.progress import output
-from crossfeed.training.bench.bench import Bench
+from crossfeed.training.devices.bench import Bench
 
 
 def show_bench(found: Bench) -> None:

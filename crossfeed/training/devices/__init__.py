@@ -1,1 +1,1 @@
-"""How a step is run on the machine at hand: number format, captured graphs, several devices."""
+"""How a step is run on the machine at hand, alone or on several devices, and what it costs there."""

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.objectives import Stage, Views, loss_terms, see
-from crossfeed.training.devices.acceleration import CapturedStep, share_of_tokens
-from crossfeed.training.devices.precision import autocast
+from crossfeed.training.devices.acceleration import CapturedStep, autocast, share_of_tokens
 from crossfeed.training.measure import PROTOCOL_SEED
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import schema_view, validation_masks

@@ -12,8 +12,7 @@ from torch import Tensor
 from crossfeed.model.interface import Plan, Prediction
 from crossfeed.model.jepa.model import JepaContext, JepaModel
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.devices.acceleration import CapturedStep
-from crossfeed.training.devices.precision import autocast
+from crossfeed.training.devices.acceleration import CapturedStep, autocast
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 

@@ -1,6 +1,9 @@
-"""The folder of one run: what is in it, whose run it is, and whether a resume may go on there."""
+"""The folder of one run: what is in it, whose run it is, which process works there, whether a resume may go on."""
 
-from collections.abc import Mapping
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +12,12 @@ import yaml
 
 from crossfeed.atomic import atomic_file
 from crossfeed.claim import claim, read_claim
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, TrainingError
+from crossfeed.locks import HeldElsewhereError, locked
 
 IDENTITY = "run.json"
+LOCK = ".lock"
+HOLDER = ".lock-holder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,33 @@ def open_folder(path: Path | str, config: Mapping[str, Any], inputs: Mapping[str
     with atomic_file(folder.path / "config.yaml") as temporary:
         temporary.write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), encoding="utf-8")
     return folder
+
+
+@contextmanager
+def sole_process(folder: Path) -> Iterator[None]:
+    """Be the only process that works in a folder for the length of the block, or say which one does.
+
+    The system lets go of the lock when the process dies.
+    """
+    if folder.exists() and not folder.is_dir():
+        yield  # whoever opens the folder will say so
+        return
+    holder = folder / HOLDER
+    try:
+        with locked(folder / LOCK, wait=False):
+            with suppress(OSError):  # a full disk: the lock holds without a name beside it
+                holder.write_text(f"process {os.getpid()} on {platform.node()}", encoding="utf-8")
+            try:
+                yield
+            finally:
+                holder.unlink(missing_ok=True)
+    except HeldElsewhereError:
+        name = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
+        raise TrainingError(
+            f"A run is under way in {folder}, by {name}.",
+            expected="one process to a run",
+            remedy="Wait for it, stop it, or choose another folder.",
+        ) from None
 
 
 def saved_config(path: Path | str) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from crossfeed.cli.render.bench import remarks, show_bench
-from crossfeed.training.bench.bench import Bench
+from crossfeed.training.devices.bench import Bench
 
 FOUND = Bench(
     machine="box", device="cpu", torch="2.5", preset="crossfeed", size="tiny", batch=8, precision="float32", threads=2,

@@ -7,7 +7,7 @@ from torch import Tensor
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
 from crossfeed.model.sensors.objective import ForecastObjectiveConfig, forecast_losses
-from crossfeed.training.devices.compiling import compiled
+from crossfeed.training.devices.acceleration import compiled
 from tests.training.sensor_run import sensor_model
 
 

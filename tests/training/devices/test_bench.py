@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError
-from crossfeed.training.bench.bench import bench
-from crossfeed.training.bench.cost import step_flops
+from crossfeed.training.devices.bench import bench
+from crossfeed.training.devices.flops import step_flops
 from crossfeed.training.run_config import preset
 
 SMALL = ("model.context=4", "model.horizons=[1,2]", "training.validation_windows=16")
@@ -71,9 +71,9 @@ def test_operations_of_the_locked_configuration() -> None:
 def test_counted_operations_are_those_the_library_counts(name: str) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
-    from crossfeed.training.bench.bench import _begin, synthetic_table
     from crossfeed.training.budget import planned
     from crossfeed.training.data import prepare
+    from crossfeed.training.devices.bench import _begin, synthetic_table
     from crossfeed.training.run_config import resolve_config
 
     wider = "model.width=64" if name == "crossfeed" else "model.blocks.width=16"

@@ -23,10 +23,10 @@ from crossfeed.model.jepa.objectives import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.products import wide_products
 from crossfeed.schema import canonical
-from crossfeed.training.bench.cost import step_flops
 from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.devices.precision import autocast, resolve_precision
+from crossfeed.training.devices.acceleration import autocast, resolve_precision
+from crossfeed.training.devices.flops import step_flops
 from crossfeed.training.measure.validate import Validator
 from crossfeed.training.run_config import RunConfig, resolve_config
 from crossfeed.training.step import TrainStep
