@@ -54,9 +54,9 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
 
     from crossfeed.configuration import override, parse_assignments
     from crossfeed.evaluation.evaluate import evaluate
-    from crossfeed.evaluation.model_evaluation import evaluate_target
-    from crossfeed.evaluation.source import SourceData
-    from crossfeed.evaluation.world_model import WorldModelForecaster
+    from crossfeed.evaluation.judge import evaluate_target
+    from crossfeed.evaluation.opened_model import WorldModelForecaster
+    from crossfeed.evaluation.setup import SourceData
     from crossfeed.ingest.table import Table
     from crossfeed.model.world_model import WorldModel
     from crossfeed.training.run import train
@@ -104,7 +104,7 @@ def counterfactual(model: Any, space: Any, machine: str, deaf: bool) -> dict[str
     import torch
 
     from crossfeed.evaluation.counterfactual import counterfactual_error, counterfactual_tables
-    from crossfeed.evaluation.world_model import WorldModelForecaster
+    from crossfeed.evaluation.opened_model import WorldModelForecaster
     from crossfeed.json_file import plain
     from crossfeed.machines.simulated.catalogue import machine_named
     from crossfeed.machines.simulated.rollout import SimulatedMachine

@@ -17,13 +17,12 @@ import numpy as np
 import torch
 
 from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
-from crossfeed.evaluation.conformal import ForecastRecorder
-from crossfeed.evaluation.conformal_coverage import conformal_coverage
+from crossfeed.evaluation.conformal import ForecastRecorder, conformal_coverage
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.evaluation.judge import COMMAND_WINDOWS, JudgedModel, judge
+from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
-from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.presets import crossfeed
 from crossfeed.model.world_model import WorldModel

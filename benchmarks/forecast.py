@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.live import LiveForecaster

@@ -15,12 +15,10 @@ from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.conformal import ForecastRecorder, adaptive_widths, coverage
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS, Axis
-from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster, open_model
 from crossfeed.evaluation.records import Metrics
 from crossfeed.evaluation.result import ModelFacts
-from crossfeed.evaluation.setup import set_up
-from crossfeed.evaluation.source import read_table, sensors_not_read
-from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.evaluation.setup import read_table, sensors_not_read, set_up
 from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_sealed

@@ -20,7 +20,7 @@ from crossfeed.baselines.trees import TreesForecaster, missing_library
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.forecaster import Floor, Forecaster, Learner
 from crossfeed.evaluation.in_frame import InFrame
-from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.measure.floors import context_mean, linear_drift, persistence
 from crossfeed.training.run import train

@@ -21,8 +21,8 @@ from crossfeed.evaluation.command_use import under_false_plans
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.invariance import machine_invariance
 from crossfeed.evaluation.metrics import SUMS, Scores
-from crossfeed.evaluation.source import SourceData
-from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.evaluation.opened_model import WorldModelForecaster
+from crossfeed.evaluation.setup import SourceData
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain, write_json
 from crossfeed.model.jepa.model import JepaModel

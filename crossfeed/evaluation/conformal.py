@@ -7,6 +7,7 @@ standard deviation.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +15,11 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
-from crossfeed.evaluation.metrics import LEVELS
+from crossfeed.evaluation.evaluate import EvaluationSet
+from crossfeed.evaluation.metrics import LEVELS, Scores
 from crossfeed.windows.windows import WindowSet
+
+CALIBRATION_RUNS = 2
 
 
 @dataclass(frozen=True)
@@ -137,3 +141,34 @@ def coverage(stream: ForecastTrace, width_NLHC: np.ndarray) -> np.ndarray:
     score_NHC = stream.scores
     inside = (score_NHC[:, None] <= width_NLHC) & np.isfinite(score_NHC)[:, None]
     return np.asarray(inside.sum((0, 2, 3)) / max(int(np.isfinite(score_NHC).sum()), 1))
+
+
+def conformal_coverage(record: ForecastRecorder, scores: Scores, data: EvaluationSet) -> dict[str, Any]:
+    """What conformal layers would mend, by level: coverage as it is, and with intervals tracked while running.
+
+    A layer calibrated on the first runs is judged on the others.
+    """
+    index, stream = record.trace()
+    tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))
+    result: dict[str, Any] = {"adaptive": _by_level(tracked)}
+    calibrating = (data.run_W[index] < CALIBRATION_RUNS).numpy()
+    if calibrating.all() or not calibrating.any():
+        return result | {"split": f"needs windows in the first {CALIBRATION_RUNS} runs and in others"}
+    try:
+        width_LHC, borrowed = split_widths(stream.scores[calibrating])
+    except TableError as error:
+        return result | {"split": error.found}
+    others = stream.select(~calibrating)
+    as_is = scores.metrics(run=data.runs[CALIBRATION_RUNS:])
+    return result | {
+        "as_is": {f"{level:g}": as_is[f"coverage{100 * level:.0f}"] for level in LEVELS},
+        "split": {
+            **_by_level(coverage(others, width_LHC[None])),
+            "calibrated_on": list(data.runs[:CALIBRATION_RUNS]),
+            "borrowed": int(borrowed.sum()),
+        },
+    }
+
+
+def _by_level(shares: np.ndarray) -> dict[str, float]:
+    return {f"{level:g}": float(share) for level, share in zip(LEVELS, shares, strict=True)}

@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from crossfeed.errors import TableError
+from crossfeed.errors import ConfigError, TableError
 from crossfeed.evaluation.command_use import ratio, with_plan
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import BATCH, Forecaster, floors
+from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.ingest.table import Group, Table
+from crossfeed.json_file import plain
+from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import Playback, play
 from crossfeed.machines.simulated.materials_and_tools import material_named
@@ -41,6 +44,21 @@ ALTERATIONS: dict[str, tuple[str, Commands | OverrideSchedule]] = {
     "reversed plan": ("the planned seconds in reverse order", lambda plan: plan[::-1]),
     "override 60 %": ("the program goes on under a feed override of 60 %", OverrideSchedule.of(feed=0.6)),
 }
+
+
+def on_simulated_machine(forecaster: WorldModelForecaster, machine: str, space: Normaliser) -> dict[str, Any]:
+    """What a model makes of changed plans on a simulated machine of this name, as it is recorded."""
+    model = forecaster.model
+    if model.schema.fingerprint != canonical().fingerprint:
+        raise ConfigError(
+            "Simulated machines speak the canonical schema, the model another one.",
+            expected="a model of the canonical channels",
+            remedy="Leave --machine away.",
+        )
+    context, horizons = model.config.context, model.horizons
+    tables = counterfactual_tables(SimulatedMachine(machine_named(machine)), context, horizons[-1])
+    found = counterfactual_error(forecaster, tables, model.normaliser, space, context, horizons, model.device)
+    return {"machine": machine, **plain(found)}
 
 
 def counterfactual_tables(

@@ -1,24 +1,33 @@
-"""The one place where an evaluation is made: models beside floors on the same windows, then the probes."""
+"""The one place where an evaluation is made: models beside floors on the same windows, then the probes.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+`judge` serves both: `evaluate_opened`, one model on any table, and `evaluate_target`, the models of a study.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.calibration import calibration_by_regime
 from crossfeed.evaluation.channels import channel_scores, headline_intervals
 from crossfeed.evaluation.command_use import KeptForecasts, command_use
-from crossfeed.evaluation.conformal import ForecastRecorder
-from crossfeed.evaluation.conformal_coverage import conformal_coverage
+from crossfeed.evaluation.conformal import ForecastRecorder, conformal_coverage
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.examples import example_forecasts
 from crossfeed.evaluation.forecaster import Floor, Forecaster
 from crossfeed.evaluation.metrics import Scores
-from crossfeed.evaluation.result import Evaluation
+from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
+from crossfeed.evaluation.records import Unit
+from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
+from crossfeed.evaluation.setup import Side, SourceData, foreign_set, sensors_not_read, set_up
 from crossfeed.evaluation.statistics import compare, power_table
+from crossfeed.ingest.align import idle_commands
+from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain
+from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import console
+from crossfeed.training.run_config import RunConfig
 
 Suite = Literal["standard", "full"]
 COMMAND_WINDOWS = 512
@@ -108,3 +117,65 @@ def _full_suite(
         "channel_curve": {name: plain(channel_curve(probe)) for name, probe in probes.items()},
         "conformal": {one.name: conformal_coverage(records[one.name], scores[one.name], one.data) for one in judged},
     }
+
+
+def evaluate_opened(
+    opened: OpenedModel,
+    table: Table,
+    *,
+    part: Side = "auto",
+    sources: Sequence[Table] = (),
+    suite: Suite = "standard",
+    unit: Unit | None = None,
+    machine: str | None = None,
+    new_sensors: bool = False,
+    file: str = "",
+) -> Evaluation:
+    """Evaluate a model on a table in memory; `sources` are tables it was trained on, they give the floors a spread.
+
+    `machine` names a simulated machine on which changed plans are rolled out and compared with the forecasts.
+    `new_sensors` reads and judges sensors of the table that the model never met as well.
+    """
+    opened = opened.meets(table)
+    if new_sensors:
+        opened = opened.takes_in(table)
+        if left := sensors_not_read(opened.model, table):
+            raise ConfigError(
+                f"The model cannot read {', '.join(left)}: it knows its sensors by name, or the beginnings of the runs "
+                "do not show them.",
+                expected="a model that began with fleet, and sensors that show something in the first rows",
+                remedy="Leave --new-sensors away, or train with --pretrained fleet.",
+            )
+    setup = set_up(opened, table, part, sources, unit)
+    forecaster = opened.forecaster.reading(setup.data.windows)
+    counterfactual = None
+    if machine is not None:
+        # The simulator is heavy, and few evaluations ask it.
+        from crossfeed.evaluation.counterfactual import on_simulated_machine
+
+        counterfactual = on_simulated_machine(forecaster, machine, setup.data.space)
+    return replace(
+        judge([JudgedModel(forecaster, setup.data)], setup.floors, table.period, suite),
+        model=ModelFacts(opened.path.name, forecaster.name, opened.sha256),
+        table=TableFacts(file, table.fingerprint(), tuple(table.machines())),
+        part=setup.part,
+        trained_on_this_table=opened.trained_on(table),
+        absent_commands=idle_commands(table, opened.model.schema),
+        sensors_not_read=sensors_not_read(opened.model, table),
+        counterfactual=counterfactual,
+    )
+
+
+def evaluate_target(
+    models: Mapping[str, tuple[WorldModel, RunConfig]], sources: Sequence[Table], targets: Sequence[Table]
+) -> Evaluation:
+    """Score every model of a study once, on machines nobody trained on; the floors are fitted on the source."""
+    if not models:
+        raise ConfigError("No model was given to evaluate on the target.")
+    first, config = next(iter(models.values()))
+    source = SourceData.of(sources, config.data)
+    judged = []
+    for name, (model, _) in models.items():
+        data = foreign_set(model, targets, source.space)
+        judged.append(JudgedModel(WorldModelForecaster(model, name).reading(data.windows), data))
+    return judge(judged, source.floors(first), targets[0].period)

@@ -1,23 +1,74 @@
-"""What a table is to a model: the side to be judged on, the common space, and floors with or without a spread."""
+"""What a table is to a model: the side to be judged on, the common space, and floors with or without a spread.
 
-from collections.abc import Sequence
+What a model was trained on is rebuilt from its tables: their split, and windows of each side.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.forecaster import Floor
-from crossfeed.evaluation.forecaster import floors as floors_without_spread
+from crossfeed.evaluation.forecaster import Floor, floors
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.records import Unit
-from crossfeed.evaluation.source import SourceData, foreign_set
 from crossfeed.ingest.align import align
-from crossfeed.ingest.table import Table
+from crossfeed.ingest.parquet import has_own_schema
+from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import Part
+from crossfeed.windows.split_tables import DataConfig, SplitTables
+from crossfeed.windows.windows import WindowSet
 
 Side = Literal["auto", "train", "validation", "test", "all"]
+
+
+@dataclass(frozen=True)
+class SourceData:
+    """The source tables with their splits; `space` is the z-score of all their train rows, whatever a model uses."""
+
+    split: SplitTables
+    space: Normaliser
+
+    @classmethod
+    def of(cls, tables: Sequence[Table], data: DataConfig) -> "SourceData":
+        """Split the tables exactly as training did."""
+        split = SplitTables.of(tables, data)
+        return cls(split, split.normaliser())
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables that were not left out."""
+        return self.split.tables
+
+    def windows(self, model: WorldModel, part: Part, hidden: Iterable[str] = (), stride: int = 1) -> WindowSet:
+        """Windows of one side in the model's own z-space."""
+        return self.split.windows(
+            part, model.normaliser, model.config.context, model.horizons, stride, model.device, hidden
+        )
+
+    def evaluation_set(
+        self, model: WorldModel, part: Part, hidden: Iterable[str] = (), stride: int = 1
+    ) -> EvaluationSet:
+        """The windows of one side, with sessions as independent units: they are what the split divides."""
+        windows = self.windows(model, part, hidden, stride)
+        return EvaluationSet(windows, model.schema, model.normaliser, self.space, "session")
+
+    def of_machine(self, model: WorldModel, machine: str, part: Part, stride: int = 1) -> EvaluationSet:
+        """The windows of one machine on one side, also of a machine the model never met."""
+        groups = [tuple(group for group in own if group.machine == machine) for own in self.split.groups(part)]
+        tables = [table for table, own in zip(self.tables, groups, strict=True) if own]
+        return _strange_windows(model, tables, [own for own in groups if own], self.space, "session", stride)
+
+    def floors(self, model: WorldModel) -> list[Floor]:
+        """The floors with the spread they had on the train windows, in the model's z-space."""
+        train, fitted = self.windows(model, "train"), floors(model.horizons)
+        for floor in fitted:
+            floor.fit(train, train, 0)
+        return fitted
 
 
 @dataclass(frozen=True)
@@ -57,13 +108,13 @@ def set_up(
     rebuilt = SourceData.of(tables, opened.config.data) if tables else None
     # Sensors that the model took in later are judged in the frame they were taken in by.
     space = _space(model, rebuilt, len(order)).completed_by(model.normaliser)
-    floors = rebuilt.floors(model) if rebuilt is not None else floors_without_spread(model.horizons)
+    beside = rebuilt.floors(model) if rebuilt is not None else floors(model.horizons)
     if rebuilt is None or not own or part == "all":
-        return EvaluationSetup(foreign_set(model, [table], space, unit or ("session" if own else "run")), floors, "all")
+        return EvaluationSetup(foreign_set(model, [table], space, unit or ("session" if own else "run")), beside, "all")
     side: Part = "test" if part == "auto" else part
     windows = SourceData.of([known[table.fingerprint()]], opened.config.data).windows(model, side)
     data = EvaluationSet(windows, model.schema, model.normaliser, space, unit or "session")
-    return EvaluationSetup(data, floors, side)
+    return EvaluationSetup(data, beside, side)
 
 
 def _space(model: WorldModel, source: SourceData | None, tables: int) -> Normaliser:
@@ -80,3 +131,48 @@ def _space(model: WorldModel, source: SourceData | None, tables: int) -> Normali
             remedy="Add --source SOURCE.parquet for each of them.",
         )
     return source.space
+
+
+def foreign_set(model: WorldModel, tables: Sequence[Table], space: Normaliser, unit: Unit = "run") -> EvaluationSet:
+    """All windows of machines the model was not trained on, by default with runs as independent units.
+
+    Sensors the source never showed are hidden: there is no scale to judge them by.
+    """
+    aligned = [align(table, model.schema) for table in tables]
+    check_shared_channels(model, aligned)
+    return _strange_windows(model, aligned, None, space, unit)
+
+
+def _strange_windows(
+    model: WorldModel, tables: Sequence[Table], groups: Sequence[Sequence[Group]] | None, space: Normaliser,
+    unit: Unit, stride: int = 1,
+) -> EvaluationSet:  # fmt: skip
+    """Windows that may show sensors the model never met; these are hidden."""
+    hidden = [name for name in model.normaliser.unseen if name in model.schema.sensor_names]
+    windows = WindowSet.build(
+        tables, groups, model.normaliser, model.config.context, model.horizons, stride, model.device, hidden
+    )
+    return EvaluationSet(windows, model.schema, model.normaliser, space, unit)
+
+
+def read_table(path: Path | str, schema: Schema) -> Table:
+    """A table to be aligned with a model: by its own schema where it has one, else by the model's."""
+    return Table.read(path, None if has_own_schema(Path(path)) else schema)
+
+
+def check_shared_channels(model: WorldModel, tables: Sequence[Table]) -> None:
+    """Refuse machines that show none of the sensors the model was trained on."""
+    known = [name for name in model.schema.sensor_names if name not in model.normaliser.unseen]
+    for table in tables:
+        if not set(known) & set(table.shown()):
+            raise TableError(
+                f"The table of {', '.join(table.machines())} shows none of the sensors the model was trained on.",
+                expected=f"at least one of {', '.join(known)}",
+                remedy="Check the column mapping of the machine, or train on sensors that both machines have.",
+            )
+
+
+def sensors_not_read(model: WorldModel, table: Table) -> tuple[str, ...]:
+    """The sensors that a table shows and the model never met."""
+    met = set(model.schema.sensor_names) - set(model.normaliser.unseen)
+    return tuple(name for name in table.shown() if name not in met)

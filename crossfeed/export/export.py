@@ -15,8 +15,7 @@ from crossfeed.atomic import atomic_file
 from crossfeed.edge import FORMAT, INPUTS, EdgeModel, sealed
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.setup import set_up
-from crossfeed.evaluation.source import read_table
+from crossfeed.evaluation.setup import read_table, set_up
 from crossfeed.export.exported import ExportedForecaster
 from crossfeed.export.graph import OPSET, ExportedNetwork, random_windows, to_onnx
 from crossfeed.export.price import Price, price

@@ -6,8 +6,7 @@ from pathlib import Path
 from crossfeed.adaptation.model_adaptation import Adaptation, adapt_model, plans
 from crossfeed.adaptation.parameters import Mode
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
 from crossfeed.front.fitted_model import FittedModel, as_model
 from crossfeed.front.moment import as_table
 from crossfeed.ingest.table import Table

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from crossfeed.evaluation.judge import Suite
-from crossfeed.evaluation.model_evaluation import evaluate_opened
+from crossfeed.evaluation.judge import Suite, evaluate_opened
 from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.setup import Side

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.evaluation.source import read_table
-from crossfeed.ingest.align import check_row_period
+from crossfeed.evaluation.setup import read_table
 from crossfeed.ingest.frames import read_header, to_polars
 from crossfeed.ingest.table import KEYS, Group, Table
 from crossfeed.schema import Schema, conversion

@@ -15,8 +15,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.evaluation.in_frame import InFrame
-from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster, open_model
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.by_session import BySession

@@ -21,8 +21,7 @@ from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.adaptation.parameters import Prepared, finish, prepare
 from crossfeed.configuration import parse
 from crossfeed.errors import ForecastError, StorageError
-from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
 from crossfeed.grid import plural
 from crossfeed.json_file import plain
 from crossfeed.live.row import Row

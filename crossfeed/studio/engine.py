@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
 from crossfeed.json_file import plain
 from crossfeed.model.forecast import forecast
 from crossfeed.model.packed_weights import packed

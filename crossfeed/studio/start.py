@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.source import read_table
+from crossfeed.evaluation.setup import read_table
 from crossfeed.extras import need
 from crossfeed.programs.limits import MotionLimits, read_limits
 from crossfeed.progress import be_quiet, console

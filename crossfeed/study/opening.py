@@ -99,7 +99,7 @@ def _need_verdict(store: Store, plan: Declaration, locked: str) -> None:
 
 def _evaluate(store: Store, runs: Sequence[Run], opening: vault.Opening, purpose: str) -> dict[str, Any]:
     """Every run on the target beside the floors; the confirmatory pass also adapts the locked model to it."""
-    from crossfeed.evaluation.model_evaluation import evaluate_target
+    from crossfeed.evaluation.judge import evaluate_target
 
     sources = source_tables(store)
     models = {
@@ -119,7 +119,7 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
     from crossfeed.adaptation.online import OnlineConfig
     from crossfeed.adaptation.result import AdaptationResult
     from crossfeed.evaluation.opened_model import open_model
-    from crossfeed.evaluation.source import SourceData, foreign_set
+    from crossfeed.evaluation.setup import SourceData, foreign_set
 
     opened = open_model(_checkpoint(store, locked), "cpu")
     data = foreign_set(opened.model, targets, SourceData.of(sources, opened.config.data).space)

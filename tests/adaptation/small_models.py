@@ -5,7 +5,7 @@ from torch import nn
 
 from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.forecaster import Learner
-from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.model.presets import crossfeed, mended
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.evaluation.model_evaluation import evaluate_target
+from crossfeed.evaluation.judge import evaluate_target
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.setup import set_up

@@ -5,7 +5,7 @@ import torch
 
 from crossfeed.distribution import Gaussian, StudentT
 from crossfeed.evaluation.command_use import with_plan
-from crossfeed.evaluation.world_model import WorldModelForecaster
+from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.model.world_model import WorldModel
 from tests.adaptation.small_models import tiny_world_model
 from tests.evaluation.small_machine import HORIZONS, SCHEMA, normaliser_of, small_table, window_set

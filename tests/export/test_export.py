@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.edge import EdgeModel
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.source import SourceData
+from crossfeed.evaluation.setup import SourceData
 from crossfeed.export.export import export_model, in_int8
 from crossfeed.export.graph import ExportedNetwork, random_windows, to_onnx
 from crossfeed.export.price import Price

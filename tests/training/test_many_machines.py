@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.model_evaluation import evaluate_opened
+from crossfeed.evaluation.judge import evaluate_opened
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.front.adapt import adapt
 from crossfeed.front.fitted_model import load

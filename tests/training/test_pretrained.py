@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.evaluation.model_evaluation import evaluate_opened
+from crossfeed.evaluation.judge import evaluate_opened
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.front.adapt import adapt
 from crossfeed.front.fitted_model import load
