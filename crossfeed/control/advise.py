@@ -30,7 +30,7 @@ from crossfeed.programs.parse import read_program
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.serving.rollout import Rollout
-from crossfeed.serving.trained_range import warnings_about, warnings_of
+from crossfeed.serving.warnings import warnings_about, warnings_of
 from crossfeed.training.measure import WEAK_COMMAND_USE
 
 

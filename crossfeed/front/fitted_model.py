@@ -18,7 +18,7 @@ from crossfeed.model.locate import MODEL
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.serving.plan import read_plans
-from crossfeed.serving.trained_range import warnings_about, warnings_of
+from crossfeed.serving.warnings import warnings_about, warnings_of
 from crossfeed.windows.frame import FIRST_SHARE
 
 if TYPE_CHECKING:

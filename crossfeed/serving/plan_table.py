@@ -1,5 +1,6 @@
 """Plans as CSV or Parquet: one row per period, one column per command, units in brackets where they differ."""
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,10 +13,14 @@ from crossfeed.ingest.frames import read_header
 from crossfeed.ingest.table import KEYS
 from crossfeed.programs.trajectory import CSV_HEADER
 from crossfeed.schema import Schema, conversion
-from crossfeed.serving.plain_csv import plain_columns
 
 TABLE_ENDINGS = (".csv", ".parquet", ".pq")
 _TOLERANCE = 0.01  # periods by which a row may be early or late
+# The commonest small table is read without a library: one header line, commas, a number in every cell.
+_LARGEST = 1 << 20  # bytes; beyond it a library is quicker, its start included
+_NAMES = re.compile(rb"[A-Za-z_][\w \[\]/%^*.-]*(,[A-Za-z_][\w \[\]/%^*.-]*)*")
+_NUMBER = rb"-?\d+(\.\d+)?([eE][+-]?\d+)?"
+_LINE = re.compile(_NUMBER + rb"(," + _NUMBER + rb")*")
 
 
 def columns_of_file(path: Path | str) -> dict[str, Any]:
@@ -42,6 +47,23 @@ def columns_of_file(path: Path | str) -> dict[str, Any]:
             remedy="Keep the rows of one session.",
         )
     return {name: frame[name] for name in frame.columns}
+
+
+def plain_columns(path: Path) -> dict[str, np.ndarray] | None:
+    """The columns of a small plain CSV; None for any other file, which `machines.delimited` reads or refuses."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            return None
+        header, *lines = path.read_bytes().replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n")
+    except OSError:
+        return None
+    names = header.decode("ascii", "replace").split(",")
+    if not lines or not _NAMES.fullmatch(header) or len(set(names)) < len(names) or names != [n.strip() for n in names]:
+        return None
+    rows = [line.split(b",") for line in lines if _LINE.fullmatch(line)]
+    if len(rows) < len(lines) or any(len(row) != len(names) for row in rows):
+        return None
+    return dict(zip(names, np.array(rows, dtype=object).astype(np.float64).T.copy(), strict=True))
 
 
 def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, origin: str) -> np.ndarray:

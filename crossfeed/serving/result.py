@@ -1,5 +1,7 @@
 """What a what-if says: one type that terminal, forecast.json, figure, report and studio render (docs/forecast.md)."""
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
@@ -7,12 +9,14 @@ from typing import Any, Self
 from crossfeed.atomic import atomic_file
 from crossfeed.configuration import recorded
 from crossfeed.evaluation.result import ModelFacts
+from crossfeed.grid import named
 from crossfeed.json_file import plain
 from crossfeed.serving.measures import ENERGY_UNIT, LEVELS, Estimate, Peak
-from crossfeed.serving.shared_warnings import told_once
 
 FORMAT = "crossfeed-forecast/1"
 Values = list[float | None]
+# Lines of a program are names: those of two programs are no range.
+_NUMBER = re.compile(r"(?<!line )(?<![\w.,])-?\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?%?(?!\w)")
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ class WhatIfResult:
     @property
     def all_warnings(self) -> tuple[str, ...]:
         """What speaks against trusting the answer, of all plans and of some."""
-        return (*self.warnings, *told_once({name: plan.warnings for name, plan in self.plans.items()}))
+        return (*self.warnings, *merged_warnings({name: plan.warnings for name, plan in self.plans.items()}))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -159,3 +163,23 @@ class WhatIfResult:
             for name, time, sensor, unit, *values in zip(*columns.values(), strict=True):
                 quoted = '"' + name.replace('"', '""') + '"'
                 file.write(f"{quoted},{time:g},{sensor},{unit},{','.join(f'{value:.6g}' for value in values)}\n")
+
+
+def merged_warnings(warnings: Mapping[str, Sequence[str]]) -> list[str]:
+    """The warnings of each plan; where they differ in their numbers alone, one tells from which to which these go."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for name, texts in warnings.items():
+        for text in texts:
+            alike.setdefault(_NUMBER.sub("", text), []).append((name, text))
+    return [_together(own) for own in alike.values()]
+
+
+def _together(said: Sequence[tuple[str, str]]) -> str:
+    names, texts = zip(*said, strict=True)
+    ranges = map(_range, zip(*map(_NUMBER.findall, texts), strict=True))
+    return f"{named(tuple(dict.fromkeys(names)), 'plans')}: " + _NUMBER.sub(lambda _: next(ranges), texts[0])
+
+
+def _range(numbers: Sequence[str]) -> str:
+    ascending = sorted(set(numbers), key=lambda number: float(number.rstrip("%").replace(",", "")))
+    return ascending[0] if len(ascending) == 1 else f"{ascending[0]} to {ascending[-1]}"

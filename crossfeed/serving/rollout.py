@@ -6,7 +6,7 @@ network of an ensemble. Only some paths are read by their network; each is compa
 chance from what is said of it: distributions of single rows cost a network, draws from them cost nothing.
 
 N samples, G paths that are read, S paths of a share, T planned rows, L rows of a block, K context rows, C sensors,
-P present ones, A commands.
+P present ones, A commands, R measured rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,12 +25,12 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.products import wide_products
 from crossfeed.progress import ProgressTask, progress
 from crossfeed.serving.history import History
-from crossfeed.serving.level import levels
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.threads import cores, side_by_side
 
 READ = 8  # paths that a network reads; benchmarks/rollout.md has the figures for fewer and for more
 _AT_ONCE = 8  # paths in one pass: more would leave the caches of a CPU
+CONTEXTS = 4  # how many contexts back the windows may begin whose level a path keeps
 
 
 def company(samples: int, read: int = READ) -> np.ndarray:
@@ -38,6 +38,27 @@ def company(samples: int, read: int = READ) -> np.ndarray:
     pairs = (samples + 1) // 2
     number_N = np.arange(samples)
     return number_N % pairs % max(1, read // 2) + number_N // pairs * pairs
+
+
+def levels(
+    level: Callable[[Tensor, Tensor], Statistics | None], x_RC: Tensor, context: int, samples: int
+) -> Statistics | None:
+    """What a model's `level` says of N windows, evenly spread over the last measured ones; mirrored paths share.
+
+    Statistics of sampled rows would let every small bias move the level on which the next forecast stands, and after
+    minutes the paths would drift away. A single measured window would be taken for certain although a start-up peak may
+    lie in it. So each path keeps the statistics of one of the last measured windows, and their spread is part of the
+    forecast.
+    """
+    x_RC = x_RC[-CONTEXTS * context :]
+    pairs = (samples + 1) // 2
+    last = len(x_RC) - context
+    start_N = torch.linspace(last, 0, pairs).round().long()[torch.arange(samples) % pairs]
+    x_NKC = x_RC[start_N[:, None] + torch.arange(context)]
+    found = level(x_NKC, x_NKC.isfinite())
+    # A window that lacks a sensor knows no level of it; the last window does, or the sensor is absent.
+    newest = level(x_RC[None, last:], x_RC[None, last:].isfinite())
+    return None if found is None or newest is None else found.where(x_NKC.isfinite().any(1), newest)
 
 
 @dataclass(frozen=True, eq=False)

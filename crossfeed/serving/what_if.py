@@ -16,7 +16,6 @@ from crossfeed.json_file import write_sealed
 from crossfeed.plots import save_figure
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.describe import compared, described, plan_forecast, rows_before
-from crossfeed.serving.doubt import doubt_about
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import LEVELS, check_sensors
 from crossfeed.serving.noise import PERSISTENCE, shared_chance, standard_noise
@@ -24,7 +23,7 @@ from crossfeed.serving.plan import PlannedCommands, read_plans
 from crossfeed.serving.plan_program import Overrides
 from crossfeed.serving.result import SamplingSettings, WhatIfResult
 from crossfeed.serving.rollout import Rollout
-from crossfeed.serving.trained_range import warnings_about, warnings_of
+from crossfeed.serving.warnings import doubt_about, warnings_about, warnings_of
 
 if TYPE_CHECKING:
     import polars

@@ -15,7 +15,7 @@ from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.history import History
 from crossfeed.serving.measures import check_sensors
 from crossfeed.serving.plan import PlannedCommands
-from crossfeed.serving.trained_range import warnings_about, warnings_of
+from crossfeed.serving.warnings import warnings_about, warnings_of
 from crossfeed.serving.what_if import what_if
 from crossfeed.studio.moments import Moments, sent_moment
 from crossfeed.studio.plans import make_plans

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from crossfeed.model.sensors.model import SensorModel
-from crossfeed.serving.doubt import disagreement, doubt_about
+from crossfeed.serving.warnings import disagreement, doubt_about
 from crossfeed.serving.history import read_history
 from crossfeed.serving.plan import PlannedCommands
 from tests.evaluation.small_machine import CONTEXT, HORIZONS

@@ -8,7 +8,7 @@ from crossfeed.errors import TableError
 from crossfeed.ingest.table import Table
 from crossfeed.schema import Channel, Schema
 from crossfeed.serving.history import read_history
-from crossfeed.serving.trained_range import warnings_about
+from crossfeed.serving.warnings import warnings_about
 from tests.evaluation.small_machine import CONTEXT, SCHEMA, small_table
 from tests.serving.conftest import Place, make_model
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig
-from crossfeed.serving.level import CONTEXTS, levels
+from crossfeed.serving.rollout import CONTEXTS, levels
 
 CENTRED = InstanceNorm(InstanceNormConfig(kind="centred"))
 

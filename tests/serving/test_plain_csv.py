@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.machines.delimited import read_whole
-from crossfeed.serving.plain_csv import plain_columns
+from crossfeed.serving.plan_table import plain_columns
 
 NUMBERS = st.one_of(
     st.integers(-(10**9), 10**9).map(str),

@@ -7,7 +7,7 @@ import pytest
 
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.plan import PlannedCommands
-from crossfeed.serving.trained_range import warnings_about, warnings_of
+from crossfeed.serving.warnings import warnings_about, warnings_of
 from tests.serving.conftest import Place
 
 RANGE = {"spindle_speed": [0.0, 3000.0], "feed_x": [0.0, 800.0]}

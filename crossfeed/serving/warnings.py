@@ -1,11 +1,15 @@
-"""What speaks against trusting a forecast: another machine, or a plan that asks for more than was ever seen."""
+"""What speaks against trusting a forecast: another machine, a plan unlike what was learned."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from crossfeed.grid import named, significant
+from crossfeed.model.interface import Plan
+from crossfeed.model.sensors.model import SensorModel
+from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.training.measure import WEAK_COMMAND_USE
@@ -37,7 +41,7 @@ def warnings_about(history: History, provenance: Mapping[str, Any]) -> list[str]
 def warnings_of(plan: PlannedCommands, history: History, provenance: Mapping[str, Any]) -> list[str]:
     """What a reader must know before trusting the forecast of this plan."""
     ranges = provenance.get("command_range") or {}
-    found = list(plan.warnings)
+    found, unsigned = list(plan.warnings), list[str]()
     for column, channel in enumerate(history.schema.commands):
         if channel.name in ranges:
             (low, high), whose = ranges[channel.name], "the rows the model was trained on"
@@ -55,7 +59,9 @@ def warnings_of(plan: PlannedCommands, history: History, provenance: Mapping[str
                     f"{channel.name} {side} {significant(value)} {channel.unit}, but in {whose} it lies between {ends} "
                     f"{channel.unit}: {share} outside, where forecasts are guesses"
                 )
-    if unsigned := _feeds_without_direction(plan, history, ranges):
+        if channel.quantity == "feed" and high > 0.0 and low >= -_ROUNDING * span and least < -_ROUNDING * span:
+            unsigned.append(channel.name)
+    if unsigned:
         found.append(
             f"the plan moves {', '.join(unsigned)} backwards as well, and the rows that the model knows hold no "
             "negative feed: if those logs state feeds without their direction, plans must do so too"
@@ -67,15 +73,38 @@ def warnings_of(plan: PlannedCommands, history: History, provenance: Mapping[str
     return found
 
 
-def _feeds_without_direction(
-    plan: PlannedCommands, history: History, ranges: Mapping[str, tuple[float, float]]
-) -> list[str]:
-    """Feeds that the plan turns around and that were never negative where the model learned."""
-    found = []
-    for column, channel in enumerate(history.schema.commands):
-        known = float(history.command_low[column]), float(history.command_high[column])
-        low, high = ranges.get(channel.name, known)
-        turned = float(np.min(plan.commands[:, column])) < -_ROUNDING * (high - low)
-        if channel.quantity == "feed" and turned and high > 0.0 and low >= -_ROUNDING * (high - low):
-            found.append(channel.name)
-    return found
+def doubt_about(model: WorldModel, history: History, plan: PlannedCommands) -> list[str]:
+    """A warning when the members disagree about this plan more than about 99 in 100 windows of the source.
+
+    Where the members of an ensemble disagree, nobody knows.
+    """
+    longest, context = model.horizons[-1], model.config.context
+    if not isinstance(model, SensorModel) or model.members == 1 or len(plan) < longest:
+        return []
+    found, usual = disagreement(model, history, plan.commands[:longest], context), float(model.usual_doubt)
+    if not found > usual > 0.0:
+        return []
+    return [
+        f"the {model.members} members of the model disagree about this plan by {found:.2g} standard deviations; "
+        f"in 99 of 100 windows of the source it was less than {usual:.2g}: it is unlike what was learned"
+    ]
+
+
+@torch.inference_mode()
+def disagreement(model: SensorModel, history: History, commands: np.ndarray, context: int) -> float:
+    """How far apart the members are, on average over present sensors and horizons, in z-units."""
+    device = model.step_H.device
+
+    def rows(values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(values.astype(np.float32)).to(device).unsqueeze(0)
+
+    x_1KC = rows(model.normaliser.transform_sensors(history.sensors[-context:]))
+    past_1KA = rows(model.normaliser.transform_commands(history.commands[-context:]))
+    planned_1TA = rows(model.normaliser.transform_commands(commands))
+    m_1KC = x_1KC.isfinite()
+    x_1KC = torch.where(m_1KC, x_1KC, 0.0)
+    rows_read = model.eval().read(x_1KC, m_1KC, model.level(x_1KC, m_1KC))
+    encoded = model.context(rows_read, past_1KA)
+    apart_1HC = model.decode(encoded, Plan.under(planned_1TA, model.horizons)).disagreement
+    assert apart_1HC is not None
+    return float(apart_1HC[:, :, m_1KC[0].any(0)].mean())

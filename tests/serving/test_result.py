@@ -2,7 +2,7 @@
 
 import pytest
 
-from crossfeed.serving.shared_warnings import told_once
+from crossfeed.serving.result import merged_warnings
 
 
 def test_warnings_that_were_nearly_equal_were_printed_once_for_every_plan() -> None:
@@ -11,7 +11,7 @@ def test_warnings_that_were_nearly_equal_were_printed_once_for_every_plan() -> N
         "right": [],
         "fast": ["feed_x falls to -2,500.5 mm/min, 12% outside", "the plan has 300 rows"],
     }
-    assert told_once(warnings) == [
+    assert merged_warnings(warnings) == [
         "slow, fast: feed_x falls to -2,500.5 to -1,500 mm/min, 8% to 12% outside",
         "slow, fast: the plan has 300 rows",
     ]
@@ -27,10 +27,10 @@ def test_warnings_that_were_nearly_equal_were_printed_once_for_every_plan() -> N
     ],
 )
 def test_warnings_about_different_things_stay_apart(first: str, second: str) -> None:
-    assert told_once({"a": [first], "b": [second]}) == [f"a: {first}", f"b: {second}"]
+    assert merged_warnings({"a": [first], "b": [second]}) == [f"a: {first}", f"b: {second}"]
 
 
 def test_a_plan_is_named_once_and_many_plans_are_counted() -> None:
-    assert told_once({"a": ["line 3: 2 turns", "line 3: 4 turns"]}) == ["a: line 3: 2 to 4 turns"]
-    assert told_once({f"plan {number}": ["too long"] for number in range(40)}) == ["40 plans: too long"]
-    assert told_once({}) == []
+    assert merged_warnings({"a": ["line 3: 2 turns", "line 3: 4 turns"]}) == ["a: line 3: 2 to 4 turns"]
+    assert merged_warnings({f"plan {number}": ["too long"] for number in range(40)}) == ["40 plans: too long"]
+    assert merged_warnings({}) == []
