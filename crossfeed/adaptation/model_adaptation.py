@@ -1,6 +1,6 @@
 """Adapt a model file to a table, a fraction of each run at a time or online, and report both beside zero-shot."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,23 +15,14 @@ from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.conformal import ForecastRecorder, adaptive_widths, coverage
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.metrics import LEVELS, Axis
-from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster, open_model
+from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
 from crossfeed.evaluation.records import Metrics
 from crossfeed.evaluation.result import ModelFacts
-from crossfeed.evaluation.setup import read_table, sensors_not_read, set_up
+from crossfeed.evaluation.setup import sensors_not_read, set_up
 from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_sealed
-from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.frame import FIRST_SHARE
-
-
-@dataclass(frozen=True, eq=False)
-class AdaptedModel:
-    """A model after adapting, with the provenance its file states."""
-
-    model: WorldModel
-    provenance: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,40 +30,39 @@ class Adaptation:
     """What adapting did: `result` is what adaptation.json holds, `models` the adapted ones by name."""
 
     result: AdaptationResult
-    models: dict[str, AdaptedModel]
+    models: dict[str, OpenedModel]
 
 
 def adapt_model(
-    model: OpenedModel | Path | str,
-    table: Table | Path | str,
+    opened: OpenedModel,
+    table: Table,
     *,
     fewshot: FewShotConfig | None = None,
     streaming: OnlineConfig | None = None,
-    source: Table | Path | str | None = None,
+    sources: Sequence[Table] = (),
+    file: str | None = None,
     out: Path | str | None = None,
-    device: str = "auto",
 ) -> Adaptation:
-    """Adapt and judge; with `out`, write `adaptation.json` and the adapted models into that folder."""
-    opened = model if isinstance(model, OpenedModel) else open_model(model, device, meets=True)
-    read = table if isinstance(table, Table) else read_table(table, opened.model.schema)
+    """Adapt and judge; with `out`, write `adaptation.json` and the adapted models into that folder.
+
+    `sources` are tables that the model was trained on, `file` is what the table is called in the result.
+    """
     share, before = _first_share(fewshot), opened
-    opened = opened.meets(read, share)
-    strange = sensors_not_read(opened.model, read)
-    if opened.trained_on(read):
+    opened = opened.meets(table, share)
+    strange = sensors_not_read(opened.model, table)
+    if opened.trained_on(table):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",
             expected="a table of another machine",
         )
-    opened = opened.takes_in(read, share)
-    given = [] if source is None else [source if isinstance(source, Table) else read_table(source, opened.model.schema)]
-    file = None if isinstance(table, Table) else Path(table).name
-    facts = {"file": file, "fingerprint": read.fingerprint(), "machines": list(read.machines())}
-    data = set_up(opened, read, sources=given).data
+    opened = opened.takes_in(table, share)
+    facts = {"file": file, "fingerprint": table.fingerprint(), "machines": list(table.machines())}
+    data = set_up(opened, table, sources=sources).data
     found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out), met=opened is not before)
-    left = sensors_not_read(opened.model, read)
+    left = sensors_not_read(opened.model, table)
     result = replace(
         found.result,
-        absent_commands=idle_commands(read, opened.model.schema),
+        absent_commands=idle_commands(table, opened.model.schema),
         sensors_taken_in=tuple(name for name in strange if name not in left),
     )
     if out is not None:
@@ -94,21 +84,20 @@ def adapt(
     A model that has just `met` this machine, or sensors of it, is kept even if there was nothing to learn from.
     """
     opened.forecaster.reading(data.windows)
-    models: dict[str, AdaptedModel] = {}
+    models: dict[str, OpenedModel] = {}
     shots: FewShotResult | None = None
     streamed: OnlineResult | None = None
     if fewshot is not None:
         rows, divided = few_shot(opened.forecaster, data, fewshot)
         shots = few_shot_result(rows, divided, fewshot)
         if rows[-1].updates or met:
-            models["few_shot"] = _adapted(rows[-1].forecaster, opened, table, fewshot)
+            models["few_shot"] = _adapted(rows[-1].forecaster, "few_shot", opened, table, fewshot)
     if streaming is not None:
         streamed, forecasters = _stream(opened, data, streaming)
-        models |= {
-            f"online_{machine}": _adapted(forecaster, opened, table, streaming)
-            for machine, forecaster in forecasters.items()
-        }
-    kept = {} if out is None else {out / f"{name}.safetensors": adapted for name, adapted in models.items()}
+        for machine, forecaster in forecasters.items():
+            name = f"online_{machine}"
+            models[name] = _adapted(forecaster, name, opened, table, streaming)
+    kept = {} if out is None else {out / adapted.path: adapted for adapted in models.values()}
     for path, adapted in kept.items():
         adapted.model.save(path, adapted.provenance)
     result = AdaptationResult(
@@ -123,7 +112,7 @@ def adapt(
     return Adaptation(result, models)
 
 
-def plans(
+def fewshot_or_online(
     fractions: tuple[float, ...], streaming: bool, mode: Mode, steps: int | None, rate: float, seed: int
 ) -> tuple[FewShotConfig | None, OnlineConfig | None]:
     """What the command line asks for: one of the two ways to adapt, with its own defaults."""
@@ -170,9 +159,12 @@ def _rmse_by(result: Online, axis: Axis) -> dict[str, Metrics]:
 
 
 def _adapted(
-    forecaster: Adaptable, opened: OpenedModel, table: dict[str, Any], config: FewShotConfig | OnlineConfig
-) -> AdaptedModel:
-    """An adapted model that says what it was adapted from, to and how."""
+    forecaster: Adaptable, name: str, opened: OpenedModel, table: dict[str, Any], config: FewShotConfig | OnlineConfig
+) -> OpenedModel:
+    """An adapted model, not yet in a file, that says what it was adapted from, to and how."""
     assert isinstance(forecaster, WorldModelForecaster)
     history = {"from": opened.sha256, "to": table, "how": config.model_dump(mode="json")}
-    return AdaptedModel(forecaster.model, {**opened.provenance, "adapted": history})
+    own = WorldModelForecaster(forecaster.model, name)
+    return replace(
+        opened, path=Path(f"{name}.safetensors"), forecaster=own, provenance={**opened.provenance, "adapted": history}
+    )

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from crossfeed.adaptation.model_adaptation import Adaptation, adapt_model, plans
+from crossfeed.adaptation.model_adaptation import Adaptation, adapt_model, fewshot_or_online
 from crossfeed.adaptation.parameters import Mode
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
 from crossfeed.front.fitted_model import FittedModel, as_model
 from crossfeed.front.moment import as_table
 from crossfeed.ingest.table import Table
@@ -54,10 +53,7 @@ def adapt(
             expected=f"at least {fitted.context + fitted.horizons[-1]} rows of a run to learn from",
             remedy="Give more samples, or longer runs.",
         )
-    opened = fitted.opened
-    for name, adapted in found.models.items():  # at most one, which lies in no file yet
-        forecaster = WorldModelForecaster(adapted.model, name)
-        opened = OpenedModel(Path(f"{name}.safetensors"), forecaster, opened.sha256, adapted.provenance)
+    opened = next(iter(found.models.values()), fitted.opened)
     return FittedModel(opened, fitted.summary, found.result)
 
 
@@ -69,8 +65,12 @@ def adaptations(
     read = as_table(table, fitted.schema)
     given = [samples] if isinstance(samples, int | float) else list(samples)
     shares = tuple(_share(sample, read) for sample in given)
-    fewshot, streaming = plans(shares, online, mode, steps, rate, seed)
-    return adapt_model(fitted.opened, table, fewshot=fewshot, streaming=streaming, source=source, out=out)
+    fewshot, streaming = fewshot_or_online(shares, online, mode, steps, rate, seed)
+    return adapt_model(
+        fitted.opened, read, fewshot=fewshot, streaming=streaming,
+        sources=[] if source is None else [as_table(source, fitted.schema, "source")],
+        file=Path(table).name if isinstance(table, Path | str) else None, out=out,
+    )  # fmt: skip
 
 
 def _share(sample: float, table: Table) -> float:

@@ -6,25 +6,25 @@ import pytest
 from typer.testing import CliRunner
 
 from crossfeed.adaptation.fewshot import FewShotConfig, parse_fractions
-from crossfeed.adaptation.model_adaptation import adapt_model, plans
+from crossfeed.adaptation.model_adaptation import adapt_model, fewshot_or_online
 from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.cli import app
 from crossfeed.errors import CheckpointError, ConfigError
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.front.evaluate import evaluate
+from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
 from tests.evaluation.conftest import TrainedRun
 
 
 def test_few_shot_and_online_reports_and_the_adapted_files(trained_run: TrainedRun, tmp_path: Path) -> None:
     result = adapt_model(
-        trained_run.folder,
-        trained_run.target,
+        open_model(trained_run.folder, "cpu"),
+        Table.read(trained_run.target),
         fewshot=FewShotConfig(fractions=(0.0, 0.05, 0.3), steps=20, learning_rate=1e-3),
         streaming=OnlineConfig(every=16, learning_rate=1e-3),
         out=tmp_path,
-        device="cpu",
     ).result
     content = result.to_dict()
     assert AdaptationResult.from_dict(content).to_dict() == content
@@ -49,18 +49,18 @@ def test_few_shot_and_online_reports_and_the_adapted_files(trained_run: TrainedR
 
 def test_the_table_of_training_is_nothing_to_adapt_to(trained_run: TrainedRun) -> None:
     with pytest.raises(ConfigError, match="trained on this very table"):
-        adapt_model(trained_run.folder, trained_run.source, fewshot=FewShotConfig())
+        adapt_model(open_model(trained_run.folder, "cpu"), Table.read(trained_run.source), fewshot=FewShotConfig())
 
 
-def test_plans_keep_the_defaults_of_each_way() -> None:
-    fewshot, none = plans((0.0, 0.2), False, "head", None, 1e-4, 3)
+def test_each_way_of_adapting_keeps_its_defaults() -> None:
+    fewshot, none = fewshot_or_online((0.0, 0.2), False, "head", None, 1e-4, 3)
     assert none is None
     assert (fewshot.steps, fewshot.mode, fewshot.seed, fewshot.fractions) == (50, "head", 3, (0.0, 0.2))
-    none, streaming = plans((0.0,), True, "all", 5, 1e-3, 0)
+    none, streaming = fewshot_or_online((0.0,), True, "all", 5, 1e-3, 0)
     assert none is None
     assert (streaming.steps, streaming.learning_rate) == (5, 1e-3)
     with pytest.raises(ConfigError, match="learning_rate"):
-        plans((0.0,), False, "head", None, -1.0, 0)
+        fewshot_or_online((0.0,), False, "head", None, -1.0, 0)
 
 
 def test_fractions_that_are_no_numbers_are_refused() -> None:
