@@ -6,41 +6,26 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator
 
 from crossfeed.configuration import recorded
-from crossfeed.evaluation.records import UNKNOWN, Metrics
+from crossfeed.evaluation.records import UNKNOWN, Metrics, MetricsInline
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.json_file import plain
 
 
 @dataclass(frozen=True)
-class FractionResult:
+class FractionResult(MetricsInline):
     """What learning from one leading share of each run brought, on a query that all shares have in common."""
 
     fraction: float
     support_windows: int
     updates: int
     remark: str
-    metrics: Metrics
     rmse_ratio: Interval  # over zero-shot, as the next
     crps_ratio: Interval = UNKNOWN
     runs: dict[str, float | None] = field(default_factory=dict)  # RMSE of each
     sensors: dict[str, float | None] = field(default_factory=dict)  # CRPS of each
     runs_without_support: tuple[str, ...] = ()
     parameters_moved: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data in which the metrics stand beside everything else."""
-        rest = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "metrics"}
-        return {**rest, **self.metrics}
-
-    @staticmethod
-    def fields(content: object) -> object:
-        """The written form with its metrics gathered; anything else is left to be refused."""
-        if not isinstance(content, dict):
-            return content
-        own = FractionResult.__dataclass_fields__
-        rest = {name: value for name, value in content.items() if name in own}
-        return {**rest, "metrics": {name: value for name, value in content.items() if name not in own}}
 
 
 @dataclass(frozen=True)
@@ -49,7 +34,7 @@ class FewShotResult:
 
     config: dict[str, Any]
     query_windows: int
-    fractions: tuple[Annotated[FractionResult, BeforeValidator(FractionResult.fields)], ...]
+    fractions: tuple[Annotated[FractionResult, BeforeValidator(FractionResult.gathered)], ...]
     runs_without_query: tuple[str, ...] = ()
 
 

@@ -25,27 +25,35 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class ChannelScores:
-    """The metrics of one channel in evaluation space and in its own unit; one that never moves is constant."""
+class MetricsInline:
+    """A record that is written with its metrics beside its other fields, without a level of their own."""
 
     metrics: Metrics
+
+    def to_dict(self) -> dict[str, object]:
+        """As it is written."""
+        return {
+            **self.metrics,
+            **{name: getattr(self, name) for name in self.__dataclass_fields__ if name != "metrics"},
+        }
+
+    @classmethod
+    def gathered(cls, content: object) -> object:
+        """The written form with its metrics gathered; anything else is left to be refused."""
+        if not isinstance(content, dict):
+            return content
+        own = {name: value for name, value in content.items() if name in cls.__dataclass_fields__}
+        return {**own, "metrics": {name: value for name, value in content.items() if name not in own}}
+
+
+@dataclass(frozen=True)
+class ChannelScores(MetricsInline):
+    """The metrics of one channel in evaluation space and in its own unit; one that never moves is constant."""
+
     physical: Metrics
     unit: str
     constant: bool
     intervals: dict[str, Interval] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, object]:
-        """As it is written: the metrics stand beside the rest."""
-        rest = {"physical": self.physical, "unit": self.unit, "constant": self.constant, "intervals": self.intervals}
-        return {**self.metrics, **rest}
-
-    @staticmethod
-    def fields(content: object) -> object:
-        """The written form with its metrics gathered; anything else is left to be refused."""
-        if not isinstance(content, dict):
-            return content
-        rest = ("physical", "unit", "constant", "intervals")
-        return {**content, "metrics": {name: value for name, value in content.items() if name not in rest}}
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class CommandUse:
         return {**known, **self.plans, "shuffled_by_channel": self.shuffled_by_channel}
 
     @staticmethod
-    def fields(content: object) -> object:
+    def gathered(content: object) -> object:
         """The written form with its plans gathered; anything else is left to be refused."""
         if not isinstance(content, dict):
             return content

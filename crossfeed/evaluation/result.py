@@ -66,8 +66,8 @@ class Evaluation(ShownByGrids):
     by_horizon: dict[str, dict[str, Metrics]]
     by_regime: dict[str, dict[str, Metrics]]
     by_run: dict[str, dict[str, Metrics]]
-    by_channel: dict[str, dict[str, Annotated[ChannelScores, BeforeValidator(ChannelScores.fields)]]]
-    command_use: dict[str, Annotated[CommandUse, BeforeValidator(CommandUse.fields)]]
+    by_channel: dict[str, dict[str, Annotated[ChannelScores, BeforeValidator(ChannelScores.gathered)]]]
+    command_use: dict[str, Annotated[CommandUse, BeforeValidator(CommandUse.gathered)]]
     # From here on what older results may lack: an opening cannot be repeated, so they stay readable.
     calibration: dict[str, Calibration] = field(default_factory=dict)
     examples: dict[str, list[Record]] = field(default_factory=dict)

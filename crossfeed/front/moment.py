@@ -5,7 +5,6 @@ A table may hold many sessions; a frame is one moment, so its clock, order, sess
 
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,12 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.setup import read_table
-from crossfeed.ingest.frames import read_header, to_polars
+from crossfeed.ingest.frames import to_polars
+from crossfeed.ingest.align import check_row_period
 from crossfeed.ingest.table import KEYS, Group, Table
 from crossfeed.schema import Schema, conversion
 from crossfeed.serving.history import History, read_history
+from crossfeed.serving.plan_table import NamedColumns, named_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from crossfeed.evaluation.opened_model import OpenedModel
 
 ON_THE_CLOCK = 0.01  # periods by which a row or a plan may be early or late
-Named = dict[str, tuple[str, str | None]]  # for every name the column and the unit it states
 
 
 def moment_of(opened: "OpenedModel", history: Any, session: str | None, at: float | None) -> tuple[History, float]:
@@ -71,7 +71,8 @@ def several(tables: Table | Path | str | Sequence[Table | Path | str]) -> list[T
 def table_of_rows(frame: Any, schema: Schema, period: float | None) -> Table:
     """A table of one session from consecutive rows, which must be just that."""
     rows = to_polars(frame, "history")
-    named = _named(rows, schema)
+    known = (*schema.sensor_names, *schema.command_names, "time", *KEYS)
+    named = named_columns(rows.columns, known, (), schema, "history", f"only {', '.join(known)}")
     keys = {key: _only(rows, named, key) for key in KEYS}
     time = _clock(rows, named)
     found = _period(time, period)
@@ -83,28 +84,7 @@ def table_of_rows(frame: Any, schema: Schema, period: float | None) -> Table:
     return Table(schema, (group,), time, sensors, commands, found, {"origin": "a frame in memory"})
 
 
-def _named(rows: "pl.DataFrame", schema: Schema) -> Named:
-    """Which column holds what; unknown columns are refused."""
-    known = (*schema.sensor_names, *schema.command_names, "time", *KEYS)
-    named: Named = {}
-    for column in rows.columns:
-        name, unit = read_header(column)
-        if name in named:
-            raise TableError(
-                f"The history has the columns '{named[name][0]}' and '{column}'.", expected=f"one '{name}'"
-            )
-        if name not in known and name.rpartition("__")[0] not in schema.sensor_names:
-            near = get_close_matches(name, known, n=1, cutoff=0.6)
-            raise TableError(
-                f"The history has the unknown column '{column}'.",
-                expected=f"only {', '.join(known)}",
-                remedy=f"Call it '{near[0]}' if that is meant, or leave it out." if near else "Leave the column out.",
-            )
-        named[name] = (column, unit)
-    return named
-
-
-def _only(rows: "pl.DataFrame", named: Named, key: str) -> str | None:
+def _only(rows: "pl.DataFrame", named: NamedColumns, key: str) -> str | None:
     """The one machine, session, run or program of the rows; programs may follow each other within a session."""
     if key not in named:
         return None
@@ -119,7 +99,7 @@ def _only(rows: "pl.DataFrame", named: Named, key: str) -> str | None:
     return names[-1]
 
 
-def _clock(rows: "pl.DataFrame", named: Named) -> np.ndarray:
+def _clock(rows: "pl.DataFrame", named: NamedColumns) -> np.ndarray:
     """Seconds that grow from row to row."""
     import polars as pl
 
@@ -168,7 +148,7 @@ def _period(time: np.ndarray, wanted: float | None) -> float:
     return wanted
 
 
-def _values(rows: "pl.DataFrame", named: Named, schema: Schema, names: tuple[str, ...]) -> np.ndarray:
+def _values(rows: "pl.DataFrame", named: NamedColumns, schema: Schema, names: tuple[str, ...]) -> np.ndarray:
     """Columns (rows, names) in the units of the schema; NaN where nothing was measured."""
     import polars as pl
 

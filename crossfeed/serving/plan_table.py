@@ -1,7 +1,7 @@
 """Plans as CSV or Parquet: one row per period, one column per command, units in brackets where they differ."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from crossfeed.programs.trajectory import CSV_HEADER
 from crossfeed.schema import Schema, conversion
 
 TABLE_ENDINGS = (".csv", ".parquet", ".pq")
+NamedColumns = dict[str, tuple[str, str | None]]  # for every name the column and the unit it states
 _TOLERANCE = 0.01  # periods by which a row may be early or late
 # The commonest small table is read without a library: one header line, commas, a number in every cell.
 _LARGEST = 1 << 20  # bytes; beyond it a library is quicker, its start included
@@ -69,7 +70,9 @@ def plain_columns(path: Path) -> dict[str, np.ndarray] | None:
 def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, origin: str) -> np.ndarray:
     """Commands (T, A) in schema order and units, or an error that names column, row and remedy."""
     origin = "plan" if origin == "plan" else f"plan {origin}"
-    headers = _headers(columns, schema, origin)
+    known, ignored = (*schema.command_names, "time"), {*CSV_HEADER.split(","), *KEYS, *schema.sensor_names}
+    expected = f"the commands {', '.join(schema.command_names)} and, if wanted, time"
+    headers = named_columns(columns, known, ignored, schema, origin, expected)
     missing = [name for name in schema.command_names if name not in headers]
     if missing:
         raise TableError(
@@ -97,26 +100,27 @@ def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, orig
     return commands
 
 
-def _headers(columns: Mapping[str, Any], schema: Schema, origin: str) -> dict[str, tuple[str, str | None]]:
-    """Full header and declared unit of the time and of each command; a column that is nothing known is refused."""
-    ignored = {*CSV_HEADER.split(","), *KEYS, *schema.sensor_names}
-    headers: dict[str, tuple[str, str | None]] = {}
-    for header in columns:
-        name, unit = read_header(header)
-        if name in schema.command_names or name == "time":
-            if name in headers:
+def named_columns(
+    columns: Iterable[str], known: Sequence[str], ignored: Collection[str], schema: Schema, origin: str, expected: str
+) -> NamedColumns:
+    """Column and declared unit of each known name; a column that is nothing known or ignored is refused."""
+    found: NamedColumns = {}
+    for column in columns:
+        name, unit = read_header(column)
+        if name in known:
+            if name in found:
                 raise TableError(
-                    f"The {origin} has the columns '{headers[name][0]}' and '{header}'.", expected=f"one '{name}'"
+                    f"The {origin} has the columns '{found[name][0]}' and '{column}'.", expected=f"one '{name}'"
                 )
-            headers[name] = (header, unit)
+            found[name] = (column, unit)
         elif name not in ignored and name.rpartition("__")[0] not in schema.sensor_names:
-            near = get_close_matches(name, (*schema.command_names, "time"), n=1, cutoff=0.5)
+            near = get_close_matches(name, known, n=1, cutoff=0.5)
             raise TableError(
-                f"The {origin} has the unknown column '{header}'.",
-                expected=f"the commands {', '.join(schema.command_names)} and, if wanted, time",
+                f"The {origin} has the unknown column '{column}'.",
+                expected=expected,
                 remedy=f"Call it '{near[0]}' if that is meant, or leave it out." if near else "Leave the column out.",
             )
-    return headers
+    return found
 
 
 def _numbers(values: Any, header: str, origin: str) -> np.ndarray:
