@@ -24,7 +24,7 @@ def asked_table(folder: Path) -> Path:
 
 def forecast(folder: Path, simulated: bool) -> ChapterResult:
     """Forecast under two plans and say what they cost: an NC program, or what followed in a real log; feeds at 80 %."""
-    from crossfeed.serving.what_if import what_if
+    from crossfeed.front.what_if import what_if
 
     table = Table.read(asked_table(folder))
     plans: dict[str, Any] = {"as programmed": "bundled:pla_cover", "feed 80 %": "bundled:pla_cover@feed=80"}

@@ -16,10 +16,8 @@ from crossfeed.edge import FORMAT, INPUTS, EdgeModel, sealed
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.setup import read_table, set_up
-from crossfeed.export.exported import ExportedForecaster
 from crossfeed.export.graph import OPSET, ExportedNetwork, random_windows, to_onnx
-from crossfeed.export.price import Price, price
-from crossfeed.export.verify import check_export
+from crossfeed.export.verify import ExportedForecaster, Price, check_export, price
 from crossfeed.extras import need
 from crossfeed.progress import progress
 from crossfeed.rows import check_levels

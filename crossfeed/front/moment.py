@@ -4,7 +4,6 @@ A table may hold many sessions; a frame is one moment, so its clock, order, sess
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +33,10 @@ def moment_of(opened: "OpenedModel", history: Any, session: str | None, at: floa
         table = as_table(history, model.schema, "history")
     else:
         table = table_of_rows(history, model.schema, opened.provenance.get("row_period"))
-    moment = read_history(table, model, session, at)
-    opened.check_rows(moment.period, f"The table with {moment.title}")
     file = Path(history).name if isinstance(history, Path | str) else None
-    return replace(moment, file=file), float(table.time[moment.group.start] + moment.at)
+    moment = read_history(table, model, session, at, file)
+    opened.check_rows(moment.period, f"The table with {moment.title}")
+    return moment, float(table.time[moment.group.start] + moment.at)
 
 
 def as_table(source: Table | Path | str, schema: Schema, what: str = "table") -> Table:

@@ -5,7 +5,6 @@ K context rows, F following rows, C sensors, A commands; physical units in the m
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -49,10 +48,9 @@ class History:
 
 
 def read_history(
-    source: Table | Path | str, model: WorldModel, session: str | None = None, at: float | None = None
+    table: Table, model: WorldModel, session: str | None = None, at: float | None = None, file: str | None = None
 ) -> History:
     """Find the moment: the end of the last session, or `at` seconds after the first row of the named one."""
-    table = source if isinstance(source, Table) else Table.read(source)
     aligned = align(table, model.schema)
     group = _group(aligned, session)
     time = aligned.time[group.start : group.stop] - aligned.time[group.start]
@@ -87,7 +85,7 @@ def read_history(
         command_low=low,
         command_high=high,
         fingerprint=table.fingerprint(),
-        file=None if isinstance(source, Table) else Path(source).name,
+        file=file,
         idle=idle_commands(table, model.schema),
     )
 

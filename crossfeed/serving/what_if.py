@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.grid import Grid, ShownByGrids
-from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_sealed
 from crossfeed.plots import save_figure
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.describe import compared, described, plan_forecast, rows_before
-from crossfeed.serving.history import History, read_history
+from crossfeed.serving.history import History
 from crossfeed.serving.measures import LEVELS, check_sensors
 from crossfeed.serving.noise import PERSISTENCE, shared_chance, standard_noise
 from crossfeed.serving.plan import PlannedCommands, read_plans
@@ -93,12 +92,10 @@ class WhatIf(ShownByGrids):
 
 
 def what_if(
-    model: OpenedModel | Path | str,
-    history: History | Table | Path | str,
+    opened: OpenedModel,
+    history: History,
     plans: Sequence[Any] | Mapping[str, Any],
     *,
-    session: str | None = None,
-    at: float | None = None,
     seconds: float | None = None,
     samples: int = 64,
     seed: int = 0,
@@ -106,8 +103,6 @@ def what_if(
     channels: Sequence[str] = (),
     overrides: Overrides | None = None,
     motion_limits: MotionLimits | None = None,
-    persistence: float = PERSISTENCE,
-    device: str = "auto",
     out: Path | str | None = None,
     plot: Path | str | None = None,
     go_on: Callable[[], None] | None = None,
@@ -119,26 +114,24 @@ def what_if(
     highest allowed values by sensor. With `out`, forecast.json, forecast.csv and forecast.png are written there; `plot`
     names the figure, `channels` the sensors it shows. `go_on` is asked now and then and may raise to stop the work.
     """
-    opened = model if isinstance(model, OpenedModel) else open_model(model, device)
-    moment = history if isinstance(history, History) else read_history(history, opened.model, session, at)
-    opened.check_rows(moment.period, f"The table with {moment.title}")
-    read = read_plans(plans, moment, overrides, motion_limits, seconds)
-    rollout, limits = Rollout(opened.model, moment), dict(limits or {})
-    check_sensors(limits, moment.schema, rollout.present, "The limited sensor")
-    check_sensors(channels, moment.schema, rollout.present, "The channel")
-    scale, sensors = opened.model.normaliser.command_scale, len(moment.schema.sensors)
+    opened.check_rows(history.period, f"The table with {history.title}")
+    read = read_plans(plans, history, overrides, motion_limits, seconds)
+    rollout, limits = Rollout(opened.model, history), dict(limits or {})
+    check_sensors(limits, history.schema, rollout.present, "The limited sensor")
+    check_sensors(channels, history.schema, rollout.present, "The channel")
+    scale, sensors = opened.model.normaliser.command_scale, len(history.schema.sensors)
     noises = [
         standard_noise(
-            samples, len(plan), sensors, seed, persistence, shared_chance(read[0].commands, plan.commands, scale)
+            samples, len(plan), sensors, seed, PERSISTENCE, shared_chance(read[0].commands, plan.commands, scale)
         )
         for plan in read
     ]
     paths = dict(zip((plan.name for plan in read), rollout.sample_all(read, noises, go_on), strict=True))
     config = opened.model.config
-    settings = SamplingSettings(samples, seed, persistence, config.context, tuple(opened.model.horizons), LEVELS)
-    result = _result(opened, moment, read, paths, rollout.present, limits, settings)
+    settings = SamplingSettings(samples, seed, PERSISTENCE, config.context, tuple(opened.model.horizons), LEVELS)
+    result = _result(opened, history, read, paths, rollout.present, limits, settings)
     _write(result, tuple(channels), out, plot)
-    return WhatIf(result, {plan.name: plan for plan in read}, paths, moment)
+    return WhatIf(result, {plan.name: plan for plan in read}, paths, history)
 
 
 def _result(

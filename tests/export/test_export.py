@@ -14,8 +14,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.setup import SourceData
 from crossfeed.export.export import export_model, in_int8
 from crossfeed.export.graph import ExportedNetwork, random_windows, to_onnx
-from crossfeed.export.price import Price
-from crossfeed.export.verify import TOLERANCE, check_export, largest_difference
+from crossfeed.export.verify import TOLERANCE, Price, check_export, largest_difference
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel

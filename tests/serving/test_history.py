@@ -14,7 +14,7 @@ from tests.serving.conftest import Place, make_model
 
 
 def test_the_default_is_the_end_of_the_last_session(place: Place) -> None:
-    history = read_history(place.log, place.opened.model)
+    history = read_history(place.table, place.opened.model)
     assert history.group.session == "session5"
     assert history.at == 59.0
     assert len(history.sensors) == 60
@@ -43,7 +43,7 @@ def test_a_moment_divides_a_session_into_known_and_following_rows(place: Place) 
 )
 def test_a_moment_that_cannot_be_used_is_named(place: Place, session: str, at: float | None, said: str) -> None:
     with pytest.raises(TableError, match=said):
-        read_history(place.log, place.opened.model, session, at)
+        read_history(place.table, place.opened.model, session, at)
 
 
 def test_two_sessions_of_one_name_must_be_told_apart(place: Place) -> None:

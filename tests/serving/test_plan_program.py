@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from crossfeed.errors import ProgramError, SchemaError, TableError
+from crossfeed.front.what_if import what_if
+from crossfeed.programs.export import write_commands
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
@@ -12,7 +14,6 @@ from crossfeed.schema import Channel, Schema
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.plan import read_plans
 from crossfeed.serving.plan_program import Overrides, plan_program
-from crossfeed.serving.what_if import what_if
 from tests.evaluation.small_machine import SCHEMA
 from tests.serving.conftest import Place
 
@@ -29,7 +30,7 @@ def part(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def history(place: Place) -> History:
-    return read_history(place.log, place.opened.model)
+    return read_history(place.table, place.opened.model)
 
 
 def test_a_program_and_its_exported_commands_give_the_same_forecast(place: Place, part: Path, tmp_path: Path) -> None:

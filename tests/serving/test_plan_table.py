@@ -18,7 +18,7 @@ PLAN = {"time": [1.0, 2.0, 3.0], "spindle_speed": [0.0, 1000.0, 3000.0], "feed_x
 
 @pytest.fixture
 def history(place: Place) -> History:
-    return read_history(place.log, place.opened.model, at=30.0)
+    return read_history(place.table, place.opened.model, at=30.0)
 
 
 def write(path: Path, text: str) -> str:
@@ -127,7 +127,7 @@ def test_names_stay_apart_and_plans_can_be_shortened(history: History, tmp_path:
 
 def test_the_end_of_a_session_is_followed_by_nothing(place: Place) -> None:
     with pytest.raises(TableError, match="No commands follow session 'session5' of mill at 59 s"):
-        read_plans(["table"], read_history(place.log, place.opened.model))
+        read_plans(["table"], read_history(place.table, place.opened.model))
 
 
 def test_a_german_plan_file_showed_the_words_of_the_library(tmp_path: Path) -> None:

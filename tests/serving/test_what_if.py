@@ -11,13 +11,15 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, StorageError, TableError
+from crossfeed.front.fitted_model import FittedModel
+from crossfeed.front.what_if import what_if
 from crossfeed.json_file import read_sealed
 from crossfeed.plots import save_figure
 from crossfeed.serving.describe import reading
 from crossfeed.serving.figure import what_if_figure
 from crossfeed.serving.measures import Estimate
 from crossfeed.serving.result import WhatIfResult
-from crossfeed.serving.what_if import WhatIf, what_if
+from crossfeed.serving.what_if import WhatIf
 from tests.evaluation.small_machine import small_table
 from tests.serving.conftest import Place
 
@@ -27,7 +29,7 @@ FASTER = PLAN * [2.5, 3.0]
 
 
 def ask(place: Place, plans: Any, **options: Any) -> WhatIf:
-    return what_if(place.opened, options.pop("history", place.table), plans, samples=20, **options)
+    return what_if(FittedModel(place.opened), options.pop("history", place.table), plans, samples=20, **options)
 
 
 def test_a_plan_against_itself_makes_no_difference_at_all(place: Place) -> None:
@@ -64,7 +66,7 @@ def test_a_missing_reading_leaves_the_true_energy_open(place: Place) -> None:
 def test_a_history_with_rows_of_another_length_was_read_as_if_they_were_the_models(place: Place) -> None:
     opened = replace(place.opened, provenance={**place.opened.provenance, "row_period": 0.5})
     with pytest.raises(TableError, match=r"has a row every 1 s, the model was trained on one every 0\.5 s"):
-        what_if(opened, place.table, [PLAN], samples=2)
+        what_if(FittedModel(opened), place.table, [PLAN], samples=2)
 
 
 def test_plans_beyond_the_trained_range_are_named_with_the_distance(place: Place) -> None:

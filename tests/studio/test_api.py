@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from crossfeed.evaluation.opened_model import open_model
+from crossfeed.serving.history import read_history
 from crossfeed.serving.what_if import what_if
 from crossfeed.studio.model_facts import recorded_verdict
 from crossfeed.studio.service import Service
@@ -79,7 +80,8 @@ def test_a_what_if_is_the_what_if_of_the_command_line(make_service: Callable[...
     service = make_service()
     question = {**MOMENT, "plans": [{}, {"feed": 50.0}], "seconds": 8.0, "samples": 24, "limits": {"power": 1.0}}
     answer = asked(service, "/api/what-if", question)
-    own = what_if(service.opened, place.table, ["table"], session=MOMENT["session"], at=30.0, seconds=8.0, samples=24)
+    history = read_history(place.table, service.opened.model, MOMENT["session"], 30.0)
+    own = what_if(service.opened, history, ["table"], seconds=8.0, samples=24)
     assert list(answer["plans"]) == ["as planned", "as planned, feed 50 %"]
     first = answer["plans"]["as planned"]
     assert first["energy"]["mean"] == pytest.approx(own.result.plans["table"].energy.mean, rel=1e-6)
