@@ -5,7 +5,7 @@ from pathlib import Path
 
 from crossfeed.audits.finding import AuditReport
 from crossfeed.audits.run import audit_files
-from crossfeed.front.moment import several
+from crossfeed.front.inputs import several
 from crossfeed.ingest.table import Table
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
-from crossfeed.front.moment import as_table
+from crossfeed.front.inputs import as_table
 from crossfeed.ingest.table import Table
 from crossfeed.schema import canonical
 

@@ -8,7 +8,7 @@ from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.setup import Side
 from crossfeed.front.fitted_model import FittedModel, as_model
-from crossfeed.front.moment import as_table, several
+from crossfeed.front.inputs import as_table, several
 from crossfeed.ingest.table import Table
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.front.moment import as_table, moment_of
+from crossfeed.front.inputs import as_table, read_moment
 from crossfeed.front.plans import check_reach, check_trained, readable_plan
 from crossfeed.grid import Grid, ShownByGrids, named
 from crossfeed.model.forecast import Forecast, Shown
@@ -99,7 +99,7 @@ class FittedModel(ShownByGrids):
         if self.network.normaliser.met_nobody:
             return self.meets(history, at).forecast(history, plan, horizons, session=session, at=at)
         asked = check_trained(self.network, horizons)
-        moment, now = moment_of(self.opened, history, session, at)
+        moment, now = read_moment(self.opened, history, session, at)
         (planned,) = read_plans({"plan": readable_plan(plan, now, moment.period)}, moment)
         check_reach(planned.commands, asked, moment.period)
         rows = np.concatenate([moment.sensors, moment.commands], axis=1)[-self.context :]

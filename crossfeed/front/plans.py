@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import ForecastError, TableError
-from crossfeed.front.moment import ON_THE_CLOCK
 from crossfeed.ingest.frames import read_header, to_polars
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import conversion
+from crossfeed.serving.history import ON_THE_CLOCK
 
 
 def readable_plan(plan: Any, now: float, period: float) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.front.fitted_model import FittedModel, as_model
-from crossfeed.front.moment import moment_of
+from crossfeed.front.inputs import read_moment
 from crossfeed.front.plans import readable_plans
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.measures import read_limits
@@ -52,7 +52,7 @@ def what_if(
     fitted = as_model(model, device)
     if fitted.network.normaliser.met_nobody:
         fitted = fitted.meets(history, at)
-    moment, now = moment_of(fitted.opened, history, session, at)
+    moment, now = read_moment(fitted.opened, history, session, at)
     asked = dict(limits) if isinstance(limits, Mapping) else read_limits(limits, fitted.schema)
     return roll_forward(
         fitted.opened, moment, readable_plans(plans, now, moment.period), seconds=seconds,

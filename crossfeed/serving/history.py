@@ -15,7 +15,7 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.rows import check_plausible
 from crossfeed.schema import Schema
 
-_ON_THE_CLOCK = 0.01  # periods by which a row may be early or late and still follow the row before it
+ON_THE_CLOCK = 0.01  # periods by which a row may be early or late and still follow the row before it
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def read_history(
     group = _group(aligned, session)
     time = aligned.time[group.start : group.stop] - aligned.time[group.start]
     now = _row(time, at, group, aligned.period)
-    gaps = np.flatnonzero(np.abs(np.diff(time) - aligned.period) > _ON_THE_CLOCK * aligned.period)
+    gaps = np.flatnonzero(np.abs(np.diff(time) - aligned.period) > ON_THE_CLOCK * aligned.period)
     first, last = max(gaps[gaps < now] + 1, default=0), min(gaps[gaps >= now], default=len(time) - 1)
     context = model.config.context
     if now + 1 - first < context:
@@ -108,12 +108,12 @@ def _row(time: np.ndarray, at: float | None, group: Group, period: float) -> int
     """The last row at or before the moment."""
     if at is None:
         return len(time) - 1
-    if not 0.0 <= at <= time[-1] + period * (1.0 - _ON_THE_CLOCK):
+    if not 0.0 <= at <= time[-1] + period * (1.0 - ON_THE_CLOCK):
         raise TableError(
             f"Session '{group.session}' has no moment at {at:g} s.",
             expected=f"0 to {time[-1]:g} s after its first row",
         )
-    return int(np.searchsorted(time, at + _ON_THE_CLOCK * period, side="right")) - 1
+    return int(np.searchsorted(time, at + ON_THE_CLOCK * period, side="right")) - 1
 
 
 def _check(model: WorldModel, sensors: np.ndarray, commands: np.ndarray) -> None:

@@ -13,10 +13,10 @@ from crossfeed.ingest.frames import read_header
 from crossfeed.ingest.table import KEYS
 from crossfeed.programs.trajectory import CSV_HEADER
 from crossfeed.schema import Schema, conversion
+from crossfeed.serving.history import ON_THE_CLOCK
 
 TABLE_ENDINGS = (".csv", ".parquet", ".pq")
 NamedColumns = dict[str, tuple[str, str | None]]  # for every name the column and the unit it states
-_TOLERANCE = 0.01  # periods by which a row may be early or late
 # The commonest small table is read without a library: one header line, commas, a number in every cell.
 _LARGEST = 1 << 20  # bytes; beyond it a library is quicker, its start included
 _NAMES = re.compile(rb"[A-Za-z_][\w \[\]/%^*.-]*(,[A-Za-z_][\w \[\]/%^*.-]*)*")
@@ -150,10 +150,10 @@ def _check_clock(time: np.ndarray, period: float, origin: str) -> None:
             expected="a time in every row, or no time column at all",
         )
     steps = np.diff(time)
-    uneven = np.flatnonzero(np.abs(steps - period) > _TOLERANCE * period)
+    uneven = np.flatnonzero(np.abs(steps - period) > ON_THE_CLOCK * period)
     if not len(uneven):
         return
-    if np.allclose(steps, steps[0], rtol=0.0, atol=_TOLERANCE * abs(steps[0])):
+    if np.allclose(steps, steps[0], rtol=0.0, atol=ON_THE_CLOCK * abs(steps[0])):
         found = f"has rows every {steps[0]:g} s"
     else:
         row = int(uneven[0])

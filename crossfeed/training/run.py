@@ -66,17 +66,17 @@ def train(
     _check_left_out(tables, config)
     tables = without_machines(tables, config.data.leave_out)
     fingerprints = [table.fingerprint() for table in tables]
-    body = read_model_file(locate_model(pretrained)) if pretrained is not None else None
-    if body is not None and body.normaliser.method == "frame":
-        config, tables = finetuning_config(config, body), aligned(tables, body)
-    _check_plan(config, body)
+    origin = read_model_file(locate_model(pretrained)) if pretrained is not None else None
+    if origin is not None and origin.normaliser.method == "frame":
+        config, tables = finetuning_config(config, origin), aligned(tables, origin)
+    _check_plan(config, origin)
     chosen_device = choose_device(own_device(device))
     precision = resolve_precision(config.training.precision, chosen_device)
     writer = tensorboard_writer() if tensorboard else None
-    data = prepare(tables, config, chosen_device, body.provenance.get("usual_scales") if body else None)
+    data = prepare(tables, config, chosen_device, origin.provenance.get("usual_scales") if origin else None)
     config = planned(config, len(data.train), budget)
     _check_windows(data, config)
-    inputs = {"tables": fingerprints, "pretrained": body.sha256 if body else None}
+    inputs = {"tables": fingerprints, "pretrained": origin.sha256 if origin else None}
     with (
         teamwork(chosen_device) as team,
         own_randomness(chosen_device),
@@ -96,7 +96,7 @@ def train(
                 observers += [diary] if diary else []
                 model = fresh_model(data, config, "init", chosen_device)
                 run = StageRun(model, data, config, folder, precision, [], observers, team)
-                summary = run_stages(run, chosen_device, inputs, body)
+                summary = run_stages(run, chosen_device, inputs, origin)
             team.wait()
         if team.leads:
             remove_state(folder.path)
@@ -104,21 +104,21 @@ def train(
     return RunResult(folder.path, folder.model, summary)
 
 
-def _check_plan(config: RunConfig, body: ModelFile | None) -> None:
+def _check_plan(config: RunConfig, origin: ModelFile | None) -> None:
     """Refuse a second stage whose start contradicts what is at hand."""
     how = config.training.initialisation
-    if body is not None and how == "scratch":
+    if origin is not None and how == "scratch":
         raise ConfigError(
             "Pretrained weights were given, but training.initialisation is 'scratch'.",
             remedy="Leave the weights away, or choose 'body_fresh_head' or 'complete_checkpoint'.",
         )
-    if body is None and how != "scratch" and "pretrain" not in config.training.stages:
+    if origin is None and how != "scratch" and "pretrain" not in config.training.stages:
         raise ConfigError(
             f"training.initialisation is '{how}', but training.pretrain_epochs is 0 and no pretrained file was given.",
             remedy="Set training.initialisation=scratch, give pretraining some epochs, or name a pretrained file.",
         )
-    if body is not None and body.config != config.model:
-        different = differences(body.config, config.model)
+    if origin is not None and origin.config != config.model:
+        different = differences(origin.config, config.model)
         listed = "; ".join(f"model.{name}: {there} there, {here} asked" for name, (there, here) in different.items())
         raise ConfigError(
             f"The pretrained file holds a model of another configuration. {listed}.",

@@ -32,28 +32,31 @@ def fresh_model(data: TrainingData, config: RunConfig, purpose: Purpose, device:
     return WorldModel.build(config.model, data.schema, data.normaliser).to(device)
 
 
-def run_stages(run: StageRun, device: torch.device, inputs: Facts, body: ModelFile | None) -> Facts | None:
-    """Both stages from wherever the folder says they stand, then the files of the finished run and its summary."""
+def run_stages(run: StageRun, device: torch.device, inputs: Facts, origin: ModelFile | None) -> Facts | None:
+    """Both stages from wherever the folder says they stand, then the files of the finished run and its summary.
+
+    `origin` is the pretrained model that the run begins with, if any.
+    """
     state = load_state(run.folder.path, device)
     run.history.extend(state.history if state else ())
     facts = data_facts(run.data)
-    provenance = _provenance(run.config, inputs, facts, body)
+    provenance = _provenance(run.config, inputs, facts, origin)
     stages, model, report = run.config.training.stages, run.model, LoadReport((), (), ())
-    weights = initial_weights(run.data.schema, body) if body else {}
-    if body is None and "pretrain" in stages:
+    weights = initial_weights(run.data.schema, origin) if origin else {}
+    if origin is None and "pretrain" in stages:
         weights = _pretrained(run, state, provenance)
     if "finetune" in stages:
-        model, report = _finetuned(run, state, weights, body)
+        model, report = _finetuned(run, state, weights, origin)
     if isinstance(model, SensorModel):
         calibrate(model, run.data.validation)
     return _written(model, run, device, provenance, facts, report) if run.team.leads else None
 
 
-def _provenance(config: RunConfig, inputs: Facts, facts: Facts, body: ModelFile | None) -> Facts:
+def _provenance(config: RunConfig, inputs: Facts, facts: Facts, origin: ModelFile | None) -> Facts:
     """What the model files say of their origin."""
     provenance = {"config": config.model_dump(mode="json"), **inputs, **facts}
-    if body is not None and "usual_scales" in facts:  # for sensors that it meets later: what was usual elsewhere
-        provenance["usual_scales"] = {**body.provenance.get("usual_scales", {}), **facts["usual_scales"]}
+    if origin is not None and "usual_scales" in facts:  # for sensors that it meets later: what was usual elsewhere
+        provenance["usual_scales"] = {**origin.provenance.get("usual_scales", {}), **facts["usual_scales"]}
     return provenance
 
 
@@ -68,14 +71,14 @@ def _pretrained(run: StageRun, state: TrainingState | None, provenance: Facts) -
 
 
 def _finetuned(
-    run: StageRun, state: TrainingState | None, weights: dict[str, Tensor], body: ModelFile | None
+    run: StageRun, state: TrainingState | None, weights: dict[str, Tensor], origin: ModelFile | None
 ) -> tuple[WorldModel, LoadReport]:
     """The model after the second stage, and what it took over from those weights."""
     data, training = run.data, run.config.training
     how = training.initialisation
     model = run.model if how == "scratch" else fresh_model(data, run.config, "fresh_head", run.model.device)
     report = initialise(model, weights, how)
-    learns_on = body is not None and body.normaliser.met_nobody and not data.normaliser.met_nobody
+    learns_on = origin is not None and origin.normaliser.met_nobody and not data.normaliser.met_nobody
     rehearsal = Rehearsal.of(model, data.train, generator(training.seed, "plans")) if learns_on else None
     own_state = state if state is not None and state.stage == "finetune" else None
     run_stage(replace(run, model=model, rehearsal=rehearsal), "finetune", own_state)

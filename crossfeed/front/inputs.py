@@ -1,4 +1,4 @@
-"""The moment of a forecast from whatever a user holds: a table, its file, or a frame of the last rows.
+"""Tables and histories from whatever a user holds: a table, its file, or a frame of the last rows.
 
 A table may hold many sessions; a frame is one moment, so its clock, order, sessions and columns are checked strictly.
 """
@@ -15,7 +15,7 @@ from crossfeed.ingest.frames import to_polars
 from crossfeed.ingest.align import check_row_period
 from crossfeed.ingest.table import KEYS, Group, Table
 from crossfeed.schema import Schema, conversion
-from crossfeed.serving.history import History, read_history
+from crossfeed.serving.history import ON_THE_CLOCK, History, read_history
 from crossfeed.serving.plan_table import NamedColumns, named_columns
 
 if TYPE_CHECKING:
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
     from crossfeed.evaluation.opened_model import OpenedModel
 
-ON_THE_CLOCK = 0.01  # periods by which a row or a plan may be early or late
 
-
-def moment_of(opened: "OpenedModel", history: Any, session: str | None, at: float | None) -> tuple[History, float]:
+def read_moment(opened: "OpenedModel", history: Any, session: str | None, at: float | None) -> tuple[History, float]:
     """The rows before the forecast, checked against the model, and the clock of the last of them."""
     model = opened.model
     if isinstance(history, Table | Path | str):
