@@ -14,10 +14,10 @@ from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.ingest.align import check_row_period
 from crossfeed.ingest.table import Table
 from crossfeed.model.device import choose_device
+from crossfeed.model.interface import Plan
 from crossfeed.model.locate import MODEL, locate_model
 from crossfeed.model.meeting import meet, take_in
 from crossfeed.model.model_file import read_model_file
-from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.frame import FIRST_SHARE

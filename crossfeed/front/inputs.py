@@ -11,8 +11,8 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.setup import read_table
-from crossfeed.ingest.frames import to_polars
 from crossfeed.ingest.align import check_row_period
+from crossfeed.ingest.frames import to_polars
 from crossfeed.ingest.table import KEYS, Group, Table
 from crossfeed.schema import Schema, conversion
 from crossfeed.serving.history import ON_THE_CLOCK, History, read_history

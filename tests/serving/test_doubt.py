@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from crossfeed.model.sensors.model import SensorModel
-from crossfeed.serving.warnings import disagreement, doubt_about
 from crossfeed.serving.history import read_history
 from crossfeed.serving.plan import PlannedCommands
+from crossfeed.serving.warnings import disagreement, doubt_about
 from tests.evaluation.small_machine import CONTEXT, HORIZONS
 from tests.serving.conftest import Place, make_model
 

@@ -5,7 +5,6 @@ import pytest
 
 from crossfeed.errors import ProgramError, SchemaError, TableError
 from crossfeed.front.what_if import what_if
-from crossfeed.programs.export import write_commands
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
