@@ -15,7 +15,7 @@ DRAWN = np.arange(1.0, 40.0)  # 39 futures: the 5 % quantile of them is the seco
 
 @pytest.fixture
 def history(place: Place) -> History:
-    return read_history(place.log, place.opened.model, at=30.0)
+    return read_history(place.table, place.opened.model, at=30.0)
 
 
 def futures(power: np.ndarray) -> np.ndarray:
@@ -51,7 +51,7 @@ def test_the_last_minute_before_a_forecast_is_shown_and_ends_at_nought(place: Pl
     assert before.sensors["power"] == pytest.approx(history.sensors[:, 1])
     assert before.commands["feed_x"] == pytest.approx(history.commands[:, 1])
     assert list(before.sensors) == ["current", "power"]
-    whole = rows_before(read_history(place.log, place.opened.model), SHOWN)
+    whole = rows_before(read_history(place.table, place.opened.model), SHOWN)
     assert (whole.time[0], whole.time[-1], len(whole.time)) == (-59.0, 0.0, 60)
 
 

@@ -15,7 +15,7 @@ RANGE = {"spindle_speed": [0.0, 3000.0], "feed_x": [0.0, 800.0]}
 
 @pytest.fixture
 def history(place: Place) -> History:
-    return read_history(place.log, place.opened.model, at=30.0)
+    return read_history(place.table, place.opened.model, at=30.0)
 
 
 def said(history: History, speed: float = 0.0, feed: float = 0.0, rows: int = 2, ranges: object = RANGE) -> list[str]:
