@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from crossfeed.errors import TableError
+from crossfeed.front.fitted_model import load
 from crossfeed.ingest.table import Table
 from crossfeed.schema import Channel, Schema
 from crossfeed.serving.history import read_history
@@ -118,7 +119,7 @@ def test_a_file_that_is_none_is_an_error(place: Place, tmp_path: Path) -> None:
         with pytest.raises(TableError):
             Table.read(path)
         with pytest.raises(TableError):
-            read_history(path, place.opened.model)
+            load(place.model, "cpu").forecast(path, "table")
 
 
 def test_a_row_may_be_early_or_late_by_a_hundredth_of_a_period(place: Place) -> None:
