@@ -1,9 +1,9 @@
 """Saving states of a run; on a GPU they are copied to the host and written while training goes on."""
 
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 
 import torch
 from torch import Tensor
@@ -21,8 +21,8 @@ class Saver:
         self.folder, self._behind = folder, behind
         self._host = HostCopies()
         self._best_epoch: int | None = None
-        self._writing: Thread | None = None
-        self._failed: list[BaseException] = []
+        self._writer = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
 
     def save(self, state: TrainingState) -> None:
         """Save a state, after the one before is safe on disk."""
@@ -40,24 +40,18 @@ class Saver:
             best_model=self._host.copy("best", state.best_model) if best_is_new else self._host.last("best"),
         )
         self._best_epoch = state.best.epoch
-        self._writing = Thread(target=self._write, args=(copied, self._host.arrival()))
-        self._writing.start()
+        self._writing = self._writer.submit(self._write, copied, self._host.arrival())
 
     def wait(self) -> None:
         """Return when the last state is on disk; what went wrong there is raised here."""
-        if self._writing is not None:
-            self._writing.join()
-            self._writing = None
-        if self._failed:
-            raise self._failed.pop()
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
     def _write(self, state: TrainingState, arrived: torch.cuda.Event | None) -> None:
-        try:
-            if arrived is not None:
-                arrived.synchronize()
-            save_state(self.folder, state)
-        except BaseException as error:
-            self._failed.append(error)
+        if arrived is not None:
+            arrived.synchronize()
+        save_state(self.folder, state)
 
 
 class HostCopies:
