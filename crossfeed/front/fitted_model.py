@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.front.inputs import as_table, read_moment
-from crossfeed.front.plans import check_reach, check_trained, readable_plan
+from crossfeed.front.inputs import as_table, history_of
 from crossfeed.grid import Grid, ShownByGrids, named
 from crossfeed.model.forecast import Forecast, Shown
 from crossfeed.model.forecast_view import shown_commands
@@ -98,10 +97,10 @@ class FittedModel(ShownByGrids):
         """
         if self.network.normaliser.met_nobody:
             return self.meets(history, at).forecast(history, plan, horizons, session=session, at=at)
-        asked = check_trained(self.network, horizons)
-        moment, now = read_moment(self.opened, history, session, at)
-        (planned,) = read_plans({"plan": readable_plan(plan, now, moment.period)}, moment)
-        check_reach(planned.commands, asked, moment.period)
+        asked = _trained_horizons(self.network, horizons)
+        moment = history_of(self.opened, history, session, at)
+        (planned,) = read_plans({"plan": plan}, moment)
+        _check_reach(planned.commands, asked, moment.period)
         rows = np.concatenate([moment.sensors, moment.commands], axis=1)[-self.context :]
         said = self.network.forecast(rows, planned.commands[: max(asked)], asked)
         commands = shown_commands(moment.schema, moment.commands[-_SHOWN_ROWS:], planned.commands[: max(asked)])
@@ -193,3 +192,31 @@ def as_model(model: "FittedModel | Path | str", device: str = "auto") -> FittedM
         f"A {type(model).__name__} is no fitted model.",
         expected="what cf.fit, cf.adapt or cf.load return, or the path of a model",
     )
+
+
+def _trained_horizons(model: WorldModel, horizons: Sequence[int] | None) -> tuple[int, ...]:
+    """The horizons asked for, all of which the model must have been trained on."""
+    if horizons is None:
+        return model.horizons
+    asked = tuple(horizons)
+    strange = [horizon for horizon in asked if horizon not in model.horizons]
+    if strange or not asked:
+        trained = ", ".join(map(str, model.horizons))
+        raise ForecastError(
+            f"The model was not trained for {', '.join(map(str, strange)) or 'no horizon at all'} rows ahead.",
+            expected=f"some of {trained}",
+            remedy="For every row of a plan, however long, ask what_if: it rolls trained horizons forward.",
+        )
+    return tuple(sorted({int(horizon) for horizon in asked}))
+
+
+def _check_reach(commands: np.ndarray, horizons: Sequence[int], period: float) -> None:
+    """The plan must say what is commanded until the longest horizon."""
+    longest = max(horizons)
+    if len(commands) < longest:
+        raise ForecastError(
+            f"The plan has {len(commands)} rows ({len(commands) * period:g} s), but row {longest} is asked for.",
+            expected=f"at least {longest} rows of planned commands",
+            remedy="Plan further ahead, or ask for shorter horizons: horizons="
+            f"{[horizon for horizon in horizons if horizon <= len(commands)] or [1]}.",
+        )

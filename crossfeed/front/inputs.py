@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from crossfeed.evaluation.opened_model import OpenedModel
 
 
-def read_moment(opened: "OpenedModel", history: Any, session: str | None, at: float | None) -> tuple[History, float]:
-    """The rows before the forecast, checked against the model, and the clock of the last of them."""
+def history_of(opened: "OpenedModel", history: Any, session: str | None, at: float | None) -> History:
+    """The rows before the forecast, checked against the model."""
     model = opened.model
     if isinstance(history, Table | Path | str):
         table = as_table(history, model.schema, "history")
@@ -34,7 +34,7 @@ def read_moment(opened: "OpenedModel", history: Any, session: str | None, at: fl
     file = Path(history).name if isinstance(history, Path | str) else None
     moment = read_history(table, model, session, at, file)
     opened.check_rows(moment.period, f"The table with {moment.title}")
-    return moment, float(table.time[moment.group.start] + moment.at)
+    return moment
 
 
 def as_table(source: Table | Path | str, schema: Schema, what: str = "table") -> Table:

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from crossfeed.front.fitted_model import FittedModel, as_model
-from crossfeed.front.inputs import read_moment
-from crossfeed.front.plans import readable_plans
+from crossfeed.front.inputs import history_of
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.measures import read_limits
 from crossfeed.serving.plan_program import Overrides
@@ -52,10 +53,15 @@ def what_if(
     fitted = as_model(model, device)
     if fitted.network.normaliser.met_nobody:
         fitted = fitted.meets(history, at)
-    moment, now = read_moment(fitted.opened, history, session, at)
+    moment = history_of(fitted.opened, history, session, at)
+    # Columns of one plan are a mapping, too.
+    if not isinstance(plans, list | tuple | Mapping) or (
+        isinstance(plans, Mapping) and all(np.ndim(plan) == 1 for plan in plans.values())
+    ):
+        plans = [plans]
     asked = dict(limits) if isinstance(limits, Mapping) else read_limits(limits, fitted.schema)
     return roll_forward(
-        fitted.opened, moment, readable_plans(plans, now, moment.period), seconds=seconds,
+        fitted.opened, moment, plans, seconds=seconds,
         samples=samples, seed=seed, limits=asked, channels=channels, overrides=overrides,
         motion_limits=motion_limits, out=out, plot=plot,
     )  # fmt: skip

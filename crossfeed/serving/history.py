@@ -35,6 +35,7 @@ class History:
     fingerprint: str
     file: str | None
     idle: Mapping[str, float] = field(default_factory=dict)  # commands the machine does not have, and their value
+    clock: float | None = None  # s, the time that the log itself gives the moment
 
     @property
     def title(self) -> str:
@@ -87,6 +88,7 @@ def read_history(
         fingerprint=table.fingerprint(),
         file=file,
         idle=idle_commands(table, model.schema),
+        clock=float(aligned.time[group.start] + time[now]),
     )
 
 

@@ -1,4 +1,4 @@
-"""A plan: the commands of every row to come, from a table, an NC program, the log itself or an array.
+"""A plan: the commands of every row to come, from a frame, a file, an NC program, the log itself or an array.
 
 T planned rows, A commands in the order and units of the model's schema.
 """
@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import TableError
+from crossfeed.ingest.frames import read_header, to_polars
+from crossfeed.ingest.table import Table
 from crossfeed.programs.bundled import PREFIX
 from crossfeed.programs.limits import MotionLimits
-from crossfeed.schema import Schema
-from crossfeed.serving.history import History
+from crossfeed.schema import conversion
+from crossfeed.serving.history import ON_THE_CLOCK, History
 from crossfeed.serving.plan_program import Overrides, plan_program
 from crossfeed.serving.plan_table import TABLE_ENDINGS, columns_of_file, plan_columns
 
@@ -55,7 +57,7 @@ def read_plans(
     plans: list[PlannedCommands] = []
     for number, (name, source) in enumerate(pairs, start=1):
         plan = _read(source, history, overrides or Overrides(), limits or MotionLimits(), number)
-        own = name if name is not None else plan.name
+        own = str(name) if name is not None else plan.name
         taken = [known.name for known in plans]
         unique = own if own not in taken else f"{own} ({number})"
         plans.append(replace(plan, name=unique))
@@ -73,7 +75,7 @@ def _read(source: Any, history: History, overrides: Overrides, limits: MotionLim
         return source
     if not isinstance(source, str | Path):
         return PlannedCommands(
-            f"plan {number}", "array", None, plan_columns(_columns(source, schema), schema, period, "plan")
+            f"plan {number}", "array", None, plan_columns(_columns(source, history), schema, period, "plan")
         )
     text = str(source)
     if text == FOLLOWED:
@@ -98,19 +100,51 @@ def _read(source: Any, history: History, overrides: Overrides, limits: MotionLim
     return PlannedCommands(shown, "program", name, commands, remarks)
 
 
-def _columns(source: Any, schema: Schema) -> dict[str, Any]:
-    """Named columns of a frame or mapping; a bare array must hold the schema's commands in order."""
-    if isinstance(source, Mapping):
-        return dict(source)
-    if hasattr(source, "columns"):
-        return {str(name): source[name] for name in source.columns}
-    values = np.asarray(source)
-    if values.ndim != 2 or values.shape[1] != len(schema.commands):
+def _columns(source: Any, history: History) -> dict[str, Any]:
+    """Named columns of a frame or table whose clock fits the history; a bare array must hold the commands in order."""
+    if isinstance(source, np.ndarray):
+        names = history.schema.command_names
+        if source.ndim != 2 or source.shape[1] != len(names):
+            raise TableError(
+                f"A plan is an array of the shape {source.shape}.",
+                expected=f"(rows, {len(names)}), columns {', '.join(names)}",
+            )
+        return dict(zip(names, source.T))
+    rows = source.to_polars() if isinstance(source, Table) else to_polars(source, "plan")
+    named = {read_header(column).name: column for column in rows.columns}
+    if "session" in named and rows[named["session"]].n_unique() > 1:
         raise TableError(
-            f"A plan is an array of the shape {values.shape}.",
-            expected=f"(rows, {len(schema.commands)}), columns {', '.join(schema.command_names)}",
+            f"The plan holds {rows[named['session']].n_unique()} sessions.",
+            expected="the rows of one plan, in order",
+            remedy="Keep the rows of one session.",
         )
-    return dict(zip(schema.command_names, values.T))
+    columns: dict[str, Any] = {column: rows[column] for column in rows.columns}
+    if "time" not in named:
+        return columns
+    column, stamps = named["time"], rows[named["time"]]
+    if stamps.dtype.is_temporal():
+        seconds = stamps.dt.timestamp("us") / 1e6
+        columns[column] = seconds = seconds - (seconds[0] or 0.0)
+    elif stamps.dtype.is_numeric():
+        seconds = stamps * conversion(read_header(column).unit or "s", "s").scale
+    else:
+        raise TableError(f"The column '{column}' of the plan holds {stamps.dtype}.", expected="seconds, or time stamps")
+    _check_begin(seconds[0], history)
+    return columns
+
+
+def _check_begin(begin: float | None, history: History) -> None:
+    """A plan counts from its own beginning, or goes on where the history ends; anything between is a mistake."""
+    period, now = history.period, history.clock
+    expected = (0.0, period) if now is None else (0.0, period, now + period)
+    if begin is None or any(abs(begin - start) <= ON_THE_CLOCK * period for start in expected):
+        return
+    after = "" if now is None else f"from {now + period:,.6g} s on, or one "
+    raise TableError(
+        f"The plan begins at {begin:,.6g} s, but the history ends at {now or 0.0:,.6g} s.",
+        expected=f"a plan {after}that counts from 0 or {period:g} s",
+        remedy="Take the rows that follow the history, or leave the time out.",
+    )
 
 
 def _followed(history: History) -> PlannedCommands:
