@@ -58,13 +58,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "serving/measures.py": ("serving/test_measures.py",),
     "serving/noise.py": ("serving/test_noise.py", "serving/test_rollout.py"),
     "serving/rollout.py": ("serving/test_rollout.py",),
-    "control/course.py": ("control/test_course.py", _DECISIONS),
-    "control/decision.py": ("control/test_decision.py", "control/test_course.py", _DECISIONS),
-    "control/law.py": ("control/test_law.py", _DECISIONS),
-    "control/margin.py": ("control/test_margin.py",),
+    "control/timeline.py": ("control/test_timeline.py", _DECISIONS),
+    "control/decision.py": ("control/test_decision.py", "control/test_timeline.py", _DECISIONS),
+    "control/cutting_law.py": ("control/test_cutting_law.py", _DECISIONS),
+    "control/margins.py": ("control/test_margins.py",),
     "control/score.py": ("control/test_decision.py", _DECISIONS),
     "control/search.py": ("control/test_search.py", _DECISIONS),
-    "control/tail.py": ("control/test_tail.py",),
     "audits/drives.py": ("audits/test_units.py", "audits/test_windows.py"),
     "audits/factors.py": ("audits/test_units.py",),
     "audits/physics.py": ("audits/test_units.py",),
@@ -76,33 +75,31 @@ TESTS: dict[str, tuple[str, ...]] = {
     "baselines/ridge.py": ("baselines/test_fitting.py",),
     "baselines/spread.py": ("baselines/test_fitting.py",),
     "baselines/table.py": ("baselines/test_compare.py",),
-    "control/adaptive.py": ("control/test_adaptive.py", _FIGURES, "control/test_experience.py"),
-    "control/branches.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
-    "control/calibrate.py": ("control/test_calibrate.py", "control/test_experience.py"),
-    "control/controllers.py": ("control/test_machine.py", "control/test_law.py", _FIGURES),
-    "control/experience.py": ("control/test_experience.py", _DECISIONS),
-    "control/earlier.py": ("control/test_experience.py", _DECISIONS),
-    "control/imagined.py": (
-        "control/test_imagined.py",
+    "control/adaptive_feed.py": ("control/test_adaptive_feed.py", _FIGURES, "control/test_load_calibration.py"),
+    "control/forecast_scores.py": ("control/test_forecast_scores.py", "control/test_load_calibration.py"),
+    "control/controllers.py": ("control/test_machine.py", "control/test_cutting_law.py", _FIGURES),
+    "control/load_calibration.py": ("control/test_load_calibration.py", _DECISIONS),
+    "control/earlier_runs.py": ("control/test_load_calibration.py", _DECISIONS),
+    "control/imagined_episodes.py": (
+        "control/test_imagined_episodes.py",
         _FIGURES,
         "control/test_environments.py",
         "control/test_learn.py",
     ),
     "control/machine.py": ("control/test_machine.py", _FIGURES),
     "control/offpolicy/estimate.py": ("control/offpolicy/test_estimate.py", _FIGURES),
-    "control/limited_sensor.py": ("control/test_experience.py", _DECISIONS),
+    "control/limited_sensor.py": ("control/test_load_calibration.py", _DECISIONS),
     "control/limits.py": ("control/test_task.py",),
     "control/observation.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
     "control/offpolicy/collect.py": ("control/offpolicy/test_estimate.py", _FIGURES),
     "control/offpolicy/log.py": ("control/offpolicy/test_estimate.py", _FIGURES),
     "control/offpolicy/value.py": ("control/offpolicy/test_estimate.py", _FIGURES),
-    "control/oracle.py": ("control/test_adaptive.py", _FIGURES),
-    "control/outlook.py": ("control/test_decision.py",),
+    "control/oracle.py": ("control/test_adaptive_feed.py", _FIGURES),
+    "control/load_forecast.py": ("control/test_decision.py",),
     "control/planner.py": ("control/test_decision.py", _DECISIONS),
-    "control/readings.py": ("control/test_repeat.py", _DECISIONS),
-    "control/repeat.py": ("control/test_repeat.py", "control/test_experience.py", _DECISIONS),
+    "control/scatter.py": ("control/test_scatter.py", _DECISIONS),
     "control/task.py": ("control/test_task.py", "control/test_decision.py"),
-    "control/trial.py": ("control/test_machine.py", "control/test_law.py", _FIGURES),
+    "control/trial.py": ("control/test_machine.py", "control/test_cutting_law.py", _FIGURES),
     "edge.py": ("export/test_edge.py",),
     "export/graph.py": ("export/test_graph.py", "export/test_export.py"),
     "evaluation/conformal_coverage.py": ("evaluation/test_evaluate.py", "evaluation/test_model_evaluation.py"),
@@ -206,7 +203,7 @@ _OWN_TEST = {
     "adaptation": "model_adaptation parameters",
     "audits": "causality clock commands dead load normaliser split swapped twins units windows",
     "baselines": "trees",
-    "control": "advise environments learn rehearse walk write_program",
+    "control": "advise environments learn mean_rollout rehearse write_program",
     "evaluation": "bundle invariance regimes robustness",
     "fleet": "compare train",
     "ingest": "divide from_frame segment units",
@@ -311,25 +308,27 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("adaptation/learning.py", "towards_truth is None or about_errors is None", ""): "a family has a density or none",
     ("adaptation/online.py", "0.0", "clip_norm: float = Field(1.0, gt=0.0)"): "nobody clips gradients that far",
     (
-        "control/course.py",
+        "control/timeline.py",
         "10",
         "FINE = 10  # samples in a place: short moves inside a second keep their own share of it",
     ): ("how finely a second is divided"),
     (
-        "control/course.py",
+        "control/timeline.py",
         "np.abs(self.commands_TA[:, self.spindle_column] - now_A[self.spindle_column]) < _SPEED",
         "",
     ): ("a speed that differs by exactly the limit"),
-    ("control/decision.py", "1.0", "taken = course.period * (1.0 - share + share / max(feed_T[index], 1.0))"): (
+    ("control/decision.py", "1.0", "taken = timeline.period * (1.0 - share + share / max(feed_T[index], 1.0))"): (
         "a knob that is turned down a little before it must be"
     ),
-    ("control/law.py", "3", "_STEADY = 3  # rows at one speed before the spindle has settled"): (
+    ("control/cutting_law.py", "3", "_STEADY = 3  # rows at one speed before the spindle has settled"): (
         "one row more before the spindle counts as settled"
     ),
-    ("control/law.py", "feed_xT > 1.0", "return np.asarray(load_xT * np.where(feed_xT > 1.0, feed_xT**power, 1.0))"): (
-        "one to any power is one"
-    ),
-    ("control/score.py", "1", "count = len(next(iter(self.outlook.paths.values()))) if self.outlook.paths else 1"): (
+    (
+        "control/cutting_law.py",
+        "feed_xT > 1.0",
+        "return np.asarray(load_xT * np.where(feed_xT > 1.0, feed_xT**power, 1.0))",
+    ): ("one to any power is one"),
+    ("control/score.py", "1", "count = len(next(iter(self.forecast.paths.values()))) if self.forecast.paths else 1"): (
         "without loads every sample is the same"
     ),
     ("control/score.py", "self.law.exponent + self.law.spread * draw", ""): "a draw is as often below zero as above",
@@ -349,14 +348,14 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "uniform = draw(tuple(shape)).double().clamp(2.0**-25, 1.0 - 2.0**-25)",
     ): "how far out the noise of one draw in sixteen million lies",
     (
-        "control/imagined.py",
+        "control/imagined_episodes.py",
         "1.0",
         "above_B = np.where(feeding_B > 0.99, above_BL.max(axis=1, initial=-1.0), -1.0)",
     ): "anything below nought is no excess",
     (
         "control/planner.py",
         "0",
-        "outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0",
+        "forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0",
     ): "any seed searches",
     ("machines/log_clock.py", "np.abs(forward - usual) < 0.1 * usual", ""): "a step that is off by exactly a tenth",
     ("machines/log_columns.py", "_correlation(np.abs(values[name]), product) > _FOLLOWS", ""): (
@@ -388,7 +387,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("control/environments.py", "row.truth[n] * scale", ""): "every power of the simulator is in kW",
     ("live/trust.py", "self._far.get(name, 0.0) > _FARTHEST", ""): "a value that is exactly so far away",
     (
-        "control/course.py",
+        "control/timeline.py",
         "0.0",
         "return np.asarray((self.feed_share_T > 0.99) & (np.abs(self.commands_TA[:, self.spindle_column]) > 0.0))",
     ): "no spindle turns a hundredth a minute",
@@ -409,11 +408,11 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "0.0",
         "self._refuse_nan(present & ~torch.isfinite(mean + crps + (0.0 if nll is None else nll)))",
     ): ("what is no number is none either way"),
-    ("control/calibrate.py", "32", "_AT_ONCE = 32"): "the size of a batch",
+    ("control/forecast_scores.py", "32", "_AT_ONCE = 32"): "the size of a batch",
     (
         "control/planner.py",
         "32",
-        "horizon: int = Field(default=32, ge=2)  # places planned at once, where the outlook reaches that far",
+        "horizon: int = Field(default=32, ge=2)  # places planned at once, where the forecast reaches that far",
     ): "one place more is planned at once",
     ("model/parts/dropout.py", "0.0", "if not self.training or self.rate == 0.0:"): "a rate of nought drops nothing",
 }

@@ -91,12 +91,12 @@ def collect(
     """
     import numpy as np
 
-    from crossfeed.control.course import Course
     from crossfeed.control.machine import Workpiece
     from crossfeed.control.offpolicy.collect import FEATURES
     from crossfeed.control.offpolicy.collect import collect as run_with_dither
     from crossfeed.control.offpolicy.policy import LinearPolicy
     from crossfeed.control.task import read_task
+    from crossfeed.control.timeline import Timeline
     from crossfeed.machines.simulated.catalogue import machine_named
     from crossfeed.programs.bundled import program_path
     from crossfeed.schema import canonical
@@ -104,11 +104,11 @@ def collect(
     path, task = program_path(program), read_task(limits)
     text = path.read_text(encoding="utf-8", errors="replace")
     piece = Workpiece.of(text, path.stem, machine_named(machine))
-    course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
+    timeline = Timeline.of(piece.program, canonical(), 1.0, piece.motion_limits)
     around = LinearPolicy(1.0, np.zeros(len(FEATURES)), dither / 100.0)
-    found = run_with_dither(piece, course, task, around, runs, stretch, seed)
+    found = run_with_dither(piece, timeline, task, around, runs, stretch, seed)
     found.write(out)
-    typer.echo(f"{runs} runs of {course.name} in {found.override_NH.shape[1]} stretches each: {out}")
+    typer.echo(f"{runs} runs of {timeline.name} in {found.override_NH.shape[1]} stretches each: {out}")
 
 
 @app.command()
