@@ -26,8 +26,8 @@ def windows(
     from crossfeed.cli.render.grid import print_json
     from crossfeed.cli.render.windows import show_counts
     from crossfeed.ingest.table import Table
-    from crossfeed.windows.counts import count_windows
     from crossfeed.windows.split import split_table
+    from crossfeed.windows.split_tables import count_windows
 
     try:
         ahead = [int(part) for part in horizons.split(",")]
