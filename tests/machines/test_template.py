@@ -42,11 +42,24 @@ from crossfeed.machines.template import template_from
         ("n_Set", "rotational speed", None, None, True),
         ("Werkzeugnummer", None, None, None, False),
         ("CURRENT_PROGRAM_NUMBER", None, None, None, False),
+        ("S_prog", "rotational speed", "spindle", None, True),
+        ("Sact", "rotational speed", None, None, False),
+        ("CON.G.FREAL", "feed", None, None, False),  # Fagor
+        ("CON.A.SREAL.S", "rotational speed", "spindle", None, False),
+        ("/Channel/MachineAxis/aaCurr[u1,1]", "current", "x", None, False),  # Siemens
+        ("/Channel/MachineAxis/vaTorque[u1, 4]", "torque", "axis_4", None, False),
+        ("Irms_spindle", "current", "spindle", None, False),
+        ("smcDC", "current", "spindle", None, False),
     ],
 )
 def test_names_as_people_and_controls_write_them(name, quantity, drive, unit, commanded) -> None:
     says = read_name(name)
     assert (says.quantity, says.drive, says.unit, says.commanded) == (quantity, drive, unit, commanded)
+
+
+@pytest.mark.parametrize("name", ["CV3.S_KURT", "TV50.S_SK", "TV2.S_MEAN", "F_p_RMS", "Current_X_skewness"])
+def test_forces_powers_and_shapes_of_signals_were_taken_for_speeds_and_feeds(name: str) -> None:
+    assert read_name(name).quantity is None
 
 
 @pytest.fixture
