@@ -4,6 +4,7 @@ _FIGURES = "control/test_golden_figures.py"
 _DECISIONS = "control/test_golden_decisions.py"
 _TRACES = "machines/simulated/test_golden_traces.py"
 _SEED = "fleet/test_seed.py"
+_PLANS = "programs/test_golden_plans.py"
 _GOLDEN = "training/test_step.py::test_golden_losses_of_twenty_steps"
 _SENSORS = ("model/sensors", "training/test_step.py::test_golden_losses_of_twenty_steps_of_the_default_network")
 TESTS: dict[str, tuple[str, ...]] = {
@@ -180,11 +181,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "programs/test_motion.py",
         "programs/test_cycles.py",
         "programs/test_bad_input.py",
+        _PLANS,
     ),
-    "programs/geometry.py": ("programs/test_motion.py", "programs/test_plan.py"),
-    "programs/legs.py": ("programs/test_plan.py", "programs/test_trajectory.py"),
-    "programs/profile.py": ("programs/test_plan.py", "programs/test_overrides.py"),
-    "programs/limits.py": ("programs/test_plan.py",),
+    "programs/geometry.py": ("programs/test_motion.py", "programs/test_plan.py", _PLANS),
+    "programs/legs.py": ("programs/test_plan.py", "programs/test_trajectory.py", _PLANS),
+    "programs/profile.py": ("programs/test_plan.py", "programs/test_overrides.py", _PLANS),
+    "programs/limits.py": ("programs/test_plan.py", _PLANS),
     "rows.py": ("model/test_forecast.py", "ingest/test_from_frame.py"),
     "schema.py": ("test_schema.py",),
     "serving/describe.py": ("serving/test_describe.py", "serving/test_what_if.py"),
@@ -196,7 +198,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "training/measure/loss_pass.py": ("training/measure/test_validate.py",),
     "training/update/flat_update.py": ("training/update/test_adamw.py", _GOLDEN),
     "windows/draws.py": ("windows/test_machine_changes.py", "windows/test_unseen_plans.py", "windows/test_corrupt.py"),
-    "windows/split_tables.py": ("training/test_many_machines.py", "learning_curve/test_own_logs.py"),
+    "windows/split_tables.py": (
+        "windows/test_counts.py",
+        "training/test_many_machines.py",
+        "learning_curve/test_own_logs.py",
+    ),
 }
 # A file whose errors a test of its own name answers for.
 _OWN_TEST = {
@@ -212,21 +218,24 @@ _OWN_TEST = {
     "machines": "clock delimited table",
     "model": "forecast live world_model",
     "model/parts": "packing",
-    "programs": "cycles expressions flow motion plan read_line trajectory",
     "serving": "history override_rows plan_program plan_table",
     "study": "contrast halving prune",
     "study/record": "conditions score",
     "training": "budget order selection step",
     "training/measure": "health metrics validate",
     "training/update": "adamw average optimiser",
-    "windows": "counts",
 }
-TESTS |= {
-    f"{room}/{name}.py": (f"{room}/test_{name}.py",) for room, names in _OWN_TEST.items() for name in names.split()
-} | {
-    f"machines/simulated/{name}.py": (f"machines/simulated/test_{name}.py", _TRACES)
-    for name in ("axes", "dynamics", "heat", "overrides", "path", "rollout", "spindle", "stock")
-}
+TESTS |= (
+    {f"{room}/{name}.py": (f"{room}/test_{name}.py",) for room, names in _OWN_TEST.items() for name in names.split()}
+    | {
+        f"programs/{name}.py": (f"programs/test_{name}.py", _PLANS)
+        for name in ("cycles", "expressions", "flow", "motion", "plan", "read_line", "trajectory")
+    }
+    | {
+        f"machines/simulated/{name}.py": (f"machines/simulated/test_{name}.py", _TRACES)
+        for name in ("axes", "dynamics", "heat", "overrides", "path", "rollout", "spindle", "stock")
+    }
+)
 # What does no harm when it is a little wrong: the file, what is changed, the line it stands in, and the reason.
 _MORE_RUNS = "more runs than needed are cut to zero length"
 _ENOUGH = "return math.ceil(mean + 3.0 * math.sqrt(mean)) + 2 if wanted else 0"
