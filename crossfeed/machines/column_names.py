@@ -59,8 +59,8 @@ _COMMANDED = {
     "programmed", "prog",
 }  # fmt: skip
 _ACTUAL = {
-    "ist", "act", "actual", "feedback", "fb", "istwert", "measured", "gemessen", "sact", "sist", "sreal", "fact", "fist",
-    "freal",
+    "ist", "act", "actual", "feedback", "fb", "istwert", "measured", "gemessen", "sact", "sist", "sreal", "fact",
+    "fist", "freal",
 }  # fmt: skip
 # Signals of a Siemens Edge capture are called SIGNAL|number of the axis.
 _CAPTURED = {
