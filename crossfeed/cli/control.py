@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfeed.cli.options import Device, JsonOfAll, Model, MotionFile, Session
+from crossfeed.cli.options import Device, Json, Model, MotionFile, Session
 
 app = typer.Typer(
     name="control",
@@ -47,7 +47,7 @@ def plan(
     samples: Annotated[int, typer.Option(help="Sampled futures, at least 20.")] = 32,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
     device: Device = "auto",
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """Plan the overrides of a program: act where the gain is sure and no limit is in danger, else leave it alone.
 
@@ -116,7 +116,7 @@ def judge(
     log: Annotated[Path, typer.Argument(help="CSV with run, stretch, override, reward and features.")],
     policy: Annotated[Path, typer.Option(help="YAML file: intercept, weights by feature, spread.")],
     clip: Annotated[float, typer.Option(help="Weights above this are cut.")] = 20.0,
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """What a policy would have earned, from logs of another one: five estimates with intervals, or a refusal.
 
