@@ -4,6 +4,7 @@ _FIGURES = "control/test_golden_figures.py"
 _DECISIONS = "control/test_golden_decisions.py"
 _TRACES = "machines/simulated/test_golden_traces.py"
 _SEED = "fleet/test_seed.py"
+_FINDINGS = "audits/test_golden_findings.py"
 _PLANS = "programs/test_golden_plans.py"
 _GOLDEN = "training/test_step.py::test_golden_losses_of_twenty_steps"
 _SENSORS = ("model/sensors", "training/test_step.py::test_golden_losses_of_twenty_steps_of_the_default_network")
@@ -65,9 +66,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "control/margins.py": ("control/test_margins.py",),
     "control/score.py": ("control/test_decision.py", _DECISIONS),
     "control/search.py": ("control/test_search.py", _DECISIONS),
-    "audits/drives.py": ("audits/test_units.py", "audits/test_windows.py"),
-    "audits/factors.py": ("audits/test_units.py",),
-    "audits/physics.py": ("audits/test_units.py",),
+    "audits/drives.py": ("audits/test_units.py", "audits/test_windows.py", _FINDINGS),
+    "audits/factors.py": ("audits/test_units.py", _FINDINGS),
+    "audits/physics.py": ("audits/test_units.py", _FINDINGS),
     "audits/stages.py": ("audits/test_causality.py",),
     "audits/subject.py": ("audits/test_windows.py", "audits/test_commands.py"),
     "baselines/budget.py": ("baselines/test_fitting.py", "baselines/test_compare.py"),
@@ -207,7 +208,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 # A file whose errors a test of its own name answers for.
 _OWN_TEST = {
     "adaptation": "model_adaptation parameters",
-    "audits": "causality clock commands dead load normaliser split swapped twins units windows",
+    "audits": "causality load normaliser split windows",
     "baselines": "trees",
     "control": "advise environments learn mean_rollout rehearse write_program",
     "evaluation": "bundle invariance regimes robustness",
@@ -227,6 +228,10 @@ _OWN_TEST = {
 }
 TESTS |= (
     {f"{room}/{name}.py": (f"{room}/test_{name}.py",) for room, names in _OWN_TEST.items() for name in names.split()}
+    | {
+        f"audits/{name}.py": (f"audits/test_{name}.py", _FINDINGS)
+        for name in ("clock", "commands", "dead", "swapped", "twins", "units")
+    }
     | {
         f"programs/{name}.py": (f"programs/test_{name}.py", _PLANS)
         for name in ("cycles", "expressions", "flow", "motion", "plan", "read_line", "trajectory")
