@@ -1,4 +1,4 @@
-"""What audits find in a table with one error at a time, held still: how many findings, how severe, and their numbers."""
+"""What audits find in a table with one error at a time, held still: how many findings, how severe, their numbers."""
 
 from collections.abc import Callable
 
