@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from control_programs import kind_of, random_program
 
-from crossfeed.control.adaptive import AdaptiveConfig, AdaptiveFeed
+from crossfeed.control.adaptive_feed import AdaptiveConfig, AdaptiveFeed
 from crossfeed.control.controllers import AsWritten, LoadRule, Planner
-from crossfeed.control.course import Course
-from crossfeed.control.earlier import LoggedRows
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.earlier_runs import LoggedRows
+from crossfeed.control.learned_policy import PolicyController
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.oracle import oracle
-from crossfeed.control.policy_file import PolicyControl
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import TrialStart, cost_by_place, standing, trial
+from crossfeed.control.timeline import Timeline
+from crossfeed.control.trial import TrialStart, cost_by_place, idle_start, trial
 from crossfeed.machines.simulated.catalogue import machine_named, random_machine
 from crossfeed.machines.simulated.random_fleet import related
 from crossfeed.schema import canonical
@@ -32,7 +32,7 @@ class Played:
     """A program that was run as written."""
 
     piece: Workpiece
-    course: Course
+    timeline: Timeline
     run: object
     rows: LoggedRows
 
@@ -46,12 +46,12 @@ def machine_of(name):
 def played(number, kind, machine, seed, length_s):
     """A run as written after some seconds of standing, as the machine's log has it."""
     piece = Workpiece.of(random_program(number, kind, length_s), f"part{number}", machine)
-    course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
-    past = standing(piece, seed=seed)
-    run = trial(piece, course, read_task(None, {}), AsWritten(), past)
+    timeline = Timeline.of(piece.program, canonical(), 1.0, piece.motion_limits)
+    past = idle_start(piece, seed=seed)
+    run = trial(piece, timeline, read_task(None, {}), AsWritten(), past)
     sensors = np.concatenate([past.sensors_RC, run.sensors])
     return Played(
-        piece, course, run, LoggedRows(sensors, np.concatenate([past.commands_RA, run.commands]), course.name)
+        piece, timeline, run, LoggedRows(sensors, np.concatenate([past.commands_RA, run.commands]), timeline.name)
     )
 
 
@@ -74,8 +74,8 @@ class Setting:
         )
 
     def trial(self, controller, start=None):
-        piece, course = self.taught.piece, self.taught.course
-        return trial(piece, course, self.task, controller, start or self.start)
+        piece, timeline = self.taught.piece, self.taught.timeline
+        return trial(piece, timeline, self.task, controller, start or self.start)
 
 
 def setting(name, number, length_s):
@@ -83,15 +83,15 @@ def setting(name, number, length_s):
     machine, kind, schema = machine_of(name), kind_of(number), canonical()
     other = played(number + OTHER, "roughing", machine, 300 + number, length_s)
     taught = played(number, kind, machine, 100 + number, length_s)
-    piece, course = taught.piece, taught.course
+    piece, timeline = taught.piece, taught.timeline
     sensor = "spindle_torque" if "spindle_torque" in machine.logging.sensors else "spindle_power"
     column = schema.sensor_names.index(sensor)
-    at = np.minimum(taught.run.position.astype(int), len(course) - 1)
-    cut = course.cutting if course.cutting[at].any() else course.feed_share_T > 0.0  # pecks shorter than a second
+    at = np.minimum(taught.run.position.astype(int), len(timeline) - 1)
+    cut = timeline.cutting if timeline.cutting[at].any() else timeline.feed_share_T > 0.0  # pecks shorter than a second
     load = np.array([row.truth[column] for row in taught.run.rows])[cut[at]]
     highest = ROOMS[number % len(ROOMS)] * float(np.quantile(load, 0.98))
     task = read_task(None, {"objective": {"base_load": "1.4 kW"}, "limits": [f"{sensor}<={highest:.4f}"]})
-    again, further = standing(piece, seed=500 + number), standing(piece, seed=900 + number)
+    again, further = idle_start(piece, seed=500 + number), idle_start(piece, seed=900 + number)
     start = TrialStart(
         np.concatenate([other.rows.sensors_RC, again.sensors_RC]),
         np.concatenate([other.rows.commands_RA, again.commands_RA]),
@@ -107,7 +107,7 @@ def case(model, name, number, length_s, policies):  # noqa: ARG001
     planner = Planner(model, part.law(*both), both)
     found, seconds = _tried(part, [AsWritten(), planner])
     found["as written, again"] = part.trial(AsWritten(), part.start_again)
-    found["oracle"] = oracle(part.taught.piece, part.taught.course, part.task, part.start, ROUNDS)
+    found["oracle"] = oracle(part.taught.piece, part.taught.timeline, part.task, part.start, ROUNDS)
     return _line(name, number, part, found, planner, seconds)
 
 
@@ -124,13 +124,13 @@ def others(model, name, number, length_s, policies):  # noqa: ARG001
     """What controls offer today, and policies that were learned."""
     part, schema = setting(name, number, length_s), canonical()
     law = part.law(part.other.rows, part.taught.rows)
-    course, taught = part.taught.course, part.taught.run
+    timeline, taught = part.taught.timeline, part.taught.run
     rule = [LoadRule(schema, part.task.limits_of(schema)[0].highest, part.sensor)] if number % 8 == 0 else []
     adaptive = [
-        AdaptiveFeed(schema, law, course, taught, AdaptiveConfig(level=level), f"adaptive feed at {level:.0%}")
+        AdaptiveFeed(schema, law, timeline, taught, AdaptiveConfig(level=level), f"adaptive feed at {level:.0%}")
         for level in LEVELS
     ]
-    learned = [PolicyControl(policy, schema, title) for title, policy in policies.items()]
+    learned = [PolicyController(policy, schema, title) for title, policy in policies.items()]
     found, _ = _tried(part, [AsWritten(), *rule, *adaptive, *learned])
     return _line(name, number, part, found)
 
@@ -153,7 +153,7 @@ def _line(name, number, part, found, planner=None, seconds=None):
     }  # fmt: skip
     if planner is not None:
         pace = (seconds[planner.name] - seconds["as written"]) / max(len(planner.decisions), 1)
-        row["decisions"][planner.name] = _decisions(planner, found, part.taught.course, part.task)
+        row["decisions"][planner.name] = _decisions(planner, found, part.taught.timeline, part.task)
         row["seconds_per_decision"][planner.name] = pace
     return row
 
@@ -164,15 +164,15 @@ def _numbers(run):
     return {**numbers, "passed_faster": int((run.above & (run.knobs[:, 0] > 1.005)).sum())}
 
 
-def _decisions(planner, found, course, task):
+def _decisions(planner, found, timeline, task):
     """Every decision with its promised gain and, from the same places of both runs, the true one."""
-    written, planned = (cost_by_place(found[who], course, task) for who in ("as written", planner.name))
+    written, planned = (cost_by_place(found[who], timeline, task) for who in ("as written", planner.name))
     rows = []
     for position, made in planner.decisions:
         decision = made.decision
         choice = decision.choices[0]
-        first = min(round(position), len(course) - 1)
-        last = min(first + choice.last + 1, len(course))
+        first = min(round(position), len(timeline) - 1)
+        last = min(first + choice.last + 1, len(timeline))
         own = slice(0, last - first)
         acts = max(np.abs(knob_T[own] - 1.0).max() for knob_T in (decision.feed_T, decision.spindle_T)) > 1e-3
         true = float(written[first:last].sum() - planned[first:last].sum())

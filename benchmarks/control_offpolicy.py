@@ -9,12 +9,12 @@ import numpy as np
 from control_programs import random_program
 from scipy.stats import spearmanr
 
-from crossfeed.control.course import Course
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.offpolicy.collect import FEATURES, collect
 from crossfeed.control.offpolicy.estimate import METHODS, judge
 from crossfeed.control.offpolicy.policy import LinearPolicy
 from crossfeed.control.task import read_task
+from crossfeed.control.timeline import Timeline
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.schema import canonical
 
@@ -31,17 +31,17 @@ def main():
     options = parser.parse_args()
     text = random_program(options.program, "roughing", 30.0)
     piece = Workpiece.of(text, f"part{options.program}", machine_named(options.machine))
-    course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
+    timeline = Timeline.of(piece.program, canonical(), 1.0, piece.motion_limits)
     task = read_task(None, {"objective": {"base_load": "1.4 kW"}})
     logged = LinearPolicy(1.0, np.zeros(len(FEATURES)), 0.04)
-    log = collect(piece, course, task, logged, options.runs, options.stretch, options.seed)
+    log = collect(piece, timeline, task, logged, options.runs, options.stretch, options.seed)
     draw = np.random.default_rng(1 + options.seed)
     found, truths, errors = {method: [] for method in METHODS}, [], []
     for number in range(options.policies):
         shift, slope, spread = draw.uniform(-0.025, 0.025), draw.uniform(-0.1, 0.1), draw.uniform(0.03, 0.045)
         policy = LinearPolicy(1.0 + shift, np.array([slope, 0.0]), spread)
         true = collect(
-            piece, course, task, policy, options.truth, options.stretch, 1000 * (1 + options.seed) + number, True
+            piece, timeline, task, policy, options.truth, options.stretch, 1000 * (1 + options.seed) + number, True
         )
         pairs = true.reward_NH.sum(axis=1).reshape(-1, 2).mean(axis=1)
         truths.append(float(pairs.mean()))

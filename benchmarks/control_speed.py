@@ -11,10 +11,10 @@ import torch
 from control_case import OTHER, machine_of, played
 
 from crossfeed.control.controllers import Moment, Planner
-from crossfeed.control.earlier import LoggedRows
+from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.environments import ModelVectorEnvironment
-from crossfeed.control.law import CuttingLaw
-from crossfeed.control.policy_file import LearnedPolicy, PolicyControl
+from crossfeed.control.learned_policy import LearnedPolicy, PolicyController
 from crossfeed.control.task import read_task
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.presets import crossfeed
@@ -66,14 +66,14 @@ def main():
     rows = []
     for title, log in (("planner, earlier run", (before, mine.rows)), ("planner, model", (before,))):
         planner = Planner(model, law, log)
-        planner.start(mine.course, task)
+        planner.start(mine.timeline, task)
         planner._decide(moment)
         rows.append((title, *pace(lambda each=planner: each._decide(moment), options.times)))
     width, draw = 32, np.random.default_rng(0)
     sizes = ((width, 9), (width, width), (1, width))
     layers = tuple((0.1 * draw.standard_normal(shape), np.zeros(shape[0])) for shape in sizes)
-    policy = PolicyControl(LearnedPolicy(layers, task, {}), schema)
-    policy.start(mine.course, task)
+    policy = PolicyController(LearnedPolicy(layers, task, {}), schema)
+    policy.start(mine.timeline, task)
     rows.append(("policy", *pace(lambda: policy.act(moment), 100 * options.times)))
     print(f"{options.size}: {sum(p.numel() for p in model.parameters()):,} weights, one thread\n")
     print("| decision | median, ms | slowest, ms |\n|---|---|---|")

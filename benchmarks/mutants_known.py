@@ -4,6 +4,8 @@ _FIGURES = "control/test_golden_figures.py"
 _DECISIONS = "control/test_golden_decisions.py"
 _TRACES = "machines/simulated/test_golden_traces.py"
 _SEED = "fleet/test_seed.py"
+_FINDINGS = "audits/test_golden_findings.py"
+_PLANS = "programs/test_golden_plans.py"
 _GOLDEN = "training/test_step.py::test_golden_losses_of_twenty_steps"
 _SENSORS = ("model/sensors", "training/test_step.py::test_golden_losses_of_twenty_steps_of_the_default_network")
 TESTS: dict[str, tuple[str, ...]] = {
@@ -57,16 +59,15 @@ TESTS: dict[str, tuple[str, ...]] = {
     "serving/measures.py": ("serving/test_measures.py",),
     "serving/noise.py": ("serving/test_noise.py", "serving/test_rollout.py"),
     "serving/rollout.py": ("serving/test_rollout.py", "serving/test_level.py"),
-    "control/course.py": ("control/test_course.py", _DECISIONS),
-    "control/decision.py": ("control/test_decision.py", "control/test_course.py", _DECISIONS),
-    "control/law.py": ("control/test_law.py", _DECISIONS),
-    "control/margin.py": ("control/test_margin.py",),
+    "control/timeline.py": ("control/test_timeline.py", _DECISIONS),
+    "control/decision.py": ("control/test_decision.py", "control/test_timeline.py", _DECISIONS),
+    "control/cutting_law.py": ("control/test_cutting_law.py", _DECISIONS),
+    "control/margins.py": ("control/test_margins.py",),
     "control/score.py": ("control/test_decision.py", _DECISIONS),
     "control/search.py": ("control/test_search.py", _DECISIONS),
-    "control/tail.py": ("control/test_tail.py",),
-    "audits/drives.py": ("audits/test_units.py", "audits/test_windows.py"),
-    "audits/factors.py": ("audits/test_units.py",),
-    "audits/physics.py": ("audits/test_units.py",),
+    "audits/drives.py": ("audits/test_units.py", "audits/test_windows.py", _FINDINGS),
+    "audits/factors.py": ("audits/test_units.py", _FINDINGS),
+    "audits/physics.py": ("audits/test_units.py", _FINDINGS),
     "audits/stages.py": ("audits/test_causality.py",),
     "audits/subject.py": ("audits/test_windows.py", "audits/test_commands.py"),
     "baselines/budget.py": ("baselines/test_fitting.py", "baselines/test_compare.py"),
@@ -75,33 +76,31 @@ TESTS: dict[str, tuple[str, ...]] = {
     "baselines/ridge.py": ("baselines/test_fitting.py",),
     "baselines/spread.py": ("baselines/test_fitting.py",),
     "baselines/table.py": ("baselines/test_compare.py",),
-    "control/adaptive.py": ("control/test_adaptive.py", _FIGURES, "control/test_experience.py"),
-    "control/branches.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
-    "control/calibrate.py": ("control/test_calibrate.py", "control/test_experience.py"),
-    "control/controllers.py": ("control/test_machine.py", "control/test_law.py", _FIGURES),
-    "control/experience.py": ("control/test_experience.py", _DECISIONS),
-    "control/earlier.py": ("control/test_experience.py", _DECISIONS),
-    "control/imagined.py": (
-        "control/test_imagined.py",
+    "control/adaptive_feed.py": ("control/test_adaptive_feed.py", _FIGURES, "control/test_load_calibration.py"),
+    "control/forecast_scores.py": ("control/test_forecast_scores.py", "control/test_load_calibration.py"),
+    "control/controllers.py": ("control/test_machine.py", "control/test_cutting_law.py", _FIGURES),
+    "control/load_calibration.py": ("control/test_load_calibration.py", _DECISIONS),
+    "control/earlier_runs.py": ("control/test_load_calibration.py", _DECISIONS),
+    "control/imagined_episodes.py": (
+        "control/test_imagined_episodes.py",
         _FIGURES,
         "control/test_environments.py",
         "control/test_learn.py",
     ),
     "control/machine.py": ("control/test_machine.py", _FIGURES),
     "control/offpolicy/estimate.py": ("control/offpolicy/test_estimate.py", _FIGURES),
-    "control/limited_sensor.py": ("control/test_experience.py", _DECISIONS),
+    "control/limited_sensor.py": ("control/test_load_calibration.py", _DECISIONS),
     "control/limits.py": ("control/test_task.py",),
     "control/observation.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
     "control/offpolicy/collect.py": ("control/offpolicy/test_estimate.py", _FIGURES),
     "control/offpolicy/log.py": ("control/offpolicy/test_estimate.py", _FIGURES),
     "control/offpolicy/value.py": ("control/offpolicy/test_estimate.py", _FIGURES),
-    "control/oracle.py": ("control/test_adaptive.py", _FIGURES),
-    "control/outlook.py": ("control/test_decision.py",),
+    "control/oracle.py": ("control/test_adaptive_feed.py", _FIGURES),
+    "control/load_forecast.py": ("control/test_decision.py",),
     "control/planner.py": ("control/test_decision.py", _DECISIONS),
-    "control/readings.py": ("control/test_repeat.py", _DECISIONS),
-    "control/repeat.py": ("control/test_repeat.py", "control/test_experience.py", _DECISIONS),
+    "control/scatter.py": ("control/test_scatter.py", _DECISIONS),
     "control/task.py": ("control/test_task.py", "control/test_decision.py"),
-    "control/trial.py": ("control/test_machine.py", "control/test_law.py", _FIGURES),
+    "control/trial.py": ("control/test_machine.py", "control/test_cutting_law.py", _FIGURES),
     "edge.py": ("export/test_edge.py",),
     "export/graph.py": ("export/test_graph.py", "export/test_export.py"),
     "fleet/draw.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
@@ -181,11 +180,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "programs/test_motion.py",
         "programs/test_cycles.py",
         "programs/test_bad_input.py",
+        _PLANS,
     ),
-    "programs/geometry.py": ("programs/test_motion.py", "programs/test_plan.py"),
-    "programs/legs.py": ("programs/test_plan.py", "programs/test_trajectory.py"),
-    "programs/profile.py": ("programs/test_plan.py", "programs/test_overrides.py"),
-    "programs/limits.py": ("programs/test_plan.py",),
+    "programs/geometry.py": ("programs/test_motion.py", "programs/test_plan.py", _PLANS),
+    "programs/legs.py": ("programs/test_plan.py", "programs/test_trajectory.py", _PLANS),
+    "programs/profile.py": ("programs/test_plan.py", "programs/test_overrides.py", _PLANS),
+    "programs/limits.py": ("programs/test_plan.py", _PLANS),
     "rows.py": ("model/test_forecast.py", "ingest/test_from_frame.py"),
     "schema.py": ("test_schema.py",),
     "serving/describe.py": ("serving/test_describe.py", "serving/test_what_if.py"),
@@ -196,14 +196,18 @@ TESTS: dict[str, tuple[str, ...]] = {
     "training/measure/loss_pass.py": ("training/measure/test_validate.py",),
     "training/update/flat_update.py": ("training/update/test_adamw.py", _GOLDEN),
     "windows/draws.py": ("windows/test_machine_changes.py", "windows/test_unseen_plans.py", "windows/test_corrupt.py"),
-    "windows/split_tables.py": ("training/test_many_machines.py", "learning_curve/test_own_logs.py"),
+    "windows/split_tables.py": (
+        "windows/test_counts.py",
+        "training/test_many_machines.py",
+        "learning_curve/test_own_logs.py",
+    ),
 }
 # A file whose errors a test of its own name answers for.
 _OWN_TEST = {
     "adaptation": "model_adaptation parameters",
-    "audits": "causality clock commands dead load normaliser split swapped twins units windows",
+    "audits": "causality load normaliser split windows",
     "baselines": "trees",
-    "control": "advise environments learn rehearse walk write_program",
+    "control": "advise environments learn mean_rollout rehearse write_program",
     "evaluation": "bundle invariance regimes robustness",
     "fleet": "compare train",
     "ingest": "divide from_frame segment units",
@@ -212,21 +216,28 @@ _OWN_TEST = {
     "machines": "clock delimited table",
     "model": "forecast live world_model",
     "model/parts": "packing",
-    "programs": "cycles expressions flow motion plan read_line trajectory",
     "serving": "history override_rows plan_program plan_table",
     "study": "contrast halving prune",
     "study/record": "conditions score",
     "training": "budget order selection step",
     "training/measure": "health metrics validate",
     "training/update": "adamw average optimiser",
-    "windows": "counts",
 }
-TESTS |= {
-    f"{room}/{name}.py": (f"{room}/test_{name}.py",) for room, names in _OWN_TEST.items() for name in names.split()
-} | {
-    f"machines/simulated/{name}.py": (f"machines/simulated/test_{name}.py", _TRACES)
-    for name in ("axes", "dynamics", "heat", "overrides", "path", "rollout", "spindle", "stock")
-}
+TESTS |= (
+    {f"{room}/{name}.py": (f"{room}/test_{name}.py",) for room, names in _OWN_TEST.items() for name in names.split()}
+    | {
+        f"audits/{name}.py": (f"audits/test_{name}.py", _FINDINGS)
+        for name in ("clock", "commands", "dead", "swapped", "twins", "units")
+    }
+    | {
+        f"programs/{name}.py": (f"programs/test_{name}.py", _PLANS)
+        for name in ("cycles", "expressions", "flow", "motion", "plan", "read_line", "trajectory")
+    }
+    | {
+        f"machines/simulated/{name}.py": (f"machines/simulated/test_{name}.py", _TRACES)
+        for name in ("axes", "dynamics", "heat", "overrides", "path", "rollout", "spindle", "stock")
+    }
+)
 # What does no harm when it is a little wrong: the file, what is changed, the line it stands in, and the reason.
 _MORE_RUNS = "more runs than needed are cut to zero length"
 _ENOUGH = "return math.ceil(mean + 3.0 * math.sqrt(mean)) + 2 if wanted else 0"
@@ -308,25 +319,27 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("adaptation/learning.py", "towards_truth is None or about_errors is None", ""): "a family has a density or none",
     ("adaptation/online.py", "0.0", "clip_norm: float = Field(1.0, gt=0.0)"): "nobody clips gradients that far",
     (
-        "control/course.py",
+        "control/timeline.py",
         "10",
         "FINE = 10  # samples in a place: short moves inside a second keep their own share of it",
     ): ("how finely a second is divided"),
     (
-        "control/course.py",
+        "control/timeline.py",
         "np.abs(self.commands_TA[:, self.spindle_column] - now_A[self.spindle_column]) < _SPEED",
         "",
     ): ("a speed that differs by exactly the limit"),
-    ("control/decision.py", "1.0", "taken = course.period * (1.0 - share + share / max(feed_T[index], 1.0))"): (
+    ("control/decision.py", "1.0", "taken = timeline.period * (1.0 - share + share / max(feed_T[index], 1.0))"): (
         "a knob that is turned down a little before it must be"
     ),
-    ("control/law.py", "3", "_STEADY = 3  # rows at one speed before the spindle has settled"): (
+    ("control/cutting_law.py", "3", "_STEADY = 3  # rows at one speed before the spindle has settled"): (
         "one row more before the spindle counts as settled"
     ),
-    ("control/law.py", "feed_xT > 1.0", "return np.asarray(load_xT * np.where(feed_xT > 1.0, feed_xT**power, 1.0))"): (
-        "one to any power is one"
-    ),
-    ("control/score.py", "1", "count = len(next(iter(self.outlook.paths.values()))) if self.outlook.paths else 1"): (
+    (
+        "control/cutting_law.py",
+        "feed_xT > 1.0",
+        "return np.asarray(load_xT * np.where(feed_xT > 1.0, feed_xT**power, 1.0))",
+    ): ("one to any power is one"),
+    ("control/score.py", "1", "count = len(next(iter(self.forecast.paths.values()))) if self.forecast.paths else 1"): (
         "without loads every sample is the same"
     ),
     ("control/score.py", "self.law.exponent + self.law.spread * draw", ""): "a draw is as often below zero as above",
@@ -346,14 +359,14 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "uniform = draw(tuple(shape)).double().clamp(2.0**-25, 1.0 - 2.0**-25)",
     ): "how far out the noise of one draw in sixteen million lies",
     (
-        "control/imagined.py",
+        "control/imagined_episodes.py",
         "1.0",
         "above_B = np.where(feeding_B > 0.99, above_BL.max(axis=1, initial=-1.0), -1.0)",
     ): "anything below nought is no excess",
     (
         "control/planner.py",
         "0",
-        "outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0",
+        "forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0",
     ): "any seed searches",
     ("machines/log_clock.py", "np.abs(forward - usual) < 0.1 * usual", ""): "a step that is off by exactly a tenth",
     ("machines/log_columns.py", "_correlation(np.abs(values[name]), product) > _FOLLOWS", ""): (
@@ -385,7 +398,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("control/environments.py", "row.truth[n] * scale", ""): "every power of the simulator is in kW",
     ("live/trust.py", "self._far.get(name, 0.0) > _FARTHEST", ""): "a value that is exactly so far away",
     (
-        "control/course.py",
+        "control/timeline.py",
         "0.0",
         "return np.asarray((self.feed_share_T > 0.99) & (np.abs(self.commands_TA[:, self.spindle_column]) > 0.0))",
     ): "no spindle turns a hundredth a minute",
@@ -406,11 +419,11 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "0.0",
         "self._refuse_nan(present & ~torch.isfinite(mean + crps + (0.0 if nll is None else nll)))",
     ): ("what is no number is none either way"),
-    ("control/calibrate.py", "32", "_AT_ONCE = 32"): "the size of a batch",
+    ("control/forecast_scores.py", "32", "_AT_ONCE = 32"): "the size of a batch",
     (
         "control/planner.py",
         "32",
-        "horizon: int = Field(default=32, ge=2)  # places planned at once, where the outlook reaches that far",
+        "horizon: int = Field(default=32, ge=2)  # places planned at once, where the forecast reaches that far",
     ): "one place more is planned at once",
     ("model/parts/dropout.py", "0.0", "if not self.training or self.rate == 0.0:"): "a rate of nought drops nothing",
 }

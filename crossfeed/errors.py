@@ -4,9 +4,9 @@
 class CrossfeedError(Exception):
     """A problem the user can act on; the command line prints it without a traceback."""
 
-    def __init__(self, found: str, *, expected: str = "", remedy: str = "") -> None:
+    def __init__(self, found: str, expected: str = "", remedy: str = "") -> None:
         self.found, self.expected, self.remedy = found, expected, remedy
-        super().__init__(found, expected, remedy)
+        super().__init__(found, expected, remedy)  # all that crosses a process boundary
 
     def __str__(self) -> str:
         parts = [self.found]
@@ -15,14 +15,6 @@ class CrossfeedError(Exception):
         if self.remedy:
             parts.append(f"To do: {self.remedy}")
         return "\n".join(parts)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Keep the three parts when the error crosses a process boundary."""
-        return (_rebuild, (type(self), self.found, self.expected, self.remedy))
-
-
-def _rebuild(error_class: type[CrossfeedError], found: str, expected: str, remedy: str) -> CrossfeedError:
-    return error_class(found, expected=expected, remedy=remedy)
 
 
 class SchemaError(CrossfeedError):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, JsonOfAll, Model
+from crossfeed.cli.options import Device, Json, Model
 
 
 def adapt(
@@ -22,7 +22,7 @@ def adapt(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for adaptation.json and models.")] = None,
     source: Annotated[Path | None, typer.Option(help="Source table, for models with a robust normaliser.")] = None,
     device: Device = "auto",
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """Adapt a model to another machine and judge it on rows it has not learned from.
 
@@ -31,8 +31,7 @@ def adapt(
     """
     from crossfeed.adaptation.fewshot import parse_fractions
     from crossfeed.cli.render.adaptation import show_adaptation
-    from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.next_step import next_step
+    from crossfeed.cli.render.grid import next_step, print_result
     from crossfeed.front.adapt import adaptations
     from crossfeed.front.fitted_model import load
 

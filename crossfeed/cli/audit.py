@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import Json
+
 
 def audit(
     tables: Annotated[list[Path], typer.Argument(help="Parquet or CSV tables; crossfeed need not have made them.")],
@@ -15,15 +17,14 @@ def audit(
         list[str] | None, typer.Option(help="KIND=PATH of raw logs, to probe their ingest for causality.")
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Run this check only; may be repeated.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Check tables for wrong units, swapped columns, leaks and more; exit code 1 on a violation.
 
     Example: crossfeed audit source.parquet target.parquet --split split.json
     """
     from crossfeed.cli.render.audit import show_audit
-    from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.next_step import next_step
+    from crossfeed.cli.render.grid import next_step, print_result
     from crossfeed.front.audit import audit as run_audit
 
     logs = []

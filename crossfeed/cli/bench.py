@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli.options import Device
+from crossfeed.cli.options import Device, Json
 
 
 def bench(
@@ -18,7 +18,7 @@ def bench(
     assign: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change one setting of the preset.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Time a training step, its parts and a plain pipeline on this machine, with synthetic windows.
 

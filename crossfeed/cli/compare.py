@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, SplitBy
+from crossfeed.cli.options import Device, Json, SplitBy
 
 
 def compare(
@@ -25,7 +25,7 @@ def compare(
     jobs: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
     repo: Annotated[list[Path] | None, typer.Option(help="Clone of official PatchTST or iTransformer code.")] = None,
     device: Device = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Train the world model and its competitors on the same windows, score them alike, print one table.
 

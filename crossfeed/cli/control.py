@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfeed.cli.options import Device, JsonOfAll, Model, MotionFile, Session
+from crossfeed.cli.options import Device, Json, Model, MotionFile, Session
 
 app = typer.Typer(
     name="control",
@@ -47,7 +47,7 @@ def plan(
     samples: Annotated[int, typer.Option(help="Sampled futures, at least 20.")] = 32,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
     device: Device = "auto",
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """Plan the overrides of a program: act where the gain is sure and no limit is in danger, else leave it alone.
 
@@ -91,12 +91,12 @@ def collect(
     """
     import numpy as np
 
-    from crossfeed.control.course import Course
     from crossfeed.control.machine import Workpiece
     from crossfeed.control.offpolicy.collect import FEATURES
     from crossfeed.control.offpolicy.collect import collect as run_with_dither
     from crossfeed.control.offpolicy.policy import LinearPolicy
     from crossfeed.control.task import read_task
+    from crossfeed.control.timeline import Timeline
     from crossfeed.machines.simulated.catalogue import machine_named
     from crossfeed.programs.bundled import program_path
     from crossfeed.schema import canonical
@@ -104,11 +104,11 @@ def collect(
     path, task = program_path(program), read_task(limits)
     text = path.read_text(encoding="utf-8", errors="replace")
     piece = Workpiece.of(text, path.stem, machine_named(machine))
-    course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
+    timeline = Timeline.of(piece.program, canonical(), 1.0, piece.motion_limits)
     around = LinearPolicy(1.0, np.zeros(len(FEATURES)), dither / 100.0)
-    found = run_with_dither(piece, course, task, around, runs, stretch, seed)
+    found = run_with_dither(piece, timeline, task, around, runs, stretch, seed)
     found.write(out)
-    typer.echo(f"{runs} runs of {course.name} in {found.override_NH.shape[1]} stretches each: {out}")
+    typer.echo(f"{runs} runs of {timeline.name} in {found.override_NH.shape[1]} stretches each: {out}")
 
 
 @app.command()
@@ -116,7 +116,7 @@ def judge(
     log: Annotated[Path, typer.Argument(help="CSV with run, stretch, override, reward and features.")],
     policy: Annotated[Path, typer.Option(help="YAML file: intercept, weights by feature, spread.")],
     clip: Annotated[float, typer.Option(help="Weights above this are cut.")] = 20.0,
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """What a policy would have earned, from logs of another one: five estimates with intervals, or a refusal.
 

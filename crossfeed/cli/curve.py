@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, SplitBy
+from crossfeed.cli.options import Device, Json, SplitBy
 
 
 def curve(
@@ -25,7 +25,7 @@ def curve(
     split_by: SplitBy = "session",
     windows: Annotated[int, typer.Option(help="Judge by at most so many windows, evenly spread.")] = 4000,
     device: Device = "auto",
-    json: Annotated[bool, typer.Option("--json", help="Print the curve as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Draw the error of every model against minutes of own logs, and say who overtakes the fleet when.
 

@@ -28,7 +28,7 @@ def list_log_formats(json: Json = False) -> None:
 @app.command()
 def show(
     what: Annotated[str, typer.Argument(help="A kind of log, or a table made by `crossfeed ingest`.")],
-    json: Annotated[bool, typer.Option("--json", help="Print the manifest of a table as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Show a kind's columns, units, rules and licence, or a table's manifest.
 

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import Json
+
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; run again to go on there.")] = Path("demo"),
@@ -17,7 +19,7 @@ def demo(
         bool, typer.Option("--live", help="Then look at machine B at work, live in the browser, until Ctrl-C.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="For --live: port of the page, 0 for any.")] = 8400,
-    json: Annotated[bool, typer.Option("--json", help="Print the headline as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """From raw logs to a sealed target and what-ifs, in about four minutes on two cores; can be stopped at any time.
 

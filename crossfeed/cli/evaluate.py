@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, JsonOfAll, Model
+from crossfeed.cli.options import Device, Json, Model
 from crossfeed.cli.start import quick_start
 
 
@@ -35,7 +35,7 @@ def evaluate(
         typer.Option("--new-sensors", help="Judge sensors that the model never met too (if begun with fleet)."),
     ] = False,
     device: Device = "auto",
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """May a model be trusted on a machine, and on which channels? Its errors, intervals and use of commands, measured.
 
@@ -43,8 +43,7 @@ def evaluate(
     """
     with quick_start():
         from crossfeed.cli.render.evaluation import show_evaluation
-        from crossfeed.cli.render.grid import print_result
-        from crossfeed.cli.render.next_step import next_step
+        from crossfeed.cli.render.grid import next_step, print_result
         from crossfeed.front.evaluate import evaluate as judge_on_table
 
     found = judge_on_table(

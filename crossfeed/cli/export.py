@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli.options import JsonOfAll, Model
+from crossfeed.cli.options import Json, Model
 
 
 def export(
@@ -25,7 +25,7 @@ def export(
         typer.Option("--table", "-t", help="Rows on which the smaller file is compared with the model, by CRPS."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write int8 although it costs more than 1 % CRPS.")] = False,
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """Write a model as one ONNX file that numpy and onnxruntime can use (crossfeed.edge), checked against torch.
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, Json, JsonSummary
+from crossfeed.cli.options import Device, Json
 
 app = typer.Typer(name="fleet", help="Thousands of simulated machines to learn from.", no_args_is_help=True)
 
@@ -19,7 +19,7 @@ def generate(
     jobs: Annotated[int, typer.Option(min=1, help="Shards made at a time.")] = 2,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="Cores of this machine, or a Ray cluster.")] = "local",
     address: Annotated[str | None, typer.Option(help="For --engine ray: the address of the cluster.")] = None,
-    json: JsonSummary = False,
+    json: Json = False,
 ) -> None:
     """Simulate random machines, parts and people, and write what their controllers show as tables.
 
@@ -108,7 +108,7 @@ def train(
     pretrained: Annotated[Path | None, typer.Option(help="Go on from this model of many machines.")] = None,
     device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    json: JsonSummary = False,
+    json: Json = False,
 ) -> None:
     """Train one model on all machines of a fleet; the shipped model `fleet` was made so.
 

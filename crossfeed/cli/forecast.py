@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crossfeed.cli.options import At, Channels, Commands, Device, History, JsonOfAll, Model, Plot, Session
+from crossfeed.cli.options import At, Channels, Commands, Device, History, Json, Model, Plot, Session
 from crossfeed.cli.start import quick_start
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def forecast(
     plot: Plot = None,
     compare: Annotated[list[str] | None, typer.Option(hidden=True, help="Belongs to what-if.")] = None,
     device: Device = "auto",
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """Forecast in one pass what the sensors will do next under one plan; `what-if` rolls whole plans forward.
 

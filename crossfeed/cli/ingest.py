@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import MachineName, TableFile
+from crossfeed.cli.options import Json, MachineName, TableFile
 
 
 def ingest(
@@ -22,15 +22,14 @@ def ingest(
     machine: MachineName = None,
     std: Annotated[bool, typer.Option("--std", help="Keep each sensor's standard deviation inside the bin.")] = False,
     unpack_limit: Annotated[float, typer.Option(min=0.0, help="Gigabytes that an archive may become.")] = 4.0,
-    json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Turn raw logs into one canonical table.
 
     Example: crossfeed ingest joanneum logs/joanneum target.parquet
     """
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.grid import next_step, print_result
     from crossfeed.cli.render.logs import show_manifest
-    from crossfeed.cli.render.next_step import next_step
     from crossfeed.ingest.pipeline import ingest as run_ingest
     from crossfeed.machines.log_formats import log_format_named
 

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli.options import JsonOfAll
+from crossfeed.cli.options import Json
 
 
 def inspect(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run or of an adaptation.")],
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """Show configuration, channels, normaliser, provenance, sizes and hashes of a model file.
 

@@ -118,7 +118,7 @@ def record(
     import asyncio
     from contextlib import suppress
 
-    from crossfeed.cli.render.next_step import next_step
+    from crossfeed.cli.render.grid import next_step
     from crossfeed.live.recorder import record as run_record
     from crossfeed.live.sources import open_source
     from crossfeed.progress import console

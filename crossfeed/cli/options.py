@@ -6,9 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:<number>.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-JsonOfAll = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
-JsonSummary = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 MachineName = Annotated[str | None, typer.Option(help="Name of the machine in the table.")]
 Model = Annotated[Path, typer.Argument(help="A model file, the folder of a run, or fleet: the shipped one.")]
 MotionFile = Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli.options import MotionFile
+from crossfeed.cli.options import Json, MotionFile
 
 
 def program(
@@ -18,7 +18,7 @@ def program(
         Path | None, typer.Option(help="Write the path and the commands over time as PNG, SVG, PDF.")
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the mean commands of each interval as CSV.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, with every finding.")] = False,
+    json: Json = False,
 ) -> None:
     """Show what an NC program does: length, times, tools, speeds, and every line that was not clear.
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from crossfeed.cli.options import Json
 from crossfeed.cli.start import quick_start
 
 
@@ -19,7 +20,7 @@ def report(
     forecast: Annotated[Path | None, typer.Option(help="Folder written by crossfeed what-if.")] = None,
     curve: Annotated[Path | None, typer.Option(help="Folder written by crossfeed curve.")] = None,
     audit: Annotated[list[Path] | None, typer.Option(help="Output of crossfeed audit --json (repeatable).")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Write report.html (one file, no network), tables/ (CSV, LaTeX) and figures/ (PNG).
 

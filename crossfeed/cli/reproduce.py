@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli.options import JsonOfAll
+from crossfeed.cli.options import Json
 
 
 def reproduce(
@@ -16,7 +16,7 @@ def reproduce(
     ] = None,
     pretrained: Annotated[Path | None, typer.Option(help="The file its body came from, where it had one.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Keep the second run here.")] = None,
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """Train a finished run again from its own configuration and compare every bit; exit code 1 if one differs.
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import JsonSummary
+from crossfeed.cli.options import Json
 
 Protocol = Literal["opcua", "mtconnect", "mqtt", "sparkplug"]
 
@@ -41,7 +41,7 @@ def simulate(
         typer.Option(help="For --serve: outage=60, late, doubled, out-of-order, skew=3, dead-node; can be repeated."),
     ] = None,
     port: Annotated[int, typer.Option(help="For --serve: the port, 0 for the protocol's usual one.")] = 0,
-    json: JsonSummary = False,
+    json: Json = False,
 ) -> None:
     """Simulate machines at work and write their logs, or serve one of them live.
 
@@ -58,9 +58,8 @@ def simulate(
         raise typer.BadParameter("name a folder for the logs, or --serve a protocol", param_hint="OUT")
     if sum(choice is not None for choice in (pair, fleet, program)) > 1:
         raise typer.BadParameter("choose one of --pair, --fleet and --program")
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.grid import next_step, print_json
     from crossfeed.cli.render.logs import show_simulated
-    from crossfeed.cli.render.next_step import next_step
     from crossfeed.machines.simulated.mapped_log import LOG, MAPPING
     from crossfeed.machines.simulated.program_log import simulate_program
     from crossfeed.machines.simulated.random_fleet import simulate_fleet

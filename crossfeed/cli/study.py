@@ -11,12 +11,19 @@ from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs, Json
 if TYPE_CHECKING:
     from crossfeed.study.export import Weights
     from crossfeed.study.record.rules import LockedSeed
+    from crossfeed.study.study import Study
 
 app = typer.Typer(
     name="study",
     help="The sealed study: candidates, source-only search, confirmation, lock, one opening of the target, ledger.",
     no_args_is_help=True,
 )
+
+
+def _opened(folder: Path) -> "Study":
+    from crossfeed.study.study import Study
+
+    return Study(folder)
 
 
 @app.command()
@@ -73,9 +80,8 @@ def search(
     """
     from crossfeed.cli.render.study import show_next, show_ranking
     from crossfeed.study.engines import make_engine
-    from crossfeed.study.study import Study
 
-    study, where = Study(folder), make_engine(engine, jobs, address, gpus_per_run)
+    study, where = _opened(folder), make_engine(engine, jobs, address, gpus_per_run)
     chosen = study.candidates(only, candidates)
     if halving and not planned:
         study.halve(chosen, seeds, where)
@@ -102,9 +108,8 @@ def confirm(
     from crossfeed.cli.render.study import show_next, show_ranking
     from crossfeed.grid import plural
     from crossfeed.study.engines import make_engine
-    from crossfeed.study.study import Study
 
-    study = Study(folder)
+    study = _opened(folder)
     found = study.confirm(make_engine(engine, jobs, address, gpus_per_run), most_seeds)
     show_ranking(study)
     for seeds, name in found.leaders.items():
@@ -125,9 +130,8 @@ def lock(
     Example: crossfeed study lock mystudy
     """
     from crossfeed.cli.render.study import show_next
-    from crossfeed.study.study import Study
 
-    study = Study(folder)
+    study = _opened(folder)
     content = study.lock(cast("LockedSeed | None", seed))
     typer.echo(f"Locked {content['candidate']}, seed {content['seed']} (the {content['seed_rule']} one).")
     for name in ("config", "code", "normaliser", "checkpoint"):
@@ -149,13 +153,12 @@ def declare(
     --condition "all rmse components better on source validation"
     """
     from crossfeed.configuration import parse_assignments
-    from crossfeed.study.study import Study
 
     arms = {}
     for text in arm:
         label, _, changes = text.partition(":")
         arms[label] = parse_assignments([part for part in changes.split(",") if part])
-    declared = Study(folder).declare(name, arms, seeds, condition)
+    declared = _opened(folder).declare(name, arms, seeds, condition)
     typer.echo(f"Declared '{declared.name}'. Now: crossfeed study search {folder} --planned")
 
 
@@ -171,9 +174,8 @@ def unseal(
     """
     from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.study import show_next, show_target_result
-    from crossfeed.study.study import Study
 
-    study = Study(folder)
+    study = _opened(folder)
     result = study.unseal(declared)
     print_result(result, json, lambda: show_target_result(result))
     show_next(study)
@@ -187,9 +189,8 @@ def release(
 
     Example: crossfeed study release mystudy released
     """
-    from crossfeed.study.study import Study
 
-    for path in Study(folder).release(out):
+    for path in _opened(folder).release(out):
         typer.echo(f"Wrote {path}.")
 
 
@@ -234,9 +235,8 @@ def prune(folder: Folder) -> None:
     Example: crossfeed study prune mystudy
     """
     from crossfeed.grid import plural
-    from crossfeed.study.study import Study
 
-    found = Study(folder).prune()
+    found = _opened(folder).prune()
     gone = f"the weights of {plural(len(found.runs), 'run')} are gone, their hashes stay"
     typer.echo(f"{found.size / 1e6:,.1f} MB freed; {gone}.")
 
@@ -248,9 +248,8 @@ def status(folder: Folder, json: Json = False) -> None:
     Example: crossfeed study status mystudy
     """
     from crossfeed.cli.render.study import show_status
-    from crossfeed.study.study import Study
 
-    show_status(Study(folder), as_json=json)
+    show_status(_opened(folder), as_json=json)
 
 
 @app.command(name="rank")
@@ -261,9 +260,8 @@ def rank_(folder: Folder, json: Json = False) -> None:
     """
     from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.study import show_ranking
-    from crossfeed.study.study import Study
 
-    study = Study(folder)
+    study = _opened(folder)
     print_result(study.rank(), json, lambda: show_ranking(study))
 
 
@@ -275,9 +273,8 @@ def runs(folder: Folder, json: Json = False) -> None:
     """
     from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.study import show_runs
-    from crossfeed.study.study import Study
 
-    found = Study(folder).runs()
+    found = _opened(folder).runs()
     print_result(found.to_dicts(), json, lambda: show_runs(found))
 
 
@@ -288,9 +285,8 @@ def show(folder: Folder, run: Annotated[str, typer.Argument(help="Name of a run,
     Example: crossfeed study show mystudy preset-0
     """
     from crossfeed.cli.render.grid import print_json
-    from crossfeed.study.study import Study
 
-    print_json(Study(folder).store.run(run))
+    print_json(_opened(folder).store.run(run))
 
 
 app.command()(study_ready.ready)

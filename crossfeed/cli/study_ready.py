@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs
+from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs, Json
 
 
 def ready(
@@ -44,7 +44,7 @@ def ready(
 def contrast(
     folder: Folder,
     metric: Annotated[str, typer.Option(help="clean, schema_drop, masked, ..., command_ratio or rank.")] = "clean",
-    json: Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Every arm of ready studies and declared ablations against its reference, paired by seed.
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, JsonSummary
+from crossfeed.cli.options import Device, Json
 
 
 def train(
@@ -33,7 +33,7 @@ def train(
     device: Device = "auto",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
-    json: JsonSummary = False,
+    json: Json = False,
 ) -> None:
     """Train a world model on tables, and say how much better it is than repeating the last value.
 
@@ -41,8 +41,7 @@ def train(
 
     Example: crossfeed train --table source.parquet --size compact --budget quick --out run
     """
-    from crossfeed.cli.render.grid import print_json
-    from crossfeed.cli.render.next_step import next_step
+    from crossfeed.cli.render.grid import next_step, print_json
     from crossfeed.cli.render.training import show_training
     from crossfeed.configuration import parse_assignments
     from crossfeed.errors import ConfigError

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli.options import At, Channels, Commands, Device, History, JsonOfAll, Model, MotionFile, Plot, Session
+from crossfeed.cli.options import At, Channels, Commands, Device, History, Json, Model, MotionFile, Plot, Session
 from crossfeed.cli.start import quick_start
 
 
@@ -34,7 +34,7 @@ def what_if(
     ] = None,
     plot: Plot = None,
     device: Device = "auto",
-    json: JsonOfAll = False,
+    json: Json = False,
 ) -> None:
     """Roll plans forward in sampled futures: every row of every sensor, energy, peaks; several plans side by side.
 

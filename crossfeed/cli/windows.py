@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from crossfeed.cli.options import Json
+
 
 def windows(
     table: Annotated[Path, typer.Argument(help="A table made by `crossfeed ingest`.")],
@@ -17,7 +19,7 @@ def windows(
     horizons: Annotated[str, typer.Option(help="Rows ahead that are asked for.")] = "1,2,4,8,16",
     stride: Annotated[int, typer.Option(help="Rows between the ends of neighbouring windows.")] = 1,
     save_split: Annotated[Path | None, typer.Option(help="Write the split to this JSON file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON, group by group.")] = False,
+    json: Json = False,
 ) -> None:
     """Show the split of a table and the windows of each side.
 
@@ -26,8 +28,8 @@ def windows(
     from crossfeed.cli.render.grid import print_json
     from crossfeed.cli.render.windows import show_counts
     from crossfeed.ingest.table import Table
-    from crossfeed.windows.counts import count_windows
     from crossfeed.windows.split import split_table
+    from crossfeed.windows.split_tables import count_windows
 
     try:
         ahead = [int(part) for part in horizons.split(",")]

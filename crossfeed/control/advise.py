@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.control.content import FORMAT, advice_content, write_blocks, write_schedule
-from crossfeed.control.course import Course
+from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.decision import Decision
-from crossfeed.control.earlier import LoggedRows
-from crossfeed.control.experience import Experience
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.limits import check_limits
-from crossfeed.control.outlook import SAMPLES, whole_outlook
+from crossfeed.control.load_calibration import LoadCalibration
+from crossfeed.control.load_forecast import SAMPLES, forecast_program
+from crossfeed.control.plan_files import FORMAT, advice_content, write_blocks, write_schedule
 from crossfeed.control.planner import PlannerConfig, plan_whole
 from crossfeed.control.rehearse import rehearse
 from crossfeed.control.score import Score
 from crossfeed.control.task import Task
+from crossfeed.control.timeline import Timeline
 from crossfeed.control.write_program import changed_program
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
@@ -39,7 +39,7 @@ class Advice:
     """The answer: `content` is what plan.json holds; files lists what was written."""
 
     content: dict[str, Any]
-    course: Course
+    timeline: Timeline
     decision: Decision
     score: Score
     files: tuple[Path, ...] = field(default=())
@@ -75,19 +75,21 @@ def advise(
     opened.check_rows(moment.period, f"The table with {moment.title}")
     limits = task.limits_of(schema)
     unsigned = moment.command_low[schema.command_names.index("spindle_speed")] >= 0.0
-    course = Course.of(read_program(path), schema, moment.period, motion_limits, bool(unsigned))
+    timeline = Timeline.of(read_program(path), schema, moment.period, motion_limits, bool(unsigned))
     rows = align(table, schema)
-    check_limits(limits, schema, np.where(np.isfinite(moment.sensors[-1]), rows.sensors, np.nan), course.tool_T)
-    _check_left(task, course)
+    check_limits(limits, schema, np.where(np.isfinite(moment.sensors[-1]), rows.sensors, np.nan), timeline.tool_T)
+    _check_left(task, timeline)
     law = CuttingLaw.from_logs(schema, rows.sensors, rows.commands)
-    experience = Experience.of(opened.model, law, course, task, _log_before(rows, moment))
-    if experience.remembers:
-        outlook = experience.recall(course, 0.0, task.risk, samples, seed)
+    calibration = LoadCalibration.of(opened.model, law, timeline, task, _log_before(rows, moment))
+    if calibration.has_runs:
+        forecast = calibration.from_runs(timeline, 0.0, task.risk, samples, seed)
     else:
-        forecast = whole_outlook(Rollout(opened.model, moment), course, [each.sensor for each in limits], samples, seed)
-        outlook = experience.calibrated(forecast, 0.0, task.risk)
-    decision, finished = plan_whole(outlook, law, task, schema, config or PlannerConfig(), seed)
-    score = Score(outlook, law, task, schema)
+        forecast = forecast_program(
+            Rollout(opened.model, moment), timeline, [each.sensor for each in limits], samples, seed
+        )
+        forecast = calibration.from_forecast(forecast, 0.0, task.risk)
+    decision, finished = plan_whole(forecast, law, task, schema, config or PlannerConfig(), seed)
+    score = Score(forecast, law, task, schema)
     content = {
         "format": FORMAT,
         "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
@@ -99,15 +101,15 @@ def advise(
         },
         "program": path.name,
         "task": task.model_dump(mode="json"),
-        "experience": experience.summary(task.risk),
+        "experience": calibration.summary(task.risk),
         **advice_content(score, decision, task, finished),
-        "warnings": [*_warnings(opened, moment, course, decision), *_kept_spindle(task), *course.warnings],
+        "warnings": [*_warnings(opened, moment, timeline, decision), *_kept_spindle(task), *timeline.warnings],
     }
     if rehearse_on is not None:
         content["rehearsal"] = rehearse(path, rehearse_on, task, decision, seed)
     content = dict(plain(content))
     files = () if out is None else _write(Path(out), path, content, score, decision, write_program)
-    return Advice(content, course, decision, score, files)
+    return Advice(content, timeline, decision, score, files)
 
 
 def _log_before(rows: Table, moment: History) -> list[LoggedRows]:
@@ -131,12 +133,12 @@ def refuse_deaf(opened: OpenedModel) -> None:
         )
 
 
-def _check_left(task: Task, course: Course) -> None:
-    unknown = [tool for tool in task.leave if tool not in course.tool_T]
+def _check_left(task: Task, timeline: Timeline) -> None:
+    unknown = [tool for tool in task.leave if tool not in timeline.tool_T]
     if unknown:
         raise ConfigError(
             f"The tool '{unknown[0]}' is to be left alone, but the program does not use it.",
-            expected=f"some of {', '.join(sorted({tool for tool in course.tool_T if tool}))}",
+            expected=f"some of {', '.join(sorted({tool for tool in timeline.tool_T if tool}))}",
         )
 
 
@@ -147,9 +149,9 @@ def _kept_spindle(task: Task) -> list[str]:
     return [said] if task.spindle.free and limited else []
 
 
-def _warnings(opened: OpenedModel, moment: History, course: Course, decision: Decision) -> list[str]:
-    commands, _ = course.commanded(decision.feed_T, decision.spindle_T)
-    planned = PlannedCommands(course.name, "program", None, commands)
+def _warnings(opened: OpenedModel, moment: History, timeline: Timeline, decision: Decision) -> list[str]:
+    commands, _ = timeline.commanded(decision.feed_T, decision.spindle_T)
+    planned = PlannedCommands(timeline.name, "program", None, commands)
     return [*warnings_about(moment, opened.provenance), *warnings_of(planned, moment, opened.provenance)]
 
 
@@ -157,16 +159,16 @@ def _write(
     out: Path, program: Path, content: dict[str, Any], score: Score, decision: Decision, write_program: bool
 ) -> tuple[Path, ...]:
     """The files asked for, each whole or not at all."""
-    from crossfeed.control.figure import draw_advice
+    from crossfeed.control.plan_figure import draw_advice
 
     write_sealed(out / "plan.json", content)
-    write_schedule(out / "schedule.csv", score.outlook.course, decision)
+    write_schedule(out / "schedule.csv", score.forecast.timeline, decision)
     write_blocks(out / "blocks.csv", content)
     draw_advice(out / "plan.png", content, score, decision)
     if write_program:
         # Last, so that everything else is there even where a program cannot be copied.
         copy = out / f"{program.stem}.crossfeed{program.suffix}"
-        content["copy"] = changed_program(program, copy, score.outlook.course, decision)
+        content["copy"] = changed_program(program, copy, score.forecast.timeline, decision)
         write_sealed(out / "plan.json", content)
     names = ["plan.json", "schedule.csv", "blocks.csv", "plan.png"]
     return (*(out / name for name in names), *((copy,) if write_program else ()))

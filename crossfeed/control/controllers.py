@@ -6,14 +6,14 @@ from typing import Protocol
 
 import numpy as np
 
-from crossfeed.control.course import Course
-from crossfeed.control.earlier import LoggedRows
-from crossfeed.control.experience import Experience
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.limits import sensors_of
-from crossfeed.control.outlook import Lookout
+from crossfeed.control.load_calibration import LoadCalibration
+from crossfeed.control.load_forecast import LoadForecaster
 from crossfeed.control.planner import Planned, PlannerConfig, plan_ahead
 from crossfeed.control.task import Task
+from crossfeed.control.timeline import Timeline
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 
@@ -35,7 +35,7 @@ class Controller(Protocol):
 
     name: str
 
-    def start(self, course: Course, task: Task) -> None: ...
+    def start(self, timeline: Timeline, task: Task) -> None: ...
 
     def act(self, moment: Moment) -> Knobs: ...
 
@@ -45,7 +45,7 @@ class AsWritten:
 
     name = "as written"
 
-    def start(self, course: Course, task: Task) -> None:
+    def start(self, timeline: Timeline, task: Task) -> None:
         """Nothing to prepare."""
 
     def act(self, moment: Moment) -> Knobs:  # noqa: ARG002
@@ -60,7 +60,7 @@ class LoadRule:
     def __init__(self, schema: Schema, rated: float, sensor: str = "spindle_torque") -> None:
         self._column, self._rated = schema.sensor_names.index(sensor), rated
 
-    def start(self, course: Course, task: Task) -> None:  # noqa: ARG002
+    def start(self, timeline: Timeline, task: Task) -> None:  # noqa: ARG002
         """It knows neither the program nor what lies ahead."""
         self._task = task
 
@@ -77,8 +77,8 @@ class PlannedKnobs:
     def __init__(self, name: str, feed_T: np.ndarray, spindle_T: np.ndarray) -> None:
         self.name, self._feed_T, self._spindle_T = name, feed_T, spindle_T
 
-    def start(self, course: Course, task: Task) -> None:
-        """It was made for this course."""
+    def start(self, timeline: Timeline, task: Task) -> None:
+        """It was made for this timeline."""
 
     def act(self, moment: Moment) -> Knobs:
         index = min(int(moment.position), len(self._feed_T) - 1)
@@ -99,17 +99,17 @@ class Planner:
         self._model, self._law, self._log = model, law, tuple(log)
         self._config = config or PlannerConfig()
 
-    def start(self, course: Course, task: Task) -> None:
-        self._course, self._task = course, task
+    def start(self, timeline: Timeline, task: Task) -> None:
+        self._timeline, self._task = timeline, task
         self.decisions: list[tuple[float, Planned]] = []
         self._from, self._until = 0.0, -1.0
         self._last: Planned | None = None
         self._before: float | None = None
-        self.experience = Experience.of(self._model, self._law, course, task, self._log)
+        self.calibration = LoadCalibration.of(self._model, self._law, timeline, task, self._log)
 
     def act(self, moment: Moment) -> Knobs:
         if self._before is not None:
-            self.experience.came_true(self._before, moment.position, moment.knobs, moment.sensors_RC[-1])
+            self.calibration.learn(self._before, moment.position, moment.knobs, moment.sensors_RC[-1])
         self._before = moment.position
         if moment.position >= self._until:
             self._decide(moment)
@@ -119,21 +119,21 @@ class Planner:
         return float(decision.feed_T[index]), float(decision.spindle_T[index])
 
     def _decide(self, moment: Moment) -> None:
-        lookout, horizon = None, self._config.horizon
-        if self.experience.remembers:
-            course = self._course.after(moment.position, horizon)
-            outlook = self.experience.recall(course, moment.position, self._task.risk)
+        forecaster, horizon = None, self._config.horizon
+        if self.calibration.has_runs:
+            timeline = self._timeline.after(moment.position, horizon)
+            forecast = self.calibration.from_runs(timeline, moment.position, self._task.risk)
         else:
-            lookout = Lookout(self._model, moment.sensors_RC, moment.commands_RA)
-            course = self._course.after(moment.position, min(horizon, lookout.reach))
-            forecast = lookout.ahead(course, sensors_of(self._task.limits_of(self._model.schema)))
+            forecaster = LoadForecaster(self._model, moment.sensors_RC, moment.commands_RA)
+            timeline = self._timeline.after(moment.position, min(horizon, forecaster.reach))
+            forecast = forecaster.ahead(timeline, sensors_of(self._task.limits_of(self._model.schema)))
             now_A = moment.commands_RA[-1]
-            outlook = self.experience.calibrated(forecast, moment.position, self._task.risk, now_A)
+            forecast = self.calibration.from_forecast(forecast, moment.position, self._task.risk, now_A)
         warm = None if self._last is None else self._last.wanted_T2[int(moment.position - self._from) :]
-        budget = self._task.risk * len(course) / len(self._course)
+        budget = self._task.risk * len(timeline) / len(self._timeline)
         self._last = plan_ahead(
-            outlook, self._law, self._task, self._model.schema, self._config, moment.knobs, warm,
-            len(self.decisions), lookout, budget,
+            forecast, self._law, self._task, self._model.schema, self._config, moment.knobs, warm,
+            len(self.decisions), forecaster, budget,
         )  # fmt: skip
         self._from, self._until = moment.position, moment.position + self._config.every
         self.decisions.append((moment.position, self._last))

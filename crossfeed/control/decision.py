@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from crossfeed.control.course import Course, slewed
 from crossfeed.control.score import Score
 from crossfeed.control.task import Task
+from crossfeed.control.timeline import Timeline, slewed
 from crossfeed.grid import significant
 from crossfeed.serving.measures import Estimate, sample_quantiles
 
@@ -53,15 +53,15 @@ def decide(
 
     `budget` is the chance of passing a limit that all of it may add; the task's risk where nothing is said.
     """
-    task, course = score.task, score.outlook.course
+    task, timeline = score.task, score.forecast.timeline
     budget = task.risk if budget is None else budget
     gain_ST, _ = score.gains(feed_T, spindle_T, seed)
     ones = np.ones_like(feed_T)
     added_T, excess_T = score.added(feed_T, spindle_T), score.excess(feed_T, spindle_T)
     # Knobs that stand high may not come back to 100 % in time: what that adds is borne.
-    back_T, _ = reachable(course, np.minimum(feed_T, 1.0), ones, task, start)
+    back_T, _ = reachable(timeline, np.minimum(feed_T, 1.0), ones, task, start)
     borne_T = score.added(back_T, ones)
-    left_T = ~course.free(task)
+    left_T = ~timeline.free(task)
     choices = []
     feed_T, spindle_T = feed_T.copy(), spindle_T.copy()
     for number in np.unique(stretch_T):
@@ -73,14 +73,14 @@ def decide(
             barred=bool(score.barred[own].any()),
             likely=bool(score.likely[own].any()),
             kept=not (excess_T[own] > 0.0).any(),
-            doubt=float(score.outlook.doubt_T[own].max()),
+            doubt=float(score.forecast.doubt_T[own].max()),
             left=bool(left_T[own].all()),
         )
         verdict, why = stretch.judged
         if verdict == "as written":
             feed_T[own] = spindle_T[own] = 1.0
         choices.append(Choice(int(own[0]), int(own[-1]), verdict, why, stretch.gain))
-    feed_T, spindle_T = reachable(course, feed_T, spindle_T, task, start)
+    feed_T, spindle_T = reachable(timeline, feed_T, spindle_T, task, start)
     if float(score.added(feed_T, spindle_T).sum()) > max(budget, float(borne_T.sum())) + _NOTHING:
         feed_T, spindle_T = back_T, ones
     # What is promised is what the knobs that can be reached bring, not what was wanted.
@@ -131,13 +131,13 @@ def _estimate(values_S: np.ndarray, confidence: float) -> Estimate:
 
 
 def reachable(
-    course: Course, feed_T: np.ndarray, spindle_T: np.ndarray, task: Task, start: tuple[float, float]
+    timeline: Timeline, feed_T: np.ndarray, spindle_T: np.ndarray, task: Task, start: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Knobs that are never turned too fast and never stand above what was wanted, if need be by turning down early."""
     feed_T = feed_T.copy()
     for index in range(len(feed_T) - 2, -1, -1):
         # What a place lasts at the lower of both feeds is more than it does; at the wanted one it is safe.
-        share = course.feed_share_T[index]
-        taken = course.period * (1.0 - share + share / max(feed_T[index], 1.0))
+        share = timeline.feed_share_T[index]
+        taken = timeline.period * (1.0 - share + share / max(feed_T[index], 1.0))
         feed_T[index] = min(feed_T[index], feed_T[index + 1] + task.slew * taken)
-    return slewed(course, feed_T, spindle_T, task, start)
+    return slewed(timeline, feed_T, spindle_T, task, start)

@@ -13,16 +13,12 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from crossfeed.control.branches import grow
-from crossfeed.control.course import Course
-from crossfeed.control.imagined import PENALTY, Imagined
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.imagined_episodes import PENALTY, ImaginedEpisodes
 from crossfeed.control.limits import highest_by_row, sensors_of
 from crossfeed.control.machine import MachineRun, Workpiece
-from crossfeed.control.observation import CourseFeatures, free_knobs, observe, size, wanted_knobs
+from crossfeed.control.observation import PolicyFeatures, free_knobs, observe, size, wanted_knobs
 from crossfeed.control.task import Task
-from crossfeed.evaluation.opened_model import open_model
-from crossfeed.ingest.align import align
+from crossfeed.control.timeline import Timeline
 from crossfeed.ingest.table import Table
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.model.world_model import WorldModel
@@ -54,9 +50,9 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self.limits = self.task.limits_of(canonical())
         text = path.read_text(encoding="utf-8", errors="replace")
         self.piece = Workpiece.of(text, path.stem, machine_named(machine), material)
-        self.course = Course.of(self.piece.program, canonical(), 1.0, self.piece.motion_limits)
-        self._marks = CourseFeatures.of(self.course, self.limits)
-        self._highest = highest_by_row(self.limits, self.course.tool_T)
+        self.timeline = Timeline.of(self.piece.program, canonical(), 1.0, self.piece.motion_limits)
+        self._features = PolicyFeatures.of(self.timeline, self.limits)
+        self._highest = highest_by_row(self.limits, self.timeline.tool_T)
         names = canonical().sensor_names
         self._limited = [names.index(name) for name in sensors_of(self.limits)]
         self._powers = [
@@ -80,10 +76,10 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self._knobs = np.clip(wanted, self._knobs - self.task.slew, self._knobs + self.task.slew)
         before = self._run.position
         row = self._run.step(float(self._knobs[0]), float(self._knobs[1]))
-        index = min(int(before), len(self.course) - 1)
+        index = min(int(before), len(self.timeline) - 1)
         self._load = np.nan_to_num(row.sensors[self._limited])
         used = [row.truth[self._limited[n]] / highest[index] for n, highest in enumerate(self._highest.values())]
-        above = max(used, default=0.0) - 1.0 if self.course.cutting[index] else -1.0
+        above = max(used, default=0.0) - 1.0 if self.timeline.cutting[index] else -1.0
         energy = (
             (sum(row.truth[n] * scale for n, scale in self._powers) + self.task.objective.base_load)
             * row.seconds
@@ -102,22 +98,10 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         return self._observation(), float(reward), self._run.done, False, info
 
     def _observation(self) -> np.ndarray:
-        index = min(int(self._run.position), len(self._marks) - 1)
-        marks = self._marks
-        plan, highest = marks.plan_TF[index][None], marks.highest_TL[index][None]
+        index = min(int(self._run.position), len(self._features) - 1)
+        features = self._features
+        plan, highest = features.plan_TF[index][None], features.highest_TL[index][None]
         return np.asarray(observe(plan, highest, self._load[None], self._knobs[None])[0])
-
-
-def imagined(
-    model: WorldModel | Path | str, table: Table | Path | str, task: Task, count: int, branches: int = 64, seed: int = 0
-) -> Imagined:
-    """Episodes of a model that begin at moments of a table."""
-    network = model if isinstance(model, WorldModel) else open_model(model, "cpu").model
-    rows = table if isinstance(table, Table) else Table.read(table)
-    grown = grow(network, rows, task, branches, seed)
-    aligned = align(rows, network.schema)
-    law = CuttingLaw.from_logs(network.schema, aligned.sensors, aligned.commands)
-    return Imagined(grown, law, task, network.schema, count, seed)
 
 
 class ModelEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -129,22 +113,22 @@ class ModelEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self, model: WorldModel | Path | str, table: Table | Path | str, task: Task | None = None, branches: int = 64
     ) -> None:
         self.task = task or Task()
-        self._imagined = imagined(model, table, self.task, 1, branches)
-        self.observation_space, self.action_space = _spaces(self.task, size(self._imagined.limits))
+        self._episodes = ImaginedEpisodes.of_log(model, table, self.task, 1, branches)
+        self.observation_space, self.action_space = _spaces(self.task, size(self._episodes.limits))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed, options=options)
-        self._imagined.draw = self.np_random
-        seen = self._imagined.reset(np.ones(1, dtype=bool))
-        return seen[0], {"member": int(self._imagined.member_B[0])}
+        self._episodes.draw = self.np_random
+        seen = self._episodes.reset(np.ones(1, dtype=bool))
+        return seen[0], {"member": int(self._episodes.member_B[0])}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        stepped = self._imagined.step(np.asarray(action, dtype=np.float64)[None])
+        stepped = self._episodes.step(np.asarray(action, dtype=np.float64)[None])
         info = {name: values[0] for name, values in stepped.info.items()}
         # A branch ends where the model's reach ends, not where the work does.
-        return self._imagined.observation()[0], float(stepped.reward_B[0]), False, bool(stepped.done_B[0]), info
+        return self._episodes.observation()[0], float(stepped.reward_B[0]), False, bool(stepped.done_B[0]), info
 
 
 class ModelVectorEnvironment(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
@@ -157,8 +141,8 @@ class ModelVectorEnvironment(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         branches: int = 64,
     ) -> None:  # fmt: skip
         self.task, self.num_envs = task or Task(), num_envs
-        self.imagined = imagined(model, table, self.task, num_envs, branches)
-        self.single_observation_space, self.single_action_space = _spaces(self.task, size(self.imagined.limits))
+        self.episodes = ImaginedEpisodes.of_log(model, table, self.task, num_envs, branches)
+        self.single_observation_space, self.single_action_space = _spaces(self.task, size(self.episodes.limits))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._ended_B = np.zeros(num_envs, dtype=bool)
@@ -167,18 +151,18 @@ class ModelVectorEnvironment(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None  # noqa: ARG002
     ) -> tuple[np.ndarray, dict[str, Any]]:  # fmt: skip
         if seed is not None:
-            self.imagined.draw = np.random.default_rng(seed if isinstance(seed, int) else [n or 0 for n in seed])
+            self.episodes.draw = np.random.default_rng(seed if isinstance(seed, int) else [n or 0 for n in seed])
         self._ended_B[:] = False
-        return self.imagined.reset(np.ones(self.num_envs, dtype=bool)), {}
+        return self.episodes.reset(np.ones(self.num_envs, dtype=bool)), {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         begin_B = self._ended_B
-        stepped = self.imagined.step(np.asarray(actions, dtype=np.float64))
+        stepped = self.episodes.step(np.asarray(actions, dtype=np.float64))
         reward_B, done_B = np.where(begin_B, 0.0, stepped.reward_B), stepped.done_B & ~begin_B
         if begin_B.any():
-            self.imagined.reset(begin_B)
+            self.episodes.reset(begin_B)
         self._ended_B = done_B
-        return self.imagined.observation(), reward_B, np.zeros(self.num_envs, dtype=bool), done_B, dict(stepped.info)
+        return self.episodes.observation(), reward_B, np.zeros(self.num_envs, dtype=bool), done_B, dict(stepped.info)
 
 
 _HERE = "crossfeed.control.environments"

@@ -8,9 +8,9 @@ import numpy as np
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.control.imagined import Imagined
+from crossfeed.control.imagined_episodes import ImaginedEpisodes
+from crossfeed.control.learned_policy import LearnedPolicy
 from crossfeed.control.observation import free_knobs
-from crossfeed.control.policy_file import LearnedPolicy
 from crossfeed.control.task import Task
 from crossfeed.extras import need
 from crossfeed.ingest.table import Table
@@ -40,11 +40,11 @@ def learn(
     """PPO or SAC of stable-baselines3 in imagined branches; several seeds, the best one exported."""
     config = config or LearnConfig()
     need("stable_baselines3", "Learning a policy", "control")
-    from crossfeed.control.environments import imagined
+
     from crossfeed.control.sb3 import BranchVecEnv
 
-    training = imagined(model, table, task, config.copies, config.branches, seed=0)
-    held = imagined(model, table, task, 4 * config.copies, max(2, config.branches // 3), seed=1)
+    training = ImaginedEpisodes.of_log(model, table, task, config.copies, config.branches, seed=0)
+    held = ImaginedEpisodes.of_log(model, table, task, 4 * config.copies, max(2, config.branches // 3), seed=1)
     found = []
     with progress("Learning a policy in the model", total=config.seeds) as bar:
         for seed in range(config.seeds):
@@ -64,7 +64,7 @@ def learn(
     return policy
 
 
-def earned(branches: Imagined, policy: LearnedPolicy | None) -> float:
+def earned(branches: ImaginedEpisodes, policy: LearnedPolicy | None) -> float:
     """What a period earns on average, in branches that always begin the same; None leaves the knobs alone."""
     branches.draw = np.random.default_rng(99)
     everything = np.ones(branches.count, dtype=bool)

@@ -38,7 +38,7 @@ class Workpiece:
 
     @property
     def motion_limits(self) -> MotionLimits:
-        """With which its course has to be planned to be that of this machine."""
+        """With which its timeline has to be planned to be that of this machine."""
         return motion_limits(self.machine.parameters)
 
 

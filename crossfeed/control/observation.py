@@ -8,31 +8,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossfeed.control.course import Course
 from crossfeed.control.limits import Limit, highest_by_row, sensors_of
 from crossfeed.control.task import Task
+from crossfeed.control.timeline import Timeline
 
 AHEAD = 8  # places of the program that are seen
 _FEED, _SPEED = 5000.0, 10_000.0  # mm/min and rpm that count as one
 
 
 @dataclass(frozen=True, eq=False)
-class CourseFeatures:
-    """A course as a policy sees it: one row of features for every place, limits included."""
+class PolicyFeatures:
+    """A timeline as a policy sees it: one row of features for every place, limits included."""
 
     plan_TF: np.ndarray
     highest_TL: np.ndarray  # infinite where there is no limit
 
     @classmethod
-    def of(cls, course: Course, limits: Sequence[Limit]) -> "CourseFeatures":
-        feeds = [column for column in range(course.commands_TA.shape[1]) if column != course.spindle_column]
-        path_T = np.sqrt((course.commands_TA[:, feeds] ** 2).sum(axis=1)) / _FEED
-        speed_T = course.commands_TA[:, course.spindle_column] / _SPEED
-        now = np.column_stack([course.feed_share_T, path_T, speed_T])
+    def of(cls, timeline: Timeline, limits: Sequence[Limit]) -> "PolicyFeatures":
+        feeds = [column for column in range(timeline.commands_TA.shape[1]) if column != timeline.spindle_column]
+        path_T = np.sqrt((timeline.commands_TA[:, feeds] ** 2).sum(axis=1)) / _FEED
+        speed_T = timeline.commands_TA[:, timeline.spindle_column] / _SPEED
+        now = np.column_stack([timeline.feed_share_T, path_T, speed_T])
         plan_TF = np.column_stack([now, _ahead(now)])
-        by_sensor = highest_by_row(limits, course.tool_T)
+        by_sensor = highest_by_row(limits, timeline.tool_T)
         columns = [by_sensor[sensor] for sensor in sensors_of(limits)]
-        return cls(plan_TF, np.column_stack(columns) if columns else np.empty((len(course), 0)))
+        return cls(plan_TF, np.column_stack(columns) if columns else np.empty((len(timeline), 0)))
 
     def __len__(self) -> int:
         return len(self.plan_TF)

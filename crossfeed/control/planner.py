@@ -6,13 +6,13 @@ import numpy as np
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.control.course import Course, slewed
+from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.decision import Decision, decide, reachable
-from crossfeed.control.law import CuttingLaw
-from crossfeed.control.outlook import Lookout, Outlook
+from crossfeed.control.load_forecast import LoadForecast, LoadForecaster
 from crossfeed.control.score import Score
 from crossfeed.control.search import Found, SearchConfig, search
 from crossfeed.control.task import Knob, Task
+from crossfeed.control.timeline import Timeline, slewed
 from crossfeed.schema import Schema
 
 _GRID = 36  # feeds tried at each place
@@ -25,7 +25,7 @@ class PlannerConfig(CheckedForm):
     """How far to look, how often to decide, and how hard to search."""
 
     search: SearchConfig = SearchConfig()
-    horizon: int = Field(default=32, ge=2)  # places planned at once, where the outlook reaches that far
+    horizon: int = Field(default=32, ge=2)  # places planned at once, where the forecast reaches that far
     every: int = Field(default=4, ge=1)  # places between two decisions
     knot: int = Field(default=4, ge=1)  # places under one knob position
 
@@ -42,19 +42,19 @@ class Planned:
 
 
 def plan_ahead(
-    outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig,
+    forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig,
     start: tuple[float, float] = (1.0, 1.0), warm_T2: np.ndarray | None = None, seed: int = 0,
-    lookout: Lookout | None = None, budget: float | None = None,
+    forecaster: LoadForecaster | None = None, budget: float | None = None,
 ) -> Planned:  # fmt: skip
-    """Find the best knobs for the places of an outlook and decide which of them to use.
+    """Find the best knobs for the places of an forecast and decide which of them to use.
 
     `budget` is the chance of passing a limit that the plan may add, the task's risk where nothing is said. It is spent
     where it saves most: all places pay the same price for chance, the lowest that keeps to the budget.
     """
-    course, score = outlook.course, Score(outlook, law, task, schema)
+    timeline, score = forecast.timeline, Score(forecast, law, task, schema)
     budget = task.risk if budget is None else budget
-    knot_T = course.knots(task, config.knot)
-    free_T = course.free(task)
+    knot_T = timeline.knots(task, config.knot)
+    free_T = timeline.free(task)
     # Speeding the spindle up in a cut takes torque that no law of cutting knows of, so below limits it stays.
     spindle = Knob() if score.highest else task.spindle
     low, high = (np.array([getattr(task.feed, end), getattr(spindle, end)]) for end in ("min", "max"))
@@ -62,32 +62,32 @@ def plan_ahead(
 
     def spread(knots_PN2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         wanted = np.where(free_T[:, None], knots_PN2[:, knot_T], 1.0)
-        return slewed(course, wanted[..., 0], wanted[..., 1], task, start)
+        return slewed(timeline, wanted[..., 0], wanted[..., 1], task, start)
 
     def judge(knots_PN2: np.ndarray) -> np.ndarray:
         knobs = spread(knots_PN2)
         return np.asarray(score.of(*knobs).total(price) + _lateness(task, score, *knobs))
 
     first = _start(best_T, knot_T, warm_T2)
-    found = search(judge, low, high, first, config.search, np.random.default_rng([seed, len(course)]))
+    found = search(judge, low, high, first, config.search, np.random.default_rng([seed, len(timeline)]))
     wanted_T2 = np.where(free_T[:, None], found.knots_N2[knot_T], 1.0)
-    feed_T, spindle_T = slewed(course, wanted_T2[:, 0], wanted_T2[:, 1], task, start)
+    feed_T, spindle_T = slewed(timeline, wanted_T2[:, 0], wanted_T2[:, 1], task, start)
     feed_T = _cheaper(score, task, price, budget, (feed_T, best_T), spindle_T)
-    if lookout is not None:
-        score = Score(_asked(outlook, lookout, score, feed_T, spindle_T), law, task, schema)
+    if forecaster is not None:
+        score = Score(_asked(forecast, forecaster, score, feed_T, spindle_T), law, task, schema)
     decision = decide(score, feed_T, spindle_T, knot_T, start, budget, seed)
     return Planned(decision, wanted_T2, feed_T, spindle_T, found)
 
 
 def plan_whole(
-    outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0
+    forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0
 ) -> tuple[Decision, bool]:
     """A plan for a whole program whose loads are known or sampled beforehand, and whether every search was finished."""
-    course, total = outlook.course, len(outlook)
+    timeline, total = forecast.timeline, len(forecast)
     feed_T, spindle_T, start, finished = np.ones(total), np.ones(total), (1.0, 1.0), True
     step = max(config.every, config.horizon // 2)
     for first in range(0, total, step):
-        part = section(outlook, first, first + config.horizon)
+        part = section(forecast, first, first + config.horizon)
         budget = task.risk * len(part) / total
         planned = plan_ahead(part, law, task, schema, config, start, seed=seed + first, budget=budget)
         own = slice(first, min(first + step, total))
@@ -96,33 +96,35 @@ def plan_whole(
         feed_T[own], spindle_T[own] = planned.feed_T[:count], planned.spindle_T[:count]
         start = (float(feed_T[own.stop - 1]), float(spindle_T[own.stop - 1]))
         finished = finished and planned.found.finished
-    score = Score(outlook, law, task, schema)
-    knot_T = course.knots(task, config.knot)
+    score = Score(forecast, law, task, schema)
+    knot_T = timeline.knots(task, config.knot)
     return decide(score, feed_T, spindle_T, knot_T, (1.0, 1.0), seed=seed), finished
 
 
-def section(outlook: Outlook, first: int, last: int) -> Outlook:
-    """Some places of an outlook."""
-    own = slice(first, min(last, len(outlook)))
-    course = outlook.course.after(float(first), own.stop - first)
-    paths = {name: path_ST[:, own] for name, path_ST in outlook.paths.items()}
-    middle, high = ({name: load_T[own] for name, load_T in part.items()} for part in (outlook.middle, outlook.high))
+def section(forecast: LoadForecast, first: int, last: int) -> LoadForecast:
+    """Some places of an forecast."""
+    own = slice(first, min(last, len(forecast)))
+    timeline = forecast.timeline.after(float(first), own.stop - first)
+    paths = {name: path_ST[:, own] for name, path_ST in forecast.paths.items()}
+    middle, high = ({name: load_T[own] for name, load_T in part.items()} for part in (forecast.middle, forecast.high))
     tails = {
         name: replace(known, **{part: getattr(known, part)[own] for part in ("load_T", "unit_T", "known_T")})
-        for name, known in outlook.tails.items()
+        for name, known in forecast.tails.items()
     }
-    return Outlook(course, paths, outlook.doubt_T[own], middle, high, tails)
+    return LoadForecast(timeline, paths, forecast.doubt_T[own], middle, high, tails)
 
 
 def priced(
     score: Score, task: Task, knot_T: np.ndarray, budget: float, start: tuple[float, float]
 ) -> tuple[float, np.ndarray]:
     """The lowest price of added chance at which the best feed of every place keeps to the budget, and those feeds."""
-    course, grid = score.outlook.course, np.linspace(task.feed.min, task.feed.max, _GRID)
+    timeline, grid = score.forecast.timeline, np.linspace(task.feed.min, task.feed.max, _GRID)
     # 100 % itself is among the feeds whatever the range is.
     grid = np.unique(np.append(grid, 1.0))
-    each = score.by_place(np.broadcast_to(grid[:, None], (len(grid), len(course))), np.ones((len(grid), len(course))))
-    free_T, ones = course.free(task), np.ones(len(course))
+    each = score.by_place(
+        np.broadcast_to(grid[:, None], (len(grid), len(timeline))), np.ones((len(grid), len(timeline)))
+    )
+    free_T, ones = timeline.free(task), np.ones(len(timeline))
 
     def best(price: float) -> np.ndarray:
         total_GT = each.total(price)
@@ -131,7 +133,7 @@ def priced(
         wanted_T = np.where(free_T, grid[total_GT.argmin(axis=0)], 1.0)
         # A place meets the knob of the one before it, too.
         wanted_T[:-1] = np.where(free_T[:-1], np.minimum(wanted_T[:-1], wanted_T[1:]), 1.0)
-        return reachable(course, wanted_T, ones, task, start)[0]
+        return reachable(timeline, wanted_T, ones, task, start)[0]
 
     def added(feed_T: np.ndarray) -> float:
         return float(score.added(feed_T, ones).sum())
@@ -177,32 +179,34 @@ def _lateness(task: Task, score: Score, feed_BT: np.ndarray, spindle_BT: np.ndar
     within = task.objective.within
     if within is None:
         return np.zeros(len(feed_BT))
-    course: Course = score.outlook.course
-    late_B = course.taken(feed_BT, spindle_BT).sum(-1) - within * len(course) / course.whole
+    timeline: Timeline = score.forecast.timeline
+    late_B = timeline.taken(feed_BT, spindle_BT).sum(-1) - within * len(timeline) / timeline.whole
     return np.asarray(_LATE * np.maximum(late_B, 0.0))
 
 
-def _asked(outlook: Outlook, lookout: Lookout, score: Score, feed_T: np.ndarray, spindle_T: np.ndarray) -> Outlook:
-    """The outlook with the loads that the model itself expects under the plan, where those are above the law.
+def _asked(
+    forecast: LoadForecast, forecaster: LoadForecaster, score: Score, feed_T: np.ndarray, spindle_T: np.ndarray
+) -> LoadForecast:
+    """The forecast with the loads that the model itself expects under the plan, where those are above the law.
 
     They are brought back to the program as written by the law, so that everything else goes on as before.
     """
-    course = outlook.course
-    commands_TA, position_R = course.commanded(feed_T, spindle_T)
-    count = min(len(commands_TA), lookout.reach)
-    mean_RC, doubt_R = lookout.expected(commands_TA[:count])
-    row_T = np.clip(np.searchsorted(position_R[:count], np.arange(len(course)) + 0.5), 0, count - 1)
-    reached_T = np.arange(len(course)) < position_R[count - 1]
-    names = lookout.model.schema.sensor_names
-    paths, high, tails = dict(outlook.paths), dict(outlook.high), dict(outlook.tails)
+    timeline = forecast.timeline
+    commands_TA, position_R = timeline.commanded(feed_T, spindle_T)
+    count = min(len(commands_TA), forecaster.reach)
+    mean_RC, doubt_R = forecaster.expected(commands_TA[:count])
+    row_T = np.clip(np.searchsorted(position_R[:count], np.arange(len(timeline)) + 0.5), 0, count - 1)
+    reached_T = np.arange(len(timeline)) < position_R[count - 1]
+    names = forecaster.model.schema.sensor_names
+    paths, high, tails = dict(forecast.paths), dict(forecast.high), dict(forecast.tails)
     factors = score.effective(feed_T, spindle_T)
-    speed_T = np.abs(course.commands_TA[:, course.spindle_column])
+    speed_T = np.abs(timeline.commands_TA[:, timeline.spindle_column])
     for name in score.highest:
-        path_ST, by_model_T = outlook.paths[name], mean_RC[row_T, names.index(name)]
+        path_ST, by_model_T = forecast.paths[name], mean_RC[row_T, names.index(name)]
         by_law_T = score.law.expected(score.schema.channel(name), path_ST.mean(axis=0), speed_T, *factors)
         more_T = np.where(reached_T, np.maximum(by_model_T - by_law_T, 0.0), 0.0)
         paths[name], high[name] = path_ST + more_T, high[name] + more_T
         if name in tails:
             tails[name] = replace(tails[name], load_T=tails[name].load_T + more_T)
-    doubt_T = np.where(reached_T, np.maximum(outlook.doubt_T, doubt_R[row_T]), outlook.doubt_T)
-    return replace(outlook, paths=paths, high=high, tails=tails, doubt_T=doubt_T)
+    doubt_T = np.where(reached_T, np.maximum(forecast.doubt_T, doubt_R[row_T]), forecast.doubt_T)
+    return replace(forecast, paths=paths, high=high, tails=tails, doubt_T=doubt_T)

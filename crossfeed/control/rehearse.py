@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from crossfeed.control.controllers import AsWritten, Controller, PlannedKnobs
-from crossfeed.control.course import Course
 from crossfeed.control.decision import Decision, reachable
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.task import Task
-from crossfeed.control.trial import cost_by_place, passed_by_place, standing, trial
+from crossfeed.control.timeline import Timeline
+from crossfeed.control.trial import cost_by_place, idle_start, passed_by_place, trial
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.schema import canonical
 
@@ -25,22 +25,22 @@ def rehearse(program: Path, machine: str, task: Task, decision: Decision, seed: 
     """
     text = program.read_text(encoding="utf-8", errors="replace")
     piece = Workpiece.of(text, program.stem, machine_named(machine))
-    course = Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
-    past, ones = standing(piece, seed), np.ones(len(course))
-    feed_T, spindle_T = (_fitted(knob_T, len(course)) for knob_T in (decision.feed_T, decision.spindle_T))
-    free_T = course.free(task)
-    fast_T, _ = reachable(course, np.where(free_T, task.feed.max, 1.0), ones, task, (1.0, 1.0))
+    timeline = Timeline.of(piece.program, canonical(), 1.0, piece.motion_limits)
+    past, ones = idle_start(piece, seed), np.ones(len(timeline))
+    feed_T, spindle_T = (_fitted(knob_T, len(timeline)) for knob_T in (decision.feed_T, decision.spindle_T))
+    free_T = timeline.free(task)
+    fast_T, _ = reachable(timeline, np.where(free_T, task.feed.max, 1.0), ones, task, (1.0, 1.0))
     controllers: list[Controller] = [
         AsWritten(),
         PlannedKnobs("planned", feed_T, spindle_T),
         PlannedKnobs("fastest", fast_T, ones),
     ]
-    runs = [trial(piece, course, task, each, past) for each in controllers]
-    written, planned, fastest = (cost_by_place(run, course, task) for run in runs)
-    passed_before, passed_after, passed_fast = (passed_by_place(run, course, task) for run in runs)
+    runs = [trial(piece, timeline, task, each, past) for each in controllers]
+    written, planned, fastest = (cost_by_place(run, timeline, task) for run in runs)
+    passed_before, passed_after, passed_fast = (passed_by_place(run, timeline, task) for run in runs)
     counts = {"acted": 0, "acted_rightly": 0, "left_alone": 0, "left_rightly": 0}
     for choice in decision.choices:
-        own = slice(choice.first, min(choice.last + 1, len(course)))
+        own = slice(choice.first, min(choice.last + 1, len(timeline)))
         if choice.verdict == "as written":
             worthless = not free_T[own].any() or float(written[own].sum() - fastest[own].sum()) < _NOTHING
             counts["left_alone"] += 1

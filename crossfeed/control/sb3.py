@@ -1,4 +1,4 @@
-"""Imagined branches in the form in which stable-baselines3 takes many environments."""
+"""ImaginedEpisodes branches in the form in which stable-baselines3 takes many environments."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
-from crossfeed.control.imagined import Imagined
+from crossfeed.control.imagined_episodes import ImaginedEpisodes
 from crossfeed.control.observation import free_knobs, size
 
 
@@ -17,29 +17,29 @@ class BranchVecEnv(VecEnv):
     `squashed` says that the learner squashes its actions itself, as SAC does; PPO leaves that to its environment.
     """
 
-    def __init__(self, imagined: Imagined, squashed: bool = False) -> None:
-        self.imagined, self._squashed = imagined, squashed
-        seen = spaces.Box(-10.0, 10.0, (size(imagined.limits),), np.float32)
+    def __init__(self, episodes: ImaginedEpisodes, squashed: bool = False) -> None:
+        self.episodes, self._squashed = episodes, squashed
+        seen = spaces.Box(-10.0, 10.0, (size(episodes.limits),), np.float32)
         # Wider than what is obeyed, so that the squashed action is the network's own.
         far = 1.0 if squashed else 3.0
-        super().__init__(imagined.count, seen, spaces.Box(-far, far, (len(free_knobs(imagined.task)),), np.float32))
-        self._actions = np.zeros((imagined.count, 1))
+        super().__init__(episodes.count, seen, spaces.Box(-far, far, (len(free_knobs(episodes.task)),), np.float32))
+        self._actions = np.zeros((episodes.count, 1))
 
     def reset(self) -> np.ndarray:
-        return self.imagined.reset(np.ones(self.num_envs, dtype=bool))
+        return self.episodes.reset(np.ones(self.num_envs, dtype=bool))
 
     def step_async(self, actions: np.ndarray) -> None:
         asked = np.asarray(actions, dtype=np.float64)
         self._actions = asked if self._squashed else np.tanh(asked)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        stepped = self.imagined.step(self._actions)
-        seen = self.imagined.observation()
+        stepped = self.episodes.step(self._actions)
+        seen = self.episodes.observation()
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for index in np.flatnonzero(stepped.done_B):
             infos[index] = {"terminal_observation": seen[index], "TimeLimit.truncated": True}
         if stepped.done_B.any():
-            seen = self.imagined.reset(stepped.done_B)
+            seen = self.episodes.reset(stepped.done_B)
         return seen, stepped.reward_B.astype(np.float32), stepped.done_B, infos
 
     def close(self) -> None:

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.limits import highest_by_row
-from crossfeed.control.outlook import Outlook
+from crossfeed.control.load_forecast import LoadForecast
 from crossfeed.control.task import Task
 from crossfeed.schema import Schema, conversion
 from crossfeed.serving.measures import power_sensors
@@ -27,7 +27,7 @@ _DOUBT_PENALTY = 1.0  # s for each second with a knob off 100 % at one further u
 
 @dataclass(frozen=True)
 class Scored:
-    """What B plans bring over the places of an outlook."""
+    """What B plans bring over the places of an forecast."""
 
     cost_B: np.ndarray  # in seconds, energy priced in
     seconds_B: np.ndarray
@@ -42,24 +42,24 @@ class Scored:
 
 
 class Score:
-    """Judges plans over one outlook by the law of cutting."""
+    """Judges plans over one forecast by the law of cutting."""
 
-    def __init__(self, outlook: Outlook, law: CuttingLaw, task: Task, schema: Schema) -> None:
-        self.outlook, self.law, self.task, self.schema = outlook, law, task, schema
-        course = outlook.course
-        self._speed_T = np.abs(course.commands_TA[:, course.spindle_column])
-        self._powers = power_sensors(schema, np.isin(schema.sensor_names, list(outlook.paths)))
-        self.highest = highest_by_row(task.limits_of(schema), course.tool_T)  # (T,) of every limited sensor
+    def __init__(self, forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema) -> None:
+        self.forecast, self.law, self.task, self.schema = forecast, law, task, schema
+        timeline = forecast.timeline
+        self._speed_T = np.abs(timeline.commands_TA[:, timeline.spindle_column])
+        self._powers = power_sensors(schema, np.isin(schema.sensor_names, list(forecast.paths)))
+        self.highest = highest_by_row(task.limits_of(schema), timeline.tool_T)  # (T,) of every limited sensor
 
     @cached_property
     def _mean(self) -> dict[str, np.ndarray]:
-        return {name: self.outlook.paths[name].mean(axis=0) for name in self.outlook.paths}
+        return {name: self.forecast.paths[name].mean(axis=0) for name in self.forecast.paths}
 
     def effective(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The factors that the cut itself meets: none outside feed moves, the spindle's in feeds for each turn."""
-        course = self.outlook.course
-        feeding = course.feed_share_T > 0.0
-        turns = course.turn_share_T > 0.5 * course.feed_share_T
+        timeline = self.forecast.timeline
+        feeding = timeline.feed_share_T > 0.0
+        turns = timeline.turn_share_T > 0.5 * timeline.feed_share_T
         return np.where(feeding, feed_BT * np.where(turns, spindle_BT, 1.0), 1.0), spindle_BT
 
     def of(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> Scored:
@@ -69,8 +69,8 @@ class Score:
 
     def by_place(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> Scored:
         """The same, place by place: every field is (B, T)."""
-        course, task = self.outlook.course, self.task
-        taken_BT = course.taken(feed_BT, spindle_BT)
+        timeline, task = self.forecast.timeline, self.task
+        taken_BT = timeline.taken(feed_BT, spindle_BT)
         factors = self.effective(feed_BT, spindle_BT)
         watts_BT = np.full_like(taken_BT, task.objective.base_load * 1000.0)
         for name in self._powers:
@@ -79,13 +79,13 @@ class Score:
         cost_BT = task.time_price * taken_BT + task.energy_price * energy_BT / 1000.0
         excess_BT = self.excess(feed_BT, spindle_BT) * taken_BT
         off_BT = np.maximum(np.abs(feed_BT - 1.0), np.abs(spindle_BT - 1.0)) > 1e-3
-        doubt_BT = off_BT * np.maximum(self.outlook.doubt_T - _DOUBT, 0.0) * taken_BT
+        doubt_BT = off_BT * np.maximum(self.forecast.doubt_T - _DOUBT, 0.0) * taken_BT
         return Scored(cost_BT, taken_BT, energy_BT, excess_BT, self.added(feed_BT, spindle_BT), doubt_BT)
 
     @cached_property
     def likely(self) -> np.ndarray:
         """Places (T,) whose load as written lies above its limit with even chance or more: there slower is worth it."""
-        ones = np.ones(len(self.outlook))
+        ones = np.ones(len(self.forecast))
         return self._above_middle(ones, ones) > 0.0
 
     def excess(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
@@ -101,19 +101,19 @@ class Score:
         for name, load_BT in self.peaks(feed_BT, spindle_BT).items():
             highest_T = self.highest[name]
             own_BT = (load_BT > highest_T).astype(float)
-            if (known := self.outlook.tails.get(name)) is not None:
+            if (known := self.forecast.tails.get(name)) is not None:
                 factors = self.effective(highest_feed_met(feed_BT), spindle_BT)
                 load_BT = self.law.expected(self.schema.channel(name), known.load_T, self._speed_T, *factors)
                 grown_BT = np.maximum(load_BT / np.maximum(known.load_T, 1e-9), 1.0)
                 chance = known.tail.above((highest_T - load_BT) / (known.unit_T * grown_BT))
                 own_BT = np.where(known.known_T, chance, own_BT)
             chance_BT = np.maximum(chance_BT, own_BT)
-        return np.where(self.outlook.course.cutting, chance_BT, 0.0)
+        return np.where(self.forecast.timeline.cutting, chance_BT, 0.0)
 
     @cached_property
     def as_written(self) -> np.ndarray:
         """The chance (T,) of passing a limit that the program brings with it."""
-        ones = np.ones(len(self.outlook))
+        ones = np.ones(len(self.forecast))
         return self.chance(ones, ones)
 
     @cached_property
@@ -129,16 +129,16 @@ class Score:
     def _above_middle(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
         """The share (B, T) by which the load that is passed with even chance lies above its limit while cutting."""
         worst_BT = np.zeros(feed_BT.shape)
-        for name, load_BT in self._bounds(self.outlook.middle, feed_BT, spindle_BT).items():
+        for name, load_BT in self._bounds(self.forecast.middle, feed_BT, spindle_BT).items():
             highest_T = self.highest[name]
             with np.errstate(invalid="ignore"):
                 share_BT = np.where(np.isfinite(highest_T), (load_BT - highest_T) / np.abs(highest_T), 0.0)
             worst_BT = np.maximum(worst_BT, share_BT)
-        return np.where(self.outlook.course.cutting, worst_BT, 0.0)
+        return np.where(self.forecast.timeline.cutting, worst_BT, 0.0)
 
     def peaks(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> dict[str, np.ndarray]:
         """The cautious load (B, T) of each limited sensor."""
-        return self._bounds(self.outlook.high, feed_BT, spindle_BT)
+        return self._bounds(self.forecast.high, feed_BT, spindle_BT)
 
     def _bounds(
         self, loads: Mapping[str, np.ndarray], feed_BT: np.ndarray, spindle_BT: np.ndarray
@@ -152,34 +152,34 @@ class Score:
 
     def margins(self, feed_T: np.ndarray, spindle_T: np.ndarray) -> np.ndarray:
         """The room (T,) below the nearest limit as a share of it; infinite without limits or without a cut."""
-        room_T = np.full(len(self.outlook), np.inf)
+        room_T = np.full(len(self.forecast), np.inf)
         for name, load_T in self.peaks(feed_T, spindle_T).items():
             room_T = np.minimum(room_T, 1.0 - load_T / self.highest[name])
-        return np.where(self.outlook.course.cutting, room_T, np.inf)
+        return np.where(self.forecast.timeline.cutting, room_T, np.inf)
 
     def gains(self, feed_T: np.ndarray, spindle_T: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """By how much a plan beats the program as written at each place: cost (S, T) in s, and energy (S, T) in Wh.
 
         The exponent of the law is drawn anew for every sample, so that its doubt is part of the gain's.
         """
-        count = len(next(iter(self.outlook.paths.values()))) if self.outlook.paths else 1
+        count = len(next(iter(self.forecast.paths.values()))) if self.forecast.paths else 1
         draw = np.random.default_rng([seed, 18]).standard_normal((count, 1))
         exponent = np.clip(self.law.exponent + self.law.spread * draw, 0.3, 1.0)
-        ones = np.ones(len(self.outlook))
+        ones = np.ones(len(self.forecast))
         energies = []
         for feed, spindle in ((ones, ones), (feed_T, spindle_T)):
-            taken_T = self.outlook.course.taken(feed, spindle)
+            taken_T = self.forecast.timeline.taken(feed, spindle)
             factors = self.effective(feed, spindle)
             watts_ST = np.full((count, len(ones)), self.task.objective.base_load * 1000.0)
             for name in self._powers:
-                watts_ST = watts_ST + self._watts(name, self.outlook.paths[name], *factors, exponent)
+                watts_ST = watts_ST + self._watts(name, self.forecast.paths[name], *factors, exponent)
             energies.append((watts_ST * taken_T / 3600.0, taken_T))
         (before_ST, before_T), (after_ST, after_T) = energies
         saved_ST = before_ST - after_ST
         turned_T = np.abs(np.diff(feed_T, prepend=feed_T[0]))
-        late_T = self.outlook.course.feed_share_T * (_TURNED * turned_T + _STANDS * np.abs(feed_T - 1.0))
+        late_T = self.forecast.timeline.feed_share_T * (_TURNED * turned_T + _STANDS * np.abs(feed_T - 1.0))
         late_ST = late_T * np.random.default_rng([seed, 19]).standard_normal((count, len(ones)))
-        gained_ST = before_T - after_T + self.outlook.course.period * late_ST
+        gained_ST = before_T - after_T + self.forecast.timeline.period * late_ST
         cost_ST = self.task.time_price * gained_ST + self.task.energy_price * saved_ST / 1000.0
         return cost_ST, saved_ST
 

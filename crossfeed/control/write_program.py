@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from crossfeed.atomic import atomic_file
-from crossfeed.control.course import Course
 from crossfeed.control.decision import Decision
+from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import Move, Program
 from crossfeed.programs.parse import parse_program, read_program
@@ -23,12 +23,12 @@ _OTHER = re.compile(r"CYCLE|MCALL|POCKET|HOLES|SLOT|REPEAT|\bG0*(?:73|74|76|8[1-
 _SAME = 5e-3  # a feed nearer to the old one than this share is not worth a changed word
 
 
-def changed_program(original: Path, copy: Path, course: Course, decision: Decision) -> dict[str, Any]:
+def changed_program(original: Path, copy: Path, timeline: Timeline, decision: Decision) -> dict[str, Any]:
     """Write the copy and say how many lines were changed and which had to stay."""
     if copy.resolve() == original.resolve():
         raise ProgramError(f"The copy would replace {original.name}.", expected="another file name")
     program, text = read_program(original), original.read_text(encoding="utf-8", errors="replace")
-    factor = _factors(program, course, decision)
+    factor = _factors(program, timeline, decision)
     lines, changed, left = _rewritten(text.splitlines(), program, factor, original.suffix.lower())
     result = "\n".join(lines) + "\n"
     _check(parse_program(result, program.name), program, factor, set(left))
@@ -37,11 +37,11 @@ def changed_program(original: Path, copy: Path, course: Course, decision: Decisi
     return {"file": copy.name, "changed_lines": changed, "left_lines": left}
 
 
-def _factors(program: Program, course: Course, decision: Decision) -> dict[int, float]:
+def _factors(program: Program, timeline: Timeline, decision: Decision) -> dict[int, float]:
     """The factor of every line with feed moves: that of its places, the lowest where it is passed more than once."""
     lines = [move.line for move in program.moves if move.feed is not None]
     met: dict[int, list[float]] = {}
-    for line, feed in zip(course.line_T.tolist(), decision.feed_T.tolist()):
+    for line, feed in zip(timeline.line_T.tolist(), decision.feed_T.tolist()):
         met.setdefault(line, []).append(feed)
     found, before = {}, 1.0
     for line in dict.fromkeys(lines):

@@ -80,9 +80,9 @@ class Distribution(ABC):
     def moved(self, location: Tensor, scale: Tensor) -> Self:
         """The distribution of `location + scale * value`, differentiable; the scale is positive."""
 
-    @abstractmethod
     def fixed_shape(self) -> Self:
         """The same, but only where it stands can still learn: weights, spread and tails are detached."""
+        return self.map(Tensor.detach).standing_at(self.mean)
 
     @abstractmethod
     def standing_at(self, location: Tensor) -> Self:

@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from crossfeed.distribution.distribution import Distribution
-from crossfeed.distribution.normal import expected_distance, floored, normal_at, probability
-
-LOG_TWO_PI = math.log(2.0 * math.pi)
+from crossfeed.distribution.normal import expected_distance, floored, normal_at, normal_nll, probability
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,7 @@ class Gaussian(Distribution):
         return self.scale
 
     def nll(self, x: Tensor) -> Tensor:
-        scale = floored(self.scale)
-        return 0.5 * (((x - self.mean) / scale).square() + LOG_TWO_PI) + scale.log()
+        return normal_nll(x, self.mean, floored(self.scale))
 
     def beta_nll(self, x: Tensor, beta: float) -> Tensor:
         """NLL with each entry weighted by its detached variance to the power beta (Seitzer et al., 2022)."""
@@ -49,9 +46,6 @@ class Gaussian(Distribution):
 
     def moved(self, location: Tensor, scale: Tensor) -> "Gaussian":
         return Gaussian(location + scale * self.mean, scale * self.scale)
-
-    def fixed_shape(self) -> "Gaussian":
-        return replace(self, scale=self.scale.detach())
 
     def standing_at(self, location: Tensor) -> "Gaussian":
         return replace(self, mean=location)

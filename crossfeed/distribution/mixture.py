@@ -1,6 +1,5 @@
 """A mixture of normals, for signals that stand still and then jump. M components along the last axis."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -10,9 +9,7 @@ from torch import Tensor
 
 from crossfeed.distribution.distribution import Distribution
 from crossfeed.distribution.inversion import crossing
-from crossfeed.distribution.normal import density, expected_distance, floored, normal_at, probability
-
-LOG_TWO_PI = math.log(2.0 * math.pi)
+from crossfeed.distribution.normal import density, expected_distance, floored, normal_at, normal_nll, probability
 
 
 @dataclass(frozen=True)
@@ -51,10 +48,8 @@ class Mixture(Distribution):
         return variance.sqrt()
 
     def nll(self, x: Tensor) -> Tensor:
-        scale_M = floored(self.scale_M)
-        z_M = (x.unsqueeze(-1) - self.mean_M) / scale_M
-        log_density_M = -0.5 * (z_M.square() + LOG_TWO_PI) - scale_M.log()
-        return -torch.logsumexp(self.log_weight_M.log_softmax(-1) + log_density_M, -1)
+        nll_M = normal_nll(x.unsqueeze(-1), self.mean_M, floored(self.scale_M))
+        return -torch.logsumexp(self.log_weight_M.log_softmax(-1) - nll_M, -1)
 
     def crps(self, x: Tensor) -> Tensor:
         weight_M, scale_M = self.weight_M, floored(self.scale_M)

@@ -28,6 +28,11 @@ def probability(z: Tensor) -> Tensor:
     return 0.5 * torch.erfc(z * -math.sqrt(0.5))
 
 
+def normal_nll(x: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
+    """The negative logarithm of a normal density, its constant included."""
+    return 0.5 * (((x - mean) / scale).square() + math.log(2.0 * math.pi)) + scale.log()
+
+
 def expected_distance(distance: Tensor, scale: Tensor) -> Tensor:
     """E|N(distance, scale^2)|, written so that neither it nor its gradient cancels far out."""
     z = distance / scale

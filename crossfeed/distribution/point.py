@@ -38,8 +38,5 @@ class Point(Distribution):
     def moved(self, location: Tensor, scale: Tensor) -> "Point":
         return Point(location + scale * self.mean)
 
-    def fixed_shape(self) -> "Point":
-        return self
-
     def standing_at(self, location: Tensor) -> "Point":
         return Point(location)

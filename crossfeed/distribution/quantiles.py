@@ -73,10 +73,6 @@ class Quantiles(Distribution):
         values_Q = location[..., None] + scale[..., None] * self.values_Q
         return replace(self, values_Q=values_Q, mean=location + scale * self.mean)
 
-    def fixed_shape(self) -> "Quantiles":
-        away_Q = (self.values_Q - self.mean[..., None]).detach()
-        return replace(self, values_Q=self.mean[..., None] + away_Q)
-
     def standing_at(self, location: Tensor) -> "Quantiles":
         return self.moved(location - self.mean, torch.ones_like(self.mean))
 

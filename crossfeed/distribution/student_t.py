@@ -73,9 +73,6 @@ class StudentT(Distribution):
     def moved(self, location: Tensor, scale: Tensor) -> "StudentT":
         return StudentT(location + scale * self.mean, scale * self.scale, self.degrees_of_freedom)
 
-    def fixed_shape(self) -> "StudentT":
-        return replace(self, scale=self.scale.detach(), degrees_of_freedom=self.degrees_of_freedom.detach())
-
     def standing_at(self, location: Tensor) -> "StudentT":
         return replace(self, mean=location)
 

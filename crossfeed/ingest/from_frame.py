@@ -46,18 +46,18 @@ def table_from_frame(
             expected="one of them",
             remedy="State schema and units in the mapping.",
         )
-    table = ingest(log_format_of(*_read(mapping), rows), FRAME, period=period, machine=machine)
+    table = ingest(log_format_of(_read(mapping), rows), FRAME, period=period, machine=machine)
     groups = table.groups if named is None else _renamed(table.groups, named)
     return replace(table, groups=groups, manifest=table.manifest | {"origin": "a frame in memory"})
 
 
-def _read(mapping: Mapping | dict[str, Any] | Path | str) -> tuple[Mapping, Path]:
-    """A mapping and the file it stands in."""
+def _read(mapping: Mapping | dict[str, Any] | Path | str) -> Mapping:
+    """A mapping, whatever it is written in."""
     if isinstance(mapping, Mapping):
-        return mapping, Path("a mapping")
+        return mapping
     if isinstance(mapping, dict):
-        return Mapping.of(mapping, "given as a dict"), Path("a mapping")
-    return Mapping.from_yaml(mapping), Path(mapping)
+        return Mapping.of(mapping, "given as a dict")
+    return Mapping.from_yaml(mapping)
 
 
 def mapping_by_names(frame: "pl.DataFrame", schema: Schema, units: Dict[str, str], machine: str | None) -> Mapping:
@@ -81,7 +81,7 @@ def mapping_by_names(frame: "pl.DataFrame", schema: Schema, units: Dict[str, str
         time["unit"] = headers[named["time"]].unit or "s"
     content: dict[str, Any] = {
         "machine": machine or _machine(frame, named),
-        "schema": schema.model_dump(mode="json"),
+        "schema": schema,
         "time": time,
         "columns": [
             {"native": column, "channel": name, "unit": _unit(name, headers[column], units, schema)}

@@ -31,14 +31,14 @@ class GrowingFile(LiveSource):
                 expected="--mapping FILE.yaml",
                 remedy=f"Write one with `crossfeed live discover file:{self.path} > mapping.yaml` and check it.",
             )
-        self._mapping_path, self._mapping = mapping, LogMapping.from_yaml(mapping)
+        self._mapping = LogMapping.from_yaml(mapping)
         if self._mapping.time.every is not None:
             raise ConfigError(
                 f"{mapping} says that a row comes every {self._mapping.time.every}, so {self.path} has no clock.",
                 expected="a column with the time: beside a running machine it says how old a row is",
                 remedy="Let the logger write one, and name it in the mapping (time: {column: ...}).",
             )
-        self._log_format = log_format_of(self._mapping, mapping)
+        self._log_format = log_format_of(self._mapping)
         self._position: Mapping[str, Any] = {}
 
     async def open(self) -> LogFormat:
@@ -52,7 +52,7 @@ class GrowingFile(LiveSource):
         for part in self._earlier_parts():
             for arrival in part.arrivals():
                 yield arrival
-        part = _FilePart(self.path, self._log_format, self._mapping, self._mapping_path)
+        part = _FilePart(self.path, self._log_format, self._mapping)
         if self.path.is_file() and _identity(status := self.path.stat()) == self._position.get("file"):
             part.offset = min(int(self._position["offset"]), status.st_size)
         while True:
@@ -65,7 +65,7 @@ class GrowingFile(LiveSource):
                 for arrival in part.arrivals():
                     yield arrival
                 part.close()
-                part = _FilePart(self.path, self._log_format, self._mapping, self._mapping_path)
+                part = _FilePart(self.path, self._log_format, self._mapping)
                 yield Notice("restart", f"{self.path.name} was rotated: a new file took its place")
             else:
                 await asyncio.sleep(0.0 if grown else _POLL_S)
@@ -77,7 +77,7 @@ class GrowingFile(LiveSource):
             return
         for path in sorted(self.path.parent.glob(f"{self.path.stem}*")):
             if path != self.path and path.is_file() and _identity(path.stat()) == wanted:
-                part = _FilePart(path, self._log_format, self._mapping, self._mapping_path)
+                part = _FilePart(path, self._log_format, self._mapping)
                 part.offset = int(self._position["offset"])
                 yield part
                 part.close()
@@ -86,9 +86,9 @@ class GrowingFile(LiveSource):
 class _FilePart:
     """One file on disk, opened once and read as it grows."""
 
-    def __init__(self, path: Path, log_format: LogFormat, mapping: LogMapping, mapping_path: Path) -> None:
+    def __init__(self, path: Path, log_format: LogFormat, mapping: LogMapping) -> None:
         self.path, self.log_format, self.offset = path, log_format, 0
-        self._mapping, self._mapping_path = mapping, mapping_path
+        self._mapping = mapping
         self._file: Any = None
         self._head: bytes | None = None
 
@@ -130,7 +130,7 @@ class _FilePart:
             return False
         self._head = b"".join(lines[: dialect.skip + 1])
         told = {"separator": dialect.separator, "decimal": "," if dialect.decimal_comma else "."}
-        self.log_format = log_format_of(self._mapping.model_copy(update=told), self._mapping_path)
+        self.log_format = log_format_of(self._mapping.model_copy(update=told))
         self.offset = max(self.offset, len(self._head))
         return True
 

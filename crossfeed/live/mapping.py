@@ -1,15 +1,11 @@
 """What the nodes, topics and metrics of a live source mean: the mapping that `crossfeed live discover` proposes."""
 
-from pathlib import Path
-from typing import Any, Self
-
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.live.source import LINE, OVERRIDES, live_segmentation
-from crossfeed.machines.declaration import PROGRAM, LogFormat, NativeColumn, Segmentation
-from crossfeed.machines.mapping import MappedColumn, read_mapping
-from crossfeed.schema import Schema, canonical
+from crossfeed.machines.declaration import PROGRAM, LogFormat, Segmentation
+from crossfeed.machines.mapping import ColumnMapping
 
 
 class States(CheckedForm):
@@ -27,51 +23,23 @@ class States(CheckedForm):
         return {native: told[field] for field, native in self.model_dump().items() if native is not None}
 
 
-class LiveMapping(CheckedForm):
+class LiveMapping(ColumnMapping):
     """A user's description of a live source."""
 
-    model_config = ConfigDict(populate_by_name=True)
-
-    machine: str
-    schema_: str | dict[str, Any] = Field(default="canonical", alias="schema")
-    columns: tuple[MappedColumn, ...] = Field(min_length=1)
     states: States = States()
     period: float = Field(default=1.0, gt=0)
     sampling_ms: float = Field(default=100.0, gt=0)
     publishing_ms: float = Field(default=250.0, gt=0)
     gap_s: float = Field(default=10.0, gt=0)
 
-    @classmethod
-    def from_yaml(cls, path: Path) -> Self:
-        """Read a mapping file; a schema in a file of its own lies beside it."""
-        mapping = read_mapping(cls, path)
-        if isinstance(mapping.schema_, str) and mapping.schema_ != "canonical":
-            own = Schema.from_yaml(path.parent / mapping.schema_)
-            return mapping.model_copy(update={"schema_": own.model_dump(mode="json")})
-        return mapping
-
-    @property
-    def schema_used(self) -> Schema:
-        """The schema the mapping names."""
-        if isinstance(self.schema_, dict):
-            return Schema.from_mapping(self.schema_, origin="The schema in the mapping")
-        return canonical()
-
     def log_format(self, title: str) -> LogFormat:
         """What the source will tell."""
-        schema = self.schema_used
-        columns = tuple(
-            NativeColumn(
-                c.native or "", c.channel, c.unit or schema.channel(c.channel).unit, c.valid, constant=c.constant
-            )
-            for c in self.columns
-        )
         return LogFormat(
             name="live",
             title=title,
             machine=self.machine,
-            schema=schema,
-            columns=columns,
+            schema=self.schema_,
+            columns=self.native_columns(),
             period=self.period,
             segmentation=live_segmentation(Segmentation(), self.gap_s),
             read=lambda log_format, path: iter(()),  # noqa: ARG005 (it is heard, not read)

@@ -1,7 +1,7 @@
 """What the name of a logged column says: quantity, drive, unit, whether it was commanded.
 
-English and German words, the letters of formulas (I, M, P, n, v, T), parameter numbers of Siemens drives, and the
-habits of Heidenhain and Fanuc loggers.
+English and German words, the letters of formulas (I, M, P, n, v, T), parameter numbers of Siemens drives and their axes
+in variables of the control, and the habits of Heidenhain, Fanuc and Fagor loggers.
 """
 
 import re
@@ -37,12 +37,17 @@ _STEMS: tuple[tuple[str, tuple[str, ...]], ...] = (
 _SHORT = {
     "curr": "current", "cur": "current", "amps": "current", "trq": "torque", "pwr": "power", "watt": "power",
     "pos": "position", "abs": "position", "rpm": "rotational speed", "last": "load", "volt": "voltage",
-    "deg": "position", "dc": "voltage", "mod": "modulation depth",
+    "deg": "position", "dc": "voltage", "mod": "modulation depth", "smc": "current", "irms": "current",
+    "urms": "voltage", "vrms": "voltage", "sact": "rotational speed", "sist": "rotational speed",
+    "ssoll": "rotational speed", "sreal": "rotational speed", "fact": "feed", "fist": "feed", "fsoll": "feed",
+    "freal": "feed",
 }  # fmt: skip
 _LETTERS = {
     "I": "current", "M": "torque", "P": "power", "U": "voltage", "T": "temperature", "n": "rotational speed",
     "N": "rotational speed", "v": "velocity", "F": "feed", "S": "rotational speed",
 }  # fmt: skip
+_WORDS_OF_PROGRAMS = ("F", "S")  # F alone may be a force and S the spindle
+_SHAPES = {"kurt", "kurtosis", "sk", "skew", "skewness", "std", "var", "variance", "crest"}  # what no signal is
 _PARAMETERS = {
     "21": "rotational speed", "26": "voltage", "27": "current", "28": "modulation depth", "31": "torque", "32": "power",
     "35": "temperature", "60": "rotational speed", "62": "rotational speed", "63": "rotational speed", "68": "current",
@@ -53,15 +58,19 @@ _COMMANDED = {
     "soll", "sollwert", "set", "setpoint", "cmd", "command", "commanded", "nominal", "nom", "noml", "target", "vorgabe",
     "programmed", "prog",
 }  # fmt: skip
-_ACTUAL = {"ist", "act", "actual", "feedback", "fb", "istwert", "measured", "gemessen"}
-# Signals of a Siemens Edge capture are called SIGNAL|number of the axis; the usual numbers of the axes.
+_ACTUAL = {
+    "ist", "act", "actual", "feedback", "fb", "istwert", "measured", "gemessen", "sact", "sist", "sreal", "fact",
+    "fist", "freal",
+}  # fmt: skip
+# Signals of a Siemens Edge capture are called SIGNAL|number of the axis.
 _CAPTURED = {
     "CURRENT": ("current", None), "TORQUE": ("torque", None), "POWER": ("power", "W"), "LOAD": ("load", None),
     "CMD_SPEED": ("velocity", None), "DES_POS": ("position", None), "ENC_POS": ("position", None),
 }  # fmt: skip
-_CAPTURED_AXES = {"1": "x", "2": "y", "3": "z", "6": "spindle"}
+_USUAL_AXES = {"1": "x", "2": "y", "3": "z", "6": "spindle"}
+_VARIABLE = re.compile(r"machineaxis.*\[\s*u\d+\s*,\s*(\d+)\s*\]\s*\Z", re.IGNORECASE)  # of a Siemens control
 _CAPTURED_NAME = re.compile(r"\A\s*([A-Z]+[A-Z0-9_]*)\|(\d+)\s*\Z")
-_SPINDLE = {"spindle", "spindel", "spdl", "sp", "sp1", "s1", "s", "spn", "hauptspindel", "main"}
+_SPINDLE = {"spindle", "spindel", "spdl", "sp", "sp1", "s1", "s", "spn", "hauptspindel", "main", "smc"}
 _AMBIENT = ("umgebung", "ambient", "raum", "halle", "room", "general")
 _SPELLINGS = {
     "A": ("a", "ampere"), "mA": ("ma",), "N m": ("nm", "n*m", "n·m", "n m"), "W": ("w", "watt"), "kW": ("kw",),
@@ -103,7 +112,7 @@ def read_name(name: str) -> NameReading:
     words = _WORDS.findall(bare)
     lower = [word.lower() for word in words]
     joined = bare.lower().replace("feedback", "actual")
-    drive = _drive(lower, joined)
+    drive = _numbered_axis(found[1]) if (found := _VARIABLE.search(name)) else _drive(lower, joined)
     quantity, commanded = _quantity(words, lower, joined)
     if quantity is None and unit is not None:
         quantity = _OF_UNIT.get(unit)
@@ -126,10 +135,14 @@ def read_name(name: str) -> NameReading:
 def _captured(signal: str, axis: str) -> NameReading:
     """Feed-forward terms, deviations and further encoders are no channels."""
     quantity, unit = _CAPTURED.get(signal, (None, None))
-    drive = _CAPTURED_AXES.get(axis, f"axis_{axis}")
+    drive = _numbered_axis(axis)
     if quantity == "velocity":
         quantity = _speed_or_feed(quantity, drive, unit)
     return NameReading(quantity, drive, unit, signal in ("CMD_SPEED", "DES_POS"), signal == "ENC_POS")
+
+
+def _numbered_axis(number: str) -> str:
+    return _USUAL_AXES.get(number, f"axis_{number}")
 
 
 def split_unit(name: str) -> tuple[str, str | None]:
@@ -146,6 +159,8 @@ def split_unit(name: str) -> tuple[str, str | None]:
 
 def _quantity(words: list[str], lower: list[str], joined: str) -> tuple[str | None, bool]:
     """The quantity, and whether the very number of a drive parameter says that it is a set-point."""
+    if set(lower) & _SHAPES:
+        return None, False
     for word in lower:
         if found := re.fullmatch(r"r0*(\d{2})", word):
             return _PARAMETERS.get(found[1]), found[1] in _COMMANDED_PARAMETERS
@@ -157,7 +172,8 @@ def _quantity(words: list[str], lower: list[str], joined: str) -> tuple[str | No
             return _SHORT[word], False
     if any(re.fullmatch(r"[fv][xyz]", word) for word in lower) and set(lower) & (_COMMANDED | _ACTUAL):
         return "feed", False  # Fx alone may be a force
-    letters = [word for word in words if word in _LETTERS]
+    plain = all(word in _COMMANDED | _ACTUAL or len(word) == 1 for word in lower)
+    letters = [word for word in words if word in _LETTERS and (plain or word not in _WORDS_OF_PROGRAMS)]
     return (_LETTERS[letters[0]], False) if letters else (None, False)
 
 

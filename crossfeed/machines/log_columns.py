@@ -12,6 +12,7 @@ import numpy as np
 
 from crossfeed.grid import significant
 from crossfeed.machines.column_names import NameReading, read_name
+from crossfeed.programs.trajectory import PATH
 from crossfeed.schema import QUANTITIES, Schema, canonical, conversion
 
 # Alike to within this correlation, two signals are one physical thing; rows below so many say nothing.
@@ -73,6 +74,20 @@ def other_channels(values: _Values, taken: Sequence[str]) -> list[FoundColumn]:
         channel = "_".join(part for part in (reading.drive, reading.quantity.replace(" ", "_")) if part)
         found.setdefault(channel, FoundColumn(name, channel, reading.quantity, unit, why, sure))
     return list(found.values())
+
+
+def find_path_feed(values: _Values, columns: Sequence[FoundColumn]) -> FoundColumn | None:
+    """The feed along the path, where the control tells no axis its own; a set-point before what was measured."""
+    if any(column.quantity == "feed" for column in columns):
+        return None
+    readings = {name: read_name(name) for name in values}
+    paths = [name for name, reading in readings.items() if reading.quantity == "feed" and reading.drive is None]
+    if not paths:
+        return None
+    name = min(paths, key=lambda path: _preference(readings[path]))
+    unit, why, sure = _unit(readings[name], values[name])
+    guess = "" if readings[name].commanded else "no set-point is named, this may be the actual feed"
+    return FoundColumn(name, PATH, "feed", unit, "; ".join(part for part in (why, guess) if part), sure and not guess)
 
 
 def _preference(reading: NameReading) -> tuple[bool, bool, bool]:

@@ -1,14 +1,23 @@
 """The YAML mapping with which users describe their own logs: columns, units, time, sessions."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AllowInfNan,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from crossfeed.configuration import CheckedForm, load_yaml, problems
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.machines.clock import check_zone, seconds
-from crossfeed.machines.declaration import MICROSECONDS
+from crossfeed.machines.declaration import MICROSECONDS, NativeColumn
 from crossfeed.schema import Schema, canonical
 
 TEMPLATE = """\
@@ -34,7 +43,6 @@ segmentation: {gap_s: 5, min_rows: 64, keep: {State: 3}}   # longer pauses end a
 # decimal: ","
 """
 
-Model = TypeVar("Model", bound=BaseModel)
 Bound = Annotated[float, AllowInfNan(True)]  # a range may be open
 
 
@@ -125,15 +133,70 @@ class SessionCut(CheckedForm):
     keep: dict[str, float | str] = {}
 
 
-class Mapping(CheckedForm):
-    """A user's description of a kind of log."""
+class MappingFile(CheckedForm):
+    """What mappings of every kind have in common: whose logs they describe, and how they are read."""
 
     model_config = ConfigDict(populate_by_name=True)
 
     machine: str
-    schema_: str | dict[str, Any] = Field(default="canonical", alias="schema")
-    time: TimeColumn
+    _source: str = PrivateAttr(default="a mapping")
+
+    @property
+    def source(self) -> str:
+        """The name of the file that it was read from."""
+        return self._source
+
+    @classmethod
+    def from_yaml(cls, path: Path | str) -> Self:
+        """Read a mapping file; a schema in a file of its own lies beside it."""
+        path = Path(path)
+        mapping = cls.of(load_yaml(path, "The mapping"), str(path), path.parent)
+        mapping._source = path.name
+        return mapping
+
+    @classmethod
+    def of(cls, content: Any, origin: str, folder: Path | None = None) -> Self:
+        """A mapping from plain data, as the YAML file would hold it, with errors that name the entry at fault."""
+        try:
+            return cls.model_validate(content, context=folder)
+        except ValidationError as error:
+            raise ConfigError(
+                f"The mapping {origin} is not valid: {problems(error, 'the mapping')}.",
+                expected="the keys that `crossfeed data template` prints",
+                remedy="Correct the mapping; `crossfeed data template` prints a commented example.",
+            ) from error
+
+    @field_validator("schema_", mode="before", check_fields=False)
+    @classmethod
+    def _read_schema(cls, written: Any, info: ValidationInfo) -> Any:
+        """The canonical schema, one that is written inline, or a file in the folder of the mapping."""
+        if isinstance(written, dict):
+            return Schema.from_mapping(written, origin="The schema in the mapping")
+        if isinstance(written, str):
+            return canonical() if written == "canonical" else Schema.from_yaml((info.context or Path()) / written)
+        return written
+
+
+class ColumnMapping(MappingFile):
+    """A mapping in which every column states its unit."""
+
+    schema_: Schema = Field(default_factory=canonical, alias="schema")
     columns: tuple[MappedColumn, ...] = Field(min_length=1)
+
+    def native_columns(self) -> tuple[NativeColumn, ...]:
+        """The columns as a kind of log declares them; a constant is in the unit of its channel."""
+        return tuple(
+            NativeColumn(
+                c.native or "", c.channel, c.unit or self.schema_.channel(c.channel).unit, c.valid, constant=c.constant
+            )
+            for c in self.columns
+        )
+
+
+class Mapping(ColumnMapping):
+    """A user's description of a kind of log."""
+
+    time: TimeColumn
     session: NamedColumn | None = None
     run: NamedColumn | None = None
     program: NamedColumn | None = None
@@ -141,37 +204,3 @@ class Mapping(CheckedForm):
     period: float = Field(default=1.0, gt=0)
     separator: str | None = Field(default=None, min_length=1, max_length=1, pattern=r"^[\t ,;:|!#$%&/~^_]$")
     decimal: Literal[".", ","] | None = None
-
-    @classmethod
-    def from_yaml(cls, path: Path | str) -> Self:
-        """Read a mapping file, with errors that name the line of the mapping at fault."""
-        return read_mapping(cls, Path(path))
-
-    @classmethod
-    def of(cls, content: Any, origin: str) -> Self:
-        """A mapping from plain data, as the YAML file would hold it."""
-        return check_mapping(cls, content, origin)
-
-
-def schema_named(written: str | dict[str, Any], folder: Path) -> Schema:
-    """The schema a mapping names: the canonical one, a file in the mapping's folder or one written inline."""
-    if isinstance(written, dict):
-        return Schema.from_mapping(written, origin="The schema in the mapping")
-    return canonical() if written == "canonical" else Schema.from_yaml(folder / written)
-
-
-def read_mapping(cls: type[Model], path: Path) -> Model:
-    """Read a YAML file as a mapping of some kind, with errors that name the entry at fault."""
-    return check_mapping(cls, load_yaml(path, "The mapping"), str(path))
-
-
-def check_mapping(cls: type[Model], content: Any, origin: str) -> Model:
-    """Plain data as a mapping of some kind, with errors that name the entry at fault."""
-    try:
-        return cls.model_validate(content)
-    except ValidationError as error:
-        raise ConfigError(
-            f"The mapping {origin} is not valid: {problems(error, 'the mapping')}.",
-            expected="the keys that `crossfeed data template` prints",
-            remedy="Correct the mapping; `crossfeed data template` prints a commented example.",
-        ) from error

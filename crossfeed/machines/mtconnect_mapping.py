@@ -1,39 +1,25 @@
 """A mapping for an MTConnect device: which of its data items become channels, and under which names."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import Field
 
-from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.machines.declaration import NativeColumn
 from crossfeed.machines.files import match_columns
-from crossfeed.machines.mapping import ColumnEntry, read_mapping, schema_named
+from crossfeed.machines.mapping import ColumnEntry, MappingFile
 from crossfeed.machines.mtconnect_channels import Proposal, Proposed, native_range, propose
 from crossfeed.machines.mtconnect_devices import Item, unit_of
 from crossfeed.schema import QUANTITIES, Channel, Schema
 
 
-class DeviceMapping(CheckedForm):
+class DeviceMapping(MappingFile):
     """What a user says about a device; `crossfeed data template --from Devices.xml` writes one."""
 
-    model_config = ConfigDict(populate_by_name=True)
-
-    machine: str
     device: str | None = None
-    schema_: str | dict[str, Any] | None = Field(default=None, alias="schema")
+    schema_: Schema | None = Field(default=None, alias="schema")
     columns: tuple[ColumnEntry, ...] = Field(min_length=1)
     period: float | None = Field(default=None, gt=0)
-    _beside: Path = PrivateAttr(default=Path())
-
-    @classmethod
-    def from_yaml(cls, path: Path) -> Self:
-        """Read a mapping file."""
-        mapping = read_mapping(cls, path)
-        mapping._beside = path.parent
-        return mapping
 
     def channels(
         self, items: Mapping[str, Item], proposal: Proposal, where: str
@@ -43,7 +29,7 @@ class DeviceMapping(CheckedForm):
         # An item that was not proposed beside a better one, such as an actual feed, is known by itself.
         alone = [one for name in natives.values() for one in propose({name: items[name]}).channels]
         proposed = {one.item.name: one for one in (*alone, *proposal.channels)}
-        own = self._from_items(natives, proposed) if self.schema_ is None else schema_named(self.schema_, self._beside)
+        own = self.schema_ or self._from_items(natives, proposed)
         columns = []
         for column in self.columns:
             channel = own.channel(column.channel)

@@ -22,7 +22,7 @@ from crossfeed.machines.declaration import (
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
-from crossfeed.machines.mapping import Mapping, schema_named
+from crossfeed.machines.mapping import Mapping
 
 ENDINGS = (".csv", ".txt", ".tsv", ".asc", ".parquet")
 _FILE = "@file"  # where rows are counted: how much time lies between two files nobody knows
@@ -30,27 +30,20 @@ _FILE = "@file"  # where rows are counted: how much time lies between two files 
 
 def mapped_format(path: Path | str) -> LogFormat:
     """The kind of log that a mapping file describes."""
-    path = Path(path)
-    return log_format_of(Mapping.from_yaml(path), path)
+    return log_format_of(Mapping.from_yaml(path))
 
 
-def log_format_of(mapping: Mapping, path: Path, frame: pl.DataFrame | None = None) -> LogFormat:
-    """The kind of log that a mapping describes; `path` is its file, `frame` stands in place of the logs."""
+def log_format_of(mapping: Mapping, frame: pl.DataFrame | None = None) -> LogFormat:
+    """The kind of log that a mapping describes; `frame` stands in place of the logs."""
     cut = mapping.segmentation
     boundaries = [mapping.program.column] if mapping.program else []
     boundaries += [_FILE] if mapping.time.every else []
-    schema = schema_named(mapping.schema_, path.parent)
     return LogFormat(
         name="table",
-        title=f"{mapping.machine}, as described by {path.name}",
+        title=f"{mapping.machine}, as described by {mapping.source}",
         machine=mapping.machine,
-        schema=schema,
-        columns=tuple(
-            NativeColumn(
-                c.native or "", c.channel, c.unit or schema.channel(c.channel).unit, c.valid, constant=c.constant
-            )
-            for c in mapping.columns
-        ),
+        schema=mapping.schema_,
+        columns=mapping.native_columns(),
         period=mapping.period,
         segmentation=Segmentation(
             keep=cut.keep,

@@ -13,12 +13,13 @@ from crossfeed.machines.delimited import read_whole
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files
 from crossfeed.machines.log_clock import FoundClock, find_clock
-from crossfeed.machines.log_columns import FoundColumn, find_columns, other_channels
+from crossfeed.machines.log_columns import FoundColumn, find_columns, find_path_feed, other_channels
 from crossfeed.machines.mtconnect_channels import propose
 from crossfeed.machines.mtconnect_devices import DEVICES, read_devices, read_xml, tag
 from crossfeed.machines.mtconnect_events import is_streams, items_of_streams
 from crossfeed.machines.table import ENDINGS
-from crossfeed.schema import QUANTITIES, canonical
+from crossfeed.programs.trajectory import COMMAND_UNITS, PATH
+from crossfeed.schema import QUANTITIES, Channel, canonical
 
 _PROGRAM = ("program", "programm", "ncprogram", "ncprogramm", "programname", "programmname", "prog", "programpath")
 _RUN = ("run", "part", "order", "auftrag", "werkstück", "werkstueck", "teil", "charge", "serial")
@@ -27,6 +28,11 @@ _SAYING_NOTHING = ("log", "logs", "data", "daten", "export", "experiment", "run"
 _SIGNAL = ("node", "nodeid", "signal", "tag", "tagname", "variable", "item", "dataitem", "topic", "address", "name")
 _VALUE = ("value", "wert", "messwert", "val")
 _LAST_COLUMN = 60
+_COMMANDED = ("feed", "rotational speed")
+_COMMANDS_ALONG_THE_PATH = (
+    Channel(name="spindle_speed", quantity="rotational speed", unit=COMMAND_UNITS["spindle_speed"]),
+    Channel(name=PATH, quantity="feed", unit=COMMAND_UNITS[PATH]),
+)
 _BEYOND = 1e15  # no measurement
 _NUMERIC = 0.7  # of the cells of a column: error words and a second header line are no reason to leave it out
 
@@ -56,7 +62,13 @@ def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
     values = {name: np.where(np.abs(column) < _BEYOND, column, np.nan) for name, column in values.items()}
     columns = find_columns(values)
     others = other_channels(values, [column.native for column in columns])
-    if not any(column.channel in canonical().sensor_names for column in columns):
+    canonical_ones = any(column.channel in canonical().sensor_names for column in columns)
+    commands, path = canonical().commands, find_path_feed(values, columns)
+    if path is not None:
+        others = [other for other in others if other.quantity not in _COMMANDED]
+    if path is not None and (canonical_ones or others):
+        columns, commands = [*columns, path], _COMMANDS_ALONG_THE_PATH
+    if not canonical_ones or commands is _COMMANDS_ALONG_THE_PATH:
         columns, others = [*others, *columns], []
     lines = [
         f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them.",
@@ -64,14 +76,14 @@ def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
     ]
     lines += _unlike(file, frame.columns, beside)
     lines.append(f"machine: {_yaml(_machine(file, beside))}   # a name of your choice")
-    lines += _schema(columns)
+    lines += _schema(columns, commands)
     lines += _without_channel(others)
     lines += _time(clock)
     step = clock.step if clock else None
     lines.append(f"period: {max(1.0, round(step, 3)) if step else 1.0:g}   # seconds between the rows of the table")
     used |= {column.native for column in columns}
     numeric = [name for name in values if name not in used]
-    lines += _columns(columns, [name for name in numeric if read_name(name).commanded])
+    lines += _columns(columns, commands, [name for name in numeric if read_name(name).commanded])
     named, named_columns = _names(frame, used)
     lines += named
     used |= named_columns
@@ -101,29 +113,32 @@ def _refuse_events(file: Path, frame: pl.DataFrame) -> None:
     )
 
 
-def _schema(columns: list[FoundColumn]) -> list[str]:
-    """The canonical schema, or one of the log's own where it has none of the canonical sensors."""
-    known = canonical()
-    sensors = [column for column in columns if column.channel not in known.command_names]
+def _schema(columns: list[FoundColumn], commands: Sequence[Channel]) -> list[str]:
+    """The canonical schema, or one of the log's own where that lacks what the log has."""
+    sensors = [column for column in columns if column.channel not in [command.name for command in commands]]
     if not sensors:
         return [
             "schema: canonical                   # ? no column looks like a sensor: without one nothing can be learned"
         ]
-    if any(column.channel in known.sensor_names for column in sensors):
+    if commands is _COMMANDS_ALONG_THE_PATH:
+        why = "the feed is one along the path, so the channels are the log's own"
+    elif any(column.channel in canonical().sensor_names for column in sensors):
         return ["schema: canonical                   # 17 sensors and 4 commands; what a machine lacks is absent"]
-    lines = ["schema:                             # no column is a canonical sensor, so the channels are the log's own"]
-    lines += ["  name: own", "  sensors:"]
-    lines += [
-        f"    - {{name: {c.channel}, quantity: {c.quantity}, unit: {_yaml(QUANTITIES[c.quantity])}}}" for c in sensors
-    ]
+    else:
+        why = "no column is a canonical sensor, so the channels are the log's own"
+    lines = [f"schema:                             # {why}", "  name: own", "  sensors:"]
+    lines += [_channel(column.channel, column.quantity, QUANTITIES[column.quantity]) for column in sensors]
     lines.append("  commands:")
-    lines += [f"    - {{name: {c.name}, quantity: {c.quantity}, unit: {_yaml(c.unit)}}}" for c in known.commands]
-    return lines
+    return lines + [_channel(command.name, command.quantity, command.unit) for command in commands]
+
+
+def _channel(name: str, quantity: str, unit: str) -> str:
+    return f"    - {{name: {name}, quantity: {quantity}, unit: {_yaml(unit)}}}"
 
 
 def _without_channel(others: Sequence[FoundColumn]) -> list[str]:
     """A remark about sensors of the log that the canonical schema has no channel for."""
-    sensors = [column for column in others if column.quantity not in ("feed", "rotational speed")]
+    sensors = [column for column in others if column.quantity not in _COMMANDED]
     if not sensors:
         return []
     some = ", ".join(f"{column.native} ({column.quantity})" for column in sensors[:8])
@@ -177,15 +192,15 @@ def _machine(file: Path, others: Sequence[Path]) -> str:
     return alike if named else file.parent.name or file.stem
 
 
-def _columns(columns: list[FoundColumn], commanded: Sequence[str]) -> list[str]:
+def _columns(columns: list[FoundColumn], commands: Sequence[Channel], commanded: Sequence[str]) -> list[str]:
     lines = ["columns:"]
     for column in columns:
         entry = f"  - {{native: {_yaml(column.native)}, channel: {column.channel}, unit: {_yaml(column.unit)}}}"
         lines.append(f"{entry:<{_LAST_COLUMN}}   #{'' if column.sure else ' ?'} {column.reason}")
     found = {column.channel for column in columns}
-    for name in canonical().command_names:
-        if name not in found:
-            entry = f"  - {{constant: 0, channel: {name}}}"
+    for command in commands:
+        if command.name not in found:
+            entry = f"  - {{constant: 0, channel: {command.name}}}"
             why = f"is it one of {', '.join(commanded)}?" if commanded else "right if the machine does not have it"
             lines.append(f"{entry:<{_LAST_COLUMN}}   # ? no column looks like it; {why}")
     return lines

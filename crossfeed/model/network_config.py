@@ -1,10 +1,11 @@
-"""What every network's configuration has: the rows it reads and the horizons it forecasts."""
+"""What every network's configuration has: the rows it reads, the horizons it forecasts, and five sizes."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from crossfeed.configuration import CheckedForm
+from crossfeed.configuration import CheckedForm, override
+from crossfeed.errors import ConfigError
 
 Size = Literal["tiny", "compact", "base", "medium", "large"]
 
@@ -23,6 +24,15 @@ class NetworkConfig(CheckedForm):
 
     context: int = Field(default=32, ge=1)
     horizons: tuple[int, ...] = (1, 2, 4, 8, 16)
+    # What a size decides, and its value at each size.
+    sized_by: ClassVar[tuple[str, ...]]
+    sizes: ClassVar[dict[str, tuple[int, ...]]]
+
+    def sized(self, size: Size) -> Self:
+        """The same network in another size."""
+        if size not in self.sizes:
+            raise ConfigError(f"There is no size '{size}'.", expected=f"one of {', '.join(self.sizes)}")
+        return override(self, dict(zip(self.sized_by, self.sizes[size], strict=True)), f"The size '{size}'")
 
     @model_validator(mode="after")
     def _horizons_rise(self) -> Self:

@@ -23,8 +23,7 @@ from crossfeed.study.record.rungs import ranking
 from crossfeed.study.record.score import CandidateScore, leaders_disagree
 from crossfeed.study.record.store import Run, Store
 from crossfeed.study.verify import Verification, verify
-from crossfeed.windows.counts import count_windows
-from crossfeed.windows.split_tables import DataConfig, SplitTables
+from crossfeed.windows.split_tables import DataConfig, SplitTables, count_windows
 
 
 @dataclass(frozen=True)

@@ -49,18 +49,8 @@ def fit_frame(
             )
         else:
             unseen.append(channel.name)
-    return Normaliser(
-        method="frame",
-        floor=0.0,
-        sensor_names=schema.sensor_names,
-        command_names=schema.command_names,
-        sensor_location=location,
-        sensor_scale=scale,
-        command_location=np.zeros(len(schema.commands)),
-        command_scale=_command_scales(schema, commands, known),
-        unseen=tuple(unseen),
-        fitted_on=hashlib.sha256(np.nan_to_num(np.concatenate([sensors, commands], 1)).tobytes()).hexdigest(),
-    )
+    fitted_on = hashlib.sha256(np.nan_to_num(np.concatenate([sensors, commands], 1)).tobytes()).hexdigest()
+    return _frame(schema, location, scale, _command_scales(schema, commands, known), tuple(unseen), fitted_on)
 
 
 def _measured(
@@ -88,17 +78,29 @@ def _moved(schema: Schema, channel: Channel, commands: np.ndarray) -> tuple[np.n
 
 def unmet(schema: Schema) -> Normaliser:
     """The frame of no machine in particular: what a model of many machines carries until it meets one."""
+    sensors, commands = len(schema.sensors), len(schema.commands)
+    return _frame(schema, np.zeros(sensors), np.ones(sensors), np.ones(commands), (), "")
+
+
+def _frame(
+    schema: Schema,
+    location: np.ndarray,
+    scale: np.ndarray,
+    command_scale: np.ndarray,
+    unseen: tuple[str, ...],
+    fitted_on: str,
+) -> Normaliser:
     return Normaliser(
         method="frame",
         floor=0.0,
         sensor_names=schema.sensor_names,
         command_names=schema.command_names,
-        sensor_location=np.zeros(len(schema.sensors)),
-        sensor_scale=np.ones(len(schema.sensors)),
+        sensor_location=location,
+        sensor_scale=scale,
         command_location=np.zeros(len(schema.commands)),
-        command_scale=np.ones(len(schema.commands)),
-        unseen=(),
-        fitted_on="",
+        command_scale=command_scale,
+        unseen=unseen,
+        fitted_on=fitted_on,
     )
 
 

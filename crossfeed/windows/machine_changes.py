@@ -46,10 +46,7 @@ class OtherMachines:
 
     def __init__(self, config: MachineChanges, normaliser: Normaliser, device: torch.device | str) -> None:
         self.config = config
-        zero_C = normaliser.sensor_zero
-        reached_C = np.isfinite(zero_C) & (np.abs(zero_C) <= REACH)
-        self._reached_C = torch.from_numpy(reached_C).to(device)
-        self._zero_C = torch.from_numpy(np.where(reached_C, zero_C, 0.0).astype(np.float32)).to(device)
+        self._zero_C, self._reached_C = (torch.from_numpy(part).to(device) for part in normaliser.zero_within(REACH))
         self._zero_A = torch.from_numpy(normaliser.command_zero.astype(np.float32)).to(device)
 
     def __call__(self, batch: WindowBatch, draw: Draw) -> tuple[WindowBatch, Tensor]:

@@ -104,6 +104,12 @@ class Normaliser:
         """Where the physical zero of every sensor lies in z-space."""
         return self.transform_sensors(np.zeros(len(self.sensor_names)))
 
+    def zero_within(self, reach: float) -> tuple[np.ndarray, np.ndarray]:
+        """The physical zero of every sensor (0 if out of reach), and whether it lies within `reach` of the mean."""
+        zero_C = self.sensor_zero
+        reached_C = np.isfinite(zero_C) & (np.abs(zero_C) <= reach)
+        return np.where(reached_C, zero_C, 0.0).astype(np.float32), reached_C
+
     @property
     def command_zero(self) -> np.ndarray:
         """Where every command stands still in z-space."""

@@ -1,8 +1,11 @@
-"""Several tables divided, normalised and cut into windows in the one allowed order, as one configuration says."""
+"""Several tables divided, normalised and cut into windows in the one allowed order, as one configuration says.
+
+`count_windows` shows what that gives, for a person who wants to see it before training.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
@@ -10,8 +13,9 @@ from pydantic import Field
 from crossfeed.configuration import CheckedForm
 from crossfeed.ingest.table import Group, Table, row_numbers
 from crossfeed.windows.frame import first_rows, fit_frame, framed, unmet, usual_scales
+from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
-from crossfeed.windows.split import SPLIT_SEED, By, Part, Split, TrainRows, split_table
+from crossfeed.windows.split import PARTS, SPLIT_SEED, By, Part, Split, TrainRows, split_table
 
 if TYPE_CHECKING:
     import torch
@@ -114,3 +118,36 @@ def without_machines(tables: Sequence[Table], machines: Sequence[str]) -> list[T
         if groups:
             kept.append(table if len(groups) == len(table.groups) else table.select(groups))
     return kept
+
+
+@dataclass(frozen=True, slots=True)
+class PartCount:
+    """One side of a split: its groups and its windows."""
+
+    part: str
+    groups: tuple[Group, ...]
+    windows: WindowList
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "part": self.part,
+            "sessions": len({(group.machine, group.session) for group in self.groups}),
+            "programs": len({group.program for group in self.groups}),
+            **self.windows.summary(),
+            "window_hash": self.windows.hash(),
+            "per_group": [asdict(count) for count in self.windows.counts],
+        }
+
+
+def count_windows(
+    table: Table, split: Split | None, context: int = 32, horizons: Sequence[int] = HORIZONS, stride: int = 1
+) -> list[PartCount]:
+    """Count the windows of each side; without a split, of the whole table."""
+    sides: list[tuple[str, tuple[Group, ...]]] = [("all", table.groups)]
+    if split is not None:
+        sides = [(part, split.groups(table, part)) for part in PARTS]
+    return [
+        PartCount(part, groups, list_windows(pair_up(table, groups), context, horizons, stride))
+        for part, groups in sides
+    ]

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from crossfeed.control import planner
-from crossfeed.control.course import Course
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.load_forecast import LoadForecast
 from crossfeed.control.machine import Workpiece
-from crossfeed.control.outlook import Outlook
+from crossfeed.control.timeline import Timeline
 from crossfeed.ingest.table import Group, Table
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.model.presets import crossfeed
@@ -52,8 +52,8 @@ def piece() -> Workpiece:
 
 
 @pytest.fixture(scope="session")
-def course(piece: Workpiece) -> Course:
-    return Course.of(piece.program, canonical(), 1.0, piece.motion_limits)
+def timeline(piece: Workpiece) -> Timeline:
+    return Timeline.of(piece.program, canonical(), 1.0, piece.motion_limits)
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def law() -> CuttingLaw:
     return CuttingLaw({"spindle_torque": (0.2, 1e-4), "spindle_power": (0.0, 1e-4)})
 
 
-def known_outlook(course: Course, torque: float, power: float = 1.0, samples: int = 24) -> Outlook:
+def known_forecast(timeline: Timeline, torque: float, power: float = 1.0, samples: int = 24) -> LoadForecast:
     """Loads that are known up to a per cent, the same at every place."""
-    noise = 1.0 + 0.01 * np.random.default_rng(1).standard_normal((samples, len(course)))
+    noise = 1.0 + 0.01 * np.random.default_rng(1).standard_normal((samples, len(timeline)))
     paths = {"spindle_torque": torque * noise, "spindle_power": power * noise}
-    return Outlook.sampled(course, paths)
+    return LoadForecast.sampled(timeline, paths)

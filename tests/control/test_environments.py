@@ -68,7 +68,7 @@ def test_a_limit_costs_where_it_is_passed(files):
 def test_a_member_for_every_episode_and_their_disagreement_in_info(model):
     environment = ModelVectorEnvironment(model, logged(), 16, TASK, branches=6)
     environment.reset(seed=3)
-    assert set(environment.imagined.member_B.tolist()) == {0, 1}
+    assert set(environment.episodes.member_B.tolist()) == {0, 1}
     _, _, _, _, info = environment.step(np.zeros((16, 1)))
     assert (info["disagreement"] > 0.0).all()
 
@@ -76,9 +76,9 @@ def test_a_member_for_every_episode_and_their_disagreement_in_info(model):
 def test_no_knob_moves_faster_than_its_slew_in_imagination(model):
     environment = ModelVectorEnvironment(model, logged(), 8, TASK, branches=4)
     environment.reset(seed=0)
-    before = environment.imagined.knobs_B2.copy()
+    before = environment.episodes.knobs_B2.copy()
     environment.step(np.ones((8, 1)))
-    assert np.abs(environment.imagined.knobs_B2 - before).max() <= TASK.slew + 1e-12
+    assert np.abs(environment.episodes.knobs_B2 - before).max() <= TASK.slew + 1e-12
 
 
 def test_an_ended_branch_begins_anew_with_the_next_step(model):
@@ -88,9 +88,9 @@ def test_an_ended_branch_begins_anew_with_the_next_step(model):
     for _ in range(30):
         _, reward, _, truncated, _ = environment.step(np.ones((4, 1)))
         assert (reward[ended] == 0.0).all()
-        assert (environment.imagined.rows_done_B[ended] == 0.0).all()
+        assert (environment.episodes.rows_done_B[ended] == 0.0).all()
         ended = truncated
-    assert environment.imagined.rows_done_B.max() < 40.0
+    assert environment.episodes.rows_done_B.max() < 40.0
 
 
 def test_the_energy_of_a_step_is_that_of_the_time_it_took(files):

@@ -1,4 +1,4 @@
-"""What decisions are made of, held still: searches, scores, plans, courses, laws, and what earlier runs vouch for."""
+"""What decisions are made of, held still: searches, scores, plans, timelines, laws, and what earlier runs vouch for."""
 
 from dataclasses import replace
 from functools import cache
@@ -6,22 +6,21 @@ from functools import cache
 import numpy as np
 import pytest
 
-from crossfeed.control.calibrate import CutScores
-from crossfeed.control.course import Course
+from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.decision import decide
-from crossfeed.control.earlier import LoggedRows, find_runs
-from crossfeed.control.experience import Experience
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.earlier_runs import LoggedRows, find_runs
+from crossfeed.control.forecast_scores import CutScores
 from crossfeed.control.limited_sensor import LimitedSensor
+from crossfeed.control.load_calibration import LoadCalibration
+from crossfeed.control.load_forecast import KnownLoad, LoadForecast
 from crossfeed.control.machine import Workpiece
-from crossfeed.control.outlook import KnownLoad, Outlook
+from crossfeed.control.margins import StudentMargin, StudentTail
 from crossfeed.control.planner import PlannerConfig, plan_ahead, plan_whole
-from crossfeed.control.readings import Scatter, calmed
-from crossfeed.control.repeat import Repeat
+from crossfeed.control.scatter import Scatter, smoothed
 from crossfeed.control.score import Score
 from crossfeed.control.search import SearchConfig, search
-from crossfeed.control.tail import Tail
 from crossfeed.control.task import read_task
+from crossfeed.control.timeline import Timeline
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.schema import canonical
 from tests.control.conftest import logged
@@ -52,7 +51,7 @@ SENSORS = ("spindle_torque", "x_torque", "spindle_power", "z_power")
 
 
 HELD: dict[str, dict[str, list[float]]] = {
-    "courses": {
+    "timelines": {
         "length, 1 s": [35, 35, 35],
         "places, 1 s": [413474.885, 137.3, 9.2, 1983, -32],
         "rest, 1 s": [469560.198, 102.42, 21.43, 1777, -36],
@@ -133,13 +132,13 @@ HELD: dict[str, dict[str, list[float]]] = {
 
 
 @cache
-def course(period: float = 1.0, unsigned: bool = True) -> Course:
+def timeline(period: float = 1.0, unsigned: bool = True) -> Timeline:
     piece = Workpiece.of(TEXT, "two tools", machine_named("spinner_620"))
-    return Course.of(piece.program, canonical(), period, piece.motion_limits, unsigned)
+    return Timeline.of(piece.program, canonical(), period, piece.motion_limits, unsigned)
 
 
 def loads(samples: int = 24, seed: int = 5) -> dict[str, np.ndarray]:
-    draw, places = np.random.default_rng(seed), np.arange(len(course()))
+    draw, places = np.random.default_rng(seed), np.arange(len(timeline()))
     usual = np.stack(
         [3.6 + 1.7 * np.sin(places / 4.0), 2.1 + 1.0 * np.cos(places / 5.0), 1.0 + places / 40.0, 0.2 + 0.0 * places]
     )
@@ -148,13 +147,13 @@ def loads(samples: int = 24, seed: int = 5) -> dict[str, np.ndarray]:
     }
 
 
-def outlook(doubt: float = 0.0) -> Outlook:
+def mill_forecast(doubt: float = 0.0) -> LoadForecast:
     """One sensor with a tail, one without, places that nobody doubts and places that everybody does."""
-    seen, places = Outlook.sampled(course(), loads()), np.arange(len(course()))
+    seen, places = LoadForecast.sampled(timeline(), loads()), np.arange(len(timeline()))
     known = KnownLoad(
         seen.middle["spindle_torque"],
         0.8 * seen.middle["spindle_torque"] + 0.3,
-        Tail(0.01, 0.08, 12.0),
+        StudentTail(0.01, 0.08, 12.0),
         places % 5 != 2,
     )
     return replace(seen, tails={"spindle_torque": known}, doubt_T=doubt * (places % 7))
@@ -166,13 +165,13 @@ def asked(**changes: object) -> object:
 
 def knobs(seed: int = 8, plans: int = 5) -> tuple[np.ndarray, np.ndarray]:
     draw = np.random.default_rng(seed)
-    return draw.uniform(0.6, 1.2, (plans, len(course()))), draw.uniform(0.9, 1.1, (plans, len(course())))
+    return draw.uniform(0.6, 1.2, (plans, len(timeline()))), draw.uniform(0.9, 1.1, (plans, len(timeline())))
 
 
-def told_of_courses() -> dict[str, list[float]]:
+def told_of_timelines() -> dict[str, list[float]]:
     found = {}
     for period, unsigned in ((1.0, True), (0.5, False)):
-        whole = course(period, unsigned)
+        whole = timeline(period, unsigned)
         rest, feed_T = whole.after(4.3, 30), 0.7 + 0.4 * np.abs(np.sin(np.arange(len(whole))))
         going = [whole.rows(first, first + 9).under_way(row).sum() for first, row in enumerate(whole.commands_TA)]
         parts = {
@@ -220,7 +219,7 @@ def told_of_searches() -> dict[str, list[float]]:
 
 
 def told_of_scores() -> dict[str, list[float]]:
-    score, (feed_BT, spindle_BT) = Score(outlook(0.9), LAW, asked(), canonical()), knobs()
+    score, (feed_BT, spindle_BT) = Score(mill_forecast(0.9), LAW, asked(), canonical()), knobs()
     scored = score.of(feed_BT, spindle_BT)
     gain_ST, saved_ST = score.gains(feed_BT[0], spindle_BT[0], seed=3)
     margin_T = np.nan_to_num(score.margins(feed_BT[1], spindle_BT[1]), posinf=9.0)
@@ -248,12 +247,12 @@ def told_of_plans() -> dict[str, list[float]]:
     for name, changes in TASKS.items():
         task = asked(**changes)
         task = task.model_copy(update={"limits": ()}) if name == "both knobs" else task
-        seen, config = outlook(0.6 if name == "limits" else 0.3), PlannerConfig()
+        seen, config = mill_forecast(0.6 if name == "limits" else 0.3), PlannerConfig()
         ahead = plan_ahead(seen, LAW, task, canonical(), config, (0.9, 1.0), seed=2)
         again = plan_ahead(seen, LAW, task, canonical(), config, (1.1, 1.0), 0.97 * ahead.wanted_T2[3:], 1, budget=0.01)
         whole, _ = plan_whole(seen, LAW, task, canonical(), config)
-        stretches = course().knots(task, 4)
-        wavy = 1.0 + 0.15 * np.sin(np.arange(len(course())) / 3.0)
+        stretches = timeline().knots(task, 4)
+        wavy = 1.0 + 0.15 * np.sin(np.arange(len(timeline())) / 3.0)
         chosen = decide(Score(seen, LAW, task, canonical()), wavy, 2.0 - wavy, stretches, (0.8, 1.1))
         decisions = {"ahead": ahead.decision, "again": again.decision, "whole": whole, "given": chosen}
         for planned, decision in decisions.items():
@@ -269,9 +268,9 @@ def told_of_readings() -> dict[str, list[float]]:
     draw, found = np.random.default_rng(4), {}
     load, cutting = 2.0 + np.sin(np.arange(90) / 6.0) + 0.12 * draw.standard_normal(90), np.arange(90) % 30 > 2
     scatter = Scatter.of_runs([load, load[::-1] + 0.1 * draw.standard_normal(90)], cutting)
-    found["scatter"] = [scatter.spread, scatter.share, spread_out(calmed(load, cutting, scatter))]
+    found["scatter"] = [scatter.spread, scatter.share, spread_out(smoothed(load, cutting, scatter))]
     for name, like in (("alone", []), ("believed", draw.normal(-0.1, 0.2, 25))):
-        repeat = Repeat(np.array(like))
+        repeat = StudentMargin(np.array(like))
         for score in draw.normal(0.05, 0.1, 12):
             repeat.add(float(score), 0.05)
         found[name] = [repeat.middle, repeat.tail.spread, repeat.tail.freedom, repeat.within(0.01)]
@@ -279,8 +278,8 @@ def told_of_readings() -> dict[str, list[float]]:
 
 
 def told_of_experience() -> dict[str, list[float]]:
-    """Earlier runs are found beside others, recalled, and learned from; so are forecasts."""
-    whole, draw, found = course(), np.random.default_rng(9), {}
+    """Earlier runs are found beside others, from_runs, and learned from; so are forecasts."""
+    whole, draw, found = timeline(), np.random.default_rng(9), {}
     column, runs = canonical().sensor_names.index("spindle_torque"), []
     log = []
     for number in range(6):
@@ -294,19 +293,19 @@ def told_of_experience() -> dict[str, list[float]]:
         )
     runs = find_runs(whole, log)
     found["runs"] = [float(run_TC[:, column].sum()) for run_TC in runs]
-    task, forecast = asked(limits=["spindle_torque<=7"]), outlook()
+    task, forecast = asked(limits=["spindle_torque<=7"]), mill_forecast()
     for name, known in (
-        ("several", Experience(canonical(), LAW, whole, task, runs)),
-        ("one", Experience(canonical(), LAW, whole, task, runs[:1])),
-        ("none", Experience(canonical(), LAW, whole, task, [])),
+        ("several", LoadCalibration(canonical(), LAW, whole, task, runs)),
+        ("one", LoadCalibration(canonical(), LAW, whole, task, runs[:1])),
+        ("none", LoadCalibration(canonical(), LAW, whole, task, [])),
     ):
         for place in range(0, len(whole) - 3):
-            if not known.remembers:
-                known.calibrated(forecast, 0.0, 0.05, whole.commands_TA[max(place - 1, 0)])
-            known.came_true(place + 0.2, place + 1.3, (1.1, 0.95), np.full(17, 3.0 + 0.04 * place))
-        said = known.calibrated(forecast, 0.0, 0.05, whole.commands_TA[7])
-        if known.remembers:
-            said = known.recall(whole.after(2.6, 20), 2.6, 0.02, samples=24, seed=1)
+            if not known.has_runs:
+                known.from_forecast(forecast, 0.0, 0.05, whole.commands_TA[max(place - 1, 0)])
+            known.learn(place + 0.2, place + 1.3, (1.1, 0.95), np.full(17, 3.0 + 0.04 * place))
+        said = known.from_forecast(forecast, 0.0, 0.05, whole.commands_TA[7])
+        if known.has_runs:
+            said = known.from_runs(whole.after(2.6, 20), 2.6, 0.02, samples=24, seed=1)
         tail, margin = said.tails["spindle_torque"], known.summary(0.05)["margins"]["spindle_torque"]
         high_T = np.minimum(said.high["spindle_torque"], 1e3)
         found |= {
@@ -318,13 +317,13 @@ def told_of_experience() -> dict[str, list[float]]:
         }
     sensor = LimitedSensor(canonical().channel("spindle_torque"), np.full(len(whole), 6.0), LAW, whole, [])
     sensor.learn(CutScores(draw.normal(0.0, 0.6, 40), draw.normal(0.1, 0.7, 30)))
-    middle_T, high_T, load = sensor.calibrated(forecast, np.arange(len(whole)) < 12, 0.04, 0.1)
+    middle_T, high_T, load = sensor.from_forecast(forecast, np.arange(len(whole)) < 12, 0.04, 0.1)
     found["learned"] = [spread_out(part) for part in (middle_T, high_T, load.load_T, load.unit_T, load.known_T)]
     return found
 
 
 TOLD = {
-    "courses": told_of_courses,
+    "timelines": told_of_timelines,
     "laws": told_of_laws,
     "searches": told_of_searches,
     "scores": told_of_scores,

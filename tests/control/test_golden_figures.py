@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
-from crossfeed.control.adaptive import AdaptiveFeed
-from crossfeed.control.branches import grow
+from crossfeed.control.adaptive_feed import AdaptiveFeed
 from crossfeed.control.controllers import AsWritten, LoadRule, PlannedKnobs
-from crossfeed.control.imagined import Imagined
-from crossfeed.control.law import CuttingLaw
-from crossfeed.control.observation import CourseFeatures
+from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.imagined_episodes import ImaginedEpisodes, draw_branches
+from crossfeed.control.observation import PolicyFeatures
 from crossfeed.control.offpolicy.collect import collect
 from crossfeed.control.offpolicy.estimate import METHODS, judge
 from crossfeed.control.offpolicy.log import with_fitted_propensities
 from crossfeed.control.offpolicy.policy import LinearPolicy
 from crossfeed.control.oracle import oracle
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import Trial, cost_by_place, passed_by_place, standing, trial
+from crossfeed.control.trial import Trial, cost_by_place, idle_start, passed_by_place, trial
 from crossfeed.schema import canonical
 from tests.control.conftest import logged, small_model
 from tests.control.offpolicy.test_estimate import policy, world
@@ -81,18 +80,18 @@ def spread_out(values: np.ndarray) -> float:
     return float(flat @ (1.0 + np.arange(len(flat)) % 11))
 
 
-def test_runs_take_what_they_took(piece, course) -> None:
-    task, past, places = read_task(None, SETTINGS), standing(piece), np.arange(len(course))
-    taught = trial(piece, course, task, AsWritten(), past)
-    adaptive = AdaptiveFeed(canonical(), LAW, course, taught)
+def test_runs_take_what_they_took(piece, timeline) -> None:
+    task, past, places = read_task(None, SETTINGS), idle_start(piece), np.arange(len(timeline))
+    taught = trial(piece, timeline, task, AsWritten(), past)
+    adaptive = AdaptiveFeed(canonical(), LAW, timeline, taught)
     wavy = PlannedKnobs("wavy", 1.0 + 0.2 * np.sin(places / 3.0), 1.0 + 0.05 * np.cos(places / 4.0))
-    runs: dict[str, Trial] = {"as written": taught, "oracle": oracle(piece, course, task, past, rounds=3)}
+    runs: dict[str, Trial] = {"as written": taught, "oracle": oracle(piece, timeline, task, past, rounds=3)}
     for controller in (adaptive, LoadRule(canonical(), rated=2.0), wavy):
-        runs[controller.name] = trial(piece, course, task, controller, past)
+        runs[controller.name] = trial(piece, timeline, task, controller, past)
     found = {
         name: [
             run.seconds, run.energy, run.cost, run.passed, run.cutting, spread_out(run.knobs),
-            spread_out(cost_by_place(run, course, task)), spread_out(passed_by_place(run, course, task)),
+            spread_out(cost_by_place(run, timeline, task)), spread_out(passed_by_place(run, timeline, task)),
         ]
         for name, run in runs.items()
     }  # fmt: skip
@@ -110,24 +109,24 @@ def test_a_log_is_judged_as_it_was() -> None:
     assert found == {name: pytest.approx(figures, rel=1e-6) for name, figures in JUDGED.items()}
 
 
-def test_dithered_runs_earn_what_they_earned(piece, course) -> None:
+def test_dithered_runs_earn_what_they_earned(piece, timeline) -> None:
     chosen = LinearPolicy(1.02, np.array([-0.05, 0.3]), 0.03)
-    log = collect(piece, course, read_task(None, SETTINGS), chosen, runs=3, stretch=7, seed=2)
+    log = collect(piece, timeline, read_task(None, SETTINGS), chosen, runs=3, stretch=7, seed=2)
     found = [spread_out(part) for part in (log.state_NHF, log.override_NH, log.reward_NH, log.mean_NH)]
     assert found == pytest.approx(COLLECTED, rel=1e-6)
 
 
-def test_a_policy_sees_what_it_saw(course) -> None:
-    features = CourseFeatures.of(course, read_task(None, SETTINGS).limits_of(canonical()))
+def test_a_policy_sees_what_it_saw(timeline) -> None:
+    features = PolicyFeatures.of(timeline, read_task(None, SETTINGS).limits_of(canonical()))
     found = [*(spread_out(column) for column in features.plan_TF.T), spread_out(features.highest_TL)]
     assert found == pytest.approx(SEEN, rel=1e-6)
 
 
 def test_branches_bring_what_they_brought() -> None:
     task = read_task(None, SETTINGS)
-    branches = grow(small_model(logged()), logged(), task, count=8, seed=4)
+    branches = draw_branches(small_model(logged()), logged(), task, count=8, seed=4)
     found = {name: spread_out(getattr(branches, name)) for name in ("mean_EBTP", "spread_BTP", "doubt_BT", "load_BP")}
-    episodes = Imagined(branches, LAW, task, canonical(), 12, seed=3)
+    episodes = ImaginedEpisodes(branches, LAW, task, canonical(), 12, seed=3)
     found["seen"] = spread_out(episodes.observation())
     for step in range(4):
         stepped = episodes.step(np.linspace(-1.0, 1.0, 12)[:, None] * (-1.0) ** step)

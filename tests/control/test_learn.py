@@ -6,9 +6,9 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="the extra `control` is not installed")
 
 from crossfeed.control.controllers import Moment
-from crossfeed.control.environments import imagined
+from crossfeed.control.imagined_episodes import ImaginedEpisodes
 from crossfeed.control.learn import LearnConfig, _layers, _learner, learn
-from crossfeed.control.policy_file import LearnedPolicy, PolicyControl
+from crossfeed.control.learned_policy import LearnedPolicy, PolicyController
 from crossfeed.control.sb3 import BranchVecEnv
 from crossfeed.control.task import read_task
 from crossfeed.errors import CheckpointError
@@ -41,7 +41,7 @@ def test_the_file_says_the_same_as_the_policy(learned):
 @pytest.mark.parametrize("method", ["ppo", "sac"])
 def test_the_exported_network_does_what_the_learner_does(method):
     """SAC squashes its actions itself, PPO leaves that to its environment; the file knows one way."""
-    branches = imagined(small_model(logged()), logged(), TASK, 8, 4)
+    branches = ImaginedEpisodes.of_log(small_model(logged()), logged(), TASK, 8, 4)
     learner = _learner(BranchVecEnv(branches, squashed=method == "sac"), LearnConfig(method=method, copies=8), 0)
     learner.learn(256)
     seen = branches.reset(np.ones(8, dtype=bool))
@@ -61,14 +61,14 @@ def test_whatever_the_network_says_the_knobs_stay_in_range_and_turn_slowly():
     assert wild.knobs(np.ones(9), (1.0, 1.0), used=0.99)[0] <= 1.0
 
 
-def test_as_a_controller_it_refuses_another_task(learned, course):
-    control = PolicyControl(learned[0], canonical())
-    control.start(course, TASK)
+def test_as_a_controller_it_refuses_another_task(learned, timeline):
+    control = PolicyController(learned[0], canonical())
+    control.start(timeline, TASK)
     feed, spindle = control.act(Moment(3.0, (1.0, 1.0), np.ones((40, 17)), np.zeros((40, 4))))
     assert abs(feed - 1.0) <= TASK.slew + 1e-9
     assert spindle == 1.0
     with pytest.raises(CheckpointError, match="sees 9 numbers"):
-        control.start(course, read_task(None, {}))
+        control.start(timeline, read_task(None, {}))
 
 
 def test_a_file_that_is_no_policy(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from crossfeed.control.controllers import AsWritten, LoadRule, PlannedKnobs
 from crossfeed.control.machine import MachineRow, MachineRun
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import account, cost_by_place, standing, trial
+from crossfeed.control.trial import account, cost_by_place, idle_start, trial
 from crossfeed.schema import canonical
 
 
@@ -24,41 +24,41 @@ def test_as_written_it_is_the_planned_run_to_the_bit(piece):
 
 
 @pytest.mark.parametrize("feed", [0.6, 1.2])
-def test_the_feed_knob_changes_feed_moves_only(piece, course, feed):
+def test_the_feed_knob_changes_feed_moves_only(piece, timeline, feed):
     task = read_task(None, {})
-    ones = np.ones(len(course))
-    found = trial(piece, course, task, PlannedKnobs("x", feed * ones, ones), standing(piece))
-    assert found.seconds == pytest.approx(course.taken(feed * ones, ones).sum(), abs=1.5)
+    ones = np.ones(len(timeline))
+    found = trial(piece, timeline, task, PlannedKnobs("x", feed * ones, ones), idle_start(piece))
+    assert found.seconds == pytest.approx(timeline.taken(feed * ones, ones).sum(), abs=1.5)
 
 
-def test_a_limit_passed_in_the_cut_is_counted(piece, course):
+def test_a_limit_passed_in_the_cut_is_counted(piece, timeline):
     task = read_task(None, {"limits": ["spindle_torque<=0.5"]})
-    found = trial(piece, course, task, AsWritten(), standing(piece))
+    found = trial(piece, timeline, task, AsWritten(), idle_start(piece))
     assert 0 < found.passed <= found.cutting
 
 
-def test_the_load_rule_slows_down_under_load_and_speeds_up_without(piece, course):
+def test_the_load_rule_slows_down_under_load_and_speeds_up_without(piece, timeline):
     task = read_task(None, {"slew": "100 %/s"})
-    slow = trial(piece, course, task, LoadRule(canonical(), rated=2.0), standing(piece))
-    fast = trial(piece, course, task, LoadRule(canonical(), rated=500.0), standing(piece))
+    slow = trial(piece, timeline, task, LoadRule(canonical(), rated=2.0), idle_start(piece))
+    fast = trial(piece, timeline, task, LoadRule(canonical(), rated=500.0), idle_start(piece))
     assert slow.seconds > fast.seconds
     assert fast.knobs[:, 0].max() == pytest.approx(1.2)
 
 
-def test_what_a_row_beyond_the_last_place_cost_belongs_to_the_last_place(course):
+def test_what_a_row_beyond_the_last_place_cost_belongs_to_the_last_place(timeline):
     """A machine may need a moment more than its plan has places."""
     task = read_task(None, {"objective": {"minimise": "cost", "base_load": "0 W"}})
     rows = tuple(SimpleNamespace(truth=np.zeros(17), seconds=seconds) for seconds in (30.0, 0.25))
-    run = SimpleNamespace(rows=rows, position=np.array([0.0, len(course)]))
-    cost_T = cost_by_place(run, course, task)
+    run = SimpleNamespace(rows=rows, position=np.array([0.0, len(timeline)]))
+    cost_T = cost_by_place(run, timeline, task)
     assert cost_T.sum() == pytest.approx(30.25 * task.time_price)
     assert cost_T[-1] - cost_T[0] == pytest.approx(0.25 * task.time_price)
 
 
-def test_the_last_row_of_a_program_that_ends_in_the_cut_is_in_the_cut(course):
-    last = np.arange(len(course)) == len(course) - 1
-    ended = replace(course, feed_share_T=last.astype(float), commands_TA=np.full_like(course.commands_TA, 3000.0))
+def test_the_last_row_of_a_program_that_ends_in_the_cut_is_in_the_cut(timeline):
+    last = np.arange(len(timeline)) == len(timeline) - 1
+    ended = replace(timeline, feed_share_T=last.astype(float), commands_TA=np.full_like(timeline.commands_TA, 3000.0))
     task = read_task(None, {"limits": ["spindle_torque<=0.5"]})
-    row = MachineRow(np.ones(17), np.zeros(4), np.ones(17), float(len(course)), 1.0)
-    run = account("x", ended, task, [row, row], np.ones((2, 2)), np.array([len(course) - 2.0, len(course) - 1.0]))
+    row = MachineRow(np.ones(17), np.zeros(4), np.ones(17), float(len(timeline)), 1.0)
+    run = account("x", ended, task, [row, row], np.ones((2, 2)), np.array([len(timeline) - 2.0, len(timeline) - 1.0]))
     assert (run.cutting, run.passed) == (1, 1)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.control.course import Course
 from crossfeed.control.decision import Decision
+from crossfeed.control.timeline import Timeline
 from crossfeed.control.write_program import _rewritten, changed_program
 from crossfeed.errors import ProgramError
 from crossfeed.programs.bundled import bundled_programs
@@ -14,7 +14,7 @@ from crossfeed.programs.parse import parse_program, read_program
 from crossfeed.schema import canonical
 
 HELIX = bundled_programs()["contour_helix"]
-COURSE = Course.of(read_program(HELIX), canonical(), 1.0)
+COURSE = Timeline.of(read_program(HELIX), canonical(), 1.0)
 
 
 @settings(max_examples=15)
@@ -57,10 +57,10 @@ def copied(lines: list[str], feeds: dict[int, float], tmp_path, ending: str = ".
     """A program whose places in some lines were given another feed: its copy, and what is told of it."""
     original = tmp_path / f"original{ending}"
     original.write_text("\n".join(lines) + "\n")
-    course = Course.of(read_program(original), canonical(), 1.0)
-    feed_T = np.array([feeds.get(line, 1.0) for line in course.line_T.tolist()])
+    timeline = Timeline.of(read_program(original), canonical(), 1.0)
+    feed_T = np.array([feeds.get(line, 1.0) for line in timeline.line_T.tolist()])
     copy = tmp_path / f"copy{ending}"
-    made = changed_program(original, copy, course, Decision(feed_T, np.ones(len(course)), ()))
+    made = changed_program(original, copy, timeline, Decision(feed_T, np.ones(len(timeline)), ()))
     return copy.read_text().splitlines(), made
 
 
@@ -90,13 +90,13 @@ def test_a_line_keeps_the_lowest_of_its_feeds_and_a_short_one_goes_on_as_the_one
     lines = ["G90 G94 S3000 M3", "G0 X0 Z2", "G1 X100 F600", "X100.05", "Y100", "M30"]
     original = tmp_path / "original.mpf"
     original.write_text("\n".join(lines) + "\n")
-    course = Course.of(read_program(original), canonical(), 1.0)
-    assert 4 not in course.line_T
-    own = np.flatnonzero(course.line_T == 3)
-    feed_T = np.ones(len(course))
+    timeline = Timeline.of(read_program(original), canonical(), 1.0)
+    assert 4 not in timeline.line_T
+    own = np.flatnonzero(timeline.line_T == 3)
+    feed_T = np.ones(len(timeline))
     feed_T[own] = 0.9
     feed_T[own[2]] = 0.7
-    changed_program(original, tmp_path / "copy.mpf", course, Decision(feed_T, np.ones(len(course)), ()))
+    changed_program(original, tmp_path / "copy.mpf", timeline, Decision(feed_T, np.ones(len(timeline)), ()))
     assert [move.feed for move in read_program(tmp_path / "copy.mpf").moves if move.feed] == [420.0, 420.0, 600.0]
 
 

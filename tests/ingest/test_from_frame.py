@@ -7,6 +7,7 @@ import numpy as np
 import pandas
 import polars as pl
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -104,8 +105,6 @@ MAPPING = {
 
 
 def test_mapping_objects_dicts_and_files_agree(tmp_path: Path) -> None:
-    import yaml
-
     (tmp_path / "mapping.yaml").write_text(yaml.safe_dump(MAPPING))
     log = {"Time": np.arange(8) * 1000 + 1000, "P": np.arange(8) * 100.0, "n": np.full(8, 900.0), "remark": ["x"] * 8}
     given: list[Any] = [MAPPING, Mapping.of(MAPPING, "here"), tmp_path / "mapping.yaml", str(tmp_path / "mapping.yaml")]
@@ -117,6 +116,14 @@ def test_mapping_objects_dicts_and_files_agree(tmp_path: Path) -> None:
         Table.from_frame(log, MAPPING, units={"P": "W"})
     with pytest.raises(CrossfeedError, match="no column 'P'"):
         Table.from_frame({"Time": [0.0], "n": [1.0]}, MAPPING)
+
+
+def test_a_mapping_that_was_read_from_a_file_forgot_the_folder_of_its_schema(tmp_path: Path) -> None:
+    own = canonical().model_copy(update={"name": "own"})
+    (tmp_path / "own.yaml").write_text(own.to_yaml())
+    (tmp_path / "mapping.yaml").write_text(yaml.safe_dump(MAPPING | {"schema": "own.yaml"}))
+    log = {"Time": np.arange(8) * 1000 + 1000, "P": np.arange(8) * 100.0, "n": np.full(8, 900.0)}
+    assert Table.from_frame(log, Mapping.from_yaml(tmp_path / "mapping.yaml")).schema.name == "own"
 
 
 @pytest.mark.parametrize(

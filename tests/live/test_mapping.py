@@ -68,5 +68,5 @@ def test_a_mapping_that_was_written_can_be_read(tmp_path: Path) -> None:
 def test_a_schema_in_a_file_of_its_own_lies_beside_the_mapping(tmp_path: Path) -> None:
     own = canonical().model_copy(update={"name": "own"})
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(own.model_dump(mode="json")), encoding="utf-8")
-    assert read(tmp_path, f"{TEXT}schema: own.yaml\n").schema_used.name == "own"
-    assert read(tmp_path).schema_used == canonical()
+    assert read(tmp_path, f"{TEXT}schema: own.yaml\n").schema_.name == "own"
+    assert read(tmp_path).schema_ == canonical()

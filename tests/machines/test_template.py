@@ -42,11 +42,24 @@ from crossfeed.machines.template import template_from
         ("n_Set", "rotational speed", None, None, True),
         ("Werkzeugnummer", None, None, None, False),
         ("CURRENT_PROGRAM_NUMBER", None, None, None, False),
+        ("S_prog", "rotational speed", "spindle", None, True),
+        ("Sact", "rotational speed", None, None, False),
+        ("CON.G.FREAL", "feed", None, None, False),  # Fagor
+        ("CON.A.SREAL.S", "rotational speed", "spindle", None, False),
+        ("/Channel/MachineAxis/aaCurr[u1,1]", "current", "x", None, False),  # Siemens
+        ("/Channel/MachineAxis/vaTorque[u1, 4]", "torque", "axis_4", None, False),
+        ("Irms_spindle", "current", "spindle", None, False),
+        ("smcDC", "current", "spindle", None, False),
     ],
 )
 def test_names_as_people_and_controls_write_them(name, quantity, drive, unit, commanded) -> None:
     says = read_name(name)
     assert (says.quantity, says.drive, says.unit, says.commanded) == (quantity, drive, unit, commanded)
+
+
+@pytest.mark.parametrize("name", ["CV3.S_KURT", "TV50.S_SK", "TV2.S_MEAN", "F_p_RMS", "Current_X_skewness"])
+def test_forces_powers_and_shapes_of_signals_were_taken_for_speeds_and_feeds(name: str) -> None:
+    assert read_name(name).quantity is None
 
 
 @pytest.fixture
@@ -90,6 +103,37 @@ def test_physics_finds_power_and_current_whose_names_say_nothing(mill: pl.DataFr
     (tmp_path / "mapping.yaml").write_text(text)
     table = ingest(mapped_format(tmp_path / "mapping.yaml"), tmp_path / "log.csv")
     assert (len(table), table.commands[0, 0] == mill["n_soll_Spindel"][0]) == (21, True)
+
+
+def test_a_feed_along_the_path_was_left_out_and_every_axis_said_to_stand(mill: pl.DataFrame, tmp_path: Path) -> None:
+    feed = pl.Series("FeedRate", np.repeat([0.0, 500.0, 1200.0, 800.0], 50))
+    measured = (feed + 1.0).alias("FeedRateActual")
+    log = mill.with_columns(measured, feed, pl.Series("Last Spindel", 10.0 + mill["K17"] / 300.0))
+    log.write_csv(tmp_path / "log.csv")
+    mapping, text = written(tmp_path / "log.csv")
+    found = {column["channel"]: column for column in mapping["columns"]}
+    assert [channel["name"] for channel in mapping["schema"]["commands"]] == ["spindle_speed", "feed_path"]
+    assert found["feed_path"] == {"native": "FeedRate", "channel": "feed_path", "unit": "mm/min"}
+    assert {"spindle_torque", "spindle_power", "spindle_current", "spindle_load"} <= set(found)
+    (tmp_path / "mapping.yaml").write_text(text)
+    table = ingest(mapped_format(tmp_path / "mapping.yaml"), tmp_path / "log.csv")
+    assert table.schema.command_names == ("spindle_speed", "feed_path")
+    assert table.commands[:, 1].max() == 1200.0
+
+
+def test_feeds_of_axes_come_before_one_along_the_path(mill: pl.DataFrame, tmp_path: Path) -> None:
+    zero = pl.Series("v_X_soll", np.arange(200.0))
+    mill.with_columns(zero, zero.alias("FeedRate")).write_csv(tmp_path / "log.csv")
+    mapping, _ = written(tmp_path / "log.csv")
+    assert mapping["schema"] == "canonical"
+    assert "v_X_soll" in [column.get("native") for column in mapping["columns"]]
+
+
+def test_a_log_of_commands_alone_keeps_a_mapping_that_can_be_read(tmp_path: Path) -> None:
+    pl.DataFrame({"Zeit [ms]": np.arange(100) * 100, "FeedRate": np.arange(100.0)}).write_csv(tmp_path / "log.csv")
+    mapping, text = written(tmp_path / "log.csv")
+    assert mapping["schema"] == "canonical"
+    assert "without one nothing can be learned" in text
 
 
 @pytest.mark.parametrize(

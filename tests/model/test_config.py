@@ -11,11 +11,11 @@ import torch
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.model.config import parse_model
-from crossfeed.model.jepa.config import SIZES, JepaConfig
+from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.jepa.objectives import draw_views, losses
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.presets import MethodConfig, crossfeed, mended
-from crossfeed.model.sensors import config as sensors
+from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import forecast_losses
 from crossfeed.model.world_model import WorldModel
@@ -230,11 +230,11 @@ def test_the_papers_parts_are_asked_for_by_name() -> None:
             getattr(crossfeed(), part)
 
 
-@pytest.mark.parametrize("size", sensors.SIZES)
+@pytest.mark.parametrize("size", SensorConfig.sizes)
 def test_sizes_of_the_sensor_network_keep_everything_else(size: Any) -> None:
     config = crossfeed(size).model
-    assert isinstance(config, sensors.SensorConfig)
-    assert (config.width, config.heads, config.encoder_layers, config.decoder_layers) == sensors.SIZES[size]
+    assert isinstance(config, SensorConfig)
+    assert (config.width, config.heads, config.encoder_layers, config.decoder_layers) == SensorConfig.sizes[size]
     assert config.sized("compact") == crossfeed().model
     assert parse_model(config.model_dump(mode="json"), "It") == config
 
@@ -244,10 +244,10 @@ def test_heads_that_do_not_divide_the_width_of_a_sensor_network_are_refused() ->
         toy.sensor_method({"model.heads": 3})
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", JepaConfig.sizes)
 def test_sizes_keep_everything_but_width_and_depth(size: Any) -> None:
     config = mended(size).jepa
-    width, heads, temporal_layers, predictor_layers = SIZES[size]
+    width, heads, temporal_layers, predictor_layers = JepaConfig.sizes[size]
     assert (config.blocks.width, config.blocks.heads) == (width, heads)
     assert (config.encoder.temporal_layers, config.predictor.layers) == (temporal_layers, predictor_layers)
     assert config.sized("base") == mended("base").model

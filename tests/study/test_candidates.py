@@ -6,7 +6,7 @@ import pytest
 
 from crossfeed.configuration import differences, override
 from crossfeed.errors import ConfigError
-from crossfeed.model.jepa.config import SIZES
+from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.study.candidates import candidates_of, from_yaml, some
 from crossfeed.study.paper_candidates import the_twenty
 from crossfeed.study.record.rules import rules_of
@@ -48,7 +48,7 @@ def test_scaling_from_base_gives_the_papers_sizes_exactly() -> None:
     for name, size in (("compact_model", "compact"), ("medium_wide_model", "medium"), ("large_model", "large")):
         model = configs[name].model
         found = (model.blocks.width, model.blocks.heads, model.encoder.temporal_layers, model.predictor.layers)
-        assert found == SIZES[size]
+        assert found == JepaConfig.sizes[size]
 
 
 @pytest.mark.parametrize("name", ["paper", "mended", "crossfeed"])

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from crossfeed.windows.counts import count_windows
 from crossfeed.windows.split import Split, split_table
+from crossfeed.windows.split_tables import count_windows
 from tests.typed import typed
 from tests.windows.tables import random_table, study_table
 

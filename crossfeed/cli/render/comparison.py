@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from crossfeed.baselines.table import TITLES, ComparisonTable, cells, remarks
-from crossfeed.cli.render.grid import grid
+from crossfeed.cli.render.grid import print_table
 from crossfeed.progress import output
 
 
@@ -12,10 +12,7 @@ def show_comparison(table: ComparisonTable, folder: Path) -> None:
     console = output()
     for name in table.sets:
         header, *body = ([line[0], *line[2:]] for line in cells(table, name, bold=("[bold]", "[/]"), spreads=False))
-        shown = grid(TITLES[name], header, boxed=False)
-        for line in body:
-            shown.add_row(*line)
-        console.print(shown)
+        print_table(TITLES[name], header, body)
     for remark in remarks(table):
         console.print(f"- {remark}", markup=False)
     console.print(f"Saved in {folder}: table.csv, table.json, table.md and one file for each run", markup=False)

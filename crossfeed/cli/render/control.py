@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
 
 from crossfeed.cli.render.grid import grid
 from crossfeed.control.offpolicy.estimate import PolicyValue
@@ -80,11 +79,11 @@ def basis_text(experience: Mapping[str, Any]) -> str:
 
 def show_values(values: Sequence[PolicyValue], logged: float) -> None:
     """Print what a policy would have earned by each method."""
-    table = Table("method", "a run earns", "90 % interval", "runs that count", "weights cut")
+    rows = []
     for value in values:
         known = value.value is not None
         interval = f"{value.low:.4g} to {value.high:.4g}" if known else value.refused
         earned = f"{value.value:.4g}" if known else "refused"
-        table.add_row(value.method, earned, interval, f"{value.effective:.1f}", f"{value.clipped:.1%}")
-    output().print(table)
+        rows.append([value.method, earned, interval, f"{value.effective:.1f}", f"{value.clipped:.1%}"])
+    output().print(grid("", ["method", "a run earns", "90 % interval", "runs that count", "weights cut"], rows))
     output().print(f"as logged a run earned {logged:.4g}")

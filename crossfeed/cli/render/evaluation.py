@@ -75,35 +75,35 @@ def _headline(found: Evaluation) -> Table:
     part = "" if found.part == "all" else f", {found.part} side"
     windows = f"{plural(found.windows, 'window')} of {plural(len(found.runs), found.unit)}"
     title = f"{', '.join(_machines(found))}{part}: {windows}, source z-space"
-    table = grid(title, ["", *HEADLINE.values(), f"RMSE, 95 % over {found.unit}s"])
-    for name, metrics in found.scores.items():
-        table.add_row(name, *(number(metrics[key]) for key in HEADLINE), bounds(found.intervals[name]["rmse"]))
-    return table
+    rows = [
+        [name, *(metrics[key] for key in HEADLINE), bounds(found.intervals[name]["rmse"])]
+        for name, metrics in found.scores.items()
+    ]
+    return grid(title, ["", *HEADLINE.values(), f"RMSE, 95 % over {found.unit}s"], rows)
 
 
 def _rows(title: str, rows: dict[str, Metrics]) -> Table:
-    table = grid(title, ["", *HEADLINE.values(), "entries"])
-    for label, metrics in rows.items():
-        table.add_row(label, *(number(metrics[key]) for key in HEADLINE), f"{metrics['count']:.0f}")
-    return table
+    cells = ([label, *(row[key] for key in HEADLINE), f"{row['count']:.0f}"] for label, row in rows.items())
+    return grid(title, ["", *HEADLINE.values(), "entries"], cells)
 
 
 def _channels(rows: dict[str, ChannelScores]) -> Table:
-    table = grid("By channel, in physical units", ["", "unit", "RMSE", "MAE", "bias", "width 90 %", "skill", "R2"])
+    cells = []
     for label, row in rows.items():
         own = (row.physical[name] for name in ("rmse", "mae", "bias", "width90"))
-        r2 = "constant" if row.constant else number(row.metrics["r2"])
-        table.add_row(label, row.unit, *map(number, own), number(row.metrics["skill_rmse"]), r2)
-    return table
+        r2 = "constant" if row.constant else row.metrics["r2"]
+        cells.append([label, row.unit, *own, row.metrics["skill_rmse"], r2])
+    columns = ["", "unit", "RMSE", "MAE", "bias", "width 90 %", "skill", "R2"]
+    return grid("By channel, in physical units", columns, cells)
 
 
 def _commands(use: CommandUse, unit: str) -> Table:
     title = f"Command use: error under a false plan over error under the true one, {use.windows:,} windows"
-    table = grid(title, ["plan", "RMSE ratio", f"95 % over {unit}s", "CRPS ratio", f"{unit}s worse"])
+    rows = []
     for name, plan in use.plans.items():
-        ratios = (number(plan.rmse_ratio.estimate), bounds(plan.rmse_ratio), number(plan.crps_ratio.estimate))
-        table.add_row(name, *ratios, f"{plan.runs_worse} of {plan.runs}")
-    return table
+        ratios = (plan.rmse_ratio.estimate, bounds(plan.rmse_ratio), plan.crps_ratio.estimate)
+        rows.append([name, *ratios, f"{plan.runs_worse} of {plan.runs}"])
+    return grid(title, ["plan", "RMSE ratio", f"95 % over {unit}s", "CRPS ratio", f"{unit}s worse"], rows)
 
 
 def _counterfactual(content: dict[str, Any]) -> Table:

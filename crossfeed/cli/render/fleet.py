@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from crossfeed.cli.render.grid import grid, number, short
+from crossfeed.cli.render.grid import grid, number, print_table, short
 from crossfeed.fleet.compare import FleetComparison
 from crossfeed.fleet.describe import FACTS, Match
 from crossfeed.fleet.shards import ShardSummary
@@ -15,15 +15,15 @@ from crossfeed.progress import output
 def show_shards(folder: Path, shards: Sequence[ShardSummary]) -> None:
     """Print what a fleet folder holds now, period by period."""
     console = output()
-    table = grid("", ["rows every", "shards", "machines", "rows"], words=1, boxed=False)
     machines, rows = Counter[float](), Counter[float]()
     for shard in shards:
         machines[shard.period] += shard.machines
         rows[shard.period] += shard.rows
-    for period in sorted(rows):
-        count = sum(shard.period == period for shard in shards)
-        table.add_row(f"{period:g} s", f"{count:,}", f"{machines[period]:,}", f"{rows[period]:,}")
-    console.print(table)
+    counts = Counter(shard.period for shard in shards)
+    cells = (
+        [f"{period:g} s", *(f"{count[period]:,}" for count in (counts, machines, rows))] for period in sorted(rows)
+    )
+    print_table("", ["rows every", "shards", "machines", "rows"], cells)
     made = sum(shard.made for shard in shards)
     found = f", {len(shards) - made:,} of them found" if made < len(shards) else ""
     console.print(
@@ -58,9 +58,9 @@ def show_fleet_comparison(found: FleetComparison) -> None:
         markup=False,
     )
     console.print(f"trees tell them apart with an area under the curve of [bold]{found.auc:.3f}[/] (0.5 = not at all)")
-    table = grid("", ["feature", "alone", "real", "fleet, 5 %", "50 %", "95 %"], boxed=False)
+    rows = []
     for gap in found.gaps:
         mark = "" if gap.low <= gap.real <= gap.high else " x"
-        table.add_row(gap.name, number(gap.auc), number(gap.real) + mark, *map(number, (gap.low, gap.middle, gap.high)))
-    console.print(table)
+        rows.append([gap.name, gap.auc, number(gap.real) + mark, gap.low, gap.middle, gap.high])
+    print_table("", ["feature", "alone", "real", "fleet, 5 %", "50 %", "95 %"], rows)
     console.print(f"{found.inside:.0%} of the features lie within what nine of ten simulated machines show")

@@ -1,7 +1,9 @@
-"""What everything on a terminal shares: one grid, one way to write a number and its bounds, one JSON document."""
+"""What everything on a terminal shares: one grid, one way to write a number, one JSON document, one hint."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -11,6 +13,7 @@ from rich.text import Text
 
 from crossfeed.grid import column_widths, significant
 from crossfeed.json_file import plain
+from crossfeed.progress import console, output
 
 if TYPE_CHECKING:
     from crossfeed.evaluation.statistics import Interval
@@ -32,8 +35,10 @@ class WholeWords(Table):
         yield from super().__rich_console__(console, options)
 
 
-def grid(title: str, columns: Sequence[str], words: int = 1, boxed: bool = True) -> Table:
-    """An empty table, `boxed` with a rule below its head; the first columns hold `words`, the others numbers."""
+def grid(
+    title: str, columns: Sequence[str], rows: Iterable[Iterable[Any]] = (), words: int = 1, boxed: bool = True
+) -> Table:
+    """A table of texts and raw values, `boxed` with a rule below its head; the first columns hold `words`."""
     looks: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "pad_edge": False} if boxed else {"box": None}
     table = WholeWords(
         title=title or None,
@@ -45,7 +50,18 @@ def grid(title: str, columns: Sequence[str], words: int = 1, boxed: bool = True)
     )
     for position, column in enumerate(columns):
         table.add_column(column, justify="left" if position < words else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row))
     return table
+
+
+def print_table(title: str, names: Sequence[str], rows: Iterable[Iterable[Any]], words: int = 1) -> None:
+    """A table without a box on the standard output."""
+    output().print(grid(title, names, rows, words, boxed=False))
+
+
+def _cell(value: Any) -> str:
+    return number(value) if value is None or isinstance(value, float) else str(value)
 
 
 def number(value: float | None) -> str:
@@ -91,15 +107,7 @@ def print_result(content: Any, as_json: bool, show: Callable[[], None]) -> None:
         show()
 
 
-def print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]], words: int = 1) -> None:
-    """Raw values, the first columns `words`, which wrap on a narrow terminal; numbers are never cut."""
-    from crossfeed.progress import output
-
-    table = grid(title, names, words, boxed=False)
-    for row in rows:
-        table.add_row(*map(_cell, row))
-    output().print(table)
-
-
-def _cell(value: Any) -> str:
-    return number(value) if value is None or isinstance(value, float) else str(value)
+def next_step(*words: str | Path) -> None:
+    """The command that usually comes next, said beside the results and never among them."""
+    command = " ".join(str(word) if str(word).isupper() else quote(str(word)) for word in words)
+    console().print(f"next: crossfeed {command}", markup=False, style="dim", soft_wrap=True)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from crossfeed.cli.render.grid import MISSING, grid, short
+from crossfeed.cli.render.grid import MISSING, grid, print_table, short
 from crossfeed.grid import plural
 from crossfeed.ingest.resample import WAITING
 from crossfeed.ingest.table import Table
@@ -81,12 +81,13 @@ def show_table(path: Path) -> None:
 
 def show_log_formats(log_formats: Sequence[LogFormat]) -> None:
     """Print every kind of log that is known, and the one that a mapping describes."""
-    table = grid("", ["kind", "what", "channels", "licence", "fetch"], words=5, boxed=False)
-    for log in log_formats:
-        channels = f"{len(log.schema.sensors)} + {len(log.schema.commands)}"
-        table.add_row(log.name, log.title, channels, log.licence, "yes" if log.downloads else "by hand")
-    table.add_row("table", "any CSV or Parquet, described by a mapping", "yours", "yours", MISSING)
-    output().print(table)
+    rows = [
+        (log.name, log.title, f"{len(log.schema.sensors)} + {len(log.schema.commands)}", log.licence,
+         "yes" if log.downloads else "by hand")
+        for log in log_formats
+    ]  # fmt: skip
+    rows.append(("table", "any CSV or Parquet, described by a mapping", "yours", "yours", MISSING))
+    print_table("", ["kind", "what", "channels", "licence", "fetch"], rows, words=5)
 
 
 def show_licence(log: LogFormat, console: Console) -> None:
@@ -104,14 +105,14 @@ def show_log_format(log: LogFormat) -> None:
         console.print(f"note: {log.notes}")
     rules = {name: value for name, value in asdict(log.segmentation).items() if value not in (None, (), {}, 0.0, 1)}
     console.print(f"rows every {log.period:g} s; sessions: {rules or 'one for each run'}", markup=False)
-    table = grid("", ["native column", "unit", "channel", "unit", "factor", "valid"], words=6, boxed=False)
+    rows = []
     for column in log.columns:
         scale, offset = log.conversion(column)
         factor = f"{scale:g}" + (f" {offset:+g}" if offset else "")
         valid = f"{column.valid[0]:g} to {column.valid[1]:g}" if column.valid else ""
         unit = log.schema.channel(column.channel).unit
-        table.add_row(column.native, column.unit, column.channel, unit, factor, valid)
-    console.print(table)
+        rows.append([column.native, column.unit, column.channel, unit, factor, valid])
+    print_table("", ["native column", "unit", "channel", "unit", "factor", "valid"], rows, words=6)
 
 
 def show_simulated(summaries: Sequence[LogSummary]) -> None:

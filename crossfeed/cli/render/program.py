@@ -19,10 +19,8 @@ def show_program(summary: Summary) -> None:
     console.print(table)
     if not summary.findings:
         return
-    findings = grid("Findings", ["line", "", "text", "finding"], words=4)
-    for finding in summary.findings[:SHOWN_FINDINGS]:
-        findings.add_row(str(finding.line), finding.severity, escape(finding.text), escape(finding.reason))
-    console.print(findings)
+    rows = ([one.line, one.severity, escape(one.text), escape(one.reason)] for one in summary.findings[:SHOWN_FINDINGS])
+    console.print(grid("Findings", ["line", "", "text", "finding"], rows, words=4))
     if len(summary.findings) > SHOWN_FINDINGS:
         console.print(f"{len(summary.findings) - SHOWN_FINDINGS} more findings; --json lists all of them.")
 

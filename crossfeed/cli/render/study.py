@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from crossfeed.cli.render.grid import print_json, print_table
-from crossfeed.cli.render.next_step import next_step
+from crossfeed.cli.render.grid import next_step, print_json, print_table
 from crossfeed.grid import plural
 from crossfeed.progress import output
 

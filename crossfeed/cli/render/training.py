@@ -23,14 +23,14 @@ def show_training(summary: dict[str, Any], model: Path) -> None:
 def _headline(validation: dict[str, Any]) -> Table:
     """The model and its floors on source validation."""
     shown = {"crossfeed": validation["model"], **{name: validation[name] for name in (*FLOORS, "shuffled commands")}}
-    table = grid(f"Source validation, {validation['windows']} windows, z-space", ["", *shown])
     horizons = validation["model"]["rmse_by_horizon"]
     rows = {"RMSE": "rmse", "MAE": "mae", **{f"RMSE, {horizon} ahead": horizon for horizon in horizons}}
     rows |= {"NLL": "nll", "CRPS": "crps", "coverage of 90 %": "coverage90"}
-    for title, key in rows.items():
-        found = (scores["rmse_by_horizon"][key] if key in horizons else scores[key] for scores in shown.values())
-        table.add_row(title, *map(number, found))
-    return table
+    cells = (
+        [title, *(scores["rmse_by_horizon"][key] if key in horizons else scores[key] for scores in shown.values())]
+        for title, key in rows.items()
+    )
+    return grid(f"Source validation, {validation['windows']} windows, z-space", ["", *shown], cells)
 
 
 def _answer(validation: dict[str, Any]) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from crossfeed.cli.render.grid import grid
 from crossfeed.progress import output
-from crossfeed.windows.counts import PartCount
 from crossfeed.windows.split import Split
+from crossfeed.windows.split_tables import PartCount
 
 LOST = {"groups_too_short": "groups too short", "lost_to_commands": "miss a command", "lost_to_gaps": "over a gap"}
 

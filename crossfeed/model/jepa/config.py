@@ -1,32 +1,30 @@
 """The configuration of the paper's network, and its five sizes."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from crossfeed.errors import ConfigError
 from crossfeed.model.jepa.encoder import EncoderConfig
 from crossfeed.model.jepa.head import HeadConfig
 from crossfeed.model.jepa.predictor import PredictorConfig
 from crossfeed.model.jepa.target_encoder import TargetConfig
-from crossfeed.model.network_config import NetworkConfig, Size
+from crossfeed.model.network_config import NetworkConfig
 from crossfeed.model.parts.blocks import BlockConfig
 from crossfeed.model.parts.horizon_embedding import SLOTS
 from crossfeed.model.parts.instance_norm import InstanceNormConfig
-
-# width, heads, temporal layers, predictor layers
-SIZES: dict[str, tuple[int, int, int, int]] = {
-    "tiny": (64, 4, 2, 1),
-    "compact": (128, 4, 4, 2),
-    "base": (256, 8, 6, 4),
-    "medium": (384, 8, 6, 4),
-    "large": (512, 8, 8, 6),
-}
 
 
 class JepaConfig(NetworkConfig):
     """Everything that decides what the paper's network computes; the defaults are the mended one at base size."""
 
+    sized_by: ClassVar = ("blocks.width", "blocks.heads", "encoder.temporal_layers", "predictor.layers")
+    sizes: ClassVar = {
+        "tiny": (64, 4, 2, 1),
+        "compact": (128, 4, 4, 2),
+        "base": (256, 8, 6, 4),
+        "medium": (384, 8, 6, 4),
+        "large": (512, 8, 8, 6),
+    }
     network: Literal["jepa"] = "jepa"
     blocks: BlockConfig = BlockConfig()
     encoder: EncoderConfig = EncoderConfig()
@@ -59,16 +57,3 @@ class JepaConfig(NetworkConfig):
     def width(self) -> int:
         """The width of the latents."""
         return self.blocks.width
-
-    def sized(self, size: Size) -> Self:
-        """The same model in another size."""
-        if size not in SIZES:
-            raise ConfigError(f"There is no size '{size}'.", expected=f"one of {', '.join(SIZES)}")
-        width, heads, temporal_layers, predictor_layers = SIZES[size]
-        return self.model_copy(
-            update={
-                "blocks": self.blocks.model_copy(update={"width": width, "heads": heads}),
-                "encoder": self.encoder.model_copy(update={"temporal_layers": temporal_layers}),
-                "predictor": self.predictor.model_copy(update={"layers": predictor_layers}),
-            }
-        )

@@ -6,7 +6,6 @@ B windows, H horizons, C sensors, D latent width. Everything here runs in float3
 import math
 from typing import Literal
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -60,10 +59,9 @@ class Anchor(nn.Module):
     def __init__(self, width: int, normaliser: Normaliser, reach: float) -> None:
         super().__init__()
         self.change = _FromZero(width, len(normaliser.sensor_names))
-        zero_C = normaliser.sensor_zero
-        reached_C = np.isfinite(zero_C) & (np.abs(zero_C) <= reach)
+        zero_C, reached_C = normaliser.zero_within(reach)
         self.register_buffer("reached_C", torch.from_numpy(reached_C), persistent=False)
-        self.register_buffer("zero_C", torch.from_numpy(np.where(reached_C, zero_C, 0.0)).float(), persistent=False)
+        self.register_buffer("zero_C", torch.from_numpy(zero_C), persistent=False)
 
     def forward(self, latent_BHD: Tensor, level_BC: Tensor) -> Tensor:
         """What to add to the mean, in global z-space."""

@@ -1,20 +1,10 @@
 """The configuration of the sensor network and its five sizes."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from crossfeed.errors import ConfigError
-from crossfeed.model.network_config import NetworkConfig, Size, check_heads
-
-# width, heads, encoder layers, decoder layers
-SIZES: dict[str, tuple[int, int, int, int]] = {
-    "tiny": (64, 4, 1, 1),
-    "compact": (128, 4, 2, 2),
-    "base": (256, 8, 2, 2),
-    "medium": (384, 8, 3, 3),
-    "large": (512, 8, 4, 4),
-}
+from crossfeed.model.network_config import NetworkConfig, check_heads
 
 
 class SensorConfig(NetworkConfig):
@@ -27,6 +17,14 @@ class SensorConfig(NetworkConfig):
     fits any list of sensors.
     """
 
+    sized_by: ClassVar = ("width", "heads", "encoder_layers", "decoder_layers")
+    sizes: ClassVar = {
+        "tiny": (64, 4, 1, 1),
+        "compact": (128, 4, 2, 2),
+        "base": (256, 8, 2, 2),
+        "medium": (384, 8, 3, 3),
+        "large": (512, 8, 4, 4),
+    }
     network: Literal["sensors"] = "sensors"
     width: int = Field(default=128, ge=1)
     heads: int = Field(default=4, ge=1)
@@ -43,10 +41,3 @@ class SensorConfig(NetworkConfig):
     def _heads_divide_the_width(self) -> Self:
         check_heads(self.heads, self.width)
         return self
-
-    def sized(self, size: Size) -> Self:
-        """The same model in another size."""
-        if size not in SIZES:
-            raise ConfigError(f"There is no size '{size}'.", expected=f"one of {', '.join(SIZES)}")
-        names = ("width", "heads", "encoder_layers", "decoder_layers")
-        return self.model_copy(update=dict(zip(names, SIZES[size], strict=True)))

@@ -54,11 +54,10 @@ class MixtureHead(nn.Module):
         known_C1G = physical_exponents(schema).unsqueeze(1)
         prior_CWG = torch.maximum(known_C1G, usual_W1)
         self.register_buffer("prior_CWG", (prior_CWG / STEEPEST).logit(), persistent=False)
-        zero_C = normaliser.sensor_zero
-        has_zero_C = np.array([sensor.has_zero for sensor in schema.sensors])
-        reached_C = has_zero_C & np.isfinite(zero_C) & (np.abs(zero_C) <= config.reach)
+        zero_C, reached_C = normaliser.zero_within(config.reach)
+        reached_C &= np.array([sensor.has_zero for sensor in schema.sensors])
         self.register_buffer("reached_C", torch.from_numpy(reached_C), persistent=False)
-        self.register_buffer("zero_C", torch.from_numpy(np.where(reached_C, zero_C, 0.0)).float(), persistent=False)
+        self.register_buffer("zero_C", torch.from_numpy(np.where(reached_C, zero_C, 0.0)), persistent=False)
 
     @torch.no_grad()
     def _begin(self) -> None:

@@ -4,8 +4,7 @@ E members, B windows, K context rows, T planned steps, C sensors, A commands, H 
 N = C + A tokens, Q = H * C queries.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -84,7 +83,7 @@ class SensorNetwork(nn.Module):
         past_EBAD = self.past(self.everybody(past_BAK)) + self.commands().unsqueeze(1)
         token_EBND = torch.cat([sensor_EBCD, past_EBAD], 2)
         allowed_B11N = self.present(window)[:, None, None, :]
-        for layer in cast(Iterable[ReadBlock], self.encoder):
+        for layer in self.encoder:
             token_EBND = layer(token_EBND, None, allowed_B11N)
         return token_EBND
 
@@ -96,14 +95,14 @@ class SensorNetwork(nn.Module):
         slots, steps = len(asked.step_H), meaning.step_BTF.shape[1]
         step_EBTD = self.step(self.everybody(meaning.step_BTF)) + self.step_place[:, None, :steps]
         horizon_EHD = self.horizon if asked.slot_H is None else self.horizon.index_select(1, asked.slot_H)
-        start_EBHD = horizon_EHD.unsqueeze(1) + self.near(self.everybody(_near(meaning.step_BTF, asked.step_H)))
+        start_EBHD = horizon_EHD.unsqueeze(1) + self.near(self.everybody(commands_near(meaning.step_BTF, asked.step_H)))
         query_EBQD = (token_EBND[:, :, None, :sensors] + start_EBHD.unsqueeze(3)).flatten(2, 3)
         memory_EBSD = torch.cat([token_EBND, step_EBTD], 2)
         known_BHN = self.present(window).unsqueeze(1).expand(-1, slots, -1)
         planned_HT = torch.arange(steps, device=asked.step_H.device) <= asked.step_H.unsqueeze(1)
         allowed_BHS = torch.cat([known_BHN, planned_HT.expand(batch, -1, -1)], -1)
         allowed_B1QS = allowed_BHS.unsqueeze(2).expand(-1, -1, sensors, -1).flatten(1, 2).unsqueeze(1)
-        for layer in self.decoder_layers:
+        for layer in self.decoder:
             query_EBQD = layer(query_EBQD, memory_EBSD, allowed_B1QS)
         query_EBHCD = torch.unflatten(member_norm(query_EBQD), 2, (slots, sensors))
         mixture = self.head(
@@ -115,28 +114,13 @@ class SensorNetwork(nn.Module):
         """The same for every member."""
         return x.expand(self.config.members, *x.shape)
 
-    @property
-    def decoder_layers(self) -> Iterable[ReadBlock]:
-        """The blocks in which queries read tokens and planned steps."""
-        return cast(Iterable[ReadBlock], self.decoder)
-
-    def starts(self, step_RTF: Tensor, asked: AskedHorizons) -> Tensor:
-        """Where the query of each row begins (E, R, D), when every row has a plan of its own."""
-        assert asked.slot_H is not None
-        upto_RTF = step_RTF.cumsum(1)
-        row_R, step_R = torch.arange(len(step_RTF), device=step_RTF.device), asked.step_H
-        parts = (step_RTF[row_R, step_R], step_RTF[row_R, (step_R - 1).clamp(min=0)], upto_RTF[row_R, step_R])
-        near_RF = torch.cat([*parts[:2], parts[2] / (step_R + 1).unsqueeze(-1)], -1)
-        start_ERD: Tensor = self.horizon.index_select(1, asked.slot_H) + self.near(self.everybody(near_RF))
-        return start_ERD
-
     def present(self, window: SensorWindow) -> Tensor:
         """Which tokens may be read: those of present sensors and of all commands."""
         commands = len(self.commands.quantity_C)
         return torch.cat([window.present_BC, window.present_BC.new_ones(window.present_BC.shape[0], commands)], 1)
 
 
-def _near(step_BTF: Tensor, step_H: Tensor) -> Tensor:
+def commands_near(step_BTF: Tensor, step_H: Tensor) -> Tensor:
     """The planned step of each horizon, the one before it and the mean up to it, side by side."""
     upto_BTF = step_BTF.cumsum(1)
     count_H1 = (step_H + 1).unsqueeze(-1)

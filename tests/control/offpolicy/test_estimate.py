@@ -104,13 +104,13 @@ def test_few_runs_are_refused_and_equal_weights_count_fully():
     assert effective_size(np.ones(7)) == pytest.approx(7.0)
 
 
-def test_the_simulator_agrees_with_what_was_judged_from_its_log(piece, course):
+def test_the_simulator_agrees_with_what_was_judged_from_its_log(piece, timeline):
     """A faster policy earns more, and the estimate made from dithered runs alone knows by how much."""
     task = read_task(None, {})
     around = LinearPolicy(1.0, np.zeros(2), 0.04)
-    log = collect(piece, course, task, around, runs=40, stretch=13)
+    log = collect(piece, timeline, task, around, runs=40, stretch=13)
     faster = LinearPolicy(1.02, np.zeros(2), 0.04)
-    true = float(collect(piece, course, task, faster, runs=40, stretch=13, seed=5).reward_NH.sum(1).mean())
+    true = float(collect(piece, timeline, task, faster, runs=40, stretch=13, seed=5).reward_NH.sum(1).mean())
     found = judge(log, faster, "doubly_robust")
     assert found.value is not None
     assert found.value == pytest.approx(true, abs=0.25)

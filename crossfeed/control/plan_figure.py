@@ -16,9 +16,9 @@ _SHADES = {"faster": COLOURS[2], "slower": COLOURS[1]}
 
 def draw_advice(path: Path | str, content: Mapping[str, Any], score: Score, decision: Decision) -> None:
     """Write the figure as PNG, SVG or PDF."""
-    course = score.outlook.course
-    time_T = np.arange(len(course)) * course.period
-    sensors = list(score.highest) or list(score.outlook.paths)[:1]
+    timeline = score.forecast.timeline
+    time_T = np.arange(len(timeline)) * timeline.period
+    sensors = list(score.highest) or list(score.forecast.paths)[:1]
     with new_figure(11.0, 2.6 + 2.1 * len(sensors)) as figure:
         axes = figure.subplots(1 + len(sensors), 1, sharex=True, squeeze=False)[:, 0]
         top: Any = axes[0]
@@ -27,7 +27,7 @@ def draw_advice(path: Path | str, content: Mapping[str, Any], score: Score, deci
             top.step(time_T, 100.0 * decision.spindle_T, where="post", label="spindle", color=COLOURS[3])
         top.axhline(100.0, color="#888888", linewidth=0.8)
         top.set_ylabel("override in %")
-        _shade(top, decision, course.period)
+        _shade(top, decision, timeline.period)
         top.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)
         top.set_title(f"{content['program']} on {content['history']['machine']}: {content['verdict']}", loc="left")
         for panel, sensor in zip(axes[1:], sensors):
@@ -48,13 +48,13 @@ def _shade(axes: Any, decision: Decision, period: float) -> None:
 
 
 def _loads(axes: Any, sensor: str, score: Score, decision: Decision, time_T: np.ndarray) -> None:
-    path_ST = score.outlook.paths[sensor]
+    path_ST = score.forecast.paths[sensor]
     low_T, middle_T, high_T = sample_quantiles(path_ST, (0.05, 0.5, 0.95))
     axes.fill_between(time_T, low_T, high_T, color="#444444", alpha=0.18, linewidth=0, label="as written, 90 %")
     axes.plot(time_T, middle_T, color="#444444", label="as written")
     planned = score.peaks(decision.feed_T, decision.spindle_T).get(sensor)
     if planned is not None:
-        shown_T = np.where(score.outlook.course.cutting, planned, np.nan)
+        shown_T = np.where(score.forecast.timeline.cutting, planned, np.nan)
         axes.plot(time_T, shown_T, color=COLOURS[0], label="planned, cautious")
         highest_T = score.highest[sensor]
         axes.step(

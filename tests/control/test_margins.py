@@ -1,16 +1,71 @@
-"""How runs of one program repeat: margins that runs of other height, light cuts and scattered readings cannot fool."""
+"""Margins: as often passed as they say, not fooled by light cuts and scattered readings, chances their other side."""
+
+import math
+from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.control.readings import Scatter, calmed
-from crossfeed.control.repeat import Repeat
+from crossfeed.control.margins import FEWEST, ConformalMargin, StudentMargin, StudentTail
+
+
+@cache
+def many_logs(seed):
+    """Margins of many logs, each with the score that comes next."""
+    scores = np.random.default_rng(seed).standard_t(2, (400, 151))
+    return [(ConformalMargin(row[:-1]), row[-1]) for row in scores]
+
+
+@given(st.floats(0.01, 0.4), st.integers(0, 5))
+def test_the_next_score_passes_the_margin_as_often_as_the_risk_says(risk, seed):
+    """Over many logs the share of passed margins is at most the risk, whatever the scores are distributed like."""
+    passed = [following > margin.within(risk) for margin, following in many_logs(seed)]
+    assert np.mean(passed) <= risk + 3.0 * math.sqrt(risk / 400) + 0.01
+
+
+def test_too_few_rows_say_nothing():
+    assert ConformalMargin(np.zeros(FEWEST - 1)).within(0.01) == math.inf
+    assert ConformalMargin(np.zeros(FEWEST)).within(0.01) == 0.0
+
+
+def test_the_margin_is_the_score_with_the_rank_that_the_risk_asks_for():
+    margin = ConformalMargin(np.random.default_rng(0).permutation(99) + 1.0)
+    assert [margin.within(risk) for risk in (0.01, 0.1, 0.25, 0.5)] == [99.0, 90.0, 75.0, 50.0]
+
+
+def test_with_few_rows_it_is_the_highest_that_was_seen():
+    assert ConformalMargin(np.arange(30.0)).within(0.01) == 29.0
+
+
+def test_rows_that_are_no_numbers_do_not_count():
+    margin = ConformalMargin(np.array([np.nan, np.inf, 1.0]))
+    margin.add(math.nan)
+    assert len(margin) == 1
+
+
+@given(st.floats(-0.2, 0.2), st.floats(0.01, 0.5), st.floats(2.0, 200.0), st.floats(0.001, 0.5))
+def test_what_is_passed_with_a_chance_is_what_is_kept_otherwise(middle, spread, freedom, risk):
+    tail = StudentTail(middle, spread, freedom)
+    assert tail.above(np.array([tail.within(risk)]))[0] == pytest.approx(risk, rel=1e-6)
+
+
+def test_few_rows_make_wide_tails():
+    assert (
+        StudentTail(0.0, 0.1, 4.0).above(np.array([0.4]))[0]
+        > 5.0 * StudentTail(0.0, 0.1, 60.0).above(np.array([0.4]))[0]
+    )
+
+
+def test_higher_scores_are_less_likely():
+    chance = StudentTail(0.0, 0.1, 9.0).above(np.linspace(-1.0, 1.0, 50))
+    assert (np.diff(chance) < 0.0).all()
+    assert ((chance > 0.0) & (chance < 1.0)).all()
 
 
 def scored(scores, scatter=0.0, like=()):
-    repeat = Repeat(np.array(like, dtype=float))
+    repeat = StudentMargin(np.array(like, dtype=float))
     for score in scores:
         repeat.add(float(score), scatter)
     return repeat
@@ -53,33 +108,6 @@ def test_numbers_that_are_none_do_not_count():
     assert len(repeat) == 2
 
 
-def test_momentary_readings_hid_that_a_finishing_cut_is_light():
-    """One reading a second scattered by a fifth, so that its neighbourhood's highest left no room below any limit."""
-    draw, cutting = np.random.default_rng(3), np.ones(120, dtype=bool)
-    true = 1.0 + 0.1 * np.sin(np.arange(120) / 9.0)
-    read = true + 0.2 * draw.standard_normal(120)
-    scatter = Scatter.of(read, cutting)
-    assert scatter.spread == pytest.approx(0.2, rel=0.35)
-    assert np.std(calmed(read, cutting, scatter) - true) < 0.75 * np.std(read - true)
-
-
-def test_loads_that_wander_are_no_scatter():
-    wander = np.cumsum(np.random.default_rng(4).standard_normal(200)) * 0.02 + 1.0
-    assert Scatter.of(wander, np.ones(200, dtype=bool)).share < 0.35
-
-
-def test_an_entry_that_stands_out_is_not_calmed_away():
-    load = 1.0 + 0.02 * np.random.default_rng(5).standard_normal(60)
-    load[30] = 1.6
-    cutting = np.ones(60, dtype=bool)
-    assert calmed(load, cutting, Scatter.of(load, cutting))[30] == 1.6
-
-
-def test_too_few_rows_say_nothing_about_scatter():
-    assert Scatter.of(np.arange(6.0), np.ones(6, dtype=bool)) == Scatter()
-    assert calmed(np.array([2.0]), np.array([True]), Scatter(1.0, 1.0)).tolist() == [2.0]
-
-
 def test_what_is_believed_counts_for_ten_rows():
     repeat = scored([0.0, 0.1, 0.1, 0.1, 0.2], like=[-0.3, -0.2, -0.2, -0.1])
     assert repeat.middle == pytest.approx((10.0 * -0.2 + 5 * 0.1) / 15.0)
@@ -93,9 +121,3 @@ def test_a_margin_is_wider_by_what_a_next_row_adds():
     assert repeat.middle == 0.0
     assert (repeat.tail.middle, repeat.tail.freedom) == (0.0, rows - 1.0)
     assert repeat.tail.spread == pytest.approx((square * (1.0 + 1.0 / rows)) ** 0.5)
-
-
-def test_a_reading_that_is_all_scatter_is_the_mean_of_its_neighbourhood():
-    cutting = np.ones(4, dtype=bool)
-    assert calmed(np.array([1.0, 2.0, 6.0, 4.0]), cutting, Scatter(10.0, 1.0)) == pytest.approx([1.0, 3.0, 4.0, 4.0])
-    assert calmed(np.array([1.0, 2.0, 6.0, 4.0]), cutting, Scatter(10.0, 0.5)) == pytest.approx([1.0, 2.5, 5.0, 4.0])

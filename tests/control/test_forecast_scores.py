@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from crossfeed.control.branches import logged_course
-from crossfeed.control.calibrate import forecast_scores
-from crossfeed.control.outlook import CAUTIOUS, physical
-from crossfeed.control.walk import walk
+from crossfeed.control.forecast_scores import forecast_scores
+from crossfeed.control.load_forecast import CAUTIOUS, physical
+from crossfeed.control.mean_rollout import mean_rollout
+from crossfeed.control.timeline import Timeline
 from tests.control.conftest import CONTEXT, HORIZONS, logged, small_model
 
 TABLE, NAME = logged(), "spindle_torque"
@@ -19,21 +19,21 @@ def highest_around(values):
 
 def scored_one_by_one(sensors, commands):
     """The same scores, one window after the other."""
-    course, column = logged_course(MODEL.schema, commands), MODEL.schema.sensor_names.index(NAME)
-    starts = [at for at in range(CONTEXT, len(sensors) - AHEAD + 1, 2) if course.cutting[at : at + AHEAD].any()]
+    timeline, column = Timeline.of_log(MODEL.schema, commands), MODEL.schema.sensor_names.index(NAME)
+    starts = [at for at in range(CONTEXT, len(sensors) - AHEAD + 1, 2) if timeline.cutting[at : at + AHEAD].any()]
     x = torch.from_numpy(MODEL.normaliser.transform_sensors(sensors).astype(np.float32))
     a = torch.from_numpy(MODEL.normaliser.transform_commands(commands).astype(np.float32))
     same, others = [], []
     for at in starts[-96:]:
-        said = walk(
+        said = mean_rollout(
             MODEL, x[None, at - CONTEXT : at], a[None, at - CONTEXT : at], a[None, at : at + AHEAD]
         ).distribution
         middle, high = (
             highest_around(physical(MODEL, NAME, said[0, :, column].quantile(level))) for level in (0.5, CAUTIOUS)
         )
         score = (sensors[at : at + AHEAD, column] - middle) / (high - middle)
-        under_way = course.rows(at, at + AHEAD).under_way(commands[at - 1])
-        cutting = course.cutting[at : at + AHEAD]
+        under_way = timeline.rows(at, at + AHEAD).under_way(commands[at - 1])
+        cutting = timeline.cutting[at : at + AHEAD]
         same += score[cutting & under_way].tolist()
         others += score[cutting & ~under_way].tolist()
     return same, others

@@ -1,13 +1,12 @@
-"""Imagined machines: what a passed limit costs, and what the time and the energy of a step are worth."""
+"""ImaginedEpisodes machines: what a passed limit costs, and what the time and the energy of a step are worth."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from crossfeed.control.branches import grow
-from crossfeed.control.imagined import PENALTY, Imagined
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.imagined_episodes import PENALTY, ImaginedEpisodes, draw_branches
 from crossfeed.control.task import read_task
 from crossfeed.schema import canonical
 from tests.control.conftest import logged, small_model
@@ -17,8 +16,8 @@ LAW = CuttingLaw({"spindle_torque": (0.2, 1e-4), "spindle_power": (0.0, 1e-4)})
 
 def imagined(limit):
     task = read_task(None, {"limits": [f"spindle_torque<={limit}"], "objective": {"base_load": "1.4 kW"}})
-    branches = grow(small_model(logged()), logged(), task, count=12)
-    return Imagined(branches, LAW, task, canonical(), 24, seed=1)
+    branches = draw_branches(small_model(logged()), logged(), task, count=12)
+    return ImaginedEpisodes(branches, LAW, task, canonical(), 24, seed=1)
 
 
 def test_a_passed_limit_costs_as_much_again_for_each_height_above_it():

@@ -1,4 +1,4 @@
-"""A program as a course: what it commands at each place, and how long each place takes under the knobs.
+"""A program as a timeline: what it commands at each place, and how long each place takes under the knobs.
 
 Everything is counted in places, the seconds of the program as written: a cut is met at the same place whatever the
 knobs say, only later or earlier. T places of one period each, B candidates, A commands.
@@ -23,10 +23,13 @@ FINE = 10  # samples in a place: short moves inside a second keep their own shar
 _STRAIGHT = 0.98  # cosine of the angle between two directions of the same move
 _TIMES = 2.5  # as fast or slow: still the same move
 _SPEED = 1.0  # rpm
+MOVING = 1.0  # mm/min
+_RAPID = 0.6  # of the fastest feed in a log; what is faster is a rapid, unless no feed of a cut can be meant
+_FASTEST_CUT = 10_000.0  # mm/min
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class Timeline:
     """The program as written, place by place."""
 
     name: str
@@ -47,7 +50,7 @@ class Course:
     @classmethod
     def of(
         cls, program: Program, schema: Schema, period: float, limits: MotionLimits | None = None, unsigned: bool = True
-    ) -> "Course":
+    ) -> "Timeline":
         """Plan a program within the machine's limits; `unsigned` logs count spindle speeds without sign."""
         _check(program, schema)
         trajectory = plan(program, limits)
@@ -81,6 +84,21 @@ class Course:
             warnings=tuple(f"line {finding.line}: {finding.reason}" for finding in trajectory.remarks),
         )
 
+    @classmethod
+    def of_log(cls, schema: Schema, commands_TA: np.ndarray, period: float = 1.0) -> "Timeline":
+        """Logged commands as a timeline: a log does not say what is a rapid, but how fast."""
+        spindle = schema.command_names.index("spindle_speed")
+        feeds_TA = np.delete(commands_TA, spindle, axis=1)
+        fastest = float(np.nanmax(np.abs(feeds_TA), initial=0.0))
+        path_T = np.sqrt((feeds_TA**2).sum(axis=1))
+        turning = np.abs(commands_TA[:, spindle]) > 0.0
+        feeding = (path_T > MOVING) & (path_T < max(_RAPID * fastest, _FASTEST_CUT)) & turning
+        none = np.zeros(len(commands_TA))
+        return cls(
+            "log", period, commands_TA, feeding.astype(float), none, none.astype(int), ("",) * len(none),
+            np.where(feeding, 0, -1), spindle, len(none),
+        )  # fmt: skip
+
     @property
     def seconds(self) -> float:
         """How long the program takes as written."""
@@ -96,7 +114,7 @@ class Course:
         left = np.array([tool in task.leave for tool in self.tool_T], dtype=bool)
         return np.asarray((self.feed_share_T > 0.0) & ~left)
 
-    def after(self, position: float, count: int | None = None) -> "Course":
+    def after(self, position: float, count: int | None = None) -> "Timeline":
         """What is left from a position on, which may lie inside an old one, or the next `count` places of it."""
         left = len(self) - position
         if left <= 0.0:
@@ -125,8 +143,8 @@ class Course:
         same_T &= np.abs(self.commands_TA[:, self.spindle_column] - now_A[self.spindle_column]) < _SPEED
         return np.logical_and.accumulate(same_T)
 
-    def rows(self, first: int, last: int) -> "Course":
-        """Some places of it, first to before last, as a course of their own."""
+    def rows(self, first: int, last: int) -> "Timeline":
+        """Some places of it, first to before last, as a timeline of their own."""
         own = slice(first, last)
         arrays = ("commands_TA", "feed_share_T", "turn_share_T", "line_T", "tool_T", "cut_T")
         parts = {name: getattr(self, name)[own] for name in arrays}
@@ -182,18 +200,18 @@ def nearest_places(position: float, count: int, length: int) -> np.ndarray:
 
 
 def slewed(
-    course: Course, feed_BT: np.ndarray, spindle_BT: np.ndarray, task: Task, start: tuple[float, float]
+    timeline: Timeline, feed_BT: np.ndarray, spindle_BT: np.ndarray, task: Task, start: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nearest knob positions that no knob has to be turned too fast for; each place lasts as the knobs say."""
     feed_BT, spindle_BT = feed_BT.copy(), spindle_BT.copy()
     feed, spindle = (np.full(feed_BT.shape[:-1], value) for value in start)
-    taken = np.full(feed_BT.shape[:-1], course.period)
+    taken = np.full(feed_BT.shape[:-1], timeline.period)
     for index in range(feed_BT.shape[-1]):
         room = task.slew * taken
         feed = feed_BT[..., index] = np.clip(feed_BT[..., index], feed - room, feed + room)
         spindle = spindle_BT[..., index] = np.clip(spindle_BT[..., index], spindle - room, spindle + room)
-        feeding, turning = course.feed_share_T[index], course.turn_share_T[index]
-        taken = course.period * (1.0 - feeding + (feeding - turning) / feed + turning / (feed * spindle))
+        feeding, turning = timeline.feed_share_T[index], timeline.turn_share_T[index]
+        taken = timeline.period * (1.0 - feeding + (feeding - turning) / feed + turning / (feed * spindle))
     return feed_BT, spindle_BT
 
 

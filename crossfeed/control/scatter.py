@@ -36,13 +36,13 @@ class Scatter:
         return cls(float(np.mean([each.spread for each in found])), float(np.mean([each.share for each in found])))
 
 
-def calmed(load_T: np.ndarray, cutting_T: np.ndarray, scatter: Scatter) -> np.ndarray:
+def smoothed(load_T: np.ndarray, cutting_T: np.ndarray, scatter: Scatter) -> np.ndarray:
     """The loads with as much of each reading's distance from its neighbourhood taken away as is scatter."""
-    calm_T = load_T.copy()
+    smooth_T = load_T.copy()
     off_T = (load_T[:-2] + load_T[1:-1] + load_T[2:]) / 3.0 - load_T[1:-1]
     chance_T = cutting_T[:-2] & cutting_T[1:-1] & cutting_T[2:] & (np.abs(off_T) <= _REAL * scatter.spread)
-    calm_T[1:-1] += np.where(chance_T, scatter.share * off_T, 0.0)
-    return calm_T
+    smooth_T[1:-1] += np.where(chance_T, scatter.share * off_T, 0.0)
+    return smooth_T
 
 
 def _variation(load_T: np.ndarray, cutting_T: np.ndarray, apart: int) -> float:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from crossfeed.control.course import Course
-from crossfeed.control.tail import Tail
-from crossfeed.control.walk import Walk, usual_doubt, walk
+from crossfeed.control.margins import StudentTail
+from crossfeed.control.mean_rollout import MeanRollout, mean_rollout, usual_doubt
+from crossfeed.control.timeline import Timeline
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
 from crossfeed.model.world_model import WorldModel
@@ -31,19 +31,19 @@ class KnownLoad:
 
     load_T: np.ndarray
     unit_T: np.ndarray  # what a score of one is worth
-    tail: Tail
+    tail: StudentTail
     known_T: np.ndarray  # places of which the tail speaks
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class LoadForecast:
     """The loads of the places to come as written; `doubt_T` is how far members disagree, 1 where that is usual.
 
     `middle` and `high` (T,) hold what a limited load passes with even chance and what it hardly ever passes. `tails`
     say how surely at places that are known; elsewhere whatever `high` lets pass a limit is taken to pass it.
     """
 
-    course: Course
+    timeline: Timeline
     paths: Mapping[str, np.ndarray]  # (S, T) by sensor, in the units of the schema
     doubt_T: np.ndarray
     middle: Mapping[str, np.ndarray]
@@ -51,17 +51,17 @@ class Outlook:
     tails: Mapping[str, KnownLoad] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.course)
+        return len(self.timeline)
 
     @classmethod
-    def sampled(cls, course: Course, paths: Mapping[str, np.ndarray]) -> "Outlook":
+    def sampled(cls, timeline: Timeline, paths: Mapping[str, np.ndarray]) -> "LoadForecast":
         """Loads of which nothing but samples is known."""
         middle = {name: np.median(path_ST, axis=0) for name, path_ST in paths.items()}
         high = {name: sample_quantiles(path_ST, (CAUTIOUS,))[0] for name, path_ST in paths.items()}
-        return cls(course, paths, np.zeros(len(course)), middle, high)
+        return cls(timeline, paths, np.zeros(len(timeline)), middle, high)
 
 
-class Lookout:
+class LoadForecaster:
     """A model that has read the rows up to now, ready to be asked about any number of plans."""
 
     def __init__(self, model: WorldModel, sensors_RC: np.ndarray, commands_RA: np.ndarray) -> None:
@@ -86,13 +86,13 @@ class Lookout:
         """Those that decide: the limited ones and every power."""
         return tuple(dict.fromkeys([*limited, *power_sensors(self.model.schema, self.present)]))
 
-    def ahead(self, course: Course, limited: Sequence[str]) -> Outlook:
+    def ahead(self, timeline: Timeline, limited: Sequence[str]) -> LoadForecast:
         """Sampled loads under the program as written, up to the model's reach."""
-        course = course.after(0.0, self.reach)
+        timeline = timeline.after(0.0, self.reach)
         names = self.sensors(limited)
         columns = [self.model.schema.sensor_names.index(name) for name in names]
-        said = self._walk(course.commands_TA).distribution[0]
-        noise_STC = standard_noise(SAMPLES, len(course), len(names), 0, PERSISTENCE)
+        said = self._rolled(timeline.commands_TA).distribution[0]
+        noise_STC = standard_noise(SAMPLES, len(timeline), len(names), 0, PERSISTENCE)
         with torch.inference_mode():
             drawn_STC = Distribution.stack([said[:, columns]] * SAMPLES, 0).from_normal(self._rows(noise_STC))
             middle_TC, high_TC = (said[:, columns].quantile(level) for level in (0.5, CAUTIOUS))
@@ -100,34 +100,34 @@ class Lookout:
             {name: physical(self.model, name, part[..., n]) for n, name in enumerate(names)}
             for part in (drawn_STC, middle_TC, high_TC)
         )
-        return Outlook(course, paths, np.zeros(len(course)), middle, high)
+        return LoadForecast(timeline, paths, np.zeros(len(timeline)), middle, high)
 
     def expected(self, commands_TA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the model itself expects under other commands: means (T, C), and its doubt (T,); T up to its reach."""
-        walked, model = self._walk(commands_TA, members=True), self.model
-        mean_TC = model.normaliser.inverse_sensors(walked.distribution.mean[0].double().cpu().numpy())
-        apart_T = walked.apart[0][:, self._present].mean(-1).double().cpu().numpy()
+        rolled, model = self._rolled(commands_TA, members=True), self.model
+        mean_TC = model.normaliser.inverse_sensors(rolled.distribution.mean[0].double().cpu().numpy())
+        apart_T = rolled.apart[0][:, self._present].mean(-1).double().cpu().numpy()
         return mean_TC, apart_T / usual_doubt(model)
 
-    def _walk(self, commands_TA: np.ndarray, members: bool = False) -> Walk:
+    def _rolled(self, commands_TA: np.ndarray, members: bool = False) -> MeanRollout:
         planned_1TA = self._rows(self.model.normaliser.transform_commands(commands_TA))
-        return walk(self.model, self._x_1KC, self._a_1KA, planned_1TA, members)
+        return mean_rollout(self.model, self._x_1KC, self._a_1KA, planned_1TA, members)
 
     def _rows(self, values: np.ndarray) -> torch.Tensor:
         tensor = torch.from_numpy(np.asarray(values, dtype=np.float32)).to(self.model.device)
         return tensor if tensor.dim() == 3 else tensor.unsqueeze(0)
 
 
-def whole_outlook(
-    rollout: Rollout, course: Course, limited: Sequence[str], samples: int = SAMPLES, seed: int = 0
-) -> Outlook:
+def forecast_program(
+    rollout: Rollout, timeline: Timeline, limited: Sequence[str], samples: int = SAMPLES, seed: int = 0
+) -> LoadForecast:
     """Sampled loads of a whole program as written, however long it is."""
     schema = rollout.model.schema
     names = tuple(dict.fromkeys([*limited, *power_sensors(schema, rollout.present)]))
-    noise_STC = standard_noise(samples, len(course), len(schema.sensors), seed, PERSISTENCE)
-    plan = PlannedCommands(course.name, "program", None, course.commands_TA)
+    noise_STC = standard_noise(samples, len(timeline), len(schema.sensors), seed, PERSISTENCE)
+    plan = PlannedCommands(timeline.name, "program", None, timeline.commands_TA)
     paths_STC = rollout.sample(plan, noise_STC)
-    return Outlook.sampled(course, {name: paths_STC[..., schema.sensor_names.index(name)] for name in names})
+    return LoadForecast.sampled(timeline, {name: paths_STC[..., schema.sensor_names.index(name)] for name in names})
 
 
 def physical(model: WorldModel, name: str, values: torch.Tensor) -> np.ndarray:

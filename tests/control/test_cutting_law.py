@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.control.controllers import AsWritten, PlannedKnobs
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import standing, trial
+from crossfeed.control.trial import idle_start, trial
 from crossfeed.schema import canonical
 from tests.control.conftest import logged
 
@@ -39,18 +39,18 @@ def test_loads_grow_with_the_feed_and_stay_where_it_does(load, feed):
     assert at(feed + 0.05) >= at(feed)
 
 
-def test_the_law_foresees_a_faster_cut_on_the_simulator(piece, course):
+def test_the_law_foresees_a_faster_cut_on_the_simulator(piece, timeline):
     """Half of the error of foreseeing no change, and nearly never above the bound."""
-    task, past = read_task(None, {}), standing(piece)
-    before = trial(piece, course, task, AsWritten(), past)
-    faster = np.where(course.feed_share_T > 0.5, 1.2, 1.0)
-    after = trial(piece, course, task, PlannedKnobs("faster", faster, np.ones(len(course))), past)
+    task, past = read_task(None, {}), idle_start(piece)
+    before = trial(piece, timeline, task, AsWritten(), past)
+    faster = np.where(timeline.feed_share_T > 0.5, 1.2, 1.0)
+    after = trial(piece, timeline, task, PlannedKnobs("faster", faster, np.ones(len(timeline))), past)
     law = CuttingLaw({"spindle_torque": (0.25, 4e-5)})
     torque = canonical().sensor_names.index("spindle_torque")
     load = np.array([row.truth[torque] for row in before.rows])
     true = np.array([row.truth[torque] for row in after.rows])
     at = np.minimum(np.round(after.position).astype(int), len(load) - 1)
-    cut = course.cutting[np.minimum(at, len(course) - 1)] & (np.abs(np.gradient(load[at])) < 0.3)
+    cut = timeline.cutting[np.minimum(at, len(timeline) - 1)] & (np.abs(np.gradient(load[at])) < 0.3)
     speed, one = np.full(cut.sum(), 3000.0), np.ones(cut.sum())
     expected = law.expected(TORQUE, load[at][cut], speed, 1.2 * one, one)
     assert cut.sum() > 6

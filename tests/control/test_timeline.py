@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.control.course import Course, _cuts, slewed
 from crossfeed.control.decision import reachable
 from crossfeed.control.task import read_task
+from crossfeed.control.timeline import Timeline, _cuts, slewed
 from crossfeed.errors import ProgramError
 from crossfeed.programs.parse import parse_program
 from crossfeed.schema import canonical
 from tests.control.conftest import PROGRAM
 
 TASK = read_task(None, {})
-COURSE = Course.of(parse_program(PROGRAM, "small"), canonical(), 1.0)
+COURSE = Timeline.of(parse_program(PROGRAM, "small"), canonical(), 1.0)
 FACTORS = st.lists(st.floats(0.5, 1.2), min_size=len(COURSE), max_size=len(COURSE)).map(np.array)
 
 
@@ -72,13 +72,13 @@ def test_blocks_and_tools_begin_new_knots():
 def test_a_program_that_was_not_understood_is_refused():
     text = PROGRAM.replace("N80 Y6.", "N80 Y=SOMETHING_UNKNOWN")
     with pytest.raises(ProgramError, match="was not understood"):
-        Course.of(parse_program(text, "strange"), canonical(), 1.0)
+        Timeline.of(parse_program(text, "strange"), canonical(), 1.0)
 
 
 def test_a_skipped_subprogram_is_no_known_motion():
     text = PROGRAM.replace("N80 Y6.", "N80 POCKET_OF_MINE(3,4)")
     with pytest.raises(ProgramError, match="not understood"):
-        Course.of(parse_program(text, "strange"), canonical(), 1.0)
+        Timeline.of(parse_program(text, "strange"), canonical(), 1.0)
 
 
 def test_a_move_under_way_goes_on_until_another_begins():
@@ -113,8 +113,8 @@ def test_a_cut_ends_with_its_tool_or_with_the_spindle_and_they_are_counted_from_
 
 @pytest.mark.parametrize("period", [0.5, 1.0, 2.0])
 def test_a_log_has_as_many_rows_as_periods_pass(period):
-    course = Course.of(parse_program(PROGRAM, "small"), canonical(), period)
-    ones = np.ones(len(course))
-    commands, position = course.commanded(ones, ones)
-    assert len(commands) == len(position) == len(course)
-    assert commands == pytest.approx(course.commands_TA, abs=1e-6)
+    timeline = Timeline.of(parse_program(PROGRAM, "small"), canonical(), period)
+    ones = np.ones(len(timeline))
+    commands, position = timeline.commanded(ones, ones)
+    assert len(commands) == len(position) == len(timeline)
+    assert commands == pytest.approx(timeline.commands_TA, abs=1e-6)

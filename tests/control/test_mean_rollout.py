@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.control.walk import walk
+from crossfeed.control.mean_rollout import mean_rollout
 from crossfeed.model.sensors.model import SensorModel
 from tests.control.conftest import CONTEXT, HORIZONS, logged, small_model
 
@@ -20,7 +20,7 @@ def asked(rows):
 @pytest.mark.parametrize("rows", [3, HORIZONS[-1], HORIZONS[-1] + 5])
 def test_with_or_without_members_the_same_is_said(rows):
     model, parts = asked(rows)
-    alone, together = walk(model, *parts), walk(model, *parts, members=True)
+    alone, together = mean_rollout(model, *parts), mean_rollout(model, *parts, members=True)
     torch.testing.assert_close(alone.distribution.mean, together.distribution.mean)
     torch.testing.assert_close(alone.distribution.quantile(0.9), together.distribution.quantile(0.9))
     assert together.member_EBTC.shape == (2, 1, rows, len(model.schema.sensors))
@@ -33,5 +33,5 @@ def test_members_were_decoded_a_second_time(monkeypatch):
     model, parts = asked(HORIZONS[-1])
     calls, say = [], SensorModel.members_say
     monkeypatch.setattr(SensorModel, "members_say", lambda *each: (calls.append(1), say(*each))[1])
-    walk(model, *parts, members=True)
+    mean_rollout(model, *parts, members=True)
     assert len(calls) == 1

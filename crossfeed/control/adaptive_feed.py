@@ -11,9 +11,9 @@ from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.control.controllers import Knobs, Moment, turned
-from crossfeed.control.course import Course
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.task import Task
+from crossfeed.control.timeline import Timeline
 from crossfeed.control.trial import Trial
 from crossfeed.schema import Schema
 
@@ -59,38 +59,38 @@ class AdaptiveFeed:
     """Regulates the feed to the power that was taught for the cut."""
 
     def __init__(
-        self, schema: Schema, law: CuttingLaw, course: Course, taught: Trial, config: AdaptiveConfig | None = None,
+        self, schema: Schema, law: CuttingLaw, timeline: Timeline, taught: Trial, config: AdaptiveConfig | None = None,
         name: str = "adaptive feed",
     ) -> None:  # fmt: skip
         self.name = name
         self._power = schema.sensor_names.index("spindle_power")
         self._law, self._config = law, config or AdaptiveConfig()
-        self._references = self._teach(course, taught)
+        self._references = self._teach(timeline, taught)
         self.report: dict[int, CutReport] = {}
 
-    def _teach(self, course: Course, taught: Trial) -> dict[int, tuple[float, float]]:
+    def _teach(self, timeline: Timeline, taught: Trial) -> dict[int, tuple[float, float]]:
         """Reference power above idling and seconds of every cut, from a run at 100 %."""
-        index_R = np.minimum(taught.position.astype(int), len(course) - 1)
+        index_R = np.minimum(taught.position.astype(int), len(timeline) - 1)
         above_R = taught.sensors[:, self._power] - self._idle(taught.commands)
         found = {}
-        for cut in range(int(course.cut_T.max()) + 1):
-            own = (course.cut_T[index_R] == cut) & course.cutting[index_R] & np.isfinite(above_R)
+        for cut in range(int(timeline.cut_T.max()) + 1):
+            own = (timeline.cut_T[index_R] == cut) & timeline.cutting[index_R] & np.isfinite(above_R)
             if own.any():
                 level = float(np.quantile(np.maximum(above_R[own], 0.0), self._config.reference))
-                found[cut] = (level, float((course.cut_T == cut).sum()) * course.period)
+                found[cut] = (level, float((timeline.cut_T == cut).sum()) * timeline.period)
         return found
 
-    def start(self, course: Course, task: Task) -> None:
-        self._course, self._task, self._smooth = course, task, np.nan
+    def start(self, timeline: Timeline, task: Task) -> None:
+        self._timeline, self._task, self._smooth = timeline, task, np.nan
         self.report = {
-            cut: CutReport(cut, course.tool_T[int(np.argmax(course.cut_T == cut))], reference, seconds)
+            cut: CutReport(cut, timeline.tool_T[int(np.argmax(timeline.cut_T == cut))], reference, seconds)
             for cut, (reference, seconds) in self._references.items()
         }
 
     def act(self, moment: Moment) -> Knobs:
-        index, feed = min(int(moment.position), len(self._course) - 1), moment.knobs[0]
-        line = self.report.get(int(self._course.cut_T[index]))
-        if line is None or line.reference <= 0.0 or self._course.tool_T[index] in self._task.leave:
+        index, feed = min(int(moment.position), len(self._timeline) - 1), moment.knobs[0]
+        line = self.report.get(int(self._timeline.cut_T[index]))
+        if line is None or line.reference <= 0.0 or self._timeline.tool_T[index] in self._task.leave:
             self._smooth = np.nan
             return turned(1.0, feed, self._task), 1.0
         above = float(moment.sensors_RC[-1, self._power] - self._idle(moment.commands_RA[-1:])[0])
@@ -100,7 +100,7 @@ class AdaptiveFeed:
         if above > self._config.overload * line.reference:
             wanted, line.overloads = self._task.feed.min, line.overloads + 1
         knob = turned(wanted, feed, self._task)
-        line.seconds += self._course.period
+        line.seconds += self._timeline.period
         line.highest = max(line.highest, above)
         line.overrides.append(knob)
         return knob, 1.0

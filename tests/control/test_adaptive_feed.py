@@ -6,63 +6,65 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from crossfeed.control.adaptive import AdaptiveFeed
+from crossfeed.control.adaptive_feed import AdaptiveFeed
 from crossfeed.control.controllers import AsWritten
-from crossfeed.control.law import CuttingLaw
+from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.oracle import _used, oracle
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import standing, trial
+from crossfeed.control.trial import idle_start, trial
 from crossfeed.schema import canonical
 
 LAW = CuttingLaw({"spindle_power": (0.0, 6e-5)})
 
 
 @pytest.fixture(scope="module")
-def taught(piece, course):
-    task, past = read_task(None, {}), standing(piece)
-    return trial(piece, course, task, AsWritten(), past), past
+def taught(piece, timeline):
+    task, past = read_task(None, {}), idle_start(piece)
+    return trial(piece, timeline, task, AsWritten(), past), past
 
 
-def test_it_regulates_towards_what_was_taught_and_reports_it(piece, course, taught):
+def test_it_regulates_towards_what_was_taught_and_reports_it(piece, timeline, taught):
     task = read_task(None, {})
-    control = AdaptiveFeed(canonical(), LAW, course, taught[0])
-    run = trial(piece, course, task, control, taught[1])
+    control = AdaptiveFeed(canonical(), LAW, timeline, taught[0])
+    run = trial(piece, timeline, task, control, taught[1])
     rows = [line.row for line in control.report.values()]
-    assert len(rows) == int(course.cut_T.max()) + 1
+    assert len(rows) == int(timeline.cut_T.max()) + 1
     columns = {"tool", "reference_kW", "highest_percent", "mean_override_percent", "seconds_saved", "overloads"}
     assert columns <= set(rows[0])
     assert run.seconds != pytest.approx(taught[0].seconds)
     assert all(task.feed.min <= knob <= task.feed.max for knob in run.knobs[:, 0])
 
 
-def test_an_overload_is_counted_and_slows_down(piece, course, taught):
-    control = AdaptiveFeed(canonical(), LAW, course, taught[0])
+def test_an_overload_is_counted_and_slows_down(piece, timeline, taught):
+    control = AdaptiveFeed(canonical(), LAW, timeline, taught[0])
     control._references = {cut: (0.02, seconds) for cut, (_, seconds) in control._references.items()}
-    run = trial(piece, course, read_task(None, {}), control, taught[1])
+    run = trial(piece, timeline, read_task(None, {}), control, taught[1])
     assert sum(line.overloads for line in control.report.values()) > 0
     assert run.knobs[:, 0].min() == pytest.approx(0.5)
 
 
-def test_the_oracle_is_never_worse_and_passes_limits_no_more_often(piece, course, taught):
+def test_the_oracle_is_never_worse_and_passes_limits_no_more_often(piece, timeline, taught):
     free = read_task(None, {})
-    best = oracle(piece, course, free, taught[1], rounds=2)
+    best = oracle(piece, timeline, free, taught[1], rounds=2)
     assert best.seconds < 0.95 * taught[0].seconds
-    peak = max(float(row.truth[1]) for row, at in zip(taught[0].rows, taught[0].position) if course.cutting[int(at)])
+    peak = max(float(row.truth[1]) for row, at in zip(taught[0].rows, taught[0].position) if timeline.cutting[int(at)])
     tight = read_task(None, {"limits": [f"spindle_torque<={peak:.3f}"]})
-    written = trial(piece, course, tight, AsWritten(), taught[1])
-    kept = oracle(piece, course, tight, taught[1], rounds=4)
+    written = trial(piece, timeline, tight, AsWritten(), taught[1])
+    kept = oracle(piece, timeline, tight, taught[1], rounds=4)
     assert kept.passed <= written.passed
     assert kept.cost <= written.cost
 
 
-def test_the_last_place_uses_its_part_of_a_limit_as_well(course):
-    ended = replace(course, feed_share_T=np.ones(len(course)), commands_TA=np.full_like(course.commands_TA, 3000.0))
+def test_the_last_place_uses_its_part_of_a_limit_as_well(timeline):
+    ended = replace(
+        timeline, feed_share_T=np.ones(len(timeline)), commands_TA=np.full_like(timeline.commands_TA, 3000.0)
+    )
     torque, rows = canonical().sensor_names.index("spindle_torque"), []
-    for place in range(len(course)):
+    for place in range(len(timeline)):
         truth = np.zeros(17)
         truth[torque] = 1.0 + place
         rows.append(SimpleNamespace(truth=truth))
-    run = SimpleNamespace(position=np.arange(len(course), dtype=float), rows=rows)
+    run = SimpleNamespace(position=np.arange(len(timeline), dtype=float), rows=rows)
     used = _used(run, ended, read_task(None, {"limits": ["spindle_torque<=40"]}))
     # A row ends in the place in which the next one begins.
-    assert used == pytest.approx((1.0 + np.arange(len(course))) / 40.0)
+    assert used == pytest.approx((1.0 + np.arange(len(timeline))) / 40.0)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from crossfeed.control.branches import logged_course
-from crossfeed.control.earlier import around
-from crossfeed.control.outlook import CAUTIOUS, physical
-from crossfeed.control.walk import walk
+from crossfeed.control.earlier_runs import around
+from crossfeed.control.load_forecast import CAUTIOUS, physical
+from crossfeed.control.mean_rollout import mean_rollout
+from crossfeed.control.timeline import Timeline
 from crossfeed.model.world_model import WorldModel
 
 _EVERY = 2  # rows between two windows
@@ -34,8 +34,8 @@ def forecast_scores(
 ) -> dict[str, CutScores]:
     """Scores of a log, sensor by sensor."""
     context, ahead = model.config.context, min(_AHEAD, model.horizons[-1])
-    course = logged_course(model.schema, commands_RA)
-    cutting_R = course.cutting
+    timeline = Timeline.of_log(model.schema, commands_RA)
+    cutting_R = timeline.cutting
     starts = np.arange(context, len(sensors_RC) - ahead + 1, _EVERY)
     starts = np.array([start for start in starts if cutting_R[start : start + ahead].any()][-_MOST:], dtype=int)
     found = {name: [(np.empty(0), np.empty(0))] for name in names}
@@ -48,8 +48,8 @@ def forecast_scores(
             torch.from_numpy(np.asarray(part, dtype=np.float32)).to(model.device)
             for part in (x_RC[before], a_RA[before], a_RA[after])
         )
-        same_BT = np.array([course.rows(at, at + ahead).under_way(commands_RA[at - 1]) for at in own.tolist()])
-        said = walk(model.eval(), x_BKC, a_BKA, planned_BTA).distribution
+        same_BT = np.array([timeline.rows(at, at + ahead).under_way(commands_RA[at - 1]) for at in own.tolist()])
+        said = mean_rollout(model.eval(), x_BKC, a_BKA, planned_BTA).distribution
         for name in names:
             column = model.schema.sensor_names.index(name)
             with torch.inference_mode():

@@ -11,10 +11,10 @@ from safetensors.numpy import load_file, save_file
 
 from crossfeed.atomic import atomic_file
 from crossfeed.control.controllers import Knobs, Moment
-from crossfeed.control.course import Course
 from crossfeed.control.limits import sensors_of
-from crossfeed.control.observation import CourseFeatures, observe, size, wanted_knobs
+from crossfeed.control.observation import PolicyFeatures, observe, size, wanted_knobs
 from crossfeed.control.task import Task
+from crossfeed.control.timeline import Timeline
 from crossfeed.errors import CheckpointError
 from crossfeed.schema import Schema
 
@@ -73,13 +73,13 @@ class LearnedPolicy:
         return cls(layers, Task.model_validate(content["task"]), content["about"])
 
 
-class PolicyControl:
+class PolicyController:
     """A learned policy as a controller."""
 
     def __init__(self, policy: LearnedPolicy, schema: Schema, name: str = "policy") -> None:
         self.name, self._policy, self._schema = name, policy, schema
 
-    def start(self, course: Course, task: Task) -> None:
+    def start(self, timeline: Timeline, task: Task) -> None:
         limits, expected = task.limits_of(self._schema), self._policy.layers[0][0].shape[1]
         if size(limits) != expected:
             raise CheckpointError(
@@ -87,12 +87,12 @@ class PolicyControl:
                 expected="as many limited sensors as it was trained with",
             )
         self._columns = [self._schema.sensor_names.index(sensor) for sensor in sensors_of(limits)]
-        self._marks = CourseFeatures.of(course, limits)
+        self._features = PolicyFeatures.of(timeline, limits)
 
     def act(self, moment: Moment) -> Knobs:
-        index = min(int(moment.position), len(self._marks) - 1)
+        index = min(int(moment.position), len(self._features) - 1)
         load_1L = np.nan_to_num(moment.sensors_RC[-1:, self._columns])
-        highest_1L = self._marks.highest_TL[index][None]
-        seen = observe(self._marks.plan_TF[index][None], highest_1L, load_1L, np.array([moment.knobs]))[0]
+        highest_1L = self._features.highest_TL[index][None]
+        seen = observe(self._features.plan_TF[index][None], highest_1L, load_1L, np.array([moment.knobs]))[0]
         used = float((load_1L / highest_1L).max(initial=0.0))
         return self._policy.knobs(seen, moment.knobs, used)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossfeed.control.course import Course
+from crossfeed.control.timeline import Timeline
 
 _ALIKE = 0.1  # mean difference of the commands, as a part of the fastest feed, below which rows can be a run
 _LONGER, _ROWS = 0.03, 2  # by which a run as written may be longer or shorter, and never less than these rows
@@ -29,44 +29,44 @@ class LoggedRows:
         return len(self.sensors_RC)
 
 
-def find_runs(course: Course, log: Sequence[LoggedRows]) -> list[np.ndarray]:
+def find_runs(timeline: Timeline, log: Sequence[LoggedRows]) -> list[np.ndarray]:
     """The latest runs of a program in a log, by its name and by what was commanded; runs under overrides are none.
 
-    Of each run its sensors (T, C) at the places of the course.
+    Of each run its sensors (T, C) at the places of the timeline.
     """
     found = []
     for rows in reversed(log):
-        if rows.program.casefold() == course.name.casefold() and len(rows) >= len(course):
-            apart_R = _apart(course, rows.commands_RA)
+        if rows.program.casefold() == timeline.name.casefold() and len(rows) >= len(timeline):
+            apart_R = _apart(timeline, rows.commands_RA)
             start = int(np.argmin(apart_R))
-            if apart_R[start] < _ALIKE and _as_long(course, rows.commands_RA):
-                found.append(rows.sensors_RC[start : start + len(course)])
+            if apart_R[start] < _ALIKE and _as_long(timeline, rows.commands_RA):
+                found.append(rows.sensors_RC[start : start + len(timeline)])
     return found[:_MOST]
 
 
-def _as_long(course: Course, commands_RA: np.ndarray) -> bool:
+def _as_long(timeline: Timeline, commands_RA: np.ndarray) -> bool:
     """Whether the spindle turned for as long as the program as written has it: a turned knob shows there."""
     turned, wanted = (
-        int((np.abs(part[:, course.spindle_column]) > 0.0).sum()) for part in (commands_RA, course.commands_TA)
+        int((np.abs(part[:, timeline.spindle_column]) > 0.0).sum()) for part in (commands_RA, timeline.commands_TA)
     )
     return abs(turned - wanted) <= max(_ROWS, _LONGER * wanted)
 
 
-def _apart(course: Course, commands_RA: np.ndarray) -> np.ndarray:
+def _apart(timeline: Timeline, commands_RA: np.ndarray) -> np.ndarray:
     """How far the rows from each start on are from what the program commands, as a part of it.
 
     A log may hold the mean of a second or its last moment, so a row may be like a place or like one beside it; rapids
     fill parts of seconds and count as no more than the fastest feed.
     """
-    amount_TA = np.abs(course.commands_TA)
-    feeds_TA = amount_TA[course.feed_share_T > 0.99] if (course.feed_share_T > 0.99).any() else amount_TA
+    amount_TA = np.abs(timeline.commands_TA)
+    feeds_TA = amount_TA[timeline.feed_share_T > 0.99] if (timeline.feed_share_T > 0.99).any() else amount_TA
     most_A = feeds_TA.max(axis=0)
     moved = most_A > 0.0
     wanted_TA, most_A = np.minimum(amount_TA[:, moved] / most_A[moved], 1.0), most_A[moved]
     log_RA = np.minimum(np.nan_to_num(np.abs(commands_RA[:, moved]) / most_A, nan=np.inf), 1.0)
     padded_TA = np.pad(wanted_TA, ((1, 1), (0, 0)), mode="edge")
     beside = [padded_TA[shift : shift + len(wanted_TA)] for shift in range(3)]
-    windows = np.lib.stride_tricks.sliding_window_view(log_RA, len(course), axis=0).swapaxes(1, 2)
+    windows = np.lib.stride_tricks.sliding_window_view(log_RA, len(timeline), axis=0).swapaxes(1, 2)
     apart = []
     for first in range(0, len(windows), _AT_ONCE):
         part = windows[first : first + _AT_ONCE]

@@ -24,7 +24,7 @@ def usual_doubt(model: WorldModel) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class MeanRollout:
     """The forecast of every row, in z-space, and what each member of an ensemble expects there."""
 
     distribution: Distribution  # (B, T, C)
@@ -37,7 +37,9 @@ class Walk:
 
 
 @torch.inference_mode()
-def walk(model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, members: bool = False) -> Walk:
+def mean_rollout(
+    model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, members: bool = False
+) -> MeanRollout:
     """Forecast every planned row; absent readings are NaN. The level stays that of the measured window."""
     context, reach = model.config.context, model.horizons[-1]
     m_BKC = x_BKC.isfinite()
@@ -63,4 +65,4 @@ def walk(model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, m
             expected.append(forecasts[-1].mean.unsqueeze(0))
         mean_BLC = forecasts[-1].mean
         x_BRC = torch.cat([x_BRC, torch.where(present_B1C, mean_BLC, torch.nan)], 1)
-    return Walk(Distribution.concatenate(forecasts, 1), torch.cat(expected, 2))
+    return MeanRollout(Distribution.concatenate(forecasts, 1), torch.cat(expected, 2))

@@ -1,0 +1,136 @@
+"""What a log says about the program to come: earlier runs are found, and limits hold where they passed before."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from crossfeed.control.controllers import AsWritten, PlannedKnobs, Planner
+from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.earlier_runs import LoggedRows, around, find_runs
+from crossfeed.control.load_calibration import LoadCalibration
+from crossfeed.control.margins import FEWEST
+from crossfeed.control.task import read_task
+from crossfeed.control.trial import TrialStart, idle_start, trial
+from crossfeed.schema import canonical
+from tests.control.conftest import known_forecast, logged, small_model
+
+TORQUE = canonical().sensor_names.index("spindle_torque")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small_model(logged())
+
+
+def run_of(piece, timeline, seed, feed=1.0):
+    past = idle_start(piece, seed)
+    knobs = np.full(len(timeline), feed), np.ones(len(timeline))
+    run = trial(piece, timeline, read_task(None, {}), PlannedKnobs("fixed", *knobs), past)
+    sensors, commands = np.concatenate([past.sensors_RC, run.sensors]), np.concatenate([past.commands_RA, run.commands])
+    return run, LoggedRows(sensors, commands, timeline.name)
+
+
+@pytest.fixture(scope="module")
+def earlier(piece, timeline):
+    return run_of(piece, timeline, 3)
+
+
+def test_a_run_of_the_same_program_is_found_where_it_was(timeline, earlier):
+    run, rows = earlier
+    found = find_runs(timeline, [rows])
+    assert len(found) == 1
+    own = around(found[0][:, TORQUE])[timeline.cutting]
+    true = np.array([row.truth[TORQUE] for row in run.rows])[: len(timeline)][timeline.cutting]
+    assert (own >= 0.8 * true).mean() > 0.9
+
+
+def test_other_programs_and_runs_under_an_override_are_no_earlier_runs(piece, timeline, earlier):
+    assert find_runs(timeline, [replace(earlier[1], program="another")]) == []
+    assert find_runs(timeline, [run_of(piece, timeline, 4, feed=0.8)[1]]) == []
+
+
+def calibration(model, timeline, rows, highest):
+    task = read_task(None, {"limits": [f"spindle_torque<={highest}"]})
+    law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
+    return LoadCalibration.of(model, law, timeline, task, rows)
+
+
+def test_a_deeper_cut_ahead_is_known_from_the_earlier_run(model, piece, timeline, earlier):
+    """Limits were passed in the first seconds of a layer whose depth no command tells."""
+    known = calibration(model, timeline, [earlier[1], run_of(piece, timeline, 5)[1]], 5.0)
+    assert known.has_runs
+    from_runs = known.from_runs(timeline, 0.0, risk=0.01)
+    true = np.array([row.truth[TORQUE] for row in run_of(piece, timeline, 6)[0].rows])[: len(timeline)]
+    assert (true <= from_runs.high["spindle_torque"])[timeline.cutting].mean() > 0.95
+    later = known.from_runs(timeline.after(7.5), 7.5, risk=0.01)
+    assert later.high["spindle_torque"][3] == max(from_runs.high["spindle_torque"][10:12])
+
+
+def test_a_row_above_what_was_foreseen_widens_the_margin(model, piece, timeline, earlier):
+    known = calibration(model, timeline, [earlier[1], run_of(piece, timeline, 5)[1]], 5.0)
+    before = known.from_runs(timeline, 0.0, 0.01).high["spindle_torque"]
+    position = float(np.flatnonzero(timeline.cutting)[0])
+    for _ in range(30):
+        known.learn(position, position + 0.5, (1.0, 1.0), np.full(17, 50.0))
+    assert (known.from_runs(timeline, 0.0, 0.01).high["spindle_torque"] > before + 10.0)[timeline.cutting].all()
+
+
+def test_without_a_log_to_vouch_for_it_nothing_goes_faster(model, piece, timeline):
+    """With no row in the cut known, every limit is in danger: the program stays as written."""
+    task = read_task(None, {"limits": ["spindle_torque<=8"]})
+    law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
+    past = idle_start(piece, 1)
+    planner = Planner(model, law, [LoggedRows(past.sensors_RC, past.commands_RA)])
+    run = trial(piece, timeline, task, planner, past)
+    assert (run.knobs[:FEW] == 1.0).all()
+
+
+FEW = 18  # seconds, before the run itself has shown enough rows
+
+
+def test_with_an_earlier_run_it_saves_time_and_keeps_the_limit(model, piece, timeline, earlier):
+    run, rows = earlier
+    at = np.minimum(run.position.astype(int), len(timeline) - 1)
+    highest = 1.3 * max(row.truth[TORQUE] for row, index in zip(run.rows, at) if timeline.cutting[index])
+    task = read_task(None, {"limits": [f"spindle_torque<={highest:.3f}"]})
+    past = idle_start(piece, 9)
+    start = TrialStart(past.sensors_RC, past.commands_RA, past.state)
+    law = CuttingLaw.from_logs(canonical(), rows.sensors_RC, rows.commands_RA)
+    planner = Planner(model, law, [rows, run_of(piece, timeline, 5)[1]])
+    written = trial(piece, timeline, task, AsWritten(), start)
+    planned = trial(piece, timeline, task, planner, start)
+    assert planned.cost < 0.97 * written.cost
+    assert planned.passed <= written.passed
+
+
+def test_a_new_layer_was_as_well_known_as_the_move_under_way(model, timeline):
+    """One margin for both let the first part run into layers whose depth nobody knew, and idle where all was known."""
+    task = read_task(None, {"limits": ["spindle_torque<=8"]})
+    law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
+    known = LoadCalibration.of(model, law, timeline, task, [])
+    first = int(np.flatnonzero(timeline.cutting)[3])
+    forecast = known_forecast(timeline.after(float(first)), 4.0)
+    now = timeline.commands_TA[first]
+    before = known.from_forecast(forecast, float(first), 0.05, now)
+    going = forecast.timeline.under_way(now)
+    assert going.any()
+    assert not going.all()
+    assert not before.tails["spindle_torque"].known_T.any()
+    for number in range(1, 26):
+        known.learn(float(first), first + 0.9, (1.0, 1.0), np.full(17, 4.0))
+        said = known.from_forecast(forecast, float(first), 0.05, now).tails["spindle_torque"]
+        assert said.known_T.any() == (number >= FEWEST)
+    after = known.from_forecast(forecast, float(first), 0.05, now)
+    assert (after.tails["spindle_torque"].known_T == going).all()
+    assert (after.high["spindle_torque"][going] < 8.0).all()
+    assert (after.high["spindle_torque"][~going] > 8.0).all()
+
+
+def test_a_single_earlier_run_is_believed_up_to_a_twentieth_of_its_mean_load(model, timeline, earlier):
+    known = calibration(model, timeline, [earlier[1]], 5.0)
+    assert len(known.runs) == 1
+    paths = known.from_runs(timeline, 0.0, risk=0.01, samples=400).paths["spindle_torque"]
+    load = known.runs[0][:, TORQUE]
+    assert paths.mean(axis=0) == pytest.approx(load, abs=0.02)
+    assert paths.std(axis=0).mean() == pytest.approx(0.05 * np.abs(load[timeline.cutting]).mean(), rel=0.1)

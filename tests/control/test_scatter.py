@@ -1,0 +1,39 @@
+"""How single readings scatter about the load of their second."""
+
+import numpy as np
+import pytest
+
+from crossfeed.control.scatter import Scatter, smoothed
+
+
+def test_momentary_readings_hid_that_a_finishing_cut_is_light():
+    """One reading a second scattered by a fifth, so that its neighbourhood's highest left no room below any limit."""
+    draw, cutting = np.random.default_rng(3), np.ones(120, dtype=bool)
+    true = 1.0 + 0.1 * np.sin(np.arange(120) / 9.0)
+    read = true + 0.2 * draw.standard_normal(120)
+    scatter = Scatter.of(read, cutting)
+    assert scatter.spread == pytest.approx(0.2, rel=0.35)
+    assert np.std(smoothed(read, cutting, scatter) - true) < 0.75 * np.std(read - true)
+
+
+def test_loads_that_wander_are_no_scatter():
+    wander = np.cumsum(np.random.default_rng(4).standard_normal(200)) * 0.02 + 1.0
+    assert Scatter.of(wander, np.ones(200, dtype=bool)).share < 0.35
+
+
+def test_an_entry_that_stands_out_is_not_calmed_away():
+    load = 1.0 + 0.02 * np.random.default_rng(5).standard_normal(60)
+    load[30] = 1.6
+    cutting = np.ones(60, dtype=bool)
+    assert smoothed(load, cutting, Scatter.of(load, cutting))[30] == 1.6
+
+
+def test_too_few_rows_say_nothing_about_scatter():
+    assert Scatter.of(np.arange(6.0), np.ones(6, dtype=bool)) == Scatter()
+    assert smoothed(np.array([2.0]), np.array([True]), Scatter(1.0, 1.0)).tolist() == [2.0]
+
+
+def test_a_reading_that_is_all_scatter_is_the_mean_of_its_neighbourhood():
+    cutting = np.ones(4, dtype=bool)
+    assert smoothed(np.array([1.0, 2.0, 6.0, 4.0]), cutting, Scatter(10.0, 1.0)) == pytest.approx([1.0, 3.0, 4.0, 4.0])
+    assert smoothed(np.array([1.0, 2.0, 6.0, 4.0]), cutting, Scatter(10.0, 0.5)) == pytest.approx([1.0, 2.5, 5.0, 4.0])
