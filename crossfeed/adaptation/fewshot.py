@@ -9,7 +9,7 @@ from torch import Tensor
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import Adaptable, Mode, Prepared, finish, prepare
 from crossfeed.adaptation.result import FewShotResult, FractionResult
-from crossfeed.adaptation.support import SupportAndQuery, support_and_query
+from crossfeed.adaptation.support import support_and_query
 from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
@@ -37,14 +37,10 @@ class FewShotConfig(CheckedForm):
 
 @dataclass(frozen=True)
 class FewShot:
-    """One row of the few-shot table."""
+    """What few-shot adaptation did: the result, the scores of each fraction and the forecaster of the last one."""
 
-    fraction: float
-    support_windows: int
-    runs_without_support: tuple[str, ...]
-    updates: int
-    moved: int
-    scores: Scores
+    result: FewShotResult
+    scores: tuple[Scores, ...]
     forecaster: Adaptable
 
 
@@ -59,12 +55,12 @@ def parse_fractions(text: str) -> tuple[float, ...]:
 
 
 @wide_products()
-def few_shot(
-    forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig
-) -> tuple[list[FewShot], SupportAndQuery]:
-    """Adapt anew for every fraction and score all of them on the common query set."""
+def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) -> FewShot:
+    """Adapt anew for every fraction and score all of them on the common query set, beside zero-shot."""
     divided = support_and_query(data.windows, config.fractions)
-    rows = []
+    rows: list[FractionResult] = []
+    scores: list[Scores] = []  # the first ones are of zero-shot
+    adapted = forecaster
     for fraction, index_W in divided.support.items():
         adapted, moved, updates = forecaster, 0, 0
         if len(index_W) and config.steps:
@@ -72,10 +68,29 @@ def few_shot(
             ahead_SHC = torch.cat([errors_in_advance(forecaster, batch) for batch in batches(data.windows, index_W)])
             learn(prepared, data.windows, index_W, ahead_SHC, config)
             adapted, moved, updates = finish(prepared), prepared.count, config.steps
-        scores = evaluate(adapted, data, divided.query, title=f"Few-shot {fraction:.0%}")
-        lacking = divided.runs_without_support.get(fraction, ())
-        rows.append(FewShot(fraction, len(index_W), lacking, updates, moved, scores, adapted))
-    return rows, divided
+        own = evaluate(adapted, data, divided.query, title=f"Few-shot {fraction:.0%}")
+        scores.append(own)
+        row = FractionResult(
+            fraction=fraction,
+            support_windows=len(index_W),
+            runs_without_support=divided.runs_without_support.get(fraction, ()),
+            updates=updates,
+            parameters_moved=moved,
+            remark="" if updates or not fraction else "no complete window in the support: zero-shot",
+            metrics=own.metrics(),
+            rmse_ratio=ratio(own, scores[0], "squared"),
+            crps_ratio=ratio(own, scores[0], "crps"),
+            runs={run: metrics["rmse"] for run, metrics in own.by("run").items()},
+            sensors={name: metrics["crps"] for name, metrics in own.by("channel").items()},
+        )
+        rows.append(row)
+    result = FewShotResult(
+        config=config.model_dump(mode="json"),
+        query_windows=len(divided.query),
+        runs_without_query=divided.runs_without_query,
+        fractions=tuple(rows),
+    )
+    return FewShot(result, tuple(scores), adapted)
 
 
 def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Tensor, config: FewShotConfig) -> None:
@@ -89,29 +104,3 @@ def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Te
             ahead_BHC = ahead_SHC[drawn.to(device)]
             update(prepared, windows.batch(index_W[drawn].to(device)), ahead_BHC, optimiser, config.clip_norm)
             task.advance()
-
-
-def few_shot_result(rows: list[FewShot], divided: SupportAndQuery, config: FewShotConfig) -> FewShotResult:
-    """Each fraction beside zero-shot, with run-level intervals of the error ratio."""
-    zero_shot = rows[0].scores
-    return FewShotResult(
-        config=config.model_dump(mode="json"),
-        query_windows=len(divided.query),
-        runs_without_query=tuple(divided.runs_without_query),
-        fractions=tuple(
-            FractionResult(
-                fraction=row.fraction,
-                support_windows=row.support_windows,
-                runs_without_support=tuple(row.runs_without_support),
-                updates=row.updates,
-                parameters_moved=row.moved,
-                remark="" if row.updates or not row.fraction else "no complete window in the support: zero-shot",
-                metrics=row.scores.metrics(),
-                rmse_ratio=ratio(row.scores, zero_shot, "squared"),
-                crps_ratio=ratio(row.scores, zero_shot, "crps"),
-                runs={run: metrics["rmse"] for run, metrics in row.scores.by("run").items()},
-                sensors={name: metrics["crps"] for name, metrics in row.scores.by("channel").items()},
-            )
-            for row in rows
-        ),
-    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_result
+from crossfeed.adaptation.fewshot import FewShotConfig, few_shot
 from crossfeed.adaptation.online import Online, OnlineConfig, online
 from crossfeed.adaptation.parameters import Adaptable, Mode
 from crossfeed.adaptation.result import AdaptationResult, FewShotResult, OnlineResult
@@ -88,10 +88,10 @@ def adapt(
     shots: FewShotResult | None = None
     streamed: OnlineResult | None = None
     if fewshot is not None:
-        rows, divided = few_shot(opened.forecaster, data, fewshot)
-        shots = few_shot_result(rows, divided, fewshot)
-        if rows[-1].updates or met:
-            models["few_shot"] = _adapted(rows[-1].forecaster, "few_shot", opened, table, fewshot)
+        found = few_shot(opened.forecaster, data, fewshot)
+        shots = found.result
+        if shots.fractions[-1].updates or met:
+            models["few_shot"] = _adapted(found.forecaster, "few_shot", opened, table, fewshot)
     if streaming is not None:
         streamed, forecasters = _stream(opened, data, streaming)
         for machine, forecaster in forecasters.items():

@@ -51,11 +51,11 @@ class SourceData:
         )
 
     def evaluation_set(
-        self, model: WorldModel, part: Part, hidden: Iterable[str] = (), stride: int = 1
+        self, model: WorldModel, part: Part, hidden: Iterable[str] = (), stride: int = 1, unit: Unit = "session"
     ) -> EvaluationSet:
-        """The windows of one side, with sessions as independent units: they are what the split divides."""
+        """The windows of one side, by default with sessions as independent units: they are what the split divides."""
         windows = self.windows(model, part, hidden, stride)
-        return EvaluationSet(windows, model.schema, model.normaliser, self.space, "session")
+        return EvaluationSet(windows, model.schema, model.normaliser, self.space, unit)
 
     def of_machine(self, model: WorldModel, machine: str, part: Part, stride: int = 1) -> EvaluationSet:
         """The windows of one machine on one side, also of a machine the model never met."""
@@ -112,9 +112,8 @@ def set_up(
     if rebuilt is None or not own or part == "all":
         return EvaluationSetup(foreign_set(model, [table], space, unit or ("session" if own else "run")), beside, "all")
     side: Part = "test" if part == "auto" else part
-    windows = SourceData.of([known[table.fingerprint()]], opened.config.data).windows(model, side)
-    data = EvaluationSet(windows, model.schema, model.normaliser, space, unit or "session")
-    return EvaluationSetup(data, beside, side)
+    alone = SourceData(SplitTables.of([known[table.fingerprint()]], opened.config.data), space)
+    return EvaluationSetup(alone.evaluation_set(model, side, unit=unit or "session"), beside, side)
 
 
 def _space(model: WorldModel, source: SourceData | None, tables: int) -> Normaliser:

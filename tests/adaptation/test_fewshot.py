@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.adaptation.fewshot import FewShotConfig, few_shot, few_shot_result
+from crossfeed.adaptation.fewshot import FewShotConfig, few_shot
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import prepare
+from crossfeed.adaptation.support import support_and_query
 from crossfeed.distribution import Point
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
@@ -27,8 +28,7 @@ CONFIG = FewShotConfig(fractions=(0.0, 0.05, 0.2), mode="all", steps=60, learnin
 def test_twenty_percent_support_beats_zero_shot_on_the_common_query(
     trained: NetworkForecaster, normaliser: Normaliser
 ) -> None:
-    rows, divided = few_shot(trained, shifted(normaliser), CONFIG)
-    table = few_shot_result(rows, divided, CONFIG).fractions
+    table = few_shot(trained, shifted(normaliser), CONFIG).result.fractions
     assert [row.fraction for row in table] == [0.0, 0.05, 0.2]
     assert table[2].metrics["rmse"] < 0.7 * table[0].metrics["rmse"]
     assert table[2].metrics["crps"] < 0.7 * table[0].metrics["crps"]
@@ -40,18 +40,18 @@ def test_fraction_zero_and_an_empty_support_are_zero_shot_bit_by_bit(
     trained: NetworkForecaster, normaliser: Normaliser
 ) -> None:
     data = shifted(normaliser)
-    rows, divided = few_shot(trained, data, CONFIG)
-    zero_shot = evaluate(trained, data, divided.query)
-    np.testing.assert_array_equal(rows[0].scores.sums, zero_shot.sums)
-    assert rows[1].support_windows == rows[1].updates == rows[1].moved == rows[0].moved == 0
-    np.testing.assert_array_equal(rows[1].scores.sums, zero_shot.sums)
-    remarks = [row.remark for row in few_shot_result(rows, divided, CONFIG).fractions]
+    found = few_shot(trained, data, CONFIG)
+    rows, zero_shot = found.result.fractions, evaluate(trained, data, support_and_query(data.windows, (0.2,)).query)
+    np.testing.assert_array_equal(found.scores[0].sums, zero_shot.sums)
+    assert rows[1].support_windows == rows[1].updates == rows[1].parameters_moved == rows[0].parameters_moved == 0
+    np.testing.assert_array_equal(found.scores[1].sums, zero_shot.sums)
+    remarks = [row.remark for row in rows]
     assert remarks == ["", "no complete window in the support: zero-shot", ""]
 
 
 def test_the_control_without_steps_changes_nothing(trained: NetworkForecaster, normaliser: Normaliser) -> None:
-    rows, _ = few_shot(trained, shifted(normaliser), CONFIG.model_copy(update={"steps": 0}))
-    np.testing.assert_array_equal(rows[0].scores.sums, rows[2].scores.sums)
+    scores = few_shot(trained, shifted(normaliser), CONFIG.model_copy(update={"steps": 0})).scores
+    np.testing.assert_array_equal(scores[0].sums, scores[2].sums)
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(
@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(
 ) -> None:
     data = shifted(normaliser)
     first, again, other = (
-        few_shot(trained, data, CONFIG.model_copy(update={"seed": seed}))[0][2].scores.sums for seed in (1, 1, 2)
+        few_shot(trained, data, CONFIG.model_copy(update={"seed": seed})).scores[2].sums for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
@@ -81,18 +81,18 @@ def test_a_channel_absent_on_the_new_machine_is_not_regressed_to_zero(normaliser
 
 
 def test_the_variance_is_trained_too(trained: NetworkForecaster, normaliser: Normaliser) -> None:
-    rows, _ = few_shot(trained, shifted(normaliser), CONFIG)
-    before, after = trained.module.log_scale.weight, rows[2].forecaster.module.log_scale.weight
+    found = few_shot(trained, shifted(normaliser), CONFIG)
+    before, after = trained.module.log_scale.weight, found.forecaster.module.log_scale.weight
     assert not torch.equal(before, after)
-    coverage = [row.scores.metrics()["coverage90"] for row in rows]
+    coverage = [row.metrics["coverage90"] for row in found.result.fractions]
     assert abs(coverage[2] - 0.9) < abs(coverage[0] - 0.9)
 
 
 @pytest.mark.parametrize("network", ["sensors", "jepa"])
 def test_the_world_model_goes_through_the_same_door(normaliser: Normaliser, network: str) -> None:
     config = FewShotConfig(fractions=(0.0, 0.2), steps=10, learning_rate=3e-3)
-    rows, _ = few_shot(tiny_world_model(normaliser, network=network), shifted(normaliser), config)
-    assert rows[1].scores.metrics()["nll"] < rows[0].scores.metrics()["nll"]
+    zero_shot, adapted = few_shot(tiny_world_model(normaliser, network=network), shifted(normaliser), config).scores
+    assert adapted.metrics()["nll"] < zero_shot.metrics()["nll"]
 
 
 def test_a_forecaster_without_density_is_refused(normaliser: Normaliser) -> None:
