@@ -36,7 +36,7 @@ def kernel() -> tuple[float, float]:
     """Processor microseconds per 2 ms step: a whole program at once, and one call per step on a slice of it."""
     machine = SimulatedMachine(spinner_630(), 0.002)
     job = open_shop(machine.parameters, {"FACE_POCKET"}).jobs["FACE_POCKET"]
-    inputs = play(job, 1.0, MATERIALS["aluminium"], 0.002, 150_000).inputs
+    inputs = play(job, MATERIALS["aluminium"], 0.002, steps=150_000).inputs
     at_once = timed(lambda: machine.run(inputs, machine.rest()))[1] / len(inputs)
     first = 20_000
     _, start = machine.run(inputs[:first], machine.rest())
