@@ -41,6 +41,7 @@ def main() -> None:
     arguments = parser.parse_args()
     import numpy as np
     import torch
+    from measuring import identity_normaliser
 
     from crossfeed.edge import EdgeModel
     from crossfeed.evaluation.opened_model import open_model
@@ -50,17 +51,11 @@ def main() -> None:
     from crossfeed.model.presets import crossfeed
     from crossfeed.model.world_model import WorldModel
     from crossfeed.schema import canonical
-    from crossfeed.windows.normalise import Normaliser
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
     schema = canonical()
-    sensors, commands = len(schema.sensors), len(schema.commands)
-    normaliser = Normaliser(
-        "zscore", 0.05, schema.sensor_names, schema.command_names, np.zeros(sensors), np.ones(sensors),
-        np.zeros(commands), np.ones(commands), (), "0" * 64,
-    )  # fmt: skip
-    model = WorldModel.build(crossfeed().model.sized(arguments.size), schema, normaliser).eval()
+    model = WorldModel.build(crossfeed().model.sized(arguments.size), schema, identity_normaliser()).eval()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model.save(folder / "model.safetensors", {"row_period": 1.0})

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
+from measuring import identity_normaliser, processor, sessions
 
 from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
 from crossfeed.evaluation.conformal import ForecastRecorder, conformal_coverage
@@ -23,37 +23,19 @@ from crossfeed.evaluation.forecaster import floors
 from crossfeed.evaluation.judge import COMMAND_WINDOWS, JudgedModel, judge
 from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
-from crossfeed.ingest.table import Group, Table
 from crossfeed.model.presets import crossfeed
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import be_quiet
 from crossfeed.schema import canonical
-from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowSet
 
-SCHEMA = canonical()
+SCHEMA, NORMALISER = canonical(), identity_normaliser()
 
 
-def identity() -> Normaliser:
-    """The synthetic rows are already in z-space."""
-    sensors, commands = len(SCHEMA.sensors), len(SCHEMA.commands)
-    return Normaliser(
-        "zscore", 0.05, SCHEMA.sensor_names, SCHEMA.command_names, np.zeros(sensors), np.ones(sensors),
-        np.zeros(commands), np.ones(commands), (), "0" * 64,
-    )  # fmt: skip
-
-
-def sessions(count: int, rows: int, sensors_shown: int) -> EvaluationSet:
-    """Levels that change every 40 rows, with a little noise; the last sensors absent."""
-    random = np.random.default_rng(0)
-    total = count * rows
-    levels = np.repeat(random.normal(size=(total // 40 + 1, len(SCHEMA.sensors))), 40, axis=0)[:total]
-    sensors = levels + 0.02 * random.normal(size=levels.shape)
-    sensors[:, sensors_shown:] = np.nan
-    commands = np.repeat(random.normal(size=(total // 40 + 1, len(SCHEMA.commands))), 40, axis=0)[:total]
-    groups = tuple(Group("b", f"s{n}", f"r{n // 2}", "p", n * rows, (n + 1) * rows) for n in range(count))
-    table = Table(SCHEMA, groups, np.tile(np.arange(float(rows)), count), sensors, commands, 1.0, {})
-    return EvaluationSet(WindowSet.build(table, None, identity()), SCHEMA, identity(), identity())
+def judged(count: int, rows: int, shown: int) -> EvaluationSet:
+    """Synthetic sessions to be judged on."""
+    windows = WindowSet.build(sessions(count, rows, shown), None, NORMALISER)
+    return EvaluationSet(windows, SCHEMA, NORMALISER, NORMALISER)
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -66,7 +48,7 @@ def seconds(action: Callable[[], object]) -> float:
 def costs(size: str, data: EvaluationSet) -> list[float]:
     """One row of the table."""
     torch.manual_seed(0)
-    model = WorldModel.build(crossfeed(size).model, SCHEMA, identity())  # type: ignore[arg-type]
+    model = WorldModel.build(crossfeed(size).model, SCHEMA, NORMALISER)  # type: ignore[arg-type]
     forecaster = WorldModelForecaster(model).reading(data.windows)
     record, index = ForecastRecorder(data.windows), data.sample(COMMAND_WINDOWS)
     evaluate(forecaster, data, data.sample(64))
@@ -88,7 +70,7 @@ def main() -> None:
     chosen = options.parse_args()
     be_quiet()
     torch.set_num_threads(1)
-    sets = {"source test, demo scale": sessions(3, 358, 17), "target, full scale": sessions(13, 236, 10)}
+    sets = {"source test, demo scale": judged(3, 358, 17), "target, full scale": judged(13, 236, 10)}
     header = (
         "model", "windows", "all windows once", "command use", "the same, a pass per plan", "corruptions and curves",
         "conformal", "whole report",
@@ -101,7 +83,7 @@ def main() -> None:
             print(lines[-1], flush=True)
     text = "\n".join(f"| {line} |" for line in lines)
     note = (
-        f"One thread of {platform.processor() or platform.machine()}; torch {torch.__version__.split('+')[0]}, Python "
+        f"One thread of {processor()}; torch {torch.__version__.split('+')[0]}, Python "
         f"{platform.python_version()}, `python benchmarks/evaluate.py --write`."
     )
     if chosen.write:

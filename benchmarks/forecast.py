@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import identity_normaliser, parser, processor, sessions
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from crossfeed.evaluation.opened_model import WorldModelForecaster
-from crossfeed.ingest.table import Group, Table
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.network_config import Size
@@ -31,7 +31,6 @@ from crossfeed.model.presets import crossfeed, mended, paper
 from crossfeed.model.world_model import WorldModel
 from crossfeed.products import wide_products
 from crossfeed.schema import canonical
-from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowSet
 
 SCHEMA = canonical()
@@ -46,27 +45,6 @@ KINDS = (
 )
 
 
-def normaliser() -> Normaliser:
-    """Identity: the synthetic rows are already in z-space."""
-    sensors, commands = len(SCHEMA.sensors), len(SCHEMA.commands)
-    return Normaliser(
-        "zscore", 0.05, SCHEMA.sensor_names, SCHEMA.command_names, np.zeros(sensors), np.ones(sensors),
-        np.zeros(commands), np.ones(commands), (), "0" * 64,
-    )  # fmt: skip
-
-
-def sessions() -> Table:
-    """Levels that change every 40 rows, with a little noise; seven sensors absent."""
-    random = np.random.default_rng(0)
-    count = MEASURED * ROWS
-    levels = np.repeat(random.normal(size=(count // 40 + 1, len(SCHEMA.sensors))), 40, axis=0)[:count]
-    sensors = levels + 0.02 * random.normal(size=levels.shape)
-    sensors[:, SHARED:] = np.nan
-    groups = tuple(Group("b", f"s{n:02d}", "r", "p", n * ROWS, (n + 1) * ROWS) for n in range(MEASURED))
-    commands = np.repeat(random.normal(size=(count // 40 + 1, len(SCHEMA.commands))), 40, axis=0)[:count]
-    return Table(SCHEMA, groups, np.tile(np.arange(float(ROWS)), MEASURED), sensors, commands, 1.0, {})
-
-
 def model(name: str, size: Size, kind: str | None) -> WorldModel:
     """An untrained model of a preset; those of the paper's network with the given instance normalisation."""
     config = {"crossfeed": crossfeed, "mended": mended, "paper": paper}[name](size).model
@@ -74,7 +52,7 @@ def model(name: str, size: Size, kind: str | None) -> WorldModel:
     if isinstance(config, JepaConfig):
         norm = config.instance_norm.model_copy(update={"kind": kind})
         config = config.model_copy(update={"instance_norm": norm})
-    return WorldModel.build(config, SCHEMA, normaliser()).eval()
+    return WorldModel.build(config, SCHEMA, identity_normaliser()).eval()
 
 
 def milliseconds(action: Callable[[], object], repeats: int = 60) -> str:
@@ -137,7 +115,7 @@ def evaluation_costs(net: WorldModel, windows: WindowSet) -> list[str]:
 def measure() -> tuple[list[list[str]], list[list[str]]]:
     """Both tables."""
     torch.set_num_threads(1)
-    table = sessions()
+    table = sessions(MEASURED, ROWS, SHARED)
     filler = 0.1 * np.sin(np.arange(len(table)))[:, None]
     machines = {17: np.where(np.isnan(table.sensors), filler, table.sensors), SHARED: table.sensors}
     live, evaluated = [], []
@@ -147,7 +125,7 @@ def measure() -> tuple[list[list[str]], list[list[str]]]:
             rows = np.concatenate([values, table.commands], axis=1)
             live.append([*name, str(sensors), *live_costs(net, rows)])
             print(live[-1], flush=True)
-        windows = WindowSet.build(table, None, normaliser())
+        windows = WindowSet.build(table, None, identity_normaliser())
         evaluated.append([*name, f"{len(windows) * SESSIONS // MEASURED:,}", *evaluation_costs(net, windows)])
         print(evaluated[-1], flush=True)
     return live, evaluated
@@ -177,15 +155,10 @@ def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, ["---"] * len(header), *lines))
 
 
-def processor() -> str:
-    """The CPU by name, and whether it has bfloat16 units."""
-    text = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
-    name = next((line.split(":")[1].strip() for line in text.splitlines() if line.startswith("model name")), "")
-    return f"{name or platform.processor()}, bfloat16 units: {'yes' if 'bf16' in text else 'no'}"
-
-
 def main() -> None:
     """Measure and write the tables."""
+    parser(__doc__).parse_args()
+    units = "yes" if has_bfloat16() else "no"
     live, evaluated = measure()
     work, speed = operations(model("crossfeed", "base", None)), product_speed()
     ways = ["preset", "size", "instance norm", "sensors", "without cache", "live", "live, bfloat16"]
@@ -193,7 +166,7 @@ def main() -> None:
     columns = ["preset", "size", "instance norm", "windows", "forward", "as evaluated"]
     text = f"""# What a forecast costs
 
-{date.today():%Y-%m-%d}, {processor()}; torch {torch.__version__}, Python
+{date.today():%Y-%m-%d}, {processor()}, bfloat16 units: {units}; torch {torch.__version__}, Python
 {platform.python_version()}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores while measuring. Made by
 `python benchmarks/forecast.py`.
 

@@ -8,7 +8,6 @@ loss terms of twelve steps from the same weights, batches and masks on the plain
 """
 
 import argparse
-import json
 import time
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from measuring import keep
 
 from crossfeed.configuration import override
 from crossfeed.ingest.table import Table
@@ -213,12 +213,7 @@ def main() -> None:
     options = parser.parse_args()
     table = Table.read(options.source)
 
-    def note(facts: dict[str, Any]) -> None:
-        print(json.dumps(facts), flush=True)
-        if options.out:
-            with options.out.open("a") as out:
-                out.write(json.dumps(facts) + "\n")
-
+    note = partial(keep, out=options.out)
     note({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "matmul_tflops": matmul_peak()})
     for name in ("paper", "crossfeed"):
         for count in range(len(TURNS) + 1):

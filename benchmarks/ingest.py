@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import date
 from pathlib import Path
 
 import numpy as np
+from measuring import processor
 
 ROWS = 1_503_915
 RUNS = {
@@ -115,16 +117,6 @@ def measure(side: str, folder: Path) -> dict[str, float]:
     return {**result, "seconds": time.perf_counter() - begin}
 
 
-def hardware() -> str:
-    """The processor and the number of cores in use."""
-    names = (
-        re.findall(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-        if Path("/proc/cpuinfo").exists()
-        else []
-    )
-    return f"{names[0] if names else platform.processor()}, {len(os.sched_getaffinity(0))} cores"
-
-
 def report(folder: Path, repeats: int) -> str:
     """The table: best of several runs, taken in turn so that both sides see the same machine."""
     sides: dict[str, list[dict[str, float]]] = {"pandas": [], "crossfeed": []}
@@ -132,7 +124,7 @@ def report(folder: Path, repeats: int) -> str:
         for side, results in sides.items():
             results.append(measure(side, folder))
     best = {side: min(results, key=lambda result: result["seconds"]) for side, results in sides.items()}
-    size = sum(file.stat().st_size for file in folder.rglob("*.csv")) / 1e6
+    size, cores = sum(file.stat().st_size for file in folder.rglob("*.csv")) / 1e6, len(os.sched_getaffinity(0))
     lines = [
         f"# Ingest of {ROWS:,} rows of 2 ms cycles ({size:.0f} MB of CSV in 11 files) into a 1 s table",
         "",
@@ -145,7 +137,7 @@ def report(folder: Path, repeats: int) -> str:
         "",
         "To reach: 5 s and 1,500 MB. The pandas version reads, sorts, scales and averages; crossfeed also computes",
         "SHA-256 fingerprints, time-weighted commands, repairs, findings and statistics.",
-        f"Best of {repeats} runs each, taken in turn. Measured 2026-11-15 on {hardware()}, Python",
+        f"Best of {repeats} runs each, taken in turn. Measured {date.today()} on {processor()}, {cores} cores, Python",
         f"{platform.python_version()}, with `python benchmarks/ingest.py --write`. Load while measuring: "
         f"{os.getloadavg()[0]:.0f} processes; above 2, compare the processor seconds, which others do not stretch.",
     ]

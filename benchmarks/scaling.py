@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import keep
 
 from crossfeed.configuration import override
 from crossfeed.ingest.table import Group, Table
@@ -127,10 +128,7 @@ def main() -> None:
                 row |= measure(build(options, what, amount), options.seconds)
             except torch.cuda.OutOfMemoryError:
                 row["failed"] = "out of memory"
-            print(json.dumps(row), flush=True)
-            if options.out:
-                with options.out.open("a") as out:
-                    out.write(json.dumps(row) + "\n")
+            keep(row, options.out)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ On a CPU there is nothing to capture, so only the plain step is timed.
 """
 
 import argparse
-import json
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from measuring import keep
 
 from crossfeed.configuration import override
 from crossfeed.ingest.table import Table
@@ -73,16 +73,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     table, device = Table.read(options.source), choose_device(options.device)
-    lines = []
     for size in options.sizes:
         for acceleration in ("off", "auto", "compile") if device.type == "cuda" else ("off",):
             for precision in ("auto", "float32") if device.type == "cuda" else ("float32",):
-                lines.append(step_ms(table, size, precision, acceleration, device))
-                print(json.dumps(lines[-1]), flush=True)
-    lines.append(run_seconds(table, options.sizes[-1], device))
-    print(json.dumps(lines[-1]))
-    if options.out:
-        options.out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                keep(step_ms(table, size, precision, acceleration, device), options.out)
+    keep(run_seconds(table, options.sizes[-1], device), options.out)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+from measuring import parser
 
 from crossfeed.studio.page_files import page_files
 from tests.studio.browser import Browser, chromium
@@ -201,4 +202,7 @@ def write(
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    options = parser(__doc__)
+    options.add_argument("model", type=Path)
+    options.add_argument("table", type=Path)
+    main(**vars(options.parse_args()))

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import torch
+from measuring import keep
 
 from crossfeed.configuration import override
 from crossfeed.ingest.table import Table
@@ -115,11 +116,7 @@ def main() -> None:
         rate = sum(row["steps"] / row["seconds"] for row in own)
         an_hour = 3600.0 * rate / (EPOCHS * own[0]["steps_of_epoch"])
         facts = {"preset": options.preset, "size": size, "together": together, "note": options.note}
-        line = json.dumps({**facts, "processes": len(own), "steps_a_second": rate, "trainings_an_hour": an_hour})
-        print(line, flush=True)
-        if options.out:
-            with options.out.open("a") as out:
-                out.write(line + "\n")
+        keep({**facts, "processes": len(own), "steps_a_second": rate, "trainings_an_hour": an_hour}, options.out)
 
 
 if __name__ == "__main__":

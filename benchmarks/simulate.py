@@ -4,8 +4,6 @@ Run: python benchmarks/simulate.py > benchmarks/simulate.md
 """
 
 import os
-import platform
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,6 +11,7 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+from measuring import parser, processor
 
 from crossfeed.machines.simulated import joanneum, thws
 from crossfeed.machines.simulated.inputs import DriveInputs
@@ -37,7 +36,7 @@ def kernel() -> tuple[float, float]:
     """Processor microseconds per 2 ms step: a whole program at once, and one call per step on a slice of it."""
     machine = SimulatedMachine(spinner_630(), 0.002)
     job = open_shop(machine.parameters, {"FACE_POCKET"}).jobs["FACE_POCKET"]
-    inputs = play(job, 1.0, MATERIALS["aluminium"], 0.002, 150_000).inputs
+    inputs = play(job, MATERIALS["aluminium"], 0.002, steps=150_000).inputs
     at_once = timed(lambda: machine.run(inputs, machine.rest()))[1] / len(inputs)
     first = 20_000
     _, start = machine.run(inputs[:first], machine.rest())
@@ -63,15 +62,9 @@ def what_if() -> float:
     return timed(lambda: [machine.run(inputs, state) for _ in range(50)])[1] / 50 * 1e3
 
 
-def hardware() -> str:
-    """What lscpu calls this machine."""
-    found = subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout.splitlines()
-    names = [line.split(":", 1)[1].strip() for line in found if line.startswith("Model name")]
-    return f"{os.cpu_count()} CPU cores ({names[0] if names else platform.processor()})"
-
-
 def main() -> None:
     """Print the table."""
+    parser(__doc__).parse_args()
     load = os.getloadavg()[0]
     full = SCALES["full"]
     rows = []
@@ -86,10 +79,11 @@ def main() -> None:
     rows.append((f"both, as in `crossfeed simulate --scale full`, {size:.0f} MB of CSV", *pair, "90 s"))
     at_once, each = kernel()
     print("# Simulator")
-    print(f"\n{date.today()}, {hardware()}, load average {load:.1f} at the start. `python benchmarks/simulate.py`\n")
+    cores = f"{os.cpu_count()} CPU cores ({processor()})"
+    print(f"\n{date.today()}, {cores}, load average {load:.1f} at the start. `python benchmarks/simulate.py`\n")
     print("| what | wall clock, s | processor, s | to reach |\n|---|---|---|---|")
-    for name, wall, processor, goal in rows:
-        print(f"| {name} | {wall:.1f} | {processor:.1f} | {goal} |")
+    for name, wall, busy, goal in rows:
+        print(f"| {name} | {wall:.1f} | {busy:.1f} | {goal} |")
     print("\n| kernel, processor time per 2 ms step | µs |\n|---|---|")
     print(f"| vectorised, 150,000 steps at once | {at_once:.2f} |")
     print(f"| one call per step on a slice of {SLICE:,} steps, same bits | {each:.0f} |")

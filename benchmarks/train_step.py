@@ -11,7 +11,6 @@ the process's own time is taken, which other work on the machine hardly disturbs
 """
 
 import argparse
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import torch
+from measuring import processor
 from torch.utils.data import DataLoader, Dataset
 
 from crossfeed.configuration import override
@@ -163,7 +163,7 @@ def main() -> None:
                 f"| {size}{label} | {ours:,.0f} | {plain:,.0f} | {waited:,.0f} | {plain / ours:.2f} | {count} |"
             )
             print(rows[-1], flush=True)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     threads = (
         f"{torch.get_num_threads()} thread{'s' if torch.get_num_threads() > 1 else ''}"
         if device.type == "cpu"

@@ -6,7 +6,6 @@ Run: python benchmarks/windows.py [--repeats 300] [--device cpu] [--write]
 import argparse
 import os
 import platform
-import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measuring import processor
 
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import canonical
@@ -97,18 +97,11 @@ def measure(device: str, repeats: int) -> list[tuple[str, float, float]]:
     return [*lines, ("one window as a pandas item, mask random", *item)]
 
 
-def hardware(device: str) -> str:
-    """What it ran on."""
-    if device != "cpu":
-        return torch.cuda.get_device_name()
-    names = re.findall(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    return f"one core of {names[0] if names else platform.processor()}"
-
-
 def report(device: str, repeats: int) -> str:
     """The table, with the price of a batch in pandas items for comparison."""
     lines = measure(device, repeats)
     item, default = lines[-1][1], lines[1][1]
+    hardware = f"one core of {processor()}" if device == "cpu" else torch.cuda.get_device_name()
     return (
         "\n".join(
             [
@@ -120,7 +113,7 @@ def report(device: str, repeats: int) -> str:
                 "",
                 f"{BATCH} pandas items take {BATCH * item:,.0f} ms, {BATCH * item / default:,.0f} times as long as a",
                 "batch with channel masks, the default. To reach: 1 ms a batch.",
-                f"{repeats} batches of each kind on {hardware(device)}; torch {torch.__version__.split('+')[0]},",
+                f"{repeats} batches of each kind on {hardware}; torch {torch.__version__.split('+')[0]},",
                 f"Python {platform.python_version()}, `python benchmarks/windows.py --write`.",
             ]
         )

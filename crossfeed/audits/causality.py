@@ -55,13 +55,13 @@ def probe(stage: Callable[[Input], Known], original: Input, other_future: Input,
     return Leak(moment, len(changed), int(changed.sum()), float(moment - times_one[one][changed].min()))
 
 
-def with_other_future(table: Table, row: int, seed: int = 0) -> Table:
+def with_other_future(table: Table, row: int) -> Table:
     """The same table up to `row`; later values are others, later sensors come and go.
 
     Missing commands stay missing: whether a window is offered may depend on the commands of its future, what it
     shows may not.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     later = np.arange(len(table)) > row
     sensors, commands = table.sensors.copy(), table.commands.copy()
     commands[later] += rng.normal(scale=1e3, size=commands[later].shape)

@@ -70,14 +70,14 @@ def _windows(table: Table, context: int, horizon: int) -> tuple[np.ndarray, Wind
     return windows.origin_N2[batch.last_index_B.numpy(), 1], batch
 
 
-def other_future_of_logs(log_format: "LogFormat", moment: float, seed: int = 0) -> "LogFormat":
+def other_future_of_logs(log_format: "LogFormat", moment: float) -> "LogFormat":
     """A kind of log whose every run, after `moment` seconds of its clock, shows other values."""
     import polars as pl
 
     from crossfeed.machines.declaration import CLOCK, MICROSECONDS
 
     def read(inner: "LogFormat", path: Path) -> Iterator["RawRun"]:
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         for run in log_format.read(inner, path):
             names = [column.channel for column in inner.columns if column.channel in run.frame.columns]
             later = pl.col(CLOCK) > round(moment * MICROSECONDS)

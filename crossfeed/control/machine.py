@@ -7,7 +7,7 @@ import numpy as np
 
 from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import Playback, motion_limits, play, prepare
-from crossfeed.machines.simulated.materials_and_tools import Material, material_named, material_noted, tool_notes
+from crossfeed.machines.simulated.materials_and_tools import material_for, tool_notes
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.state import SimulationState
@@ -33,8 +33,7 @@ class Workpiece:
         """Parse, plan and mill an NC text."""
         program, machine = parse_program(text, name), SimulatedMachine(parameters)
         job = prepare(program, motion_limits(parameters), tool_notes(text))
-        chosen: Material = material_named(material or material_noted(text) or "aluminium")
-        return cls(program, machine, play(job, 1.0, chosen, machine.time_step, round(job.seconds / machine.time_step)))
+        return cls(program, machine, play(job, material_for(text, material), machine.time_step))
 
     @property
     def motion_limits(self) -> MotionLimits:

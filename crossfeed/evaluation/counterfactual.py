@@ -70,7 +70,7 @@ def counterfactual_tables(
     with progress("Rolling out counterfactuals", len(shop.products)) as task:
         for number, product in enumerate(shop.products):
             job, material = shop.jobs[product.program], material_named(product.material)
-            played = play(job, 1.0, material, machine.time_step, round(product.seconds / machine.time_step))
+            played = play(job, material, machine.time_step)
             draw = np.random.default_rng([0, number])
             whole = int(min(seconds, product.seconds))
             for past, futures in _moments(machine, played, whole, context, longest, cases_per_job, draw, number):

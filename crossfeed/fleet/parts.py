@@ -13,7 +13,7 @@ from crossfeed.fleet.dice import Dice, chance, log_uniform, pick, pick_weighted,
 from crossfeed.fleet.draw import FleetMachine
 from crossfeed.fleet.operations import OPERATIONS, Area, NcText, ToolUse
 from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
-from crossfeed.machines.simulated.materials_and_tools import Material, material_named, material_noted, tool_notes
+from crossfeed.machines.simulated.materials_and_tools import Material, material_for, tool_notes
 from crossfeed.machines.simulated.parameters import RAD_PER_RPM
 from crossfeed.programs.bundled import bundled_programs
 from crossfeed.programs.parse import parse_program
@@ -95,7 +95,7 @@ def _bundled_piece(machine: FleetMachine, draw: Dice) -> Piece:
     path = pick(draw, [path for name, path in bundled_programs().items() if name != "bracket"])
     text, limits = path.read_text(encoding="utf-8"), motion_limits(machine.parameters)
     job = prepare(parse_program(text, path.stem, machine.setup), limits, tool_notes(text), coarseness=2.0)
-    return Piece(job, material_named(material_noted(text) or "aluminium"))
+    return Piece(job, material_for(text))
 
 
 def _milled_piece(machine: FleetMachine, draw: Dice) -> Piece:

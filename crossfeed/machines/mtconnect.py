@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -26,7 +27,6 @@ from crossfeed.schema import conversion
 
 _DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")
 _UNAVAILABLE = "UNAVAILABLE"
-_SHORTEST_S = 64.0
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,11 @@ def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = 
     else:
         machine, schema = source.device.lower(), proposal.schema(source.device)
         columns = proposal.columns(source.where)
-    segmentation = Segmentation(
-        keep={"execution": "ACTIVE"} if execution else {},
-        drop_programs=("",) if program else (),
-        boundaries=("program",) if program else (),
-        gap_s=0.0,
-        min_s=_SHORTEST_S,
-    )
+    segmentation = log_format.segmentation
+    if not execution:
+        segmentation = replace(segmentation, keep={})
+    if not program:
+        segmentation = replace(segmentation, drop_programs=(), boundaries=())
     return replace(
         log_format,
         title=log_format.title if schema is SCHEMA else f"MTConnect change log of {source.device}",
@@ -231,7 +229,7 @@ LOG_FORMAT = LogFormat(
     columns=COLUMNS,
     period=1.0,
     segmentation=Segmentation(
-        keep={"execution": "ACTIVE"}, drop_programs=("",), boundaries=("program",), gap_s=0.0, min_s=_SHORTEST_S
+        keep={"execution": "ACTIVE"}, drop_programs=("",), boundaries=("program",), gap_s=0.0, min_s=64.0
     ),
     read=lambda log_format, path: prepared(log_format, path).read(log_format, path),
     prepare=prepared,
@@ -247,8 +245,4 @@ LOG_FORMAT = LogFormat(
 def mapped_device(path: Path) -> LogFormat:
     """The kind with the channels that a mapping file chooses."""
     mapping = DeviceMapping.from_yaml(path)
-
-    def prepare(log_format: LogFormat, logs: Path) -> LogFormat:
-        return prepared(log_format, logs, mapping)
-
-    return replace(LOG_FORMAT, machine=mapping.machine, prepare=prepare)
+    return replace(LOG_FORMAT, machine=mapping.machine, prepare=partial(prepared, mapping=mapping))

@@ -132,3 +132,12 @@ def test_an_ingest_with_two_sided_interpolation_is_caught(pair: Path, monkeypatc
     findings = list(check_causality(Case((), raw=((log_format_named("joanneum"), pair / "joanneum"),))))
     assert [finding.severity for finding in findings] == ["violation"]
     assert "ingest of joanneum logs" in findings[0].subject
+
+
+@pytest.mark.parametrize(("rows", "context"), [(48, 32), (47, 1)])
+def test_a_log_is_probed_with_the_usual_context_where_one_fits_in(rows: int, context: int) -> None:
+    table = random_table([rows, 20])
+    (_, stage), *_ = pipeline_stages(table)
+    _, known = stage(table)
+    assert known.shape[1] == context * (2 * len(table.schema.sensors) + len(table.schema.commands))
+    assert pipeline_stages(random_table([1, 1])) == []

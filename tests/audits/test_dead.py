@@ -33,3 +33,11 @@ def test_a_command_that_never_moves_is_not_told_to_be_left_out() -> None:
     table.commands[:, 0] = 0.0
     (found,) = check_dead(case_of(table))
     assert found.remedy.startswith("Look in the mapping")
+
+
+def test_nought_was_not_wired_and_any_other_value_is_a_parameter() -> None:
+    table = random_table([60] * 4)
+    table.sensors[:, 0], table.sensors[:, 1] = 0.0, 0.5
+    assert [found.cause for found in check_dead(case_of(table))] == [
+        "a signal that was not wired or logged", "a parameter, not a measurement",
+    ]  # fmt: skip

@@ -30,3 +30,18 @@ def test_equal_commands_and_resting_machines_are_no_twins() -> None:
     two.commands[:] = one.commands
     one.sensors[:60] = two.sensors[:60] = np.zeros(3)
     assert not list(check_twins(case_of(one, two)))
+
+
+def test_sessions_of_sixteen_rows_are_compared_and_shorter_ones_agree_by_chance() -> None:
+    for rows, pairs in ((15, 0), (16, 1)):
+        table = random_table([rows] * 4)
+        table.sensors[rows : 2 * rows] = table.sensors[:rows]
+        assert len(list(check_twins(case_of(table)))) == pairs
+
+
+def test_a_handful_of_values_is_no_recording() -> None:
+    for values, pairs in ((4, 0), (5, 1)):
+        table = random_table([60] * 4)
+        table.sensors[:60, 0] = np.arange(60) % values
+        table.sensors[60:120, 0] = table.sensors[:60, 0]
+        assert len(list(check_twins(case_of(table)))) == pairs

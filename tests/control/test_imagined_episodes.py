@@ -1,4 +1,4 @@
-"""ImaginedEpisodes machines: what a passed limit costs, and what the time and the energy of a step are worth."""
+"""Imagined episodes: what a passed limit costs, and what the time and the energy of a step are worth."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.imagined_episodes import PENALTY, ImaginedEpisodes, draw_branches
 from crossfeed.control.task import read_task
 from crossfeed.schema import canonical
-from tests.control.conftest import logged, small_model
+from tests.control.conftest import HORIZONS, logged, small_model
 
 LAW = CuttingLaw({"spindle_torque": (0.2, 1e-4), "spindle_power": (0.0, 1e-4)})
 
@@ -53,3 +53,11 @@ def test_disagreement_beyond_the_usual_costs_by_how_far_a_knob_is_turned():
     pace = loose.rows_done_B
     expected = loose.task.time_price * (pace - 1.0) - loose.task.energy_price * stepped.info["energy"]
     assert stepped.reward_B == pytest.approx(expected)
+
+
+def test_an_episode_lasts_as_many_rows_as_the_model_sees_ahead():
+    episodes = imagined(1000.0)
+    done = [episodes.step(np.zeros((24, 1))).done_B.all() for _ in range(HORIZONS[-1])]
+    assert done == [False] * (HORIZONS[-1] - 1) + [True]
+    episodes.reset(np.arange(24) < 10)
+    assert episodes.rows_done_B.tolist() == [0.0] * 10 + [float(HORIZONS[-1])] * 14

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from crossfeed.control.controllers import AsWritten, LoadRule, PlannedKnobs
-from crossfeed.control.machine import MachineRow, MachineRun
+from crossfeed.control.machine import MachineRow, MachineRun, Workpiece
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import account, cost_by_place, idle_start, trial
+from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.schema import canonical
+from tests.control.conftest import PROGRAM
 
 
 def test_as_written_it_is_the_planned_run_to_the_bit(piece):
@@ -62,3 +64,30 @@ def test_the_last_row_of_a_program_that_ends_in_the_cut_is_in_the_cut(timeline):
     row = MachineRow(np.ones(17), np.zeros(4), np.ones(17), float(len(timeline)), 1.0)
     run = account("x", ended, task, [row, row], np.ones((2, 2)), np.array([len(timeline) - 2.0, len(timeline) - 1.0]))
     assert (run.cutting, run.passed) == (1, 1)
+
+
+def test_with_the_feed_at_nought_the_program_stands_still(piece):
+    run = MachineRun(piece, seed=1)
+    while piece.planned.motion[int(run.position / piece.machine.time_step)] < 1:
+        run.step(1.0, 1.0)
+    before = run.position
+    run.step(0.0, 1.0)
+    assert run.position == before, "a rapid waits for the feed, too"
+    run.step(0.5, 1.0)
+    assert run.position > before
+
+
+def test_a_quick_log_shows_means_of_a_second_and_a_slow_one_its_last_moment():
+    for name, sampled in (("spinner_620", True), ("spinner_630", False)):
+        piece = Workpiece.of(PROGRAM.replace("S3000 M3", "S3000 M4"), "small", machine_named(name))
+        whole, _ = piece.machine.run(piece.planned.inputs, piece.machine.rest(2))
+        run, steps = MachineRun(piece, seed=2), round(1.0 / piece.machine.time_step)
+        for second in range(12):
+            row, own = run.step(1.0, 1.0), slice(second * steps, (second + 1) * steps)
+            commands = whole.commands[own][-1] if sampled else whole.commands[own].mean(axis=0)
+            assert row.commands == pytest.approx(np.append(abs(commands[0]), commands[1:]), abs=1e-9)
+            assert row.truth == pytest.approx(whole.sensors[own].mean(axis=0), abs=1e-9)
+            shown = whole.sensors[own][-1] if sampled else row.truth
+            known = np.isfinite(row.sensors)
+            assert known.any()
+            assert row.sensors[known] == pytest.approx(shown[known], abs=1e-9)

@@ -45,7 +45,7 @@ def test_turning_takes_the_force_of_turning() -> None:
     """F = k_c a_p f^(1 - m_c); the material of a turned piece carries what the milling formula leaves out."""
     machine = machine_of("lathe")
     piece = draw_piece(machine, dice(0, 7, "parts"))
-    inputs = play(piece.job, 1.0, piece.material, 0.02, round(piece.job.seconds / 0.02)).inputs
+    inputs = play(piece.job, piece.material, 0.02).inputs
     at = np.flatnonzero(inputs.depth > 0)[:1]
     feed = 0.2  # mm per turn
     gain = torque(*(getattr(inputs, name)[at] for name in ("specific_force", "exponent", "depth", "width", "diameter")),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from crossfeed.programs.blocks import Dwell, Move, Rotary, Setup, ToolChange
+from crossfeed.programs.geometry import rotation
 from tests.programs.nc import only_move, parse, reasons
 
 CUT = "S1000 M3 F600"
@@ -221,3 +222,14 @@ def test_positions_are_continuous_over_frames_and_machine_moves() -> None:
     )
     for before, after in zip(program.moves, program.moves[1:], strict=False):
         assert np.allclose(before.end, after.start)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_quarter_turns_are_those_of_any_other_angle_and_exact(axis: int) -> None:
+    for quarter in range(-5, 6):
+        turn = rotation(axis, 90.0 * quarter)
+        assert set(turn.ravel().tolist()) <= {-1.0, 0.0, 1.0}
+        np.testing.assert_allclose(turn, rotation(axis, 90.0 * quarter + 1e-9), atol=1e-9)
+    np.testing.assert_allclose(rotation(axis, 30.0) @ rotation(axis, 60.0), rotation(axis, 90.0), atol=1e-12)
+    first, second = np.eye(3)[(axis + 1) % 3], np.eye(3)[(axis + 2) % 3]
+    np.testing.assert_allclose(rotation(axis, 30.0) @ first, np.sqrt(0.75) * first + 0.5 * second, atol=1e-12)

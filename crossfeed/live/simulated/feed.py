@@ -7,7 +7,7 @@ from crossfeed.errors import MachineError
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import motion_limits, play, prepare
-from crossfeed.machines.simulated.materials_and_tools import material_named, material_noted, tool_notes
+from crossfeed.machines.simulated.materials_and_tools import material_for, tool_notes
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.parse import read_program
@@ -42,7 +42,7 @@ class SimulatedFeed:
         text = path.read_text(encoding="utf-8", errors="replace")
         self.program = path.name
         self._job = prepare(read_program(path), motion_limits(self.parameters), tool_notes(text))
-        self._material = material_named(material_noted(text) or "aluminium")
+        self._material = material_for(text)
         step = min(0.02, self.parameters.logging.period, 1.0 / rate_hz)
         self._stride = round(1.0 / (rate_hz * step))
         if abs(self._stride * step * rate_hz - 1.0) > 1e-6:
@@ -59,8 +59,7 @@ class SimulatedFeed:
         machine, stride = self._machine, self._stride
         state = machine.rest(self._seed)
         pause = DriveInputs.idle(round(PAUSE_S / machine.time_step))
-        count = round(self._job.seconds / machine.time_step)
-        played = play(self._job, 1.0, self._material, machine.time_step, count)
+        played = play(self._job, self._material, machine.time_step)
         # Before and after the program the control shows its first and its last line.
         parts = (
             (pause, [0] * len(pause), ""),

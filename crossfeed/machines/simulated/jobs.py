@@ -128,8 +128,14 @@ def motion_limits(machine: MachineParameters) -> MotionLimits:
     )
 
 
-def play(job: Job, override: float | Floats, material: Material, time_step: float, steps: int) -> Playback:
-    """Run a job from its start for `steps` inner steps; after its end the machine stands at the last position."""
+def play(
+    job: Job, material: Material, time_step: float, override: float | Floats = 1.0, steps: int | None = None
+) -> Playback:
+    """Run a job from its start for `steps` inner steps, or for its planned time.
+
+    After its end the machine stands at the last position.
+    """
+    steps = round(job.seconds / time_step) if steps is None else steps
     percent = np.broadcast_to(np.asarray(override, dtype=np.float64), job.cutting.shape)
     # Seconds on the wall at the start and the end of each sample; the override acts on cutting feeds only.
     wall = np.concatenate(([0.0], np.cumsum(1 / (RATE * np.where(job.cutting, percent, 1.0)))))
@@ -173,7 +179,7 @@ def play_for(job: Job, material: Material, seconds: float, time_step: float, dra
         room = count * time_step - other
         scale = cutting / room if room > 0.5 * cutting else 1.0
         override = np.clip(np.ceil(chosen * scale * 100) / 100, 0.3, 1.2)
-        played.append(play(job, override, material, time_step, count))
+        played.append(play(job, material, time_step, override, count))
     return joined(played)
 
 

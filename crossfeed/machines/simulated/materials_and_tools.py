@@ -75,6 +75,11 @@ def tool_notes(text: str) -> dict[str, str]:
     return {f"T{int(number)}": note for number, note in _TOOL_NOTE.findall(text)}
 
 
+def material_for(text: str, chosen: str | None = None) -> Material:
+    """The chosen material, else the one that an NC text names, else aluminium."""
+    return material_named(chosen or material_noted(text) or "aluminium")
+
+
 def material_noted(text: str) -> str | None:
     """The material an NC text names in a remark such as `; Material: steel`, if it is one we know."""
     found = _MATERIAL_NOTE.search(text)

@@ -70,11 +70,11 @@ def play_under(
 ) -> Playback:
     """Run a job from its start under a schedule of overrides, to its end or for `steps` inner steps.
 
-    Before the first row that differs from 100 % every bit is that of `play(job, 1.0, ...)`. After the end the machine
+    Before the first row that differs from 100 % every bit is that of `play(job, ...)`. After the end the machine
     stands at the last position.
     """
     whole = math.ceil(job.seconds / time_step - _ROUNDING) + 1  # and one step in which it stands
-    return overridden(play(job, 1.0, material, time_step, whole), schedule, time_step, steps)
+    return overridden(play(job, material, time_step, steps=whole), schedule, time_step, steps)
 
 
 def overridden(planned: Playback, schedule: OverrideSchedule, time_step: float, steps: int | None = None) -> Playback:

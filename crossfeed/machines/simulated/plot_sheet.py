@@ -157,7 +157,7 @@ def _played(machine: MachineParameters, seed: int) -> SheetColumn:
 def play_once(title: str, machine: SimulatedMachine, job: Job, material: Material, seed: int) -> SheetColumn:
     """A job from its start to its end, with seconds of standing before and after it."""
     idle = DriveInputs.idle(round(_IDLE / machine.time_step))
-    played = play(job, 1.0, material, machine.time_step, round(job.seconds / machine.time_step))
+    played = play(job, material, machine.time_step)
     inputs = DriveInputs.joined([idle, played.inputs, idle])
     trace, _ = machine.run(inputs, machine.rest(seed))
     return SheetColumn(title, trace, machine.parameters.logging, inputs.depth > 0)

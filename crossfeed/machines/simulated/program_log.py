@@ -8,7 +8,7 @@ from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
 from crossfeed.machines.simulated.log_files import LogSummary
 from crossfeed.machines.simulated.mapped_log import LoggedRun, write_mapped
-from crossfeed.machines.simulated.materials_and_tools import material_named, material_noted, tool_notes
+from crossfeed.machines.simulated.materials_and_tools import material_for, material_noted, tool_notes
 from crossfeed.machines.simulated.plot_sheet import SHEET, draw_sheet, play_once
 from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.programs.blocks import Program
@@ -31,8 +31,7 @@ def simulate_program(
     program = read_program(path)
     text = path.read_text(encoding="utf-8", errors="replace")
     job = prepare(program, motion_limits(machine), tool_notes(text), stock_top)
-    noted = material_noted(text)
-    chosen = material_named(material or noted or "aluminium")
+    chosen = material_for(text, material)
     simulated = SimulatedMachine(machine, min(0.02, machine.logging.period))
     if not round(job.seconds / simulated.time_step):
         raise MachineError(f"{path.name} takes no time at all.", expected="a program that moves or dwells")
@@ -40,7 +39,7 @@ def simulate_program(
     written = write_mapped(out, machine, [LoggedRun(program.name, played.trace)], min_rows=1)
     draw_sheet(out / SHEET, [played])
     remarks = _remarks(program, job, stock_top)
-    if material is None and noted is None:
+    if material is None and material_noted(text) is None:
         remarks.insert(0, "the material is not named in the program: aluminium is assumed (--material)")
     return replace(written, files=(*written.files, out / SHEET), remarks=tuple(remarks))
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from crossfeed.machines.simulated.jobs import Job, motion_limits, prepare
-from crossfeed.machines.simulated.materials_and_tools import material_noted, tool_notes
+from crossfeed.machines.simulated.materials_and_tools import material_for, tool_notes
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.production import Product
 from crossfeed.programs.blocks import Setup
@@ -34,7 +34,7 @@ def open_shop(machine: MachineParameters, programs: Collection[str] | None = Non
     texts = {path.stem.upper(): path.read_text(encoding="utf-8") for path in bundled_programs().values()}
     chosen = {name: text for name, text in texts.items() if programs is None or name in programs}
     jobs = {name: _job(name, text, limits) for name, text in {**chosen, WARM_UP: _warm_up_text()}.items()}
-    products = [Product(name, material_noted(text) or "aluminium", jobs[name].seconds) for name, text in chosen.items()]
+    products = [Product(name, material_for(text).name, jobs[name].seconds) for name, text in chosen.items()]
     return Shop(jobs, tuple(products), Product(WARM_UP, "aluminium", jobs[WARM_UP].seconds))
 
 

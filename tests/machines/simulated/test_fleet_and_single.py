@@ -89,7 +89,7 @@ def test_steel_needs_more_torque_than_aluminium_and_pla() -> None:
     job = prepare(parse_program(PROGRAM), motion_limits(machine.parameters))
     torques = []
     for material in ("pla", "aluminium", "steel"):
-        played = play(job, 1.0, material_named(material), machine.time_step, round(job.seconds * 50))
+        played = play(job, material_named(material), machine.time_step)
         trace, _ = machine.run(played.inputs, machine.rest())
         torques.append(float(np.median(trace["spindle_torque"][played.inputs.depth > 0])))
     assert torques[0] < torques[1] < torques[2]

@@ -45,7 +45,7 @@ def test_an_override_stretches_the_cut_and_keeps_the_path(override: float, job: 
     step = 0.005
     cutting = job.cutting.sum() / 100
     seconds = job.seconds - cutting + cutting / override
-    played = play(job, override, ALUMINIUM, step, int(np.ceil(seconds / step)) + 2)
+    played = play(job, ALUMINIUM, step, override, int(np.ceil(seconds / step)) + 2)
     travelled = played.inputs.feed.sum(axis=0) / 60 * step
     np.testing.assert_allclose(travelled, job.position[-1] - job.position[0], atol=2.0)
     np.testing.assert_allclose(played.position[-1], job.position[-1], atol=1e-6)
@@ -56,7 +56,7 @@ def test_an_override_stretches_the_cut_and_keeps_the_path(override: float, job: 
 
 
 def test_without_override_the_commands_are_those_of_the_planner(job: Job) -> None:
-    played = play(job, 1.0, ALUMINIUM, 0.01, len(job.feed))
+    played = play(job, ALUMINIUM, 0.01, steps=len(job.feed))
     np.testing.assert_allclose(played.inputs.feed, job.feed, atol=1e-6)
     np.testing.assert_array_equal(played.inputs.spindle_speed, job.spindle_speed)
 

@@ -52,7 +52,7 @@ def volume(playback: Playback) -> float:
 
 def test_at_100_percent_every_bit_is_that_of_the_plain_job(job: Job) -> None:
     played = play_under(job, OverrideSchedule.of(), ALUMINIUM, STEP)
-    assert bits(played) == bits(play(job, 1.0, ALUMINIUM, STEP, len(played)))
+    assert bits(played) == bits(play(job, ALUMINIUM, STEP, steps=len(played)))
     assert len(played) * STEP == pytest.approx(job.seconds, abs=2 * STEP)
     assert set(played.motion.tolist()) == {motion.value for motion in Motion}
 
@@ -135,7 +135,7 @@ def test_later_overrides_never_change_what_came_before(change: int, seed: int, j
 
 def test_a_job_can_be_overridden_from_any_moment_on(job: Job) -> None:
     whole = play_under(job, OverrideSchedule.of(feed=[*[1.0] * 9, 0.6]), ALUMINIUM, STEP)
-    later = overridden(play(job, 1.0, ALUMINIUM, STEP, 3000)[9 * SECOND :], OverrideSchedule.of(feed=0.6), STEP, 1000)
+    later = overridden(play(job, ALUMINIUM, STEP, steps=3000)[9 * SECOND :], OverrideSchedule.of(feed=0.6), STEP, 1000)
     np.testing.assert_allclose(later.inputs.commands, whole.inputs.commands[450:1450], rtol=1e-9, atol=1e-6)
     np.testing.assert_array_equal(later.inputs.depth, whole.inputs.depth[450:1450])
 
@@ -156,4 +156,4 @@ def test_schedules_that_are_none_are_refused(job: Job) -> None:
     with pytest.raises(MachineError, match="never ends: it is held at line"):
         play_under(job, OverrideSchedule.of(feed=0.0), ALUMINIUM, STEP)
     with pytest.raises(MachineError, match="nothing to override"):
-        overridden(play(job, 1.0, ALUMINIUM, STEP, 10)[:0], OverrideSchedule.of(), STEP)
+        overridden(play(job, ALUMINIUM, STEP, steps=10)[:0], OverrideSchedule.of(), STEP)

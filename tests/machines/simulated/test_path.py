@@ -41,7 +41,7 @@ def planned() -> DriveInputs:
     job = prepare(
         parse_program(TEXT, "two tools"), motion_limits(spinner_620()), {"T1": "END MILL 10", "T2": "END MILL 6"}
     )
-    return play(job, 1.0, MATERIALS["steel"], 0.02, int(job.seconds * SECOND)).inputs
+    return play(job, MATERIALS["steel"], 0.02, steps=int(job.seconds * SECOND)).inputs
 
 
 def stepped(steps: int = 1000) -> DriveInputs:
