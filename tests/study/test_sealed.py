@@ -254,7 +254,7 @@ def test_no_public_function_reads_the_target_before_the_ledger_says_so(
     assert all(recorded for _, recorded in watch.reads)
     assert {caller for caller, _ in watch.reads} == READERS
     rooms = {label.split(".")[1] for label in called}
-    assert {"adaptation", "baselines", "cli", "evaluation", "ingest", "model", "study", "training"} <= rooms
+    assert {"baselines", "cli", "evaluation", "front", "ingest", "model", "study", "training"} <= rooms
     assert {
         "crossfeed.study.vault.reveal",
         "crossfeed.ingest.table.Table.read",
