@@ -29,7 +29,7 @@ class WorldModelForecaster(Forecaster):
 
     def reading(self, windows: WindowSet) -> Self:
         """Skip the sensors that these windows never show: the same forecasts of all others for less work."""
-        self._channels = self.model.worth_reading(windows.m_NC.any(0), absent_too=False)
+        self._channels = self.model.channels_to_read(windows.m_NC.any(0), absent_too=False)
         return self
 
     def predict(self, batch: WindowBatch) -> Distribution:

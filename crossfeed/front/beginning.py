@@ -52,12 +52,12 @@ def _takes_the_usual_network(config: "RunConfig") -> bool:
 
 def _with_the_shipped_model(config: "RunConfig", tables: Sequence["Table"]) -> Beginning:
     """With the shipped model where it knows something about the machine."""
-    from crossfeed.model.meeting import knows_a_command
     from crossfeed.model.model_file import read_model_file
+    from crossfeed.model.new_machine import shares_a_command
     from crossfeed.training.worth_beginning import beats_last_value
 
     shipped = read_model_file(locate_model(FLEET))
-    if not all(knows_a_command(shipped.schema, table.schema) for table in tables):
+    if not all(shares_a_command(shipped.schema, table.schema) for table in tables):
         return Beginning(None, f"begins with fresh weights: {FLEET} knows none of the commands")
     if not beats_last_value(shipped, tables, config):
         return Beginning(None, f"begins with fresh weights: {FLEET} expects less of this log than its last value does")

@@ -96,7 +96,7 @@ class FittedModel(ShownByGrids):
             >>> forecast.to_polars().columns[:5]
             ['window', 'horizon', 'seconds', 'sensor', 'unit']
         """
-        if self.network.normaliser.met_nobody:
+        if self.network.normaliser.is_placeholder:
             return self.meets(history, at).forecast(history, plan, horizons, session=session, at=at)
         asked = check_trained(self.network, horizons)
         moment, now = moment_of(self.opened, history, session, at)

@@ -50,7 +50,7 @@ def what_if(
         ['as planned', 'slower']
     """
     fitted = as_model(model, device)
-    if fitted.network.normaliser.met_nobody:
+    if fitted.network.normaliser.is_placeholder:
         fitted = fitted.meets(history, at)
     moment, now = moment_of(fitted.opened, history, session, at)
     asked = dict(limits) if isinstance(limits, Mapping) else read_limits(limits, fitted.schema)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from crossfeed.model.meeting import knows_no_names, readable
 from crossfeed.model.model_file import ModelFile
+from crossfeed.model.new_machine import readable_schema, reads_any_sensors
 from crossfeed.model.sensors.further_commands import with_further_commands
 from crossfeed.schema import Schema
 from crossfeed.training.run_config import RunConfig
@@ -34,12 +34,12 @@ def going_on(config: RunConfig, body: ModelFile) -> RunConfig:
 
 def read_by(body: ModelFile, found: Schema) -> Schema:
     """A table's schema as the run reads it: all commands, where the network does not know them by name."""
-    return readable(found, body.schema, further=knows_no_names(body.config))
+    return readable_schema(found, body.schema, further=reads_any_sensors(body.config))
 
 
 def weights_for(schema: Schema, body: ModelFile) -> dict[str, Tensor]:
     """The weights to begin with, wide enough for the commands of the schema."""
-    if not knows_no_names(body.config):
+    if not reads_any_sensors(body.config):
         return body.tensors
     return with_further_commands(body.tensors, body.config, body.schema, schema)
 

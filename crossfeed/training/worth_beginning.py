@@ -12,8 +12,8 @@ import torch
 
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
-from crossfeed.model.meeting import in_frame
 from crossfeed.model.model_file import ModelFile
+from crossfeed.model.new_machine import in_frame
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.data import prepare
 from crossfeed.training.going_on import going_on, read_by
