@@ -90,5 +90,5 @@ def test_a_tenth_of_the_efforts_at_a_speed_lie_below_what_turning_needs() -> Non
     """The first three rows may still accelerate; of the other 101 ten lie below the eleventh."""
     table = spindle_table(blocks=1, rows=104)
     rising = replace(table, sensors=table.sensors * [0.0, 1.0] + np.arange(104.0)[:, None] * [1.0, 0.0])
-    found = TurningAlone(SCHEMA, normaliser(), spindle_windows(rising))
+    found = NoLoadEffort(SCHEMA, normaliser(), spindle_windows(rising))
     assert needs(found, float(rising.commands[0, 0])) == pytest.approx(13.0, rel=1e-5)
