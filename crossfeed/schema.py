@@ -88,6 +88,16 @@ def conversion(native: str, wanted: str) -> Conversion:
 
 
 @cache
+def convertible(native: str, wanted: str) -> bool:
+    """Whether two units measure the same kind of thing."""
+    try:
+        conversion(native, wanted)
+    except SchemaError:
+        return False
+    return True
+
+
+@cache
 def _registry() -> Any:
     import pint
 

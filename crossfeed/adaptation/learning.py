@@ -34,7 +34,7 @@ def update(prepared: Prepared, batch: WindowBatch, ahead_BHC: Tensor, optimiser:
         present = batch.future_m_BHC
         x_BHC = torch.where(present, batch.future_x_BHC, 0.0)
         towards_truth = forecast.fixed_shape().nll(x_BHC)
-        about_errors = forecast.standing_at(x_BHC - ahead_BHC).nll(x_BHC)
+        about_errors = forecast.with_mean(x_BHC - ahead_BHC).nll(x_BHC)
         if towards_truth is None or about_errors is None:
             raise ForecastError(
                 f"Forecaster '{name}' claims no density, so it cannot be adapted by likelihood.",

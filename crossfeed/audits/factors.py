@@ -3,8 +3,7 @@
 import math
 from typing import NamedTuple
 
-from crossfeed.errors import SchemaError
-from crossfeed.schema import conversion
+from crossfeed.schema import conversion, convertible
 
 # Units that turn up in controller logs for each quantity; the first is the usual one.
 COMMON_UNITS: dict[str, tuple[str, ...]] = {
@@ -58,10 +57,9 @@ def factors(quantity: str, declared: str) -> list[Factor]:
         return [Factor("a share of 1", 0.01), Factor("percent", 100.0)]
     found = []
     for unit in COMMON_UNITS.get(quantity, ()):
-        try:
-            inflation = 1.0 / conversion(unit, declared).scale
-        except SchemaError:
+        if not convertible(unit, declared):
             continue
+        inflation = 1.0 / conversion(unit, declared).scale
         if not math.isclose(inflation, 1.0, rel_tol=1e-3):
             found.append(Factor(unit, inflation))
     return found

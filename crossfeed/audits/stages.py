@@ -11,7 +11,7 @@ import torch
 from crossfeed.audits.causality import Known
 from crossfeed.ingest.table import Table
 from crossfeed.windows.corrupt import MaskConfig, validation_masks
-from crossfeed.windows.frame import unmet
+from crossfeed.windows.frame import placeholder_frame
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def mask_stage(context: int, horizon: int) -> Callable[[Table], Known]:
 
 def _windows(table: Table, context: int, horizon: int) -> tuple[np.ndarray, WindowBatch]:
     """Evenly chosen windows in plain units (the normaliser is the identity) and the rows at which they end."""
-    windows = WindowSet.build(table, None, unmet(table.schema), context, (horizon,))
+    windows = WindowSet.build(table, None, placeholder_frame(table.schema), context, (horizon,))
     index = torch.arange(0, len(windows), max(1, len(windows) // MOST_WINDOWS))
     batch = windows.batch(index)
     return windows.origin_N2[batch.last_index_B.numpy(), 1], batch

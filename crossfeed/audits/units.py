@@ -9,8 +9,7 @@ from crossfeed.audits.factors import COMMON_UNITS, PLAUSIBLE_REACH, Factor, fact
 from crossfeed.audits.finding import Finding, Severity
 from crossfeed.audits.physics import check_physics
 from crossfeed.audits.subject import Case, Signal, Subject
-from crossfeed.errors import SchemaError
-from crossfeed.schema import conversion
+from crossfeed.schema import conversion, convertible
 
 # Real machines differ: a desktop mill and a machining centre by 24 in rapid traverse, 6 in spindle speed and 108 in
 # power. So a factor counts as a unit error only where it explains a ratio to within this much (by the size of the
@@ -56,10 +55,9 @@ def _ratio(signal: Signal, other: Signal) -> float | None:
     """How much further `other` reaches, in the same unit."""
     if not signal.reach or not other.reach or signal.unit is None or other.unit is None:
         return None
-    try:
-        return other.reach * conversion(other.unit, signal.unit).scale / signal.reach
-    except SchemaError:
+    if not convertible(other.unit, signal.unit):
         return None
+    return other.reach * conversion(other.unit, signal.unit).scale / signal.reach
 
 
 def _verdict(signal: Signal, other: Signal, ratio: float) -> UnitVerdict | None:
@@ -114,10 +112,9 @@ def _plausible(subject: Subject) -> Iterator[Finding]:
         if signal.quantity not in PLAUSIBLE_REACH or signal.unit is None or not signal.reach:
             continue
         usual = COMMON_UNITS.get(signal.quantity, (signal.unit,))[0]
-        try:
-            to_usual = conversion(signal.unit, usual)
-        except SchemaError:
+        if not convertible(signal.unit, usual):
             continue
+        to_usual = conversion(signal.unit, usual)
         reach = signal.reach * to_usual.scale + to_usual.offset
         low, high = PLAUSIBLE_REACH[signal.quantity]
         if low <= reach <= high:

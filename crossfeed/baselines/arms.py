@@ -9,8 +9,8 @@ from crossfeed.baselines.sizes import Size, learning_rate
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
 from crossfeed.model.locate import FLEET, locate_model
-from crossfeed.model.meeting import knows_a_command
 from crossfeed.model.model_file import read_model_file
+from crossfeed.model.new_machine import shares_a_command
 from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.windows.split_tables import DataConfig
 
@@ -63,7 +63,7 @@ def begun_with(arm: str, tables: Sequence[Table], config: RunConfig) -> Path | N
     machines = {machine for table in tables for machine in table.machines()}
     if len(machines) > 1:
         raise ConfigError(f"'{arm}' learns one machine, not {len(machines)}.", remedy=f"Leave '{arm}' out.")
-    if not all(knows_a_command(shipped.schema, table.schema) for table in tables):
+    if not all(shares_a_command(shipped.schema, table.schema) for table in tables):
         raise ConfigError(f"'{FLEET}' knows none of the commands of this machine.", remedy=f"Leave '{arm}' out.")
     asked, own = ((one.context, one.horizons) for one in (config.model, shipped.config))
     if asked != own:

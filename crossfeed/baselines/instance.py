@@ -51,7 +51,7 @@ class InstanceNormalised(Network):
     def forward(self, batch: WindowBatch) -> Distribution:
         inside, centre_B1C, scale_B1C = normalised(batch)
         forecast: Distribution = self.inner(inside)
-        return forecast.standing_at(forecast.mean * scale_B1C + centre_B1C)
+        return forecast.with_mean(forecast.mean * scale_B1C + centre_B1C)
 
     def pretext(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
         """What is hidden is rebuilt in instance space."""

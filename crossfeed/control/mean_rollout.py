@@ -1,6 +1,6 @@
 """Walking a model along planned commands, for any number of windows at once: what it expects is its next history.
 
-Rows between the trained horizons are asked for as `crossfeed.model.waiting` has it. E members, B windows, T rows.
+Rows between the trained horizons are asked for as `crossfeed.model.delayed_plans` has it. E members, B windows, T rows.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def mean_rollout(
             forecasts.append(prediction.distribution)
             expected.append(prediction.member_mean_EBHC)
         else:
-            forecasts.append(model.ahead(encoded, now_B1A, future_BLA))
+            forecasts.append(model.decode_rows(encoded, now_B1A, future_BLA))
             expected.append(forecasts[-1].mean.unsqueeze(0))
         mean_BLC = forecasts[-1].mean
         x_BRC = torch.cat([x_BRC, torch.where(present_B1C, mean_BLC, torch.nan)], 1)

@@ -61,7 +61,7 @@ class Distribution(ABC):
         """The values at several levels, stacked along a new first axis."""
         return torch.stack([self.quantile(level) for level in levels])
 
-    def holds(self, x: Tensor, level: float, rank: Tensor | None = None) -> Tensor:  # noqa: ARG002
+    def covers(self, x: Tensor, level: float, rank: Tensor | None = None) -> Tensor:  # noqa: ARG002
         """Whether `x` lies in the central interval of this probability; `rank` is its `cdf` where that is known."""
         return (x >= self.quantile((1.0 - level) / 2.0)) & (x <= self.quantile((1.0 + level) / 2.0))
 
@@ -82,10 +82,10 @@ class Distribution(ABC):
 
     def fixed_shape(self) -> Self:
         """The same, but only where it stands can still learn: weights, spread and tails are detached."""
-        return self.map(Tensor.detach).standing_at(self.mean)
+        return self.map(Tensor.detach).with_mean(self.mean)
 
     @abstractmethod
-    def standing_at(self, location: Tensor) -> Self:
+    def with_mean(self, location: Tensor) -> Self:
         """The same shape with its mean at `location`."""
 
     def rescaled(self, location: Tensor, scale: Tensor) -> Self:

@@ -47,5 +47,5 @@ class Gaussian(Distribution):
     def moved(self, location: Tensor, scale: Tensor) -> "Gaussian":
         return Gaussian(location + scale * self.mean, scale * self.scale)
 
-    def standing_at(self, location: Tensor) -> "Gaussian":
+    def with_mean(self, location: Tensor) -> "Gaussian":
         return replace(self, mean=location)

@@ -10,7 +10,7 @@ ASKED_EVERY = 8
 
 
 @torch.no_grad()
-def crossing(
+def find_root(
     function: Callable[..., tuple[Tensor, Tensor]], low_N: Tensor, high_N: Tensor, near_N: Tensor, *parameters: Tensor
 ) -> Tensor:
     """The zeros between `low` and `high` of a function of x and its parameters that gives value and slope.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution.distribution import Distribution
-from crossfeed.distribution.inversion import crossing
+from crossfeed.distribution.inversion import find_root
 from crossfeed.distribution.normal import density, expected_distance, floored, normal_at, normal_nll, probability
 
 
@@ -63,7 +63,7 @@ class Mixture(Distribution):
         z_M = (x.unsqueeze(-1) - self.mean_M) / floored(self.scale_M)
         return (self.weight_M * probability(z_M)).sum(-1)
 
-    def holds(self, x: Tensor, level: float, rank: Tensor | None = None) -> Tensor:
+    def covers(self, x: Tensor, level: float, rank: Tensor | None = None) -> Tensor:
         """By the probability of smaller values, which is quick; the interval's ends would have to be searched."""
         return ((self.cdf(x) if rank is None else rank) - 0.5).abs() <= level / 2.0
 
@@ -89,7 +89,7 @@ class Mixture(Distribution):
         near = torch.finfo(low.dtype).eps ** 0.75 * wanted
         singles = (part.expand_as(low).flatten() for part in (low, high, near, side, wanted))
         stacked = (part.expand_as(own_M).reshape(-1, own_M.shape[-1]) for part in (weight_M, mean_M, scale_M))
-        return crossing(_missing, *singles, *stacked).view_as(low)
+        return find_root(_missing, *singles, *stacked).view_as(low)
 
     @torch.no_grad()
     def draw(self, normal: Tensor, of: Tensor | None = None) -> Tensor:
@@ -119,7 +119,7 @@ class Mixture(Distribution):
     def fixed_shape(self) -> "Mixture":
         return replace(self, log_weight_M=self.log_weight_M.detach(), scale_M=self.scale_M.detach())
 
-    def standing_at(self, location: Tensor) -> "Mixture":
+    def with_mean(self, location: Tensor) -> "Mixture":
         return replace(self, mean_M=self.mean_M + (location - self.mean).unsqueeze(-1))
 
 

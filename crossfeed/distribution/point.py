@@ -38,5 +38,5 @@ class Point(Distribution):
     def moved(self, location: Tensor, scale: Tensor) -> "Point":
         return Point(location + scale * self.mean)
 
-    def standing_at(self, location: Tensor) -> "Point":
+    def with_mean(self, location: Tensor) -> "Point":
         return Point(location)

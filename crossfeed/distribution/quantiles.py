@@ -73,7 +73,7 @@ class Quantiles(Distribution):
         values_Q = location[..., None] + scale[..., None] * self.values_Q
         return replace(self, values_Q=values_Q, mean=location + scale * self.mean)
 
-    def standing_at(self, location: Tensor) -> "Quantiles":
+    def with_mean(self, location: Tensor) -> "Quantiles":
         return self.moved(location - self.mean, torch.ones_like(self.mean))
 
     def _values(self, index: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution.distribution import Distribution
-from crossfeed.distribution.inversion import crossing
+from crossfeed.distribution.inversion import find_root
 from crossfeed.distribution.normal import checked, floored, probability
 
 _POINTS = 64
@@ -73,7 +73,7 @@ class StudentT(Distribution):
     def moved(self, location: Tensor, scale: Tensor) -> "StudentT":
         return StudentT(location + scale * self.mean, scale * self.scale, self.degrees_of_freedom)
 
-    def standing_at(self, location: Tensor) -> "StudentT":
+    def with_mean(self, location: Tensor) -> "StudentT":
         return replace(self, mean=location)
 
     def _at(self, share: Tensor, side: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ class StudentT(Distribution):
         near = 4.0 * torch.finfo(nu.dtype).eps * share
         high = torch.full_like(nu, 0.5 * math.pi)
         singles = (part.flatten() for part in (torch.zeros_like(nu), high, near, share, nu))
-        angle = crossing(_missing, *singles).view_as(nu)
+        angle = find_root(_missing, *singles).view_as(nu)
         # At the middle itself the quotient is a rounding error, and the sign of the side is zero.
         standard: Tensor = torch.sign(side) * nu.sqrt() / torch.tan(angle)
         return self.mean + self.scale * standard.to(self.mean)

@@ -72,7 +72,7 @@ class Scores:
         else:
             low, median, high = forecast.quantiles((0.05, 0.5, 0.95))
             nll, pit, width = forecast.nll(x), forecast.cdf(x), high - low
-            inside = [forecast.holds(x, level, pit).to(x.dtype) for level in LEVELS]
+            inside = [forecast.covers(x, level, pit).to(x.dtype) for level in LEVELS]
         mean, crps = forecast.mean, forecast.crps(x)
         error, absolute = mean - x, (median - x).abs()
         persistence = torch.where(present, persistence_BHC, 0.0) - x

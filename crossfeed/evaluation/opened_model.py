@@ -16,8 +16,8 @@ from crossfeed.ingest.table import Table
 from crossfeed.model.device import choose_device
 from crossfeed.model.interface import Plan
 from crossfeed.model.locate import MODEL, locate_model
-from crossfeed.model.meeting import meet, take_in
 from crossfeed.model.model_file import read_model_file
+from crossfeed.model.new_machine import add_sensors, fit_to_machine
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.frame import FIRST_SHARE
@@ -41,7 +41,7 @@ class WorldModelForecaster(Forecaster):
 
     def reading(self, windows: WindowSet) -> Self:
         """Skip the sensors that these windows never show: the same forecasts of all others for less work."""
-        self._channels = self.model.worth_reading(windows.m_NC.any(0), absent_too=False)
+        self._channels = self.model.channels_to_read(windows.m_NC.any(0), absent_too=False)
         return self
 
     def predict(self, batch: WindowBatch) -> Distribution:
@@ -95,9 +95,9 @@ class OpenedModel:
         `share` of each run tells the frame: all of a history that ends where the forecast begins, the beginning of runs
         that are to be judged.
         """
-        if not self.model.normaliser.met_nobody:
+        if not self.model.normaliser.is_placeholder:
             return self
-        model = meet(self.model, table, self.provenance.get("usual_scales", {}), share)
+        model = fit_to_machine(self.model, table, self.provenance.get("usual_scales", {}), share)
         provenance = self.provenance | {"row_period": table.period}
         return replace(self, forecaster=WorldModelForecaster(model, self.forecaster.name), provenance=provenance)
 
@@ -106,7 +106,7 @@ class OpenedModel:
 
         `share` of each run tells their frame.
         """
-        model = take_in(self.model, table, self.provenance.get("usual_scales", {}), share)
+        model = add_sensors(self.model, table, self.provenance.get("usual_scales", {}), share)
         if model is self.model:
             return self
         return replace(self, forecaster=WorldModelForecaster(model, self.forecaster.name))
@@ -124,7 +124,7 @@ def open_model(path: Path | str, device: str = "auto", meets: bool = False) -> O
     """
     given, path = Path(path), locate_model(path)
     file = read_model_file(path)
-    if file.normaliser.met_nobody and not meets:
+    if file.normaliser.is_placeholder and not meets:
         raise ConfigError(
             f"{path.name} is a model of many machines and has not met this one yet.",
             expected="a model of one machine",

@@ -89,8 +89,8 @@ def choose_pretrained(
     forecasts its validation windows better than their last value; other commands are learned. A run that is resumed,
     whose configuration is `saved`, keeps what it began with.
     """
-    from crossfeed.model.meeting import knows_a_command
     from crossfeed.model.model_file import read_model_file
+    from crossfeed.model.new_machine import shares_a_command
     from crossfeed.model.sensors.config import SensorConfig
     from crossfeed.training.pretrained import beats_last_value
     from crossfeed.windows.split_tables import DataConfig
@@ -105,7 +105,7 @@ def choose_pretrained(
     if not usual_network or len(machines) != 1:
         return Pretrained(None)
     shipped = read_model_file(locate_model(FLEET))
-    if not all(knows_a_command(shipped.schema, table.schema) for table in tables):
+    if not all(shares_a_command(shipped.schema, table.schema) for table in tables):
         return Pretrained(None, f"begins with fresh weights: {FLEET} knows none of the commands")
     if not beats_last_value(shipped, tables, config):
         return Pretrained(None, f"begins with fresh weights: {FLEET} expects less of this log than its last value does")

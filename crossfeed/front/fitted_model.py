@@ -95,7 +95,7 @@ class FittedModel(ShownByGrids):
             >>> forecast.to_polars().columns[:5]
             ['window', 'horizon', 'seconds', 'sensor', 'unit']
         """
-        if self.network.normaliser.met_nobody:
+        if self.network.normaliser.is_placeholder:
             return self.meets(history, at).forecast(history, plan, horizons, session=session, at=at)
         asked = _trained_horizons(self.network, horizons)
         moment = history_of(self.opened, history, session, at)

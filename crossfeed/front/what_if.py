@@ -51,7 +51,7 @@ def what_if(
         ['as planned', 'slower']
     """
     fitted = as_model(model, device)
-    if fitted.network.normaliser.met_nobody:
+    if fitted.network.normaliser.is_placeholder:
         fitted = fitted.meets(history, at)
     moment = history_of(fitted.opened, history, session, at)
     # Columns of one plan are a mapping, too.

@@ -23,7 +23,7 @@ from crossfeed.learning_curve.result import METRICS, CurvePoint, LearningCurve
 from crossfeed.learning_curve.runs import CurveRun, do_curve_runs
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import FLEET
-from crossfeed.model.meeting import readable
+from crossfeed.model.new_machine import readable_schema
 from crossfeed.training.run_config import preset
 from crossfeed.windows.split import By
 
@@ -96,7 +96,7 @@ def _set_up(
     if opened is not None:
         model = opened.model
         changes = {"context": model.config.context, "horizons": model.horizons}
-        read = readable(table.schema, model.schema).sensor_names
+        read = readable_schema(table.schema, model.schema).sensor_names
         read_as_commands = {
             name: "the fleet reads it as a command" for name in table.schema.sensor_names if name not in read
         }

@@ -22,7 +22,7 @@ from crossfeed.learning_curve.by_session import BySession
 from crossfeed.learning_curve.judged_windows import JudgedWindows
 from crossfeed.learning_curve.own_logs import OwnLogs
 from crossfeed.model.locate import FLEET, locate_model
-from crossfeed.model.meeting import in_frame, readable
+from crossfeed.model.new_machine import in_frame, readable_schema
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.training.run import train
@@ -45,7 +45,7 @@ def open_fleet(path: Path | str, device: str) -> OpenedModel:
             remedy="Name one with --fleet PATH, or leave fleet out of --models.",
         )
     opened = open_model(path, device, meets=True)
-    if not opened.model.normaliser.met_nobody:
+    if not opened.model.normaliser.is_placeholder:
         raise ConfigError(
             f"{path} is a model of one machine, not of many.",
             expected="a model trained with model.identity=described and data.normaliser=frame",
@@ -67,13 +67,13 @@ class FleetEntrant:
 
     @cached_property
     def schema(self) -> Schema:
-        return readable(self.logs.table.schema, self.opened.model.schema)
+        return readable_schema(self.logs.table.schema, self.opened.model.schema)
 
     @cached_property
     def scored(self) -> EvaluationSet:
         """The judged windows as the fleet reads them."""
         found = self.logs.table
-        schema = readable(found.schema, self.opened.model.schema, further=True)
+        schema = readable_schema(found.schema, self.opened.model.schema, further=True)
         return self.judged.of_table(align(found.laid_out(self.logs.test), schema), self.judged.space_for(schema))
 
     def with_beginnings(self) -> Fitted:

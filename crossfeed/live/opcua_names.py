@@ -7,7 +7,7 @@ from crossfeed.errors import SchemaError
 from crossfeed.live.mapping import LiveMapping, States
 from crossfeed.machines.column_names import read_name
 from crossfeed.machines.mapping import MappedColumn
-from crossfeed.schema import canonical, conversion
+from crossfeed.schema import canonical, convertible
 
 # Browse names of OPC 40502 and 40501 under a spindle, an axis or the channel, with the quantity they have.
 _AXIS = {"ActPower": ("power", "kW"), "ActTorque": ("torque", "N m"), "ActCurrent": ("current", "A")}
@@ -120,11 +120,4 @@ def _drive(owner: str) -> str | None:
 
 def _fitting(stated: str | None, usual: str | None, wanted: str) -> str:
     """The unit that the server states where it fits the quantity, else the usual one."""
-    for unit in (stated, usual):
-        if unit:
-            try:
-                conversion(unit, wanted)
-            except SchemaError:
-                continue
-            return unit
-    return wanted
+    return next((unit for unit in (stated, usual) if unit and convertible(unit, wanted)), wanted)

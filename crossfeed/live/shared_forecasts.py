@@ -99,7 +99,7 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
     x_BKC, a_BKA = (torch.cat(parts) for parts in zip(*pairs, strict=True))
     future_BTA = torch.cat([read_commands(model, window.commands, model.horizons) for window in windows])
     present_BC = x_BKC.isfinite().any(1)
-    worth = model.worth_reading(present_BC.any(0), absent_too=False)
+    worth = model.channels_to_read(present_BC.any(0), absent_too=False)
     context = model.encode(x_BKC, x_BKC.isfinite(), a_BKA, worth)
     prediction = model.decode(context, Plan.under(future_BTA, model.horizons))
     apart_BHC = prediction.disagreement

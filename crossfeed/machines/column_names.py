@@ -7,8 +7,7 @@ in variables of the control, and the habits of Heidenhain, Fanuc and Fagor logge
 import re
 from dataclasses import dataclass
 
-from crossfeed.errors import SchemaError
-from crossfeed.schema import QUANTITIES, conversion
+from crossfeed.schema import QUANTITIES, convertible
 
 # The first row with a matching part wins: "current feedrate" is a feed, "Drehmoment" no "moment" of time.
 _STEMS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -120,7 +119,11 @@ def read_name(name: str) -> NameReading:
         quantity = _speed_or_feed(quantity, drive, unit)
     if quantity == "none":
         quantity = None
-    if quantity is not None and unit is not None and not _fits(unit, quantity):
+    if (
+        quantity is not None
+        and unit is not None
+        and not (quantity in QUANTITIES and convertible(unit, QUANTITIES[quantity]))
+    ):
         unit = None
     told = set(lower)
     return NameReading(
@@ -201,13 +204,3 @@ def _means_axis(word: str, axis: str) -> bool:
         return True
     stems = {stem for _, some in _STEMS for stem in some} | set(_SHORT)
     return (word.startswith(axis) and word[1:] in stems) or (word.endswith(axis) and word[:-1] in stems)
-
-
-def _fits(unit: str, quantity: str) -> bool:
-    if quantity not in QUANTITIES:
-        return False
-    try:
-        conversion(unit, QUANTITIES[quantity])
-    except SchemaError:
-        return False
-    return True

@@ -145,7 +145,7 @@ def forecast(
     check_plans(len(x_WKC), len(future_WTA))
     future_WTA = future_WTA.expand(len(x_WKC), -1, -1)
     present_C = x_WKC.isfinite().flatten(0, 1).any(0)
-    channels = model.worth_reading(present_C)
+    channels = model.channels_to_read(present_C)
     was_training = model.training
     model.eval()
     try:

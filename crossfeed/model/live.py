@@ -96,7 +96,7 @@ class LiveForecaster:
         if self._context is None:
             shown = tuple(present_C.tolist())
             self._rows = self._rows if shown == self._shown else None
-            self._rows = self._read(x_1KC, self.model.worth_reading(present_C, absent_too=False))
+            self._rows = self._read(x_1KC, self.model.channels_to_read(present_C, absent_too=False))
             self._shown, self._unread = shown, 0
             self._context = self.model.context(self._rows, a_1KA)
         said = self.model.decode(self._context, Plan.under(future_1TA, asked)).distribution

@@ -23,7 +23,7 @@ from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.objective import ForecastObjectiveConfig
 from crossfeed.windows.corrupt import MaskConfig
 from crossfeed.windows.machine_changes import MachineChanges
-from crossfeed.windows.unseen_plans import PlanChanges
+from crossfeed.windows.plan_changes import PlanChanges
 
 Objectives = Annotated[ForecastObjectiveConfig | ObjectiveConfig, Field(discriminator="trains")]
 

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
+from crossfeed.model.delayed_plans import plans_by_delay
 from crossfeed.model.forecast import Forecast, forecast
 from crossfeed.model.interface import Context, Plan, Prediction, Rows
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.model_file import ModelFile, check_tensors, read_model_file, write_model_file
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.waiting import plans_by_wait
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
@@ -79,11 +79,11 @@ class WorldModel(nn.Module):
     def context(self, rows: Any, a_BKA: Tensor, pooled: bool = False) -> Context:
         """The context from K rows that were read."""
 
-    def ahead(self, context: Any, now_B1A: Tensor, future_BTA: Tensor) -> Distribution:
+    def decode_rows(self, context: Any, now_B1A: Tensor, future_BTA: Tensor) -> Distribution:
         """What follows, row by row (B, T, C), up to the last horizon; between the trained ones as `waiting` has it."""
         rows = range(1, future_BTA.shape[1] + 1)
         by_row: dict[int, Distribution] = {}
-        for numbers, plan in plans_by_wait(now_B1A, future_BTA, rows, self.horizons):
+        for numbers, plan in plans_by_delay(now_B1A, future_BTA, rows, self.horizons):
             answer = self.decode(context, plan).distribution
             by_row |= {row: answer[:, number] for number, row in enumerate(numbers)}
         return Distribution.stack([by_row[row] for row in range(len(rows))], 1)
@@ -99,11 +99,11 @@ class WorldModel(nn.Module):
         return self
 
     @abstractmethod
-    def follow(self, rows: Any, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
-        """What follows each of B sampled paths under one plan, as `ahead`, of some channels only."""
+    def decode_paths(self, rows: Any, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+        """What follows each of B sampled paths under one plan, as `decode_rows`, of some channels only."""
 
     @abstractmethod
-    def worth_reading(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:
+    def channels_to_read(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training.
 
         `absent_too`: whether anybody will look at the forecasts of sensors that are absent.

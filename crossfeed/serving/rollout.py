@@ -92,7 +92,7 @@ class Rollout:
         self._a_KA = self._tensor(normaliser.transform_commands(history.commands[-context:]))
         self._present_C = self._x_RC[-context:].isfinite().any(0)
         self._channels_P = self._present_C.nonzero().squeeze(1)
-        self._worth = model.worth_reading(self._present_C)
+        self._worth = model.channels_to_read(self._present_C)
 
     @property
     def present(self) -> np.ndarray:
@@ -169,7 +169,7 @@ class Rollout:
             if go_on is not None:
                 go_on()
             block = slice(first, min(first + longest, len(plan)))
-            said = member.follow(rows, a_RA[first : first + context], planned_TA[block], self._channels_P)
+            said = member.decode_paths(rows, a_RA[first : first + context], planned_TA[block], self._channels_P)
             normal_SLP = self._tensor(noise_NTC[share.samples_S, block][..., self.present])
             x_SLP = said.draw(normal_SLP, of=follows_S)
             x_GLC = x_SLP.new_full((len(read_G), x_SLP.shape[1], len(self._present_C)), torch.nan)

@@ -43,7 +43,7 @@ def prepare(
         source.windows(part, normaliser, model.context, model.horizons, data.stride, device)
         for part in ("train", "validation")
     )
-    period = None if normaliser.met_nobody else source.tables[0].period
+    period = None if normaliser.is_placeholder else source.tables[0].period
     return TrainingData(source.tables[0].schema, period, source, normaliser, train, validation)
 
 

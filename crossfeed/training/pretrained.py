@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
-from crossfeed.model.meeting import in_frame, knows_no_names, readable
 from crossfeed.model.model_file import ModelFile
+from crossfeed.model.new_machine import in_frame, readable_schema, reads_any_sensors
 from crossfeed.model.sensors.further_commands import with_further_commands
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
@@ -47,13 +47,13 @@ def finetuning_config(config: RunConfig, pretrained: ModelFile) -> RunConfig:
 
 def aligned(tables: Sequence[Table], pretrained: ModelFile) -> list[Table]:
     """The tables as the run reads them: all of their commands, where the network does not know them by name."""
-    further = knows_no_names(pretrained.config)
-    return [align(table, readable(table.schema, pretrained.schema, further=further)) for table in tables]
+    further = reads_any_sensors(pretrained.config)
+    return [align(table, readable_schema(table.schema, pretrained.schema, further=further)) for table in tables]
 
 
 def initial_weights(schema: Schema, pretrained: ModelFile) -> dict[str, Tensor]:
     """The weights to begin with, wide enough for the commands of the schema."""
-    if not knows_no_names(pretrained.config):
+    if not reads_any_sensors(pretrained.config):
         return pretrained.tensors
     return with_further_commands(pretrained.tensors, pretrained.config, pretrained.schema, schema)
 

@@ -21,7 +21,7 @@ from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 from crossfeed.windows.draws import Draw
-from crossfeed.windows.unseen_plans import first_turned, turned
+from crossfeed.windows.plan_changes import first_turned, turned
 from crossfeed.windows.windows import WindowBatch, WindowSet, mean_commands
 
 SHARE = 0.1  # of a batch are rehearsed windows; twice as many know no more and cost more at home

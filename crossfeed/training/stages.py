@@ -78,7 +78,7 @@ def _finetuned(
     how = training.initialisation
     model = run.model if how == "scratch" else fresh_model(data, run.config, "fresh_head", run.model.device)
     report = initialise(model, weights, how)
-    learns_on = origin is not None and origin.normaliser.met_nobody and not data.normaliser.met_nobody
+    learns_on = origin is not None and origin.normaliser.is_placeholder and not data.normaliser.is_placeholder
     rehearsal = Rehearsal.of(model, data.train, generator(training.seed, "plans")) if learns_on else None
     own_state = state if state is not None and state.stage == "finetune" else None
     run_stage(replace(run, model=model, rehearsal=rehearsal), "finetune", own_state)

@@ -39,8 +39,8 @@ from crossfeed.training.update.optimiser import build_optimiser, trained_paramet
 from crossfeed.training.update.schedule import average_weights, learning_rates, momenta
 from crossfeed.windows.corrupt import corrupt
 from crossfeed.windows.draws import generator_draw
-from crossfeed.windows.machine_changes import OtherMachines
-from crossfeed.windows.unseen_plans import UnseenPlans
+from crossfeed.windows.machine_changes import MachineAugmentation
+from crossfeed.windows.plan_changes import PlanAugmentation
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 GRADIENT = "gradient_norm"
@@ -76,8 +76,8 @@ class TrainStep:
         self.parameters = list(named.values())
         self.average = WeightAverage(named) if training.average_decay else None
         self.masks = torch.Generator(device=device)
-        self._others = OtherMachines(config.machines, model.normaliser, device)
-        self._plans = UnseenPlans(config.plans, model.schema, model.normaliser, windows)
+        self._others = MachineAugmentation(config.machines, model.normaliser, device)
+        self._plans = PlanAugmentation(config.plans, model.schema, model.normaliser, windows)
         self._rehearsal = rehearsal
         self.names = (*config.objectives.active(stage), GRADIENT)
         self._order_SB = torch.zeros(steps, training.batch_size, dtype=torch.long, device=device)

@@ -76,7 +76,7 @@ def _moved(schema: Schema, channel: Channel, commands: np.ndarray) -> tuple[np.n
     return any_moves, own_moves
 
 
-def unmet(schema: Schema) -> Normaliser:
+def placeholder_frame(schema: Schema) -> Normaliser:
     """The frame of no machine in particular: what a model of many machines carries until it meets one."""
     sensors, commands = len(schema.sensors), len(schema.commands)
     return _frame(schema, np.zeros(sensors), np.ones(sensors), np.ones(commands), (), "")

@@ -41,7 +41,7 @@ class MachineChanges(CheckedForm):
         return any((self.gain, self.level, self.noise, self.commands))
 
 
-class OtherMachines:
+class MachineAugmentation:
     """Shows windows as other machines might; the physical zeros come from the normaliser."""
 
     def __init__(self, config: MachineChanges, normaliser: Normaliser, device: torch.device | str) -> None:

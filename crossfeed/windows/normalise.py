@@ -157,7 +157,7 @@ class Normaliser:
         )
 
     @property
-    def met_nobody(self) -> bool:
+    def is_placeholder(self) -> bool:
         """Whether it belongs to no machine in particular: see `crossfeed.windows.frame`."""
         return self.method == "frame" and not self.fitted_on
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.ingest.table import Group, Table, row_numbers
-from crossfeed.windows.frame import first_rows, fit_frame, framed, unmet, usual_scales
+from crossfeed.windows.frame import first_rows, fit_frame, framed, placeholder_frame, usual_scales
 from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
 from crossfeed.windows.split import PARTS, SPLIT_SEED, By, Part, Split, TrainRows, split_table
@@ -68,7 +68,8 @@ class SplitTables:
     def normaliser(self, method: Method = "zscore", floor: float = ROBUST_FLOOR) -> Normaliser:
         """One normaliser for all tables, fitted on their train rows."""
         if method == "frame":
-            return next(iter(self.frames.values())) if len(self.frames) == 1 else unmet(self.tables[0].schema)
+            frames = tuple(self.frames.values())
+            return frames[0] if len(frames) == 1 else placeholder_frame(self.tables[0].schema)
         pairs = zip(self.splits, self.tables, strict=True)
         return Normaliser.fit(TrainRows.join([split.train_rows(table) for split, table in pairs]), method, floor)
 

@@ -130,7 +130,7 @@ class Exploding(Network):
     def forward(self, batch: WindowBatch) -> Distribution:
         self.calls += 1
         said: Distribution = self.inner(batch)
-        return said if self.calls < 3 else said.standing_at(said.mean * torch.nan)
+        return said if self.calls < 3 else said.with_mean(said.mean * torch.nan)
 
 
 def test_a_loss_that_is_no_number_is_called_diverged_with_its_epoch(

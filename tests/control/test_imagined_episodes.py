@@ -14,8 +14,10 @@ from tests.control.conftest import HORIZONS, logged, small_model
 LAW = CuttingLaw({"spindle_torque": (0.2, 1e-4), "spindle_power": (0.0, 1e-4)})
 
 
-def imagined(limit):
-    task = read_task(None, {"limits": [f"spindle_torque<={limit}"], "objective": {"base_load": "1.4 kW"}})
+def imagined(limit, tool=""):
+    limits = [f"spindle_torque<={limit}"]
+    where = {"tools": {tool: limits}} if tool else {"limits": limits}
+    task = read_task(None, {**where, "objective": {"base_load": "1.4 kW"}})
     branches = draw_branches(small_model(logged()), logged(), task, count=12)
     return ImaginedEpisodes(branches, LAW, task, canonical(), 24, seed=1)
 
@@ -61,3 +63,11 @@ def test_an_episode_lasts_as_many_rows_as_the_model_sees_ahead():
     assert done == [False] * (HORIZONS[-1] - 1) + [True]
     episodes.reset(np.arange(24) < 10)
     assert episodes.rows_done_B.tolist() == [0.0] * 10 + [float(HORIZONS[-1])] * 14
+
+
+def test_where_no_limit_holds_none_is_passed():
+    everywhere, free = imagined(0.001), imagined(1000.0)
+    elsewhere = imagined(0.001, "T9")
+    rewards = [each.step(np.zeros((24, 1))).reward_B for each in (elsewhere, free, everywhere)]
+    np.testing.assert_array_equal(rewards[0], rewards[1])
+    assert (rewards[2] < rewards[1] - PENALTY + 1e-9).any()

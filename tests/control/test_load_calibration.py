@@ -8,6 +8,7 @@ import pytest
 from crossfeed.control.controllers import AsWritten, PlannedKnobs, Planner
 from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.earlier_runs import LoggedRows, around, find_runs
+from crossfeed.control.limited_sensor import LimitedSensor
 from crossfeed.control.load_calibration import LoadCalibration
 from crossfeed.control.margins import FEWEST
 from crossfeed.control.task import read_task
@@ -134,3 +135,16 @@ def test_a_single_earlier_run_is_believed_up_to_a_twentieth_of_its_mean_load(mod
     load = known.runs[0][:, TORQUE]
     assert paths.mean(axis=0) == pytest.approx(load, abs=0.02)
     assert paths.std(axis=0).mean() == pytest.approx(0.05 * np.abs(load[timeline.cutting]).mean(), rel=0.1)
+
+
+@pytest.mark.parametrize(("share", "follows"), [(0.45, False), (0.55, True)])
+def test_a_feed_for_each_turn_follows_the_spindle_where_most_of_a_place_is_fed_so(timeline, share, follows):
+    ones, law = np.ones(len(timeline)), CuttingLaw({"spindle_torque": (0.2, 3e-5)})
+    fed = replace(timeline, feed_share_T=ones, turn_share_T=share * ones)
+    torque, place = canonical().channel("spindle_torque"), int(np.flatnonzero(timeline.cutting)[3])
+    sensor = LimitedSensor(torque, 8.0 * ones, law, fed, [4.0 * ones])
+    before, speed = sensor.margin.middle, np.abs(fed.commands_TA[[place], fed.spindle_column])
+    sensor.compare_with_runs(5.0, place, place, (0.9, 1.2))
+    feed = 0.9 * (1.2 if follows else 1.0)
+    expected = law.expected(torque, np.array([4.0]), speed, np.array([feed]), np.array([1.2]))[0]
+    assert sensor.margin.middle == pytest.approx((10.0 * before + (5.0 - expected) / expected) / 11.0)

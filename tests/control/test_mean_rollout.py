@@ -31,7 +31,7 @@ def test_with_or_without_members_the_same_is_said(rows):
 def test_members_were_decoded_a_second_time(monkeypatch):
     """Every stretch of the plan was asked for twice: once by all members together, once by each."""
     model, parts = asked(HORIZONS[-1])
-    calls, say = [], SensorModel.members_say
-    monkeypatch.setattr(SensorModel, "members_say", lambda *each: (calls.append(1), say(*each))[1])
+    calls, say = [], SensorModel.member_mixtures
+    monkeypatch.setattr(SensorModel, "member_mixtures", lambda *each: (calls.append(1), say(*each))[1])
     mean_rollout(model, *parts, members=True)
     assert len(calls) == 1

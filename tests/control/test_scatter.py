@@ -37,3 +37,15 @@ def test_a_reading_that_is_all_scatter_is_the_mean_of_its_neighbourhood():
     cutting = np.ones(4, dtype=bool)
     assert smoothed(np.array([1.0, 2.0, 6.0, 4.0]), cutting, Scatter(10.0, 1.0)) == pytest.approx([1.0, 3.0, 4.0, 4.0])
     assert smoothed(np.array([1.0, 2.0, 6.0, 4.0]), cutting, Scatter(10.0, 0.5)) == pytest.approx([1.0, 2.5, 5.0, 4.0])
+
+
+def test_readings_that_jump_to_and_fro_are_scatter_alone():
+    """Neighbours differ by twice the jump, every second reading not at all; there is no more than all of it."""
+    jumping = np.where(np.arange(60) % 2, 1.5, 0.5)
+    found = Scatter.of(jumping, np.ones(60, dtype=bool))
+    assert found.share == 1.0
+    assert found.spread == pytest.approx(np.sqrt(1.0 / 0.4549))
+    assert Scatter.of(np.ones(60), np.ones(60, dtype=bool)) == Scatter()
+    both = Scatter.of_runs([jumping, np.ones(60)], np.ones(60, dtype=bool))
+    assert (both.spread, both.share) == pytest.approx((0.5 * found.spread, 0.5))
+    assert Scatter.of_runs([], np.ones(60, dtype=bool)) == Scatter()

@@ -92,3 +92,23 @@ def test_a_deadline_is_met_or_not():
     task = read_task(None, {"objective": {"minimise": "energy", "within": "5 min"}})
     assert deadline_met(task, 300.0)
     assert not deadline_met(task, 301.0)
+
+
+def test_a_second_and_a_kilowatt_hour_have_their_prices():
+    cost = read_task(None, {"objective": {"price": 20.0}})
+    assert (cost.time_price, cost.energy_price) == (1.0, 20.0)
+    energy = read_task(None, {"objective": {"minimise": "energy", "within": "5 min"}})
+    assert (energy.time_price, energy.energy_price) == (0.0, 3600.0)
+
+
+@pytest.mark.parametrize(
+    "content", [{"risk": 0.0}, {"risk": "51 %"}, {"confidence": 0.49}, {"confidence": 1.0}, {"feed": {"max": 2.01}}]
+)
+def test_chances_and_knobs_have_their_ends(content):
+    with pytest.raises(ConfigError):
+        read_task(None, content)
+
+
+def test_chances_and_knobs_reach_their_ends():
+    task = read_task(None, {"risk": "50 %", "confidence": 0.5, "feed": {"max": 2.0}, "spindle": {"min": "1 %"}})
+    assert (task.risk, task.confidence, task.feed.max, task.spindle.min) == (0.5, 0.5, 2.0, 0.01)

@@ -160,10 +160,10 @@ def test_every_family_keeps_the_promises_of_the_interface(family: Distribution) 
     torch.testing.assert_close(family.median, family.quantile(0.5))
     for held in (0.5, 0.9):
         low, high = family.quantile(0.5 - 0.5 * held), family.quantile(0.5 + 0.5 * held)
-        assert torch.equal(family.holds(x, held), (x >= low) & (x <= high))
+        assert torch.equal(family.covers(x, held), (x >= low) & (x <= high))
     assert family.from_normal(normal).shape == x.shape
-    torch.testing.assert_close(family.standing_at(x).mean, x)
-    torch.testing.assert_close(family.standing_at(x).standard_deviation, family.standard_deviation)
+    torch.testing.assert_close(family.with_mean(x).mean, x)
+    torch.testing.assert_close(family.with_mean(x).standard_deviation, family.standard_deviation)
     location, scale = torch.tensor([3.0, -1.0]).double(), torch.tensor([2.0, 0.5]).double()
     moved = family.rescaled(location, scale)
     torch.testing.assert_close(moved.crps(location + scale * x), scale * family.crps(x))
@@ -283,7 +283,7 @@ def test_a_search_that_is_asked_whether_it_rests_goes_on_until_it_does(monkeypat
     monkeypatch.setattr(inversion, "_may_ask", may_ask)
     zero_N = torch.tensor([0.3, -0.7, 0.1234], dtype=torch.float64)
     low_N, near_N = torch.full_like(zero_N, -1.0), torch.full_like(zero_N, 1e-6)
-    found_N = inversion.crossing(steep, low_N, -low_N, near_N, zero_N)
+    found_N = inversion.find_root(steep, low_N, -low_N, near_N, zero_N)
     torch.testing.assert_close(found_N, zero_N, rtol=0.0, atol=1e-12)
     assert asked
 

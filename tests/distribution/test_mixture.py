@@ -254,4 +254,4 @@ def test_an_interval_holds_what_lies_between_its_quantiles(drawn: tuple[Mixture,
     low, high = mixture.quantiles((0.5 - level / 2.0, 0.5 + level / 2.0))
     clear = 1e-9 * max(1.0, mixture.mean_M.abs().max().item())
     if min((x - low).abs().item(), (x - high).abs().item()) > clear:
-        assert mixture.holds(x, level).item() == (low < x < high).item()
+        assert mixture.covers(x, level).item() == (low < x < high).item()

@@ -35,7 +35,7 @@ def test_a_fleet_becomes_a_model_that_has_met_nobody(tmp_path: Path, monkeypatch
     done = CliRunner().invoke(app, [*arguments, "--steps", "1", "--device", "cpu"])
     assert done.exit_code == 0, done.output
     file = read_model_file(tmp_path / "run" / "model.safetensors")
-    assert file.normaliser.met_nobody
+    assert file.normaliser.is_placeholder
     assert file.provenance["config"]["data"]["split_by"] == "machine"
     assert {"current spindle", "feed", "rotational speed"} <= file.provenance["usual_scales"].keys()
 

@@ -21,8 +21,8 @@ from crossfeed.model.sensors.objective import forecast_losses
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.corrupt import corrupt
 from crossfeed.windows.draws import generator_draw
-from crossfeed.windows.machine_changes import OtherMachines
-from crossfeed.windows.unseen_plans import UnseenPlans
+from crossfeed.windows.machine_changes import MachineAugmentation
+from crossfeed.windows.plan_changes import PlanAugmentation
 from tests.model import toy
 from tests.windows import spindle
 
@@ -121,7 +121,7 @@ def _let_it_speak(net: SensorModel) -> None:
 def _changed_plans(config: MethodConfig) -> list[bool]:
     """Which windows of a spindle are shown under another plan; the toy machine has none."""
     windows = spindle.spindle_windows()
-    plans = UnseenPlans(config.plans, spindle.SCHEMA, spindle.normaliser(), windows)
+    plans = PlanAugmentation(config.plans, spindle.SCHEMA, spindle.normaliser(), windows)
     batch = windows.batch(torch.arange(0, len(windows), 5))
     if not plans.active:
         return [False] * len(batch.future_a_BTA)
@@ -144,7 +144,7 @@ def _effect(config: MethodConfig) -> dict[str, Any]:
     seen["rows needed"] = LiveForecaster(net).missing_rows
     seen["plans"] = _changed_plans(config)
     net.train()
-    others = OtherMachines(config.machines, net.normaliser, "cpu")
+    others = MachineAugmentation(config.machines, net.normaliser, "cpu")
     windows, gain_B1C = others(windows, generator_draw(torch.Generator().manual_seed(3)))
     if isinstance(net, SensorModel):
         _let_it_speak(net)

@@ -127,7 +127,7 @@ def test_reading_only_the_channels_that_are_there_changes_nothing(kind: str, emp
     windows = batch()
     m_BKC = windows.m_BKC.clone()
     m_BKC[..., [0, 3]] = False
-    channels = net.worth_reading(m_BKC.flatten(0, 1).any(0))
+    channels = net.channels_to_read(m_BKC.flatten(0, 1).any(0))
     assert channels is not None
     plan = Plan.of(windows, net.horizons)
     found, wanted = (

@@ -14,8 +14,8 @@ from crossfeed.evaluation.opened_model import open_model
 from crossfeed.front.adapt import adapt
 from crossfeed.front.fitted_model import load
 from crossfeed.ingest.table import Table
-from crossfeed.model.meeting import meet
 from crossfeed.model.model_file import read_model_file
+from crossfeed.model.new_machine import fit_to_machine
 from crossfeed.training.run import train
 from crossfeed.windows.frame import first_rows, fit_frame, usual_scales
 from crossfeed.windows.split_tables import SplitTables
@@ -25,7 +25,7 @@ from tests.training.many_machines import MANY, stranger
 
 def test_machines_of_any_size_and_period_train_together(fleet: Path) -> None:
     file = read_model_file(fleet / "model.safetensors")
-    assert file.normaliser.met_nobody
+    assert file.normaliser.is_placeholder
     assert "row_period" not in file.provenance
     assert file.provenance["machines"] == ["small", "large", "half blind"]
     assert file.provenance["usual_scales"].keys() == {"current", "feed"}
@@ -84,7 +84,7 @@ def test_size_does_not_matter_to_what_it_forecasts(fleet: Path) -> None:
     said = []
     for rows in (table, larger):
         history = np.concatenate([rows.sensors[:8], np.zeros((8, 1)), rows.commands[:8]], axis=1)
-        said.append(meet(model, rows, usual={}).forecast(history, np.full((4, 2), 50.0)).mean)
+        said.append(fit_to_machine(model, rows, usual={}).forecast(history, np.full((4, 2), 50.0)).mean)
     np.testing.assert_allclose(said[1], 40.0 * said[0], rtol=1e-3)
 
 

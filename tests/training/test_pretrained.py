@@ -46,7 +46,7 @@ def test_a_run_goes_on_from_it_with_its_network_and_the_own_frame(fleet: Path, t
     result = train(stranger(), small_config(name="crossfeed"), tmp_path / "own", pretrained=fleet, device="cpu")
     file = read_model_file(result.model)
     assert file.config == read_model_file(fleet / "model.safetensors").config
-    assert not file.normaliser.met_nobody
+    assert not file.normaliser.is_placeholder
     assert file.schema.sensor_names == ("drive_u", "drive_v")
     assert file.provenance["row_period"] == 1.0
     assert result.summary["initialisation"]["how"] == "complete_checkpoint"

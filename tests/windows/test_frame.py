@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Channel, Schema
-from crossfeed.windows.frame import AT_REST, FAR, FINEST, first_rows, fit_frame, framed, unmet, usual_scales
+from crossfeed.windows.frame import AT_REST, FAR, FINEST, first_rows, fit_frame, framed, placeholder_frame, usual_scales
 
 SCHEMA = Schema(
     name="one drive",
@@ -228,7 +228,7 @@ def test_the_first_rows_are_a_tenth_of_each_run_but_at_least_32_where_there_are_
 
 
 def test_a_frame_knows_whether_it_has_met_a_machine() -> None:
-    assert unmet(SCHEMA).met_nobody
+    assert placeholder_frame(SCHEMA).is_placeholder
     frame = fit_frame(SCHEMA, *rows())
-    assert not frame.met_nobody
-    assert not replace(unmet(SCHEMA), method="zscore").met_nobody
+    assert not frame.is_placeholder
+    assert not replace(placeholder_frame(SCHEMA), method="zscore").is_placeholder

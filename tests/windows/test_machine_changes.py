@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from crossfeed.windows.draws import generator_draw, window_draw
-from crossfeed.windows.machine_changes import MachineChanges, OtherMachines
+from crossfeed.windows.machine_changes import MachineAugmentation, MachineChanges
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
 
@@ -56,7 +56,7 @@ def windows(seed: int = 0, size: int = 8, presence: float = 0.7) -> WindowBatch:
 
 
 def change(config: MachineChanges, batch: WindowBatch, seed: int = 0) -> tuple[WindowBatch, Tensor]:
-    return OtherMachines(config, normaliser(), "cpu")(batch, generator_draw(torch.Generator().manual_seed(seed)))
+    return MachineAugmentation(config, normaliser(), "cpu")(batch, generator_draw(torch.Generator().manual_seed(seed)))
 
 
 seeds = st.integers(0, 2**31)
@@ -166,7 +166,7 @@ def test_noise_lies_on_the_context_only_and_differs_from_row_to_row() -> None:
 
 
 def test_a_window_keeps_its_change_in_any_batch() -> None:
-    batch, others = windows(), OtherMachines(everything, normaliser(), "cpu")
+    batch, others = windows(), MachineAugmentation(everything, normaliser(), "cpu")
 
     def shown(windows_B: Tensor, seed: int = 7) -> Tensor:
         some = replace(batch, **{name: getattr(batch, name)[windows_B] for name in batch.__dataclass_fields__})
@@ -186,7 +186,7 @@ def test_training_changes_repeat_with_the_seed() -> None:
 
 
 def test_changes_need_no_values() -> None:
-    batch, others = windows(), OtherMachines(everything, normaliser(), "cpu")
+    batch, others = windows(), MachineAugmentation(everything, normaliser(), "cpu")
     generator = torch.Generator().manual_seed(0)
     with FakeTensorMode(allow_non_fake_inputs=True):
         drawn, gain_B1C = others(batch, generator_draw(generator))

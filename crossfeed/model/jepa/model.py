@@ -116,10 +116,10 @@ class JepaModel(WorldModel):
         step_BKD = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
         return JepaContext(step_BKD[:, -1], step_BKD.mean(1), rows.level)
 
-    def follow(self, rows: JepaRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
-        """What follows each of B sampled paths under one plan, as `ahead`, of some channels only."""
+    def decode_paths(self, rows: JepaRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+        """What follows each of B sampled paths under one plan, as `decode_rows`, of some channels only."""
         a_BKA, future_BTA = (each.expand(len(rows.vector_BRD), -1, -1) for each in (a_KA, future_TA))
-        return self.ahead(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
+        return self.decode_rows(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
 
     def representation(self, batch: WindowBatch) -> Tensor:
         """The state at the last row."""
@@ -127,7 +127,7 @@ class JepaModel(WorldModel):
         rows = self.read(batch.x_BKC, batch.m_BKC, self.level(batch.x_BKC, batch.m_BKC))
         return self.context(rows, batch.a_BKA).z_BD
 
-    def worth_reading(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:  # noqa: ARG002
+    def channels_to_read(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:  # noqa: ARG002
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
         if self.config.encoder.empty_row == "first_channel":
             present_C = present_C | (torch.arange(len(present_C), device=present_C.device) == 0)

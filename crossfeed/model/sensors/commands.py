@@ -22,14 +22,14 @@ SMALL = 0.1  # keeps ratios finite where a command stands
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class PlanFeatures:
     """What the commands of a window mean: features of each planned step, and how hard each group was driven."""
 
     step_BTF: Tensor
     effort_BSG: Tensor
 
 
-class CommandMeaning(nn.Module):
+class CommandFeatures(nn.Module):
     """Turns z-scored commands into features; everything in it follows from the schema and the normaliser."""
 
     zero_A: Tensor
@@ -48,7 +48,7 @@ class CommandMeaning(nn.Module):
         self.register_buffer("group_AG", group_AG, persistent=False)
         filters = torch.stack([_departure(strength, context + longest) for strength in FILTERS])
         self.register_buffer("filter_TS", filters[:, context:], persistent=False)
-        self.features = OF_EACH_COMMAND * commands + OF_EACH_GROUP * len(groups)
+        self.count = OF_EACH_COMMAND * commands + OF_EACH_GROUP * len(groups)
 
     @property
     def groups(self) -> int:
@@ -59,13 +59,13 @@ class CommandMeaning(nn.Module):
         """Commands seen from where they stand still."""
         return a_BKA - self.zero_A
 
-    def forward(self, past_BKA: Tensor, future_BTA: Tensor) -> Meaning:
+    def forward(self, past_BKA: Tensor, future_BTA: Tensor) -> PlanFeatures:
         """Features of the planned steps; step s is described by commands up to s and by no later one."""
         # In full precision whatever a run computes in: ratios of commands decide by what forecasts are multiplied.
         with torch.autocast(past_BKA.device.type, enabled=False):
-            return self._meaning(past_BKA, future_BTA)
+            return self._features(past_BKA, future_BTA)
 
-    def _meaning(self, past_BKA: Tensor, future_BTA: Tensor) -> Meaning:
+    def _features(self, past_BKA: Tensor, future_BTA: Tensor) -> PlanFeatures:
         context, steps = past_BKA.shape[1], future_BTA.shape[1]
         all_BSA = self.from_zero(torch.cat([past_BKA, future_BTA], 1))
         value_BTA, before_BTA = all_BSA[:, context:], all_BSA[:, context - 1 : -1]
@@ -89,7 +89,7 @@ class CommandMeaning(nn.Module):
             _straight(value_BTA * before_BTA @ self.group_AG, effort_BTG, before_BTG),
             _straight(value_BTA * all_BSA[:, context - 1 : context] @ self.group_AG, effort_BTG, before_BTG[:, :1]),
         ]
-        return Meaning(torch.cat(features, -1), effort_BSG)
+        return PlanFeatures(torch.cat(features, -1), effort_BSG)
 
 
 def _straight(product: Tensor, here: Tensor, there: Tensor) -> Tensor:

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution, Mixture
+from crossfeed.model.delayed_plans import delayed_steps, plans_by_delay, slot_and_delay
 from crossfeed.model.interface import Plan, Prediction
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig, Statistics
-from crossfeed.model.sensors.commands import CommandMeaning, Meaning
+from crossfeed.model.sensors.commands import CommandFeatures, PlanFeatures
 from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.sensors.following import follow
 from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork
+from crossfeed.model.sensors.paths import decode_paths
 from crossfeed.model.sensors.window import SensorRows, SensorWindow
-from crossfeed.model.waiting import asked_as, plans_by_wait, waiting_places
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
@@ -58,8 +58,8 @@ class SensorModel(WorldModel):
     def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__(config, schema, normaliser)
         self._centring = InstanceNorm(InstanceNormConfig(kind="centred"))
-        self.meaning = CommandMeaning(schema, normaliser, config.context, config.horizons[-1])
-        self.network = SensorNetwork(config, schema, normaliser, self.meaning)
+        self.command_features = CommandFeatures(schema, normaliser, config.context, config.horizons[-1])
+        self.network = SensorNetwork(config, schema, normaliser, self.command_features)
         # Fitted once, after training, on source validation: how much wider forecasts have to be at each horizon.
         self.register_buffer("widening_H", torch.ones(len(config.horizons)))
         # Likewise: by how much members disagree about all but one in a hundred validation windows.
@@ -87,36 +87,36 @@ class SensorModel(WorldModel):
         """The tokens of every member, of the sensors that are worth reading."""
         window = SensorWindow.of(rows)
         window = window if rows.channels is None else window.only(rows.channels)
-        return SensorContext(self.network.encode(window, self.meaning.from_zero(a_BKA)), window, a_BKA)
+        return SensorContext(self.network.encode(window, self.command_features.from_zero(a_BKA)), window, a_BKA)
 
     def decode(self, context: SensorContext, plan: Plan) -> Prediction:
         """What the members say together."""
-        query_EBHCD, mixture = self.members_say(context, plan)
+        query_EBHCD, mixture = self.member_mixtures(context, plan)
         channels = context.window.channels
         together = self._of_all_sensors(self._widened(mixture.pooled(), self._slots(plan.horizons)), channels)
         return Prediction(query_EBHCD[0].mean(2), together, context, self._member_means(mixture, channels))
 
-    def members_say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
+    def member_mixtures(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
         """Queries (E, B, H, C, D) and mixtures (E, B, H, C) of members before they are widened; C are those read."""
         if plan.horizons == self.horizons:
-            return self._say(context, plan)
+            return self._trained_mixtures(context, plan)
         now_B1A, order, queries, mixtures = context.a_BKA[:, -1:], [], [], []
-        for rows, waiting in plans_by_wait(now_B1A, plan.future_a_BTA, plan.horizons, self.horizons):
+        for rows, waiting in plans_by_delay(now_B1A, plan.future_a_BTA, plan.horizons, self.horizons):
             order += rows
-            query_EBHCD, mixture = self._say(context, waiting)
+            query_EBHCD, mixture = self._trained_mixtures(context, waiting)
             queries.append(query_EBHCD)
             mixtures.append(mixture)
         back_H = torch.tensor(order, device=now_B1A.device).argsort()
         joined = cast(Mixture, Mixture.concatenate(mixtures, 2))
         return torch.cat(queries, 2)[:, :, back_H], joined[:, :, back_H]
 
-    def _say(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
+    def _trained_mixtures(self, context: SensorContext, plan: Plan) -> tuple[Tensor, Mixture]:
         """The same for horizons that were trained."""
         slot_H = self._slots(plan.horizons)
         asked = AskedHorizons(slot_H, self.step_H if slot_H is None else self.step_H[slot_H])
         # Steps behind the last horizon asked for are nobody's business.
-        meaning = self.meaning(context.a_BKA, plan.future_a_BTA[:, : max(plan.horizons)])
-        return self.network.decode(context.token_EBND, context.window, meaning, asked)
+        features = self.command_features(context.a_BKA, plan.future_a_BTA[:, : max(plan.horizons)])
+        return self.network.decode(context.token_EBND, context.window, features, asked)
 
     @property
     def members(self) -> int:
@@ -133,13 +133,13 @@ class SensorModel(WorldModel):
         alone.to(device=self.step_H.device, dtype=self.widening_H.dtype).load_state_dict(own)
         return alone.eval()
 
-    def follow(self, rows: SensorRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
-        """As `ahead`, with all that the paths share computed once."""
-        slot_R, place_RT = (part.to(a_KA.device) for part in waiting_places(len(future_TA), self.horizons))
+    def decode_paths(self, rows: SensorRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+        """As `decode_rows`, with all that the paths share computed once."""
+        slot_R, place_RT = (part.to(a_KA.device) for part in delayed_steps(len(future_TA), self.horizons))
         future_RTA = torch.cat([a_KA[-1:], future_TA])[place_RT]
-        meaning: Meaning = self.meaning(a_KA.expand(len(slot_R), -1, -1), future_RTA)
-        window, past_1KA = SensorWindow.of(rows).only(channels), self.meaning.from_zero(a_KA).unsqueeze(0)
-        mixture = follow(self.network, window, past_1KA, meaning, AskedHorizons(slot_R, self.step_H[slot_R]))
+        features: PlanFeatures = self.command_features(a_KA.expand(len(slot_R), -1, -1), future_RTA)
+        window, past_1KA = SensorWindow.of(rows).only(channels), self.command_features.from_zero(a_KA).unsqueeze(0)
+        mixture = decode_paths(self.network, window, past_1KA, features, AskedHorizons(slot_R, self.step_H[slot_R]))
         return self._widened(mixture.pooled(), slot_R)
 
     def representation(self, batch: WindowBatch) -> Tensor:
@@ -152,7 +152,7 @@ class SensorModel(WorldModel):
         share_BN = torch.cat([present_BC, commands], 1).to(token_BND.dtype)
         return (token_BND * (share_BN / share_BN.sum(1, keepdim=True)).unsqueeze(-1)).sum(1)
 
-    def worth_reading(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:
+    def channels_to_read(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:
         """Those that are present, unless absent ones are to be forecast: each costs a token and a query a horizon."""
         if absent_too or bool(present_C.all()) or not bool(present_C.any()):
             return None
@@ -162,7 +162,7 @@ class SensorModel(WorldModel):
         """Where the trained horizon that answers for each of these stands among all of them; None for all of them."""
         if horizons == self.horizons:
             return None
-        return torch.tensor([asked_as(row, self.horizons).slot for row in horizons], device=self.step_H.device)
+        return torch.tensor([slot_and_delay(row, self.horizons).slot for row in horizons], device=self.step_H.device)
 
     def _member_means(self, mixture: Mixture, channels: Tensor | None) -> Tensor:
         """What each member expects (E, B, H, C) of all sensors; all agree on the mean of one that was not read."""

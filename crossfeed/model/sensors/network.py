@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from crossfeed.distribution import Mixture
 from crossfeed.model.parts.dropout import Dropout
-from crossfeed.model.sensors.commands import CommandMeaning, Meaning
+from crossfeed.model.sensors.channel_embedding import ChannelEmbedding
+from crossfeed.model.sensors.commands import CommandFeatures, PlanFeatures
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.head import MixtureHead
-from crossfeed.model.sensors.identity import Identity
 from crossfeed.model.sensors.members import MemberAttention, MemberLinear, member_embedding, member_norm
 from crossfeed.model.sensors.window import SensorWindow
 from crossfeed.schema import Schema
@@ -55,17 +55,17 @@ class ReadBlock(nn.Module):
 class SensorNetwork(nn.Module):
     """Encodes a window into tokens and decodes them, under planned commands, into mixtures: every member for itself."""
 
-    def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser, meaning: CommandMeaning) -> None:
+    def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser, features: CommandFeatures) -> None:
         super().__init__()
         members, width, context, horizons = config.members, config.width, config.context, config.horizons
         self.config = config
         named = config.identity == "named"
-        self.sensors = Identity(schema.sensors, members, width, named)
-        self.commands = Identity(schema.commands, members, width, named)
+        self.sensors = ChannelEmbedding(schema.sensors, members, width, named)
+        self.commands = ChannelEmbedding(schema.commands, members, width, named)
         self.sensor = _perceptron(members, 2 * context + 3, width)
         self.past = _perceptron(members, 2 * context, width)
-        self.step = _perceptron(members, meaning.features, width)
-        self.near = MemberLinear(members, 3 * meaning.features, width)
+        self.step = _perceptron(members, features.count, width)
+        self.near = MemberLinear(members, 3 * features.count, width)
         self.step_place = member_embedding(members, horizons[-1], width)
         self.horizon = member_embedding(members, len(horizons), width)
         self.encoder = nn.ModuleList(ReadBlock(config, expansion=4) for _ in range(config.encoder_layers))
@@ -77,10 +77,10 @@ class SensorNetwork(nn.Module):
         identity_ECD = self.sensors()
         if window.channels is not None:
             identity_ECD = identity_ECD.index_select(1, window.channels)
-        sensor_EBCD = self.sensor(self.everybody(window.features_BCE)) + identity_ECD.unsqueeze(1)
+        sensor_EBCD = self.sensor(self.for_members(window.features_BCE)) + identity_ECD.unsqueeze(1)
         change_BKA = torch.diff(past_BKA, dim=1, prepend=past_BKA[:, :1])
         past_BAK = torch.cat([past_BKA, change_BKA], 1).transpose(1, 2).contiguous()
-        past_EBAD = self.past(self.everybody(past_BAK)) + self.commands().unsqueeze(1)
+        past_EBAD = self.past(self.for_members(past_BAK)) + self.commands().unsqueeze(1)
         token_EBND = torch.cat([sensor_EBCD, past_EBAD], 2)
         allowed_B11N = self.present(window)[:, None, None, :]
         for layer in self.encoder:
@@ -88,14 +88,15 @@ class SensorNetwork(nn.Module):
         return token_EBND
 
     def decode(
-        self, token_EBND: Tensor, window: SensorWindow, meaning: Meaning, asked: AskedHorizons
+        self, token_EBND: Tensor, window: SensorWindow, features: PlanFeatures, asked: AskedHorizons
     ) -> tuple[Tensor, Mixture]:
         """Queries (E, B, H, C, D) after they have read everything, and the mixtures they stand for."""
         batch, sensors = window.present_BC.shape
-        slots, steps = len(asked.step_H), meaning.step_BTF.shape[1]
-        step_EBTD = self.step(self.everybody(meaning.step_BTF)) + self.step_place[:, None, :steps]
+        slots, steps = len(asked.step_H), features.step_BTF.shape[1]
+        step_EBTD = self.step(self.for_members(features.step_BTF)) + self.step_place[:, None, :steps]
         horizon_EHD = self.horizon if asked.slot_H is None else self.horizon.index_select(1, asked.slot_H)
-        start_EBHD = horizon_EHD.unsqueeze(1) + self.near(self.everybody(commands_near(meaning.step_BTF, asked.step_H)))
+        near_BHF = commands_near(features.step_BTF, asked.step_H)
+        start_EBHD = horizon_EHD.unsqueeze(1) + self.near(self.for_members(near_BHF))
         query_EBQD = (token_EBND[:, :, None, :sensors] + start_EBHD.unsqueeze(3)).flatten(2, 3)
         memory_EBSD = torch.cat([token_EBND, step_EBTD], 2)
         known_BHN = self.present(window).unsqueeze(1).expand(-1, slots, -1)
@@ -106,11 +107,11 @@ class SensorNetwork(nn.Module):
             query_EBQD = layer(query_EBQD, memory_EBSD, allowed_B1QS)
         query_EBHCD = torch.unflatten(member_norm(query_EBQD), 2, (slots, sensors))
         mixture = self.head(
-            query_EBHCD, window.centre_BC, window.last_BC, meaning.effort_BSG, asked.step_H, window.channels
+            query_EBHCD, window.centre_BC, window.last_BC, features.effort_BSG, asked.step_H, window.channels
         )
         return query_EBHCD, mixture
 
-    def everybody(self, x: Tensor) -> Tensor:
+    def for_members(self, x: Tensor) -> Tensor:
         """The same for every member."""
         return x.expand(self.config.members, *x.shape)
 

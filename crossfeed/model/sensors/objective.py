@@ -50,7 +50,7 @@ def forecast_losses(
     active = config.active("finetune")
     present_BHC = batch.future_m_BHC
     x_BHC = torch.where(present_BHC, batch.future_x_BHC, 0.0)
-    _, mixture = model.members_say(context, Plan.of(batch, model.horizons))
+    _, mixture = model.member_mixtures(context, Plan.of(batch, model.horizons))
     terms: dict[str, Callable[[], Tensor]] = {
         "crps": lambda: mixture.crps(x_BHC) / gain_B1C,
         "squared": lambda: ((mixture.mean - x_BHC) / gain_B1C).square(),

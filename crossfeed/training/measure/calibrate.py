@@ -40,7 +40,7 @@ def calibrate(model: SensorModel, validation: WindowSet) -> None:
         assert disagreement_BHC is not None
         present_H += batch.future_m_BHC.sum((0, 2))
         for index, widening in enumerate(WIDENINGS):
-            held_BHC = replace(mixture, scale_M=mixture.scale_M * widening).holds(batch.future_x_BHC, NOMINAL)
+            held_BHC = replace(mixture, scale_M=mixture.scale_M * widening).covers(batch.future_x_BHC, NOMINAL)
             inside_WH[index] += (held_BHC & batch.future_m_BHC).sum((0, 2))
         apart_BHC = torch.where(batch.future_m_BHC, disagreement_BHC, 0.0)
         doubts.append(apart_BHC.sum((1, 2)) / batch.future_m_BHC.sum((1, 2)).clamp(min=1))

@@ -23,7 +23,7 @@ from crossfeed.training.measure.reading import WindowReader
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import MaskConfig, validation_masks
 from crossfeed.windows.draws import window_draw
-from crossfeed.windows.machine_changes import MachineChanges, OtherMachines
+from crossfeed.windows.machine_changes import MachineAugmentation, MachineChanges
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 VIEWS = 2
@@ -59,7 +59,7 @@ class Validator:
         training = config.training
         self._captured, self._passes = captured, dict[Stage, LossPass]()
         self._readers = dict[tuple[Part, bool, bool], WindowReader]()
-        self._others = OtherMachines(OTHER_MACHINE, model.normaliser, self.device)
+        self._others = MachineAugmentation(OTHER_MACHINE, model.normaliser, self.device)
         self.windows_W = _fixed_subset(len(validation), training.validation_windows).to(self.device)
         self._probed_W = _fixed_subset(len(validation), training.health.windows).to(self.device)
         self._probe_fit_W = _fixed_subset(len(train), training.health.windows).to(self.device)

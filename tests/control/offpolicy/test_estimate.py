@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from crossfeed.control.offpolicy.collect import collect
 from crossfeed.control.offpolicy.estimate import METHODS, WEIGHTED, effective_size, judge
@@ -115,3 +116,12 @@ def test_the_simulator_agrees_with_what_was_judged_from_its_log(piece, timeline)
     assert found.value is not None
     assert found.value == pytest.approx(true, abs=0.25)
     assert true > log.reward_NH.sum(1).mean()
+
+
+def test_how_likely_an_override_was_is_the_density_of_its_dither():
+    log = world(policy(0.01, 0.02), 5)
+    expected = norm.logpdf(log.override_NH, log.mean_NH, log.spread_NH)
+    assert log.log_density() == pytest.approx(expected)
+    chosen = policy(0.02, -0.01)
+    expected = norm.logpdf(log.override_NH, 1.02 - 0.01 * log.state_NHF[..., 0], chosen.spread)
+    assert chosen.log_density(log.state_NHF, log.override_NH) == pytest.approx(expected)

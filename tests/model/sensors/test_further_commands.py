@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from crossfeed.distribution import Mixture
 from crossfeed.model.interface import Plan
-from crossfeed.model.meeting import in_frame, readable
-from crossfeed.model.sensors.commands import SMALL, CommandMeaning
+from crossfeed.model.new_machine import in_frame, readable_schema
+from crossfeed.model.sensors.commands import SMALL, CommandFeatures
 from crossfeed.model.sensors.further_commands import with_further_commands
 from crossfeed.model.sensors.head import FAINT, HIGHEST, LOWEST, STEEPEST
 from crossfeed.model.sensors.model import SensorModel
@@ -110,7 +110,7 @@ def test_further_commands_that_change_multiply_what_stands_by_their_faint_power(
     before, after = say(known, windows(seed=seed, presence=1.0)), say_without_their_past(wider, batch)
     for same in ("log_weight_M", "scale_M"):
         torch.testing.assert_close(getattr(after, same), getattr(before, same), rtol=0.0, atol=1e-10)
-    effort_BSG = wider.meaning(batch.a_BKA, batch.future_a_BTA).effort_BSG[..., 1:4] + SMALL
+    effort_BSG = wider.command_features(batch.a_BKA, batch.future_a_BTA).effort_BSG[..., 1:4] + SMALL
     planned_BHG = effort_BSG[:, [CONTEXT + horizon - 1 for horizon in HORIZONS]]
     change_BH1 = (planned_BHG / effort_BSG[:, CONTEXT - 1 : CONTEXT]).log().sum(-1, keepdim=True)
     zero_C = wider.network.head.zero_C
@@ -125,7 +125,7 @@ def test_further_commands_that_change_multiply_what_stands_by_their_faint_power(
 def test_gradients_reach_what_is_new() -> None:
     known, wider = grown(FURTHER)
     batch = with_more(windows(), len(FURTHER))
-    batch.future_a_BTA[:, 1:3] = wider.meaning.zero_A  # whether a command stands is a feature too
+    batch.future_a_BTA[:, 1:3] = wider.command_features.zero_A  # whether a command stands is a feature too
     context = wider.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
     said = wider.decode(context, Plan.under(batch.future_a_BTA, HORIZONS)).distribution
     said.crps(batch.future_x_BHC).mean().backward()
@@ -160,7 +160,7 @@ def test_a_further_axis_joins_the_path_and_says_nothing_while_it_stands() -> Non
         name: torch.cat([getattr(batch, name), torch.zeros_like(getattr(batch, name)[..., :1])], -1)
         for name in ("a_BKA", "future_a_BTA", "mean_a_BHA")
     })  # fmt: skip
-    assert wider.meaning.groups == known.meaning.groups
+    assert wider.command_features.groups == known.command_features.groups
     assert_same(say_without_their_past(wider, still), say(known, batch))
 
 
@@ -169,16 +169,16 @@ def test_features_lie_where_the_wider_schema_has_them() -> None:
     schema = commanded_by(*FURTHER)
     assert schema.command_groups == ((0,), (3,), (4,), (5,), (1, 2))
     known, wider = grown(FURTHER)
-    meaning = CommandMeaning(schema, framed(schema), CONTEXT, HORIZONS[-1])
+    features_of = CommandFeatures(schema, framed(schema), CONTEXT, HORIZONS[-1])
     weight, wide = (model.state_dict()["network.step.0.weight"] for model in (known, wider))
-    assert wide.shape[-1] == meaning.features
-    assert int((wide == 0.0).all(1).sum()) == meaning.features - weight.shape[-1]
+    assert wide.shape[-1] == features_of.count
+    assert int((wide == 0.0).all(1).sum()) == features_of.count - weight.shape[-1]
     torch.testing.assert_close(wide[..., len(schema.commands)], weight[..., COMMANDS], msg="the change of the first")
 
 
 def test_a_met_network_reads_further_commands_where_the_schema_has_them() -> None:
     known = stirred(identity="described")
-    schema = readable(commanded_by(*FURTHER), SCHEMA, further=True)
+    schema = readable_schema(commanded_by(*FURTHER), SCHEMA, further=True)
     assert schema.command_names[COMMANDS:] == tuple(channel.name for channel in FURTHER)
     met = in_frame(known, schema, framed(schema))
     assert met.schema == schema

@@ -21,7 +21,7 @@ def test_pooled_members_keep_their_components_and_share_the_weight() -> None:
     said = say(model, batch)
     assert said.mean_M.shape[-1] == 3 * components
     with torch.no_grad():
-        _, alone = model.members_say(encode(model, batch), Plan.of(batch, HORIZONS))
+        _, alone = model.member_mixtures(encode(model, batch), Plan.of(batch, HORIZONS))
     for number in range(3):
         mixture = alone[number]
         own = slice(number * components, (number + 1) * components)
@@ -37,7 +37,7 @@ def test_members_disagree_and_a_single_one_does_not() -> None:
     with torch.no_grad():
         assert (alone.decode(encode(alone, batch), plan).disagreement == 0.0).all()
         found = several.decode(encode(several, batch), plan).disagreement
-        means = several.members_say(encode(several, batch), plan)[1].mean
+        means = several.member_mixtures(encode(several, batch), plan)[1].mean
     assert found.shape == (4, len(HORIZONS), SENSORS)
     assert (found > 0.0).all()
     torch.testing.assert_close(found, (means - means.mean(0)).square().mean(0).sqrt())
@@ -54,11 +54,11 @@ def test_a_member_taken_out_says_what_it_said_among_the_others() -> None:
     model, batch = stirred(members=3), windows()
     plan = Plan.of(batch, HORIZONS)
     with torch.no_grad():
-        _, all_of_them = model.members_say(encode(model, batch), plan)
+        _, all_of_them = model.member_mixtures(encode(model, batch), plan)
         for number in range(3):
             alone = model.member(number)
             assert alone.members == 1
-            _, own = alone.members_say(encode(alone, batch), plan)
+            _, own = alone.member_mixtures(encode(alone, batch), plan)
             torch.testing.assert_close(own[0].mean_M, all_of_them[number].mean_M, rtol=0, atol=1e-12)
             torch.testing.assert_close(own[0].scale_M, all_of_them[number].scale_M, rtol=0, atol=1e-12)
 
@@ -67,10 +67,10 @@ def test_members_do_not_read_each_other() -> None:
     model, batch = stirred(members=2), windows()
     plan = Plan.of(batch, HORIZONS)
     with torch.no_grad():
-        before = model.members_say(encode(model, batch), plan)[1].mean
+        before = model.member_mixtures(encode(model, batch), plan)[1].mean
         for parameter in model.network.parameters():
             parameter[1].mul_(1.5)
-        after = model.members_say(encode(model, batch), plan)[1].mean
+        after = model.member_mixtures(encode(model, batch), plan)[1].mean
     torch.testing.assert_close(after[0], before[0], rtol=0, atol=1e-12)
     assert not torch.allclose(after[1], before[1])
 
@@ -81,9 +81,9 @@ def test_sensors_that_nobody_looks_at_cost_nothing() -> None:
     m_BKC = batch.m_BKC.clone()
     m_BKC[..., 1] = False
     present_C = m_BKC.flatten(0, 1).any(0)
-    channels = model.worth_reading(present_C, absent_too=False)
+    channels = model.channels_to_read(present_C, absent_too=False)
     assert channels is not None
-    assert model.worth_reading(present_C) is None, "an absent sensor can be forecast from the others"
+    assert model.channels_to_read(present_C) is None, "an absent sensor can be forecast from the others"
     assert channels.tolist() == [0, *range(2, SENSORS)]
     plan = Plan.of(batch, HORIZONS)
     with torch.no_grad():
@@ -98,7 +98,7 @@ def test_sensors_that_nobody_looks_at_cost_nothing() -> None:
     assert (said.mean[..., 1] == 0.0).all()
     assert (said.standard_deviation[..., 1] == 1.0).all()
     assert (found.disagreement[..., 1] == 0.0).all()
-    assert model.worth_reading(torch.ones(SENSORS, dtype=torch.bool), absent_too=False) is None
+    assert model.channels_to_read(torch.ones(SENSORS, dtype=torch.bool), absent_too=False) is None
 
 
 def test_a_widening_widens_its_horizon_and_moves_nothing() -> None:

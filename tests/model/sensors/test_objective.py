@@ -175,7 +175,7 @@ def test_a_step_in_bf16_ended_where_half_precise_efforts_met_exact_shares() -> N
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
     plan = Plan.of(batch, model.horizons)
     with torch.autocast("cpu", torch.bfloat16):
-        meant = model.meaning(batch.a_BKA, plan.future_a_BTA)
-    exact = model.meaning(batch.a_BKA, plan.future_a_BTA)
+        meant = model.command_features(batch.a_BKA, plan.future_a_BTA)
+    exact = model.command_features(batch.a_BKA, plan.future_a_BTA)
     assert torch.equal(meant.effort_BSG, exact.effort_BSG)
     assert torch.equal(meant.step_BTF, exact.step_BTF)

@@ -17,7 +17,9 @@ def followed(model: SensorModel, batch: WindowBatch, member: int, rows: int, cha
     """What one member says of the windows under the plan of the first of them."""
     read = model.read(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
     with torch.no_grad():
-        said = model.member(member).follow(read, batch.a_BKA[0], batch.future_a_BTA[0, :rows], torch.tensor(channels))
+        said = model.member(member).decode_paths(
+            read, batch.a_BKA[0], batch.future_a_BTA[0, :rows], torch.tensor(channels)
+        )
     assert isinstance(said, Mixture)
     return said
 
@@ -34,7 +36,7 @@ def test_many_paths_under_one_plan_are_followed_as_each_would_be_forecast(rows: 
     model.widening_H.copy_(torch.tensor([1.0, 1.5, 2.5]))
     asked, slots = tuple(range(1, rows + 1)), {1: 0, 2: 1, 3: 2, 4: 2}
     with torch.no_grad():
-        _, alone = model.members_say(encode(model, batch), Plan.under(batch.future_a_BTA, asked))
+        _, alone = model.member_mixtures(encode(model, batch), Plan.under(batch.future_a_BTA, asked))
     wider_H = model.widening_H[[slots[row] for row in asked]][:, None, None]
     for member in range(model.members):
         said = followed(model, batch, member, rows, list(range(SENSORS)))

@@ -18,8 +18,8 @@ from torch import Tensor
 from crossfeed.configuration import CheckedForm
 from crossfeed.schema import Schema
 from crossfeed.windows.draws import Draw
+from crossfeed.windows.no_load import STANDING, STEADY, NoLoadEffort, driven_efforts
 from crossfeed.windows.normalise import Normaliser
-from crossfeed.windows.turning_alone import STANDING, STEADY, TurningAlone, driven_efforts
 from crossfeed.windows.windows import WindowBatch, WindowSet, mean_commands
 
 CUTTING = 0.75  # exponent of the feed in the force of a cut
@@ -33,7 +33,7 @@ class PlanChanges(CheckedForm):
     share: float = Field(default=0.0, ge=0.0, le=1.0)
 
 
-class UnseenPlans:
+class PlanAugmentation:
     """Shows windows under plans that nobody drove; a schema without feeds or without a spindle's effort has none."""
 
     def __init__(self, config: PlanChanges, schema: Schema, normaliser: Normaliser, windows: WindowSet) -> None:
@@ -43,14 +43,14 @@ class UnseenPlans:
         self.active = bool(config.share > 0.0 and feeds and driven_efforts(schema))
         if not self.active:
             return
-        self.turning = TurningAlone(schema, normaliser, windows)
+        self.no_load = NoLoadEffort(schema, normaliser, windows)
         self._feed_A = torch.zeros(len(schema.commands), dtype=torch.bool, device=device)
         self._feed_A[feeds] = True
         self._zero_A = torch.from_numpy(normaliser.command_zero).float().to(device)
         self._horizons = windows.horizons
         self._horizon_H = torch.tensor(windows.horizons, device=device)
         self._unfelt_C = torch.ones(len(schema.sensors), dtype=torch.bool, device=device)
-        self._unfelt_C[self.turning.sensor_E] = False
+        self._unfelt_C[self.no_load.sensor_E] = False
 
     def __call__(self, batch: WindowBatch, draw: Draw) -> WindowBatch:
         """Some of the windows under other feeds; the others, and all rows before the change, as they were."""
@@ -63,7 +63,7 @@ class UnseenPlans:
         future_a_BTA = turned(batch.future_a_BTA, self._zero_A, self._feed_A, factor_B, first_B)
         changed_BH1 = (other_B1 & (self._horizon_H >= first_B.unsqueeze(1))).unsqueeze(-1)
         effort_BHE, told_BHE = self._efforts(batch, factor_B)
-        sensor_E = self.turning.sensor_E
+        sensor_E = self.no_load.sensor_E
         x_BHE, m_BHE = batch.future_x_BHC[..., sensor_E], batch.future_m_BHC[..., sensor_E]
         x_BHC = batch.future_x_BHC.index_copy(2, sensor_E, torch.where(changed_BH1, effort_BHE, x_BHE))
         m_BHC = batch.future_m_BHC & ~(changed_BH1 & self._unfelt_C)
@@ -82,19 +82,19 @@ class UnseenPlans:
         It cannot while they accelerate, nor at a speed whose turning alone was never logged; without speed there is no
         cut.
         """
-        turning = self.turning
-        away_BHE = batch.future_x_BHC[..., turning.sensor_E] - turning.zero_E
+        no_load = self.no_load
+        away_BHE = batch.future_x_BHC[..., no_load.sensor_E] - no_load.zero_E
         past_BSA = batch.a_BKA[:, 1 - STEADY :]
-        speed_BSE = turning.speed(torch.cat([past_BSA, batch.future_a_BTA], 1))
+        speed_BSE = no_load.speed(torch.cat([past_BSA, batch.future_a_BTA], 1))
         here_H = self._horizon_H - 1 + past_BSA.shape[1]
         speed_BHE = speed_BSE.index_select(1, here_H)
         before = [speed_BSE.index_select(1, (here_H - rows).clamp(min=0)) for rows in range(1, STEADY)]
         steady_BHE = torch.stack([speed_BHE == earlier for earlier in before]).all(0)
-        needed_BHE = turning(speed_BHE)
+        needed_BHE = no_load(speed_BHE)
         told_BHE = steady_BHE & (needed_BHE.isfinite() | (speed_BHE <= STANDING))
         alone_BHE = torch.minimum(needed_BHE, away_BHE.abs())
         cutting_BHE = (away_BHE.abs() - alone_BHE) * factor_B[:, None, None] ** CUTTING
-        return turning.zero_E + away_BHE.sign() * (alone_BHE + cutting_BHE), told_BHE
+        return no_load.zero_E + away_BHE.sign() * (alone_BHE + cutting_BHE), told_BHE
 
     def _drawn(self, batch: WindowBatch, draw: Draw) -> tuple[Tensor, Tensor]:
         """For each window the factor on its feeds, 1 for most, and the planned row from which on it holds."""

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from crossfeed.schema import Schema
 from crossfeed.windows.draws import generator_draw
 from crossfeed.windows.normalise import Normaliser
-from crossfeed.windows.unseen_plans import CUTTING, PlanChanges, UnseenPlans
+from crossfeed.windows.plan_changes import CUTTING, PlanAugmentation, PlanChanges
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.windows.spindle import HORIZONS, SCHEMA, normaliser, spindle_table, spindle_windows, turning
 from tests.windows.tables import random_table, tiny_schema
@@ -19,8 +19,8 @@ WINDOWS = spindle_windows()
 EVERY = torch.arange(0, len(WINDOWS), 7)
 
 
-def plans(share: float = 0.5) -> UnseenPlans:
-    return UnseenPlans(PlanChanges(share=share), SCHEMA, normaliser(), WINDOWS)
+def plans(share: float = 0.5) -> PlanAugmentation:
+    return PlanAugmentation(PlanChanges(share=share), SCHEMA, normaliser(), WINDOWS)
 
 
 def power(batch: WindowBatch) -> np.ndarray:
@@ -98,21 +98,21 @@ def test_machines_without_feeds_or_without_a_spindle_are_left_alone() -> None:
         unseen=(), fitted_on="0" * 64,
     )  # fmt: skip
     windows = WindowSet.build([table], None, frame)
-    assert not UnseenPlans(PlanChanges(share=0.5), table.schema, frame, windows).active
+    assert not PlanAugmentation(PlanChanges(share=0.5), table.schema, frame, windows).active
     no_feed = Schema(name="n", sensors=SCHEMA.sensors, commands=SCHEMA.commands[:1])
-    assert not UnseenPlans(PlanChanges(share=0.5), no_feed, normaliser(), WINDOWS).active
+    assert not PlanAugmentation(PlanChanges(share=0.5), no_feed, normaliser(), WINDOWS).active
     assert not plans(0.0).active
 
 
 def test_a_machine_that_is_told_no_speed_ended_in_a_traceback() -> None:
     feeds_only = Schema(name="n", sensors=SCHEMA.sensors, commands=SCHEMA.commands[1:])
-    assert not UnseenPlans(PlanChanges(share=0.5), feeds_only, normaliser(), WINDOWS).active
+    assert not PlanAugmentation(PlanChanges(share=0.5), feeds_only, normaliser(), WINDOWS).active
 
 
 def test_a_context_shorter_than_a_steady_stretch_ended_in_a_traceback() -> None:
     short = WindowSet.build([spindle_table()], None, normaliser(), context=2, horizons=HORIZONS)
     batch = short.batch(torch.arange(50))
-    turned = UnseenPlans(PlanChanges(share=0.5), SCHEMA, normaliser(), short)
+    turned = PlanAugmentation(PlanChanges(share=0.5), SCHEMA, normaliser(), short)
     ones = torch.ones(50)
     changed = turned.under(batch, 0.0 * ones, ones.long())
     assert changed.future_m_BHC[..., 0].any()

@@ -21,7 +21,7 @@ LEAST = 0.1  # quantile of an effort that counts as turning alone
 FEWEST = 20  # rows of a bin that tell it
 
 
-class TurningAlone:
+class NoLoadEffort:
     """Efforts of spindles (`sensor_E`, driven by `command_E`) and by speed how much of them is turning alone."""
 
     def __init__(self, schema: Schema, normaliser: Normaliser, windows: WindowSet) -> None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crossfeed.model.sensors.identity import Identity
+from crossfeed.model.sensors.channel_embedding import ChannelEmbedding
 from crossfeed.schema import PLACES, QUANTITIES, Channel, Schema
 
 
@@ -14,7 +14,7 @@ def channel(name: str, quantity: str = "current") -> Channel:
 def without_names(*channels: Channel) -> torch.Tensor:
     """The vectors of channels whose own names mean nothing yet."""
     torch.manual_seed(0)
-    identity = Identity(channels, 1, 6)
+    identity = ChannelEmbedding(channels, 1, 6)
     with torch.no_grad():
         identity.own.zero_()
         return identity()[0]
@@ -49,13 +49,13 @@ def test_quantity_and_place_are_shared_and_the_name_is_not() -> None:
     assert not torch.equal(first, elsewhere)
     assert not torch.equal(first, other)
     torch.manual_seed(0)
-    own = Identity((channel("x_current"), channel("x_current_2")), 1, 6)()[0]
+    own = ChannelEmbedding((channel("x_current"), channel("x_current_2")), 1, 6)()[0]
     assert not torch.equal(own[0], own[1])
 
 
 def test_what_is_learned_of_one_axis_reaches_the_others() -> None:
     torch.manual_seed(0)
-    identity = Identity((channel("x_current"), channel("y_current"), channel("x_power", "power")), 1, 4)
+    identity = ChannelEmbedding((channel("x_current"), channel("y_current"), channel("x_power", "power")), 1, 4)
     identity()[0, 0].sum().backward()
     for table in (identity.quantity, identity.place, identity.own):
         assert table.grad is not None
@@ -75,5 +75,5 @@ def test_a_quantity_of_the_users_own_has_a_row_of_its_own() -> None:
 
 
 def test_what_follows_from_the_schema_is_not_stored() -> None:
-    identity = Identity((channel("x_current"),), 1, 4)
+    identity = ChannelEmbedding((channel("x_current"),), 1, 4)
     assert set(identity.state_dict()) == {"quantity", "place", "own"}

@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.schema import Channel
-from crossfeed.windows.turning_alone import TurningAlone
+from crossfeed.windows.no_load import NoLoadEffort
 from crossfeed.windows.windows import WindowSet
 from tests.windows.spindle import SCHEMA, SPEEDS, normaliser, spindle_table, spindle_windows, turning
 
 SCALE = normaliser().sensor_scale[0]
 
 
-def needs(found: TurningAlone, rpm: float) -> float:
+def needs(found: NoLoadEffort, rpm: float) -> float:
     commands = normaliser().transform_commands(np.array([[rpm, 0.0]]))
     return float(found(found.speed(torch.from_numpy(commands).float()))[0, 0]) * SCALE
 
 
 @pytest.mark.parametrize("rpm", SPEEDS)
 def test_cuts_of_any_weight_do_not_hide_what_turning_needs(rpm: float) -> None:
-    found = TurningAlone(SCHEMA, normaliser(), spindle_windows())
+    found = NoLoadEffort(SCHEMA, normaliser(), spindle_windows())
     assert found.sensor_E.tolist() == [0]
     assert needs(found, rpm) == pytest.approx(turning(np.array(rpm)), rel=1e-5)
 
@@ -31,12 +31,12 @@ def test_cuts_of_any_weight_do_not_hide_what_turning_needs(rpm: float) -> None:
 def test_a_spindle_that_runs_backwards_needs_as_much() -> None:
     table = spindle_table()
     backwards = replace(table, sensors=table.sensors * [-1.0, 1.0], commands=table.commands * [-1.0, 1.0])
-    found = TurningAlone(SCHEMA, normaliser(), spindle_windows(backwards))
+    found = NoLoadEffort(SCHEMA, normaliser(), spindle_windows(backwards))
     assert needs(found, -SPEEDS[1]) == pytest.approx(turning(np.array(SPEEDS[1])), rel=1e-5)
 
 
 def test_speeds_faster_than_any_logged_one_tell_nothing() -> None:
-    assert needs(TurningAlone(SCHEMA, normaliser(), spindle_windows()), 5000.0) == np.inf
+    assert needs(NoLoadEffort(SCHEMA, normaliser(), spindle_windows()), 5000.0) == np.inf
 
 
 def test_a_spindle_that_never_turned_or_was_never_measured_tells_nothing() -> None:
@@ -44,7 +44,7 @@ def test_a_spindle_that_never_turned_or_was_never_measured_tells_nothing() -> No
     still = replace(table, commands=table.commands * [0.0, 1.0])
     blind = replace(table, sensors=table.sensors * [np.nan, 1.0])
     for silent in (still, blind):
-        assert needs(TurningAlone(SCHEMA, normaliser(), spindle_windows(silent)), SPEEDS[0]) == np.inf
+        assert needs(NoLoadEffort(SCHEMA, normaliser(), spindle_windows(silent)), SPEEDS[0]) == np.inf
 
 
 def test_acceleration_is_not_taken_for_turning() -> None:
@@ -54,14 +54,14 @@ def test_acceleration_is_not_taken_for_turning() -> None:
     sensors = table.sensors.copy()
     for row in changes:
         sensors[row : row + 3, 0] = 0.01
-    found = TurningAlone(SCHEMA, normaliser(), spindle_windows(replace(table, sensors=sensors)))
+    found = NoLoadEffort(SCHEMA, normaliser(), spindle_windows(replace(table, sensors=sensors)))
     assert needs(found, SPEEDS[1]) == pytest.approx(turning(np.array(SPEEDS[1])), rel=1e-5)
 
 
 @pytest.mark.parametrize(("rows", "told"), [(22, False), (23, True)])
 def test_twenty_rows_tell_a_speed_and_the_first_three_of_a_log_may_still_accelerate(rows: int, told: bool) -> None:
     short = spindle_table(blocks=1, rows=rows)
-    found = TurningAlone(SCHEMA, normaliser(), spindle_windows(short))
+    found = NoLoadEffort(SCHEMA, normaliser(), spindle_windows(short))
     assert np.isfinite(needs(found, float(short.commands[0, 0]))) == told
 
 
@@ -72,14 +72,14 @@ def test_an_effort_belongs_to_the_spindle_that_shares_its_name() -> None:
     table = replace(spindle_table(), schema=schema)
     names = {"sensor_names": schema.sensor_names, "command_names": schema.command_names}
     frame = replace(normaliser(), **names)
-    found = TurningAlone(schema, frame, WindowSet.build([table], None, frame, context=6, horizons=(1, 2, 4)))
+    found = NoLoadEffort(schema, frame, WindowSet.build([table], None, frame, context=6, horizons=(1, 2, 4)))
     assert (found.sensor_E.tolist(), found.command_E.tolist()) == ([0, 1], [0, 1])
 
 
 @given(st.integers(0, 50))
 def test_no_steady_row_is_below_a_tenth_of_its_speed(seed: int) -> None:
     table = spindle_table(blocks=12, seed=seed)
-    found = TurningAlone(SCHEMA, normaliser(), spindle_windows(table))
+    found = NoLoadEffort(SCHEMA, normaliser(), spindle_windows(table))
     for rpm in SPEEDS:
         told = needs(found, rpm)
         power = table.sensors[table.commands[:, 0] == rpm, 0]
@@ -90,5 +90,5 @@ def test_a_tenth_of_the_efforts_at_a_speed_lie_below_what_turning_needs() -> Non
     """The first three rows may still accelerate; of the other 101 ten lie below the eleventh."""
     table = spindle_table(blocks=1, rows=104)
     rising = replace(table, sensors=table.sensors * [0.0, 1.0] + np.arange(104.0)[:, None] * [1.0, 0.0])
-    found = TurningAlone(SCHEMA, normaliser(), spindle_windows(rising))
+    found = NoLoadEffort(SCHEMA, normaliser(), spindle_windows(rising))
     assert needs(found, float(rising.commands[0, 0])) == pytest.approx(13.0, rel=1e-5)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Group, Table
-from crossfeed.model.meeting import meet, readable, take_in
+from crossfeed.model.new_machine import add_sensors, fit_to_machine, readable_schema
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.schema import Channel, Schema
-from crossfeed.windows.frame import FEWEST_ROWS, first_rows, unmet
+from crossfeed.windows.frame import FEWEST_ROWS, first_rows, placeholder_frame
 from tests.model.sensors.small import CONTEXT, HORIZONS, SCHEMA, config, fresh, normaliser
 
 OTHER = Schema(
@@ -34,7 +34,7 @@ OTHER = Schema(
 
 def of_many() -> SensorModel:
     torch.manual_seed(0)
-    return SensorModel(config(identity="described"), SCHEMA, unmet(SCHEMA)).eval()
+    return SensorModel(config(identity="described"), SCHEMA, placeholder_frame(SCHEMA)).eval()
 
 
 def table(machines: int = 1, rows: int = 60) -> Table:
@@ -46,15 +46,15 @@ def table(machines: int = 1, rows: int = 60) -> Table:
 
 
 def test_commands_are_found_by_quantity_and_place_and_others_are_not_read() -> None:
-    schema = readable(OTHER, SCHEMA)
+    schema = readable_schema(OTHER, SCHEMA)
     assert schema.command_names == ("spindle_set", "x_set_feed", "feed_y"), "the missing axis keeps the model's name"
     assert schema.sensor_names == OTHER.sensor_names
 
 
 def test_further_commands_come_after_those_of_the_model_where_they_are_asked_for() -> None:
-    schema = readable(OTHER, SCHEMA, further=True)
+    schema = readable_schema(OTHER, SCHEMA, further=True)
     assert schema.command_names == ("spindle_set", "x_set_feed", "feed_y", "rapid_override")
-    assert readable(SCHEMA, SCHEMA, further=True).commands == SCHEMA.commands
+    assert readable_schema(SCHEMA, SCHEMA, further=True).commands == SCHEMA.commands
 
 
 def test_the_feed_along_the_path_was_not_read_where_no_axis_told_its_own() -> None:
@@ -62,10 +62,10 @@ def test_the_feed_along_the_path_was_not_read_where_no_axis_told_its_own() -> No
     path = [Channel(name=name, quantity="feed", unit="mm/s") for name in names[:2]]
     commands = (*path, Channel(name=names[2], quantity="rotational speed", unit="rpm"))
     own = OTHER.model_copy(update={"commands": commands})
-    assert readable(own, SCHEMA).command_names == ("spindle_set", "feed_path", "feed_y")
+    assert readable_schema(own, SCHEMA).command_names == ("spindle_set", "feed_path", "feed_y")
     axis = Channel(name="y_set_feed", quantity="feed", unit="mm/s")
     by_axis = OTHER.model_copy(update={"commands": (*commands, axis)})
-    assert readable(by_axis, SCHEMA).command_names == ("spindle_set", "feed_x", "y_set_feed")
+    assert readable_schema(by_axis, SCHEMA).command_names == ("spindle_set", "feed_x", "y_set_feed")
 
 
 def speed(name: str) -> Channel:
@@ -84,7 +84,7 @@ def test_of_two_spindles_the_one_without_a_further_word_is_the_spindle(drawn: tu
     feeds = {name: Channel(name=name, quantity="feed", unit="mm/s") for name in ("x_set_feed", "y_set_feed")}
     commands = tuple(feeds.get(name) or speed(name) for name in order)
     found = Schema(name="mill-turn", sensors=OTHER.sensors, commands=commands, quantities=OTHER.quantities)
-    schema = readable(found, SCHEMA, further=True)
+    schema = readable_schema(found, SCHEMA, further=True)
     assert schema.command_names[:3] == (meant, "x_set_feed", "y_set_feed")
     assert set(schema.command_names) == set(order)
 
@@ -92,16 +92,16 @@ def test_of_two_spindles_the_one_without_a_further_word_is_the_spindle(drawn: tu
 def test_a_model_of_two_spindles_finds_each_of_them() -> None:
     known = SCHEMA.model_copy(update={"commands": (*SCHEMA.commands, speed("turning_spindle_speed"))})
     lathe = OTHER.model_copy(update={"commands": (speed("turning_spindle_rpm"), OTHER.commands[0])})
-    assert readable(lathe, known).command_names == (
+    assert readable_schema(lathe, known).command_names == (
         "spindle_speed", "x_set_feed", "feed_y", "turning_spindle_rpm",
     ), "the only spindle there is turns the work"  # fmt: skip
 
 
 def test_the_weights_fit_any_list_of_sensors() -> None:
     model = of_many()
-    met = meet(model, table(), {})
+    met = fit_to_machine(model, table(), {})
     assert met.schema.sensor_names == OTHER.sensor_names
-    assert not met.normaliser.met_nobody
+    assert not met.normaliser.is_placeholder
     for name, tensor in model.state_dict().items():
         torch.testing.assert_close(met.state_dict()[name], tensor)
     said = met.forecast(np.concatenate([table().sensors, table().commands[:, [1, 0]], np.zeros((60, 1))], 1)[:CONTEXT],
@@ -113,7 +113,7 @@ def test_the_frame_comes_from_the_beginning_of_each_run_alone() -> None:
     known, later = table(), table()
     later.sensors[FEWEST_ROWS:] *= 50.0
     model = of_many()
-    one, two = (meet(model, rows, {}, share=0.1) for rows in (known, later))
+    one, two = (fit_to_machine(model, rows, {}, share=0.1) for rows in (known, later))
     np.testing.assert_array_equal(one.normaliser.sensor_scale, two.normaliser.sensor_scale)
     assert len(first_rows(known.groups, 0.1)) == FEWEST_ROWS, "at least what tells something"
     assert len(first_rows(known.groups, 0.9)) == 54
@@ -121,12 +121,12 @@ def test_the_frame_comes_from_the_beginning_of_each_run_alone() -> None:
 
 def test_several_machines_in_one_table_are_refused() -> None:
     with pytest.raises(TableError, match="holds 2 machines"):
-        meet(of_many(), table(machines=2), {})
+        fit_to_machine(of_many(), table(machines=2), {})
 
 
 def test_a_model_that_knows_its_sensors_by_name_cannot_meet_another_list() -> None:
     with pytest.raises(ConfigError, match="by name"):
-        meet(fresh().float(), table(), {})
+        fit_to_machine(fresh().float(), table(), {})
 
 
 def test_a_sensor_that_moves_is_read_whatever_it_is_called() -> None:
@@ -134,7 +134,7 @@ def test_a_sensor_that_moves_is_read_whatever_it_is_called() -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape))
-    met = meet(model, rows, {})
+    met = fit_to_machine(model, rows, {})
     history = np.concatenate([rows.sensors[:CONTEXT], rows.commands[:CONTEXT, [1, 0]], np.zeros((CONTEXT, 1))], 1)
     louder = history.copy()
     louder[-3:, 2] *= 4.0
@@ -167,7 +167,7 @@ def of_one(identity: str = "described", unseen: tuple[str, ...] = ()) -> SensorM
 
 def test_a_sensor_that_the_model_never_met_is_taken_in_and_the_others_stay() -> None:
     model, table = of_one(), with_a_hum()
-    wider = take_in(model, table, {})
+    wider = add_sensors(model, table, {})
     assert wider.schema.sensor_names == (*SCHEMA.sensor_names, "hum")
     np.testing.assert_array_equal(wider.normaliser.sensor_scale[:-1], model.normaliser.sensor_scale)
     np.testing.assert_array_equal(wider.normaliser.sensor_location[:-1], model.normaliser.sensor_location)
@@ -175,13 +175,13 @@ def test_a_sensor_that_the_model_never_met_is_taken_in_and_the_others_stay() -> 
     first = table.sensors[:FEWEST_ROWS, -1]
     assert wider.normaliser.sensor_scale[-1] == pytest.approx(np.sqrt(np.mean(first**2)))
     assert wider.normaliser.fitted_on != model.normaliser.fitted_on
-    again = take_in(wider, table, {})
+    again = add_sensors(wider, table, {})
     assert again is wider, "it is met only once"
 
 
 def test_where_the_new_sensor_is_absent_nothing_else_changes() -> None:
     model = of_one()
-    wider = take_in(model, with_a_hum(), {})
+    wider = add_sensors(model, with_a_hum(), {})
     rows = np.random.default_rng(2).normal(size=(CONTEXT, 4)) * [4.0, 2.0, 2.0, 0.5] + [4.0, 1.0, 40.0, 22.0]
     commands = np.abs(np.random.default_rng(3).normal(size=(CONTEXT, 3))) * [3000.0, 400.0, 400.0]
     plan = commands[: HORIZONS[-1]]
@@ -197,7 +197,7 @@ def test_where_the_new_sensor_is_absent_nothing_else_changes() -> None:
 
 def test_a_channel_that_the_source_had_a_name_for_but_never_showed_is_taken_in() -> None:
     model = of_one(unseen=("x_current", "spindle_current"))
-    wider = take_in(model, with_a_hum(), {})
+    wider = add_sensors(model, with_a_hum(), {})
     assert wider.normaliser.unseen == ("spindle_current",), "nobody shows it here either"
     place = SCHEMA.sensor_names.index("x_current")
     assert wider.normaliser.sensor_scale[place] != model.normaliser.sensor_scale[place]
@@ -205,10 +205,10 @@ def test_a_channel_that_the_source_had_a_name_for_but_never_showed_is_taken_in()
 
 def test_a_network_that_knows_names_and_a_machine_without_news_leave_the_model_as_it_is() -> None:
     named, model, table = of_one("named"), of_one(), with_a_hum()
-    assert take_in(named, table, {}) is named
+    assert add_sensors(named, table, {}) is named
     nothing_new = replace(
         table, schema=MORE.model_copy(update={"sensors": MORE.sensors[:3]}), sensors=table.sensors[:, :3]
     )
-    assert take_in(model, nothing_new, {}) is model
+    assert add_sensors(model, nothing_new, {}) is model
     silent = replace(table, sensors=np.concatenate([table.sensors[:, :3], np.full((len(table), 1), np.nan)], 1))
-    assert take_in(model, silent, {}) is model
+    assert add_sensors(model, silent, {}) is model

@@ -9,16 +9,18 @@ from typing import TypeGuard
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
+from crossfeed.model.sensors.channel_embedding import detail
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.further_commands import with_further_commands
-from crossfeed.model.sensors.identity import detail
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.frame import FIRST_SHARE, first_rows, fit_frame
 from crossfeed.windows.normalise import Normaliser
 
 
-def meet(model: WorldModel, table: Table, usual: Mapping[str, float], share: float = FIRST_SHARE) -> WorldModel:
+def fit_to_machine(
+    model: WorldModel, table: Table, usual: Mapping[str, float], share: float = FIRST_SHARE
+) -> WorldModel:
     """The model for the machine of this table, in a frame measured on the first share of each of its runs."""
     machines = table.machines()
     if len(machines) > 1:
@@ -27,16 +29,16 @@ def meet(model: WorldModel, table: Table, usual: Mapping[str, float], share: flo
             expected="one machine, because a model of many machines takes over the frame of the one it meets",
             remedy="Write one table for each machine (crossfeed data divide).",
         )
-    schema = readable(table.schema, model.schema)
+    schema = readable_schema(table.schema, model.schema)
     return in_frame(model, schema, _frame(table, schema, usual, share))
 
 
-def take_in(model: WorldModel, table: Table, usual: Mapping[str, float], share: float = FIRST_SHARE) -> WorldModel:
+def add_sensors(model: WorldModel, table: Table, usual: Mapping[str, float], share: float = FIRST_SHARE) -> WorldModel:
     """The model with the sensors of the table that it never met, in a frame measured as for a machine that is met.
 
     What it has met stays as it was learned. A network that knows its sensors by name is left as it is.
     """
-    if not knows_no_names(model.config):
+    if not reads_any_sensors(model.config):
         return model
     known = (*model.schema.sensor_names, *model.schema.command_names)
     further = tuple(channel for channel in table.schema.sensors if channel.name not in known)
@@ -57,12 +59,12 @@ def _frame(table: Table, schema: Schema, usual: Mapping[str, float], share: floa
     return fit_frame(schema, aligned.sensors[rows], aligned.commands[rows], usual)
 
 
-def knows_a_command(known: Schema, found: Schema) -> bool:
+def shares_a_command(known: Schema, found: Schema) -> bool:
     """Whether a model of many machines reads any command of a machine as one of its own."""
-    return not set(found.command_names).isdisjoint(readable(found, known).command_names)
+    return not set(found.command_names).isdisjoint(readable_schema(found, known).command_names)
 
 
-def knows_no_names(config: object) -> TypeGuard[SensorConfig]:
+def reads_any_sensors(config: object) -> TypeGuard[SensorConfig]:
     """Whether a network knows channels by quantity and place alone, so that it fits any list of them."""
     return isinstance(config, SensorConfig) and config.identity == "described"
 
@@ -70,7 +72,7 @@ def knows_no_names(config: object) -> TypeGuard[SensorConfig]:
 def in_frame(model: WorldModel, schema: Schema, frame: Normaliser) -> WorldModel:
     """The same weights for another list of sensors; commands of the schema after the model's own are read as well."""
     config = model.config
-    if not knows_no_names(config):
+    if not reads_any_sensors(config):
         raise ConfigError(
             "The model knows its sensors by name, so it can read no other list of them.",
             expected="a model trained with model.identity=described and data.normaliser=frame, such as 'fleet'",
@@ -80,7 +82,7 @@ def in_frame(model: WorldModel, schema: Schema, frame: Normaliser) -> WorldModel
     return met.to(model.device).eval()
 
 
-def readable(found: Schema, known: Schema, further: bool = False) -> Schema:
+def readable_schema(found: Schema, known: Schema, further: bool = False) -> Schema:
     """The table's sensors as they are, and its commands in the model's order.
 
     A command is found by its name, else by quantity and place; one that the machine lacks keeps the model's name.

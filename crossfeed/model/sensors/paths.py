@@ -12,30 +12,30 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Mixture
-from crossfeed.model.sensors.commands import Meaning
+from crossfeed.model.sensors.commands import PlanFeatures
 from crossfeed.model.sensors.members import member_norm
 from crossfeed.model.sensors.network import AskedHorizons, ReadBlock, SensorNetwork, commands_near
 from crossfeed.model.sensors.window import SensorWindow
 
 
-def follow(
-    network: SensorNetwork, window: SensorWindow, past_1KA: Tensor, meaning: Meaning, asked: AskedHorizons
+def decode_paths(
+    network: SensorNetwork, window: SensorWindow, past_1KA: Tensor, features: PlanFeatures, asked: AskedHorizons
 ) -> Mixture:
-    """What the members say (E, B, R, C) of the rows that follow each window; `meaning` is of the R plans that wait."""
+    """What the members say (E, B, R, C) of the rows that follow each window; `features` are of the R delayed plans."""
     batch, sensors = window.present_BC.shape
     token_EBND = network.encode(window, past_1KA.expand(batch, -1, -1))
-    rows, steps = meaning.step_BTF.shape[:2]
-    step_ERTD = network.step(network.everybody(meaning.step_BTF)) + network.step_place[:, None, :steps]
+    rows, steps = features.step_BTF.shape[:2]
+    step_ERTD = network.step(network.for_members(features.step_BTF)) + network.step_place[:, None, :steps]
     assert asked.slot_H is not None
     row_R = torch.arange(rows, device=asked.step_H.device)
-    near_RF = commands_near(meaning.step_BTF, asked.step_H)[row_R, row_R]  # every row has a plan of its own
-    start_ERD = network.horizon.index_select(1, asked.slot_H) + network.near(network.everybody(near_RF))
+    near_RF = commands_near(features.step_BTF, asked.step_H)[row_R, row_R]  # every row has a plan of its own
+    start_ERD = network.horizon.index_select(1, asked.slot_H) + network.near(network.for_members(near_RF))
     query_EBRCD = token_EBND[:, :, None, :sensors] + start_ERD[:, None, :, None]
     known_B11N = network.present(window)[:, None, None]
     planned_RT = torch.arange(steps, device=asked.step_H.device) <= asked.step_H.unsqueeze(1)
     for layer in cast(Iterable[ReadBlock], network.decoder):
         query_EBRCD = _read(layer, query_EBRCD, token_EBND, known_B11N, step_ERTD, planned_RT[:, None, None])
-    effort_RSG, context = meaning.effort_BSG, network.config.context
+    effort_RSG, context = features.effort_BSG, network.config.context
     # The commands until now are those of every row; after them stands, for each row, what it is driven by itself.
     effort_1SG = torch.cat([effort_RSG[:1, :context], effort_RSG[row_R, context + asked.step_H].unsqueeze(0)], 1)
     mixture: Mixture = network.head(

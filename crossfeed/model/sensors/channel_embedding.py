@@ -14,7 +14,7 @@ from crossfeed.schema import PLACES, QUANTITIES, Channel
 DETAILS = ("output", "dc", "actual", "motor", "ambient", "turning", "coolant")
 
 
-class Identity(nn.Module):
+class ChannelEmbedding(nn.Module):
     """For each member one vector per channel: the sum of what its quantity, place and own name, or words, stand for."""
 
     quantity_C: Tensor
