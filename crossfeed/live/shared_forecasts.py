@@ -18,7 +18,7 @@ from crossfeed.model.packed_weights import packed
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.products import wide_products
-from crossfeed.serving.shared_pass import SharedPass
+from crossfeed.serving.shared_pass import SharedPass, answer_together
 
 _MOST = 64  # windows in one pass
 
@@ -34,11 +34,10 @@ class WindowForecast:
 
 @dataclass(frozen=True, eq=False)
 class DueWindow:
-    """A machine that is due: its newest rows, the commands (T, A) of the next ones, what is done with the answer."""
+    """A machine that is due: its newest rows, and the commands (T, A) of the next ones."""
 
     forecaster: LiveForecaster
     commands: np.ndarray
-    finish: Callable[[WindowForecast], WindowForecast] = lambda foreseen: foreseen
 
 
 Prepare = Callable[[], DueWindow | None]
@@ -56,32 +55,16 @@ class SharedForecasts(SharedPass[Prepare, WindowForecast | None]):
 
 
 def _answer_all(questions: Sequence[Prepare]) -> list[WindowForecast | Exception | None]:
-    answers: list[WindowForecast | Exception | None] = [None] * len(questions)
-    due: dict[int, DueWindow] = {}
-    for number, prepare in enumerate(questions):
-        try:
-            window = prepare()
-        except CrossfeedError as error:
-            answers[number] = error
-        else:
-            if window is not None:
-                due[number] = window
+    windows = [_prepared(prepare) for prepare in questions]
+    due = [window for window in windows if isinstance(window, DueWindow)]
     # A machine whose model learns has weights of its own.
-    for model in {id(window.forecaster.model): window.forecaster.model for window in due.values()}.values():
-        numbers = [number for number, window in due.items() if window.forecaster.model is model]
-        try:
-            told = forecast_together([due[number] for number in numbers])
-            for number, answer in zip(numbers, told, strict=True):
-                answers[number] = due[number].finish(answer)
-        except CrossfeedError:
-            for number in numbers:  # one bad window must not spoil the others
-                answers[number] = _alone(due[number])
-    return answers
+    answers = iter(answer_together(due, lambda window: id(window.forecaster.model), forecast_together))
+    return [next(answers) if isinstance(window, DueWindow) else window for window in windows]
 
 
-def _alone(window: DueWindow) -> WindowForecast | Exception:
+def _prepared(prepare: Prepare) -> DueWindow | CrossfeedError | None:
     try:
-        return window.finish(forecast_together([window])[0])
+        return prepare()
     except CrossfeedError as error:
         return error
 

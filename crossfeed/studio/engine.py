@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.world_model import WorldModelForecaster
 from crossfeed.json_file import plain
@@ -16,6 +15,7 @@ from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.history import History
 from crossfeed.serving.measures import check_sensors
 from crossfeed.serving.plan import PlannedCommands
+from crossfeed.serving.shared_pass import answer_together
 from crossfeed.serving.trained_range import warnings_about, warnings_of
 from crossfeed.serving.what_if import what_if
 from crossfeed.studio.moments import Moments, sent_moment
@@ -73,27 +73,10 @@ class ForecastEngine:
 
     def answer_all(self, questions: Sequence[Question]) -> list[dict[str, Any] | Exception]:
         """Distributions in physical units; questions of equal horizons go through the network together."""
-        answers: list[dict[str, Any] | Exception] = [CrossfeedError("There was no answer.")] * len(questions)
-        for horizons in {question.horizons for question in questions}:
-            indices = [index for index, question in enumerate(questions) if question.horizons == horizons]
-            told: Sequence[dict[str, Any] | Exception]
-            try:
-                told = self._together([questions[index] for index in indices], horizons)
-            except CrossfeedError:
-                # One bad question must not spoil the others: ask again one by one.
-                told = [self._alone(questions[index], horizons) for index in indices]
-            for index, answer in zip(indices, told):
-                answers[index] = answer
-        return answers
+        return answer_together(questions, lambda question: question.horizons, self._together)
 
-    def _alone(self, question: Question, horizons: tuple[int, ...]) -> dict[str, Any] | Exception:
-        try:
-            return self._together([question], horizons)[0]
-        except CrossfeedError as error:
-            return error
-
-    def _together(self, questions: Sequence[Question], horizons: tuple[int, ...]) -> list[dict[str, Any]]:
-        model = self.opened.model
+    def _together(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        model, horizons = self.opened.model, questions[0].horizons
         said = forecast(
             model, np.stack([question.rows for question in questions]),
             np.stack([question.plan.commands[: horizons[-1]] for question in questions]), horizons,
