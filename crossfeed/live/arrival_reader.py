@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from crossfeed.live.clock import SourceClock
-from crossfeed.live.machine_rows import MachineRows
-from crossfeed.live.rows import RowMaker
+from crossfeed.live.row import MachineRows
+from crossfeed.live.row_maker import RowMaker
 from crossfeed.live.snapshot import Counters
 from crossfeed.live.source import LINE, OVERRIDES, Arrival, Notice, Sample, Value
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat

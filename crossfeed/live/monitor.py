@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from crossfeed.errors import CrossfeedError, LogError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.live.backoff import backoff
 from crossfeed.live.clock import SourceClock
 from crossfeed.live.look_ahead import LookAhead
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.promises import PromisedForecast
 from crossfeed.live.queue import BoundedQueue, listening
+from crossfeed.live.reconnect import backoff
 from crossfeed.live.shared_forecasts import SharedForecasts
 from crossfeed.live.snapshot import Counters, Light, PlanUsed, Recent, Snapshot, worst
 from crossfeed.live.source import Arrival, LiveSource

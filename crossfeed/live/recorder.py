@@ -9,7 +9,7 @@ from pathlib import Path
 from crossfeed.errors import LogError
 from crossfeed.live.clock import SourceClock
 from crossfeed.live.queue import BoundedQueue, listening
-from crossfeed.live.rows import LATEST_S
+from crossfeed.live.row_maker import LATEST_S
 from crossfeed.live.source import Arrival, LiveSource, Mark, Notice, Sample
 from crossfeed.live.spool import HEADER, SpoolRecord, SpoolWriter, last_position
 from crossfeed.locks import HeldElsewhereError, locked

@@ -22,7 +22,7 @@ from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
 
 if TYPE_CHECKING:
-    from crossfeed.live.sources import SourceOptions
+    from crossfeed.live.open_source import SourceOptions
     from crossfeed.studio.machine import Companion
 
 
@@ -73,7 +73,7 @@ def make_service(
 def _machine(live: Live, plain: OpenedModel, opened: OpenedModel, motion: MotionLimits, speed: float) -> ShownMachine:
     # Imported here: a table alone needs nothing that listens, and is served a fifth of a second earlier.
     from crossfeed.live.monitor import Monitor
-    from crossfeed.live.sources import open_source
+    from crossfeed.live.open_source import open_source
     from crossfeed.studio.machine import Machine
 
     source = open_source(live.address, live.options)

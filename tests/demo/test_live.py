@@ -11,7 +11,7 @@ import pytest
 from crossfeed.demo import live as demo_live
 from crossfeed.errors import ConfigError
 from crossfeed.live.monitor import Monitor
-from crossfeed.live.sources import open_source
+from crossfeed.live.open_source import open_source
 from crossfeed.studio import start as studio
 from crossfeed.studio.machine import Machine
 

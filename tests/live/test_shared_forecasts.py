@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from crossfeed.errors import TableError
 from crossfeed.live import shared_forecasts
 from crossfeed.live.monitor import Monitor
+from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.promises import Outline
 from crossfeed.live.shared_forecasts import DueWindow, SharedForecasts, forecast_together
-from crossfeed.live.sources import SourceOptions, open_source
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.packed_weights import packed
 from crossfeed.model.world_model import WorldModel

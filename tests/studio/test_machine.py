@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.live.monitor import Monitor
-from crossfeed.live.sources import SourceOptions, open_source
+from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.studio.access import Keys
 from crossfeed.studio.engine import ready_to_answer
 from crossfeed.studio.machine import Machine
