@@ -59,7 +59,7 @@ class PlanUsed:
     `following` are those after them, up to the end of the running program where there is one.
     """
 
-    kind: Literal["program", "held", "none"]
+    kind: Literal["program", "held", "none", "followed"]
     sentence: str
     commands: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     following: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

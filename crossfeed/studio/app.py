@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from crossfeed import __version__
 from crossfeed.errors import CrossfeedError
 from crossfeed.extras import need
+from crossfeed.json_file import plain
 from crossfeed.studio.access import cookie_name
 from crossfeed.studio.bounds import Bounds
 from crossfeed.studio.gate import ENTER, Gate
@@ -18,6 +19,7 @@ from crossfeed.studio.queues import CachedAnswer
 from crossfeed.studio.refusal import RefusalError, error_content, status_of, validation_error
 from crossfeed.studio.runs import runs_content
 from crossfeed.studio.service import Service
+from crossfeed.studio.shown_machine import live_content
 
 Result = TypeVar("Result")
 _INSIDE = (
@@ -114,21 +116,21 @@ def build_app(service: Service) -> Gate:
     async def live() -> dict[str, Any]:
         if service.shown_machine is None:
             raise RefusalError(404, "Nothing runs beside this service.", remedy="Start it with --live or --history.")
-        content = service.shown_machine.snapshot()
-        if not content:
+        snapshot = service.shown_machine.snapshot()
+        if snapshot is None:
             raise RefusalError(503, "No row has arrived yet.", remedy="Try again in a second.")
-        return content
+        return live_content(snapshot)
 
     @app.get("/api/trust", tags=["live"], summary="The channel verdict, and calibration so far")
     async def trust() -> dict[str, Any]:
         recorded = await recorded_once.get()
         shown_machine = service.shown_machine
-        now = {} if shown_machine is None else shown_machine.snapshot()
+        now = None if shown_machine is None else shown_machine.snapshot()
         return {
             "recorded": recorded,
             "so_far": {} if shown_machine is None else shown_machine.calibration(),
-            "lights": now.get("lights", {}),
-            "verdict": now.get("verdict"),
+            "lights": {} if now is None else plain(now.lights),
+            "verdict": None if now is None else plain(now.verdict),
         }
 
     @app.get("/api/runs", tags=["research"], summary="Studies, comparisons and trainings with their progress")
@@ -220,8 +222,8 @@ async def _stream(service: Service, socket: Any, left: type[Exception]) -> None:
     async def tell() -> None:
         assert service.shown_machine is not None
         with contextlib.suppress(left, RuntimeError):
-            async for content in service.shown_machine.updates():
-                await socket.send_json(content)
+            async for snapshot in service.shown_machine.updates():
+                await socket.send_json(live_content(snapshot))
 
     tasks = {asyncio.create_task(listen()), asyncio.create_task(tell())}
     try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
+from crossfeed.live.snapshot import Light
 
 ENOUGH = 30  # forecasts that came due before a channel is judged
 
@@ -55,15 +56,15 @@ class IntervalRecord:
         """Forecasts that came due, and the share of them that held."""
         return {name: {"forecasts": due, "inside90": self._inside[name] / due} for name, due in self._due.items()}
 
-    def light(self, name: str) -> dict[str, str]:
+    def light(self, name: str) -> Light:
         """What the count says about one sensor."""
         count = self._due[name]
         if count < ENOUGH:
-            return {"colour": "amber", "sentence": f"only {count} forecasts came due so far; {ENOUGH} are needed"}
+            return Light("amber", f"only {count} forecasts came due so far; {ENOUGH} are needed")
         share = self._inside[name] / count
         told = f"{100 * share:.0f} % of {count:,} values fell inside their 90 % interval"
         if share < COVERAGE_BAD:
-            return {"colour": "red", "sentence": f"{told}: far too sure of itself"}
+            return Light("red", f"{told}: far too sure of itself")
         if share < COVERAGE[0]:
-            return {"colour": "amber", "sentence": f"{told}: somewhat too sure of itself"}
-        return {"colour": "green", "sentence": told}
+            return Light("amber", f"{told}: somewhat too sure of itself")
+        return Light("green", told)

@@ -15,11 +15,12 @@ from crossfeed.progress import be_quiet, console
 from crossfeed.studio.access import Keys
 from crossfeed.studio.engine import ready_to_answer
 from crossfeed.studio.model_facts import record_folder
-from crossfeed.studio.moments import ShownMachine, TableMoments
+from crossfeed.studio.moments import TableMoments
 from crossfeed.studio.replay import Replay
 from crossfeed.studio.server import serve
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.shown_machine import ShownMachine
 
 if TYPE_CHECKING:
     from crossfeed.live.open_source import SourceOptions

@@ -28,10 +28,10 @@ def test_a_light_waits_for_enough_and_turns_red_when_intervals_fail() -> None:
         names = {"power": [-0.5], "torque": [-0.5]}
         interval_record.promise(row, (1,), names, {name: [0.5] for name in names})
         if row == ENOUGH // 2:
-            assert interval_record.light("power")["colour"] == "amber"
-    assert interval_record.light("power")["colour"] == "red"
-    assert " % of " in interval_record.light("power")["sentence"], "the share and the interval had two ways of per cent"
-    assert interval_record.light("torque")["colour"] == "green"
+            assert interval_record.light("power").colour == "amber"
+    assert interval_record.light("power").colour == "red"
+    assert " % of " in interval_record.light("power").sentence, "the share and the interval had two ways of per cent"
+    assert interval_record.light("torque").colour == "green"
 
 
 def test_a_gap_breaks_promises_without_counting_them() -> None:

@@ -17,6 +17,7 @@ from crossfeed.studio.questions import PlanAsked, WhatIfAsked
 from crossfeed.studio.refusal import RefusalError
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.shown_machine import live_content
 from tests.evaluation.small_machine import CONTEXT
 from tests.live.conftest import LIMIT_S, Shop, shop, within
 
@@ -38,13 +39,13 @@ def test_a_what_if_starts_from_the_newest_live_row_and_intervals_are_counted(sho
             for row in range(CONTEXT - 2, CONTEXT + 12):
                 with log.open("a", encoding="utf-8") as file:
                     file.write(shop.lines(row, row + 1))
-                async for content in machine.updates():
-                    newest = content["recent"]["times"][-1:] if content else []
-                    if newest and newest[0] >= 1.7e9 + row - 1 and (content["forecast"] or row < CONTEXT + 2):
+                async for snapshot in machine.updates():
+                    newest = snapshot.recent.times[-1:]
+                    if newest and newest[0] >= 1.7e9 + row - 1 and (snapshot.forecast or row < CONTEXT + 2):
                         break
             asked = WhatIfAsked(plans=[PlanAsked(), PlanAsked(spindle=80.0)], samples=20)
             told = await service.long_work.do(lambda go_on: service.engine.compare(asked, go_on))
-            return content, told, machine.calibration()
+            return live_content(snapshot), told, machine.calibration()
 
     content, told, so_far = within(LIMIT_S, work)
     assert content["machine"] == told["history"]["machine"] == "mill"
