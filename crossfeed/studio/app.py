@@ -2,12 +2,17 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request, UploadFile, WebSocket
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.websockets import WebSocketDisconnect
 
 from crossfeed import __version__
 from crossfeed.errors import CrossfeedError
-from crossfeed.extras import need
 from crossfeed.json_file import plain
 from crossfeed.studio.access import cookie_name
 from crossfeed.studio.bounds import Bounds
@@ -30,13 +35,6 @@ _INSIDE = (
 
 def build_app(service: Service) -> Gate:
     """The whole service as one ASGI application behind its gate."""
-    need("fastapi", "The studio", "serve")
-    from fastapi import FastAPI, Request, UploadFile, WebSocket
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-    from starlette.exceptions import HTTPException
-    from starlette.websockets import WebSocketDisconnect
-
     settings, engine, keys = service.settings, service.engine, service.keys
 
     @contextlib.asynccontextmanager
@@ -157,33 +155,33 @@ def build_app(service: Service) -> Gate:
 
     @app.websocket("/api/stream")
     async def stream(socket: WebSocket) -> None:
-        await _stream(service, socket, WebSocketDisconnect)
+        await _stream(service, socket)
 
     for path, one in files.items():
-        app.add_api_route(path, _served(one, Request, Response), methods=["GET"], include_in_schema=False)
+        app.add_api_route(path, _served(one), methods=["GET"], include_in_schema=False)
 
     bounded = Bounds(app, settings.limits, service.metrics)
     gate = Gate(bounded, settings, keys, service.metrics, map_style(files[PLOTLY].content))
     return gate
 
 
-def _served(one: PageFile, request_type: Any, response_type: Any) -> Any:
+def _served(one: PageFile) -> Callable[[Request], Awaitable[Response]]:
     """A handler that gives one file, packed where the browser can unpack it."""
 
-    async def file(request: request_type) -> response_type:
+    async def file(request: Request) -> Response:
         headers = {"etag": one.tag, "cache-control": "private, max-age=86400" if one.kept else "no-cache"}
         if request.headers.get("if-none-match") == one.tag:
-            return response_type(status_code=304, headers=headers)
+            return Response(status_code=304, headers=headers)
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return response_type(one.content, media_type=one.media_type, headers=headers)
+            return Response(one.content, media_type=one.media_type, headers=headers)
         packed = await asyncio.to_thread(lambda: one.packed)
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-        return response_type(packed, media_type=one.media_type, headers=headers)
+        return Response(packed, media_type=one.media_type, headers=headers)
 
     return file
 
 
-async def _while_connected(request: Any, work: Awaitable[Result]) -> Result:
+async def _while_connected(request: Request, work: Awaitable[Result]) -> Result:
     """The result of the work, which is cancelled as soon as the client is gone."""
     task = asyncio.ensure_future(work)
 
@@ -205,7 +203,7 @@ async def _while_connected(request: Any, work: Awaitable[Result]) -> Result:
                 one.cancel()
 
 
-async def _stream(service: Service, socket: Any, left: type[Exception]) -> None:
+async def _stream(service: Service, socket: WebSocket) -> None:
     """Every new moment to one listener; whatever the listener says is read and thrown away."""
     if service.shown_machine is None or service.streams >= service.settings.limits.streams:
         reason = "nothing runs beside this service" if service.shown_machine is None else "too many streams"
@@ -215,13 +213,13 @@ async def _stream(service: Service, socket: Any, left: type[Exception]) -> None:
     service.streams += 1
 
     async def listen() -> None:
-        with contextlib.suppress(left, RuntimeError, KeyError):
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError, KeyError):
             while True:
                 await socket.receive_text()
 
     async def tell() -> None:
         assert service.shown_machine is not None
-        with contextlib.suppress(left, RuntimeError):
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             async for snapshot in service.shown_machine.updates():
                 await socket.send_json(live_content(snapshot))
 
@@ -233,5 +231,5 @@ async def _stream(service: Service, socket: Any, left: type[Exception]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with contextlib.suppress(left, RuntimeError):
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             await socket.close()

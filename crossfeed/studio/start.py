@@ -17,7 +17,6 @@ from crossfeed.studio.engine import ready_to_answer
 from crossfeed.studio.model_facts import record_folder
 from crossfeed.studio.moments import TableMoments
 from crossfeed.studio.replay import Replay
-from crossfeed.studio.server import serve
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
 from crossfeed.studio.shown_machine import ShownMachine
@@ -100,6 +99,9 @@ def _folders(opened: OpenedModel, named: Sequence[Path]) -> Sequence[Path]:
 
 def start(service: Service, token_file: Path | None = None, open_page: bool = False) -> None:
     """Serve until Ctrl-C."""
+    # Imported here: `make_service` has said by now which package is missing.
+    from crossfeed.studio.server import serve
+
     console().print(f"Serving [bold]{service.opened.forecaster.name}[/]. Stop with Ctrl-C.")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     serve(service, lambda address, link: _ready(service, address, link, token_file, open_page))
