@@ -47,7 +47,7 @@ async def _watch(
     options = SourceOptions(whole_mapping(model.path.parent) if protocol == "mtconnect" else None)
     shared = SharedForecasts(model.model)
     monitors = [
-        Monitor(model, open_source(addresses[protocol].format(port), options), forecasts=shared, patient=True)
+        Monitor(model, open_source(addresses[protocol].format(port), options), forecasts=shared, waits_for_source=True)
         for port in ports
     ]
     running = [asyncio.create_task(monitor.run()) for monitor in monitors]

@@ -46,7 +46,7 @@ class ArrivalReader:
         self._counts["samples"] += 1
         newest = self._maker.newest
         if newest is None or sample.time > newest:
-            self.clock.see(sample.time)
+            self.clock.observe(sample.time)
         if sample.channel in _FOLLOWED and (newest is None or sample.time >= newest - MICROSECONDS):
             self.states[sample.channel] = sample.value
         if not self._maker.add(sample):

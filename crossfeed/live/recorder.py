@@ -82,7 +82,7 @@ async def _record(source: LiveSource, folder: Path, speed: float, on_flush: OnFl
 
     def put(arrival: Arrival) -> None:
         if isinstance(arrival, Sample):
-            clock.see(arrival.time)
+            clock.observe(arrival.time)
         queue.put(arrival)
 
     def counts() -> dict[str, float]:

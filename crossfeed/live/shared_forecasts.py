@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.live.promises import Outline
+from crossfeed.live.promises import ForecastSummary
 from crossfeed.model.forecast import Forecast, read_commands, to_forecast
 from crossfeed.model.interface import Plan
 from crossfeed.model.live import LiveForecaster
@@ -28,7 +28,7 @@ class WindowForecast:
     """The answer for one window; `doubt` is how far the members of the model are apart, where it has several."""
 
     forecast: Forecast
-    outline: Outline
+    summary: ForecastSummary
     doubt: float | None = None
 
 
@@ -77,7 +77,7 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
     if len(windows) == 1 and not isinstance(model, SensorModel):
         # The paper's network keeps the rows it has read: alone, a machine costs one row.
         alone = windows[0].forecaster.forecast(windows[0].commands)
-        return [WindowForecast(alone, Outline.of(alone.distribution))]
+        return [WindowForecast(alone, ForecastSummary.of(alone.distribution))]
     pairs = [window.forecaster.window() for window in windows]
     x_BKC, a_BKA = (torch.cat(parts) for parts in zip(*pairs, strict=True))
     future_BTA = torch.cat([read_commands(model, window.commands, model.horizons) for window in windows])
@@ -87,7 +87,7 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
     prediction = model.decode(context, Plan.under(future_BTA, model.horizons))
     apart_BHC = prediction.disagreement
     together = to_forecast(model, prediction.distribution, model.horizons, present_BC.any(0), single=False)
-    outline, names = Outline.of(together.distribution), model.schema.sensor_names
+    summary, names = ForecastSummary.of(together.distribution), model.schema.sensor_names
     return [
         WindowForecast(
             replace(
@@ -95,7 +95,7 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
                 distribution=together.distribution[number],
                 measured=tuple(name for name, seen in zip(names, present_C.tolist(), strict=True) if seen),
             ),
-            outline[number],
+            summary[number],
             None if apart_BHC is None else float(apart_BHC[number][:, present_C].mean()),
         )
         for number, present_C in enumerate(present_BC)

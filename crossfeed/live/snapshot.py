@@ -35,7 +35,7 @@ class ChannelForecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class RecentRows:
     """The newest rows: ends of their bins in source seconds since 1970, and None wherever nothing is known."""
 
     times: tuple[float, ...] = ()
@@ -43,7 +43,7 @@ class Recent:
     commands: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Sequence[Row], schema: Schema) -> "Recent":
+    def of(cls, rows: Sequence[Row], schema: Schema) -> "RecentRows":
         """By channel."""
         return cls(
             tuple(row.time for row in rows),
@@ -93,7 +93,7 @@ class Snapshot:
     sensors: tuple[str, ...]
     commands: tuple[str, ...]
     units: Mapping[str, str]
-    recent: Recent
+    recent: RecentRows
     plan: PlanUsed
     horizons: tuple[int, ...]
     forecast: Mapping[str, ChannelForecast]  # empty while there is none

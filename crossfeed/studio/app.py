@@ -19,9 +19,9 @@ from crossfeed.studio.bounds import Bounds
 from crossfeed.studio.gate import ENTER, Gate
 from crossfeed.studio.model_facts import model_facts, recorded_verdict
 from crossfeed.studio.page_files import PLOTLY, PageFile, map_style, page_files
-from crossfeed.studio.questions import ForecastAsked, WhatIfAsked
 from crossfeed.studio.queues import CachedAnswer
 from crossfeed.studio.refusal import RefusalError, error_content, status_of, validation_error
+from crossfeed.studio.requests import ForecastRequest, WhatIfRequest
 from crossfeed.studio.runs import runs_content
 from crossfeed.studio.service import Service
 from crossfeed.studio.shown_machine import live_content
@@ -89,7 +89,7 @@ def build_app(service: Service) -> Gate:
         return {"sessions": engine.moments.sessions(), "live": service.shown_machine is not None}
 
     @app.post("/api/forecast", tags=["model"], summary="Forecast at the trained horizons, under one plan or several")
-    async def forecast(asked: ForecastAsked, request: Request) -> dict[str, Any]:
+    async def forecast(asked: ForecastRequest, request: Request) -> dict[str, Any]:
         history, questions = await asyncio.to_thread(engine.questions, asked)
 
         async def all_answers() -> list[dict[str, Any]]:
@@ -99,7 +99,7 @@ def build_app(service: Service) -> Gate:
         return engine.forecast_content(history, questions, await _while_connected(request, within))
 
     @app.post("/api/what-if", tags=["model"], summary="Plans rolled forward and compared: time, energy, peaks, limits")
-    async def what_if(asked: WhatIfAsked, request: Request) -> dict[str, Any]:
+    async def what_if(asked: WhatIfRequest, request: Request) -> dict[str, Any]:
         return await _while_connected(request, service.long_work.do(lambda go_on: engine.compare(asked, go_on)))
 
     @app.post("/api/programs", tags=["model"], summary="Upload an NC program, or a CSV with commands", status_code=201)

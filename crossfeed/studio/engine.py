@@ -20,8 +20,8 @@ from crossfeed.serving.trained_range import warnings_about, warnings_of
 from crossfeed.serving.what_if import what_if
 from crossfeed.studio.moments import Moments, sent_moment
 from crossfeed.studio.plans import make_plans
-from crossfeed.studio.questions import ForecastAsked, MomentAsked, WhatIfAsked
 from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.requests import ForecastRequest, MomentRequest, PlansRequest, WhatIfRequest
 from crossfeed.studio.settings import Limits
 from crossfeed.studio.uploads import Uploads
 
@@ -52,18 +52,20 @@ class ForecastEngine:
     limits: Limits
     motion: MotionLimits
 
-    def moment(self, asked: MomentAsked) -> History:
+    def moment(self, asked: MomentRequest) -> History:
         """The rows before the forecast."""
         if asked.history is not None:
             return sent_moment(asked, self.opened)
         return self.moments.at(asked.session, asked.at)
 
-    def questions(self, asked: ForecastAsked) -> tuple[History, list[Question]]:
+    def _plans(self, asked: PlansRequest, history: History) -> list[PlannedCommands]:
+        longest = self.opened.model.horizons[-1]
+        return make_plans(asked.plans, history, self.uploads, self.limits, self.motion, longest, asked.seconds)
+
+    def questions(self, asked: ForecastRequest) -> tuple[History, list[Question]]:
         """What has to be computed for a quick forecast."""
         model, history = self.opened.model, self.moment(asked)
-        plans = make_plans(
-            asked.plans, history, self.uploads, self.limits, self.motion, model.horizons[-1], asked.seconds
-        )
+        plans = self._plans(asked, history)
         context = model.config.context
         rows = np.concatenate([history.sensors[-context:], history.commands[-context:]], axis=1)
         return history, [
@@ -126,16 +128,14 @@ class ForecastEngine:
         }
         return dict(plain(content))
 
-    def compare(self, asked: WhatIfAsked, go_on: Callable[[], None]) -> dict[str, Any]:
+    def compare(self, asked: WhatIfRequest, go_on: Callable[[], None]) -> dict[str, Any]:
         """Plans rolled forward on sampled futures."""
         if asked.samples > self.limits.samples:
             raise RefusalError(422, f"{asked.samples} samples were asked for.", expected=f"20 to {self.limits.samples}")
         model, history = self.opened.model, self.moment(asked)
         check_sensors(asked.limits, model.schema, np.isfinite(history.sensors).any(axis=0), "The limited sensor")
         go_on()
-        plans = make_plans(
-            asked.plans, history, self.uploads, self.limits, self.motion, model.horizons[-1], asked.seconds
-        )
+        plans = self._plans(asked, history)
         answer = what_if(
             self.opened, history, plans, samples=asked.samples, seed=asked.seed, limits=asked.limits, go_on=go_on
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
-from crossfeed.live.snapshot import Light
+from crossfeed.live.snapshot import ChannelForecast, Light
 
 ENOUGH = 30  # forecasts that came due before a channel is judged
 
@@ -15,8 +15,7 @@ ENOUGH = 30  # forecasts that came due before a channel is judged
 class _Promise:
     row: int
     horizons: tuple[int, ...]
-    low: Mapping[str, Sequence[float]]
-    high: Mapping[str, Sequence[float]]
+    forecast: Mapping[str, ChannelForecast]
 
 
 class IntervalRecord:
@@ -31,12 +30,10 @@ class IntervalRecord:
         """Promises made before a gap cannot come due."""
         self._open.clear()
 
-    def promise(
-        self, row: int, horizons: Sequence[int], low: Mapping[str, Sequence[float]], high: Mapping[str, Sequence[float]]
-    ) -> None:
+    def promise(self, row: int, horizons: Sequence[int], forecast: Mapping[str, ChannelForecast]) -> None:
         """A forecast was made after this row."""
         if not self._open or self._open[-1].row < row:
-            self._open.append(_Promise(row, tuple(horizons), low, high))
+            self._open.append(_Promise(row, tuple(horizons), forecast))
 
     def observe(self, row: int, values: Mapping[str, float | None]) -> None:
         """A row arrived; those of None were not measured."""
@@ -46,11 +43,11 @@ class IntervalRecord:
             if row - promise.row not in promise.horizons:
                 continue
             slot = promise.horizons.index(row - promise.row)
-            for name, low in promise.low.items():
+            for name, said in promise.forecast.items():
                 true = values.get(name)
                 if true is not None and true == true:
                     self._due[name] += 1
-                    self._inside[name] += int(low[slot] <= true <= promise.high[name][slot])
+                    self._inside[name] += int(said.low[slot] <= true <= said.high[slot])
 
     def content(self) -> dict[str, dict[str, Any]]:
         """Forecasts that came due, and the share of them that held."""

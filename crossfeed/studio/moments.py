@@ -12,8 +12,8 @@ from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.forecast import read_history as read_rows_sent
 from crossfeed.serving.history import History, read_history
-from crossfeed.studio.questions import MomentAsked
 from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.requests import MomentRequest
 from crossfeed.studio.shown_machine import ShownMachine
 
 _REMEMBERED = 128
@@ -70,7 +70,7 @@ class Moments:
         return [] if self.table is None else self.table.sessions()
 
 
-def sent_moment(asked: MomentAsked, opened: OpenedModel) -> History:
+def sent_moment(asked: MomentRequest, opened: OpenedModel) -> History:
     """The rows that came with a request."""
     model, columns = opened.model, asked.history or {}
     names = (*model.schema.sensor_names, *model.schema.command_names)

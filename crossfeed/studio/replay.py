@@ -9,14 +9,14 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.ingest.table import Group
-from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, Recent, Snapshot, worst
-from crossfeed.model.forecast import Forecast, forecast
+from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, RecentRows, Snapshot, worst
+from crossfeed.model.forecast import forecast
 from crossfeed.serving.history import History
 from crossfeed.studio.interval_record import IntervalRecord
 from crossfeed.studio.moments import TableMoments
 from crossfeed.studio.shown_machine import SHOWN_ROWS
 
-_LEVELS = (0.05, 0.5, 0.95)
+_LEVELS = (0.5, 0.05, 0.95)  # median, low and high of a ChannelForecast
 
 
 class Replay:
@@ -72,22 +72,25 @@ class Replay:
         context = model.config.context
         rows = np.concatenate([history.sensors[-context:], history.commands[-context:]], axis=1)
         said = forecast(model, rows, planned)
-        low, high = (
-            {name: values[:, names.index(name)] for name in said.measured} for values in said.quantiles((0.05, 0.95))
-        )
-        self._record.promise(row, said.horizons, low, high)
+        bounds = said.quantiles(_LEVELS)
+        columns = ((name, names.index(name)) for name in said.measured)
+        forecasts = {
+            name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in bounds)) for name, column in columns
+        }
+        self._record.promise(row, said.horizons, forecasts)
         self._rows += 1
         self.history = history
-        self._snapshot = self._shown(history, said, planned, known)
+        self._snapshot = self._shown(history, forecasts, planned, known)
 
     def calibration(self) -> dict[str, dict[str, Any]]:
         """Share of the values that fell inside their 90 % interval, by sensor."""
         return self._record.content()
 
-    def _shown(self, history: History, said: Forecast, planned: np.ndarray, known: int) -> Snapshot:
+    def _shown(
+        self, history: History, forecasts: Mapping[str, ChannelForecast], planned: np.ndarray, known: int
+    ) -> Snapshot:
         schema, names = history.schema, history.schema.command_names
-        present = {name: schema.sensor_names.index(name) for name in said.measured}
-        low, median, high = said.quantiles(_LEVELS)
+        present = {name: schema.sensor_names.index(name) for name in forecasts}
         lights = {name: self._record.light(name) for name in present}
         sentence = (
             "the commands that really followed in the log"
@@ -106,17 +109,14 @@ class Replay:
             sensors=tuple(present),
             commands=names,
             units={channel.name: channel.unit for channel in schema.channels},
-            recent=Recent(
+            recent=RecentRows(
                 tuple(times.tolist()),
                 {name: tuple(sensors[:, column].tolist()) for name, column in present.items()},
                 {name: tuple(values) for name, values in zip(names, commands.T.tolist(), strict=True)},
             ),
             plan=PlanUsed("followed", sentence, dict(zip(names, map(tuple, planned.T.tolist()), strict=True))),
-            horizons=said.horizons,
-            forecast={
-                name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in (median, low, high)))
-                for name, column in present.items()
-            },
+            horizons=self.opened.model.horizons,
+            forecast=forecasts,
             lights=lights,
             verdict=_verdict(lights),
             counters=Counters(rows=self._rows),

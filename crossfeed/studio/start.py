@@ -23,11 +23,11 @@ from crossfeed.studio.shown_machine import ShownMachine
 
 if TYPE_CHECKING:
     from crossfeed.live.open_source import SourceOptions
-    from crossfeed.studio.machine import Companion
+    from crossfeed.studio.monitored_machine import Companion
 
 
 @dataclass(frozen=True)
-class Live:
+class LiveSetup:
     """A live source by its address, how to be let in, where the machine's NC programs lie, where to learn."""
 
     address: str
@@ -42,7 +42,7 @@ def make_service(
     settings: ServeSettings,
     *,
     history: Path | None = None,
-    live: Live | None = None,
+    live: LiveSetup | None = None,
     speed: float = 1.0,
     limits: Path | None = None,
     runs: Sequence[Path] = (),
@@ -70,11 +70,13 @@ def make_service(
     return Service(opened, settings, keys, moments, shown_machine, _folders(opened, runs), motion)
 
 
-def _machine(live: Live, plain: OpenedModel, opened: OpenedModel, motion: MotionLimits, speed: float) -> ShownMachine:
+def _machine(
+    live: LiveSetup, plain: OpenedModel, opened: OpenedModel, motion: MotionLimits, speed: float
+) -> ShownMachine:
     # Imported here: a table alone needs nothing that listens, and is served a fifth of a second earlier.
     from crossfeed.live.monitor import Monitor
     from crossfeed.live.open_source import open_source
-    from crossfeed.studio.machine import Machine
+    from crossfeed.studio.monitored_machine import MonitoredMachine
 
     source = open_source(live.address, live.options)
     learner = None
@@ -83,8 +85,8 @@ def _machine(live: Live, plain: OpenedModel, opened: OpenedModel, motion: Motion
 
         # Whoever learns moves weights, so that they must not be laid out for answering alone.
         learner = LiveLearner(plain, live.learn)
-    monitor = Monitor(opened, source, live.programs, limits=motion, learner=learner, speed=speed, patient=True)
-    return Machine(opened, monitor, live.companion)
+    monitor = Monitor(opened, source, live.programs, limits=motion, learner=learner, speed=speed, waits_for_source=True)
+    return MonitoredMachine(opened, monitor, live.companion)
 
 
 def _folders(opened: OpenedModel, named: Sequence[Path]) -> Sequence[Path]:

@@ -68,7 +68,7 @@ def test_a_machine_that_was_switched_on_later_was_never_heard(shop: Shop, tmp_pa
     lines = shop.header() + shop.lines(0, CONTEXT + 2)
 
     async def work() -> tuple[Snapshot, Snapshot]:
-        monitor = Monitor(shop.opened, LateMachine(log, shop.mapping), patient=True)
+        monitor = Monitor(shop.opened, LateMachine(log, shop.mapping), waits_for_source=True)
         running = asyncio.create_task(monitor.run())
         waiting = await _until(monitor, lambda s: s.verdict.colour == "red")
         log.write_text(lines, encoding="utf-8")

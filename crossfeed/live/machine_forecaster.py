@@ -8,7 +8,7 @@ import numpy as np
 
 from crossfeed.errors import CrossfeedError
 from crossfeed.live.program_plan import ProgramFollower
-from crossfeed.live.promises import Outline, PromisedForecast
+from crossfeed.live.promises import ForecastSummary, PromisedForecast
 from crossfeed.live.row import Row
 from crossfeed.live.shared_forecasts import DueWindow, SharedForecasts
 from crossfeed.live.snapshot import PlanUsed
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crossfeed.live.learning import LiveLearner
 
 
-class LookAhead:
+class MachineForecaster:
     """Looks ahead for one machine; what it says it promises, so that it can be judged."""
 
     def __init__(
@@ -42,7 +42,7 @@ class LookAhead:
 
             self._tracked = TrackedIntervals(model.horizons, trust.period)
 
-    async def look(
+    async def forecast(
         self, rows: Sequence[Row], states: Mapping[str, Value], unread: int, reread: bool
     ) -> PromisedForecast | None:
         """The forecast after the last of the rows of the running session; None while they are too few."""
@@ -61,11 +61,11 @@ class LookAhead:
         if found is None:
             return None
         assert plan is not None
-        forecast, outline = found.forecast, found.outline
+        forecast, summary = found.forecast, found.summary
         if self._tracked is not None:
             forecast = await asyncio.to_thread(self._tracked.widen, rows[-1], forecast, rows)
-            outline = await asyncio.to_thread(Outline.of, forecast.distribution)
-        promised = PromisedForecast(rows[-1], plan, forecast, outline, found.doubt)
+            summary = await asyncio.to_thread(ForecastSummary.of, forecast.distribution)
+        promised = PromisedForecast(rows[-1], plan, forecast, summary, found.doubt)
         self._trust.promise(promised)
         return promised
 

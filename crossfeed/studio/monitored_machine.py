@@ -20,7 +20,7 @@ Companion = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
 _AT_MOST_EVERY = 0.2  # s between two moments that are told
 
 
-class Machine:
+class MonitoredMachine:
     """Reads the monitor, never the machine."""
 
     def __init__(self, opened: OpenedModel, monitor: Monitor, companion: Companion | None = None) -> None:
@@ -55,9 +55,7 @@ class Machine:
             seen = rows[-1]
             behind = (snapshot.forecast_age or 0.0) - (snapshot.row_age or 0.0)
             if snapshot.forecast and abs(behind) < snapshot.period / 2.0:
-                low = {name: said.low for name, said in snapshot.forecast.items()}
-                high = {name: said.high for name, said in snapshot.forecast.items()}
-                self._record.promise(seen, snapshot.horizons, low, high)
+                self._record.promise(seen, snapshot.horizons, snapshot.forecast)
 
     def snapshot(self) -> Snapshot:
         return self.monitor.snapshot()
