@@ -12,7 +12,7 @@ from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.studio.access import Keys, log
 from crossfeed.studio.engine import ForecastEngine, Question
-from crossfeed.studio.metrics import Metrics, Sample
+from crossfeed.studio.metrics import LabelledValue, Metrics
 from crossfeed.studio.moments import Moments, TableMoments
 from crossfeed.studio.queues import Batcher, LongWork
 from crossfeed.studio.settings import ServeSettings
@@ -81,17 +81,17 @@ class Service:
             return
         snapshot = self.shown_machine.snapshot
 
-        def ages() -> Iterable[Sample]:
+        def ages() -> Iterable[LabelledValue]:
             now = snapshot()
             told = {} if now is None else {"row": now.row_age, "forecast": now.forecast_age}
             return [({"of": of}, age) for of, age in told.items() if age is not None]
 
-        def lights() -> Iterable[Sample]:
+        def lights() -> Iterable[LabelledValue]:
             now = snapshot()
             told = {} if now is None else now.lights
             return [({"sensor": name}, _COLOURS[light.colour]) for name, light in told.items()]
 
-        def events() -> Iterable[Sample]:
+        def events() -> Iterable[LabelledValue]:
             now = snapshot()
             return [] if now is None else [({"kind": kind}, float(n)) for kind, n in asdict(now.counters).items()]
 
