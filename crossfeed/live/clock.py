@@ -47,7 +47,7 @@ class SourceClock:
         return max(0.0, self.now() - moment) / self.speed
 
     @property
-    def remark(self) -> str:
+    def skew_warning(self) -> str:
         """A sentence where the clocks lie too far apart, else nothing."""
         if abs(self.skew) <= REPORTED_S or self.speed != 1.0:
             return ""

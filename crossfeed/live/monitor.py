@@ -61,7 +61,7 @@ class Monitor:
         self._queue = BoundedQueue()
         self._promised: PromisedForecast | None = None
         self._next_forecast = 0.0
-        self._problem = self._absent = ""
+        self._forecast_error = self._source_error = ""
         self._listeners: set[asyncio.Event] = set()
 
     async def run(self) -> None:
@@ -69,7 +69,7 @@ class Monitor:
         try:
             await self._work()
         except CrossfeedError as error:
-            self._absent = error.found
+            self._source_error = error.found
             self._publish()
             raise
 
@@ -82,7 +82,7 @@ class Monitor:
             except LogError as error:
                 if not self.waits_for_source:
                     raise
-                self._absent = f"{error.found} It is tried again."
+                self._source_error = f"{error.found} It is tried again."
                 self._publish()
             await asyncio.sleep(next(waits))
 
@@ -93,7 +93,7 @@ class Monitor:
         log_format = await self._open()
         self.model.check_rows(log_format.period, f"The source {self.source.title}")
         schema = self.model.model.schema
-        self._reader, self._absent = ArrivalReader(log_format, schema, self._shown_rows, self._clock), ""
+        self._reader, self._source_error = ArrivalReader(log_format, schema, self._shown_rows, self._clock), ""
         self._trust.period = log_format.period
         follower = ProgramFollower(self.programs, schema, log_format.period, self._limits)
         forecaster = self._forecaster = MachineForecaster(
@@ -140,9 +140,9 @@ class Monitor:
         reader.unread, reader.reread = 0, False
         try:
             self._promised = await forecaster.forecast(reader.rows.running(), reader.states, unread, reread)
-            self._problem = ""
+            self._forecast_error = ""
         except CrossfeedError as error:
-            self._promised, self._problem = None, error.found
+            self._promised, self._forecast_error = None, error.found
             reader.reread = True
 
     @property
@@ -157,8 +157,8 @@ class Monitor:
         age = None if rows is None or rows.newest is None else self._clock.age(rows.newest.time)
         channels = {column.channel for column in reader.log_format.columns} if reader else set()
         missing = model.config.context - (len(rows.running()) if rows is not None else 0)
-        lights = self._trust.lights(channels, age, self._problem, max(missing, 0))
-        verdict = Light(worst(lights), self._trust.verdict(lights, self._clock.remark))
+        lights = self._trust.lights(channels, age, self._forecast_error, max(missing, 0))
+        verdict = Light(worst(lights), self._trust.verdict(lights, self._clock.skew_warning))
         return Snapshot(
             machine=reader.log_format.machine if reader else "",
             source=self.source.title,
@@ -174,7 +174,7 @@ class Monitor:
             horizons=tuple(model.horizons),
             forecast=promised.intervals() if promised else {},
             lights=lights,
-            verdict=Light("red", self._absent) if self._absent else verdict,
+            verdict=Light("red", self._source_error) if self._source_error else verdict,
             counters=reader.counters(self._queue.dropped) if reader else Counters(),
             notices=tuple(reader.notices) if reader else (),
             learning=self._forecaster.learning if self._forecaster else "",

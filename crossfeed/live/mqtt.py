@@ -161,7 +161,7 @@ class MqttSource(LiveSource):
             self._aliases[owner] = {
                 one.alias: one.name for one in payload.metrics if one.alias is not None and one.name
             }
-        self._number(node, message_type, payload.sequence)
+        self._count_missing(node, message_type, payload.sequence)
         names = self._aliases.get(owner, {})
         for metric in payload.metrics:
             name = metric.name or (names.get(metric.alias) if metric.alias is not None else None)
@@ -169,7 +169,7 @@ class MqttSource(LiveSource):
             if name is not None and stamp is not None and not name.startswith(("bdSeq", "Node Control/")):
                 yield name, metric.value, stamp * 1000, metric.historical
 
-    def _number(self, node: str, message_type: str, sequence: int | None) -> None:
+    def _count_missing(self, node: str, message_type: str, sequence: int | None) -> None:
         """Messages of a node are numbered from 0 to 255; those that do not follow each other leave a gap."""
         if sequence is None:
             return

@@ -27,7 +27,7 @@ from crossfeed.studio.service import Service
 from crossfeed.studio.shown_machine import live_content
 
 Result = TypeVar("Result")
-_INSIDE = (
+_ENTERED = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>crossfeed studio</title>'
     '<link rel="icon" href="/page/icon.svg"><meta http-equiv="refresh" content="0;url=/"></html>'
 )
@@ -149,7 +149,7 @@ def build_app(service: Service) -> Gate:
                 expected="a fresh link",
                 remedy="A browser that is in makes another under 'Another device'; else start crossfeed serve again.",
             )
-        answer = HTMLResponse(_INSIDE)
+        answer = HTMLResponse(_ENTERED)
         answer.set_cookie(cookie_name(gate.port), cookie, httponly=True, samesite="strict", secure=settings.secure)
         return answer
 

@@ -10,21 +10,21 @@ def test_a_clock_that_is_three_seconds_behind_is_reported_whatever_the_delays() 
     for number in range(50):
         clock.observe(round((1000.0 + number - 3.0) * 1e6), arrived=1000.0 + number + 0.1 * (number % 5))
     assert clock.skew == pytest.approx(3.0)
-    assert "3.0 s behind ours" in clock.remark
+    assert "3.0 s behind ours" in clock.skew_warning
 
 
 def test_a_clock_that_is_ahead_is_reported_and_a_small_difference_is_not() -> None:
     ahead, fine = SourceClock(), SourceClock()
     ahead.observe(1_002_000_000, arrived=1000.0)
     fine.observe(1_000_400_000, arrived=1000.0)
-    assert "2.0 s ahead of ours" in ahead.remark
-    assert fine.remark == ""
+    assert "2.0 s ahead of ours" in ahead.skew_warning
+    assert fine.skew_warning == ""
 
 
 def test_the_clock_of_an_old_log_was_54051714_seconds_behind() -> None:
     old = SourceClock()
     old.observe(0, arrived=625.6 * 86_400)
-    assert old.remark == "the source's clock is 626 days behind ours"
+    assert old.skew_warning == "the source's clock is 626 days behind ours"
 
 
 def test_a_replay_at_ten_times_the_speed_is_no_skew() -> None:
@@ -32,7 +32,7 @@ def test_a_replay_at_ten_times_the_speed_is_no_skew() -> None:
     for number in range(50):
         clock.observe(round((5.0 + number) * 1e6), arrived=1000.0 + number / 10.0)
     assert clock.skew == pytest.approx(0.0, abs=1e-9)
-    assert clock.remark == ""
+    assert clock.skew_warning == ""
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_replay_at_ten_times_the_speed_is_no_skew() -> None:
 def test_clocks_are_reported_from_half_a_second_on_and_in_days_from_two(off: float, said: str) -> None:
     clock = SourceClock()
     clock.observe(0, arrived=off)
-    assert said in clock.remark
-    assert bool(clock.remark) == bool(said)
+    assert said in clock.skew_warning
+    assert bool(clock.skew_warning) == bool(said)
 
 
 def test_the_quickest_of_the_last_two_hundred_arrivals_took_no_time() -> None:

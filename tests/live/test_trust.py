@@ -109,7 +109,7 @@ def test_what_is_stale_or_missing_is_said(
 def test_commands_beyond_training_need_care(shop: Shop) -> None:
     trust = _watch(shop, 0.0)
     plan = PlanUsed("held", "held", dict.fromkeys(shop.table.schema.command_names, (1000000.0,) * 20))
-    assert "outside" in trust._beyond(plan)
+    assert "outside" in trust._outside_training(plan)
 
 
 def test_six_sensors_were_this_sensor(shop: Shop) -> None:
@@ -209,4 +209,4 @@ def test_a_command_is_outside_when_it_is_beyond_a_thousandth_of_its_range(
     shop: Shop, speed: float, outside: bool
 ) -> None:
     plan = PlanUsed("held", "held", {"spindle_speed": (10.0, speed), "feed_x": (0.0, 800.0)})
-    assert bool(Trust(shop.opened)._beyond(plan)) == outside
+    assert bool(Trust(shop.opened)._outside_training(plan)) == outside
