@@ -103,7 +103,7 @@ class Snapshot:
     notices: tuple[str, ...] = ()  # the newest first
     learning: str = ""  # how far learning has come, where it was asked for
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The same as JSON holds it."""
         content = asdict(self)
         content["clock"] = self.clock.isoformat()

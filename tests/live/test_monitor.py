@@ -50,7 +50,7 @@ def test_a_forecast_follows_every_row_and_says_that_the_command_is_held(shop: Sh
     for name, said in second.forecast.items():
         assert len(said.median) == len(second.horizons)
         assert all(low <= middle <= high for low, middle, high in zip(said.low, said.median, said.high)), name
-    assert json.loads(json.dumps(second.as_dict()))["machine"] == "mill"
+    assert json.loads(json.dumps(second.to_dict()))["machine"] == "mill"
     assert set(second.lights) == set(shop.table.schema.sensor_names)
 
 
