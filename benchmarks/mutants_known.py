@@ -415,7 +415,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "a wider bracket of a search that ends at the same value"
     ),
     ("adaptation/online.py", "0", "seed: int = Field(0, ge=0)"): "any seed draws what is learned again",
-    ("live/look_ahead.py", "False", "return False"): "rows that are read again say the same",
+    ("live/machine_forecaster.py", "False", "return False"): "rows that are read again say the same",
     ("control/task.py", "within + 1e-09", ""): "what is as good as equal is met either way",
     ("windows/corrupt.py", "2", "if steps < 2:"): "a single change never lies above its own quantile",
     (
